@@ -1,0 +1,68 @@
+# Everything a person or CI does with a checkout. The first call of a target makes .venv and
+# installs what the target needs; later calls find the stamp files and start at once.
+# Nothing but that first call uses the network.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PYTEST := $(PY) -m pytest
+ARGS   ?=
+
+RUNTIME := $(VENV)/.installed-runtime
+TEST    := $(VENV)/.installed-test
+CHECK   := $(VENV)/.installed-check
+PINS    := pyproject.toml constraints.txt scripts/install.sh
+
+# What `make test` leaves to `make test-full`.
+MARKS := not ui and not slow
+UI    := ui and not slow
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help lab test test-full check bench clean
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+lab: $(RUNTIME)  ## JupyterLab on the tour (ARGS=--no-browser on a machine without a screen)
+	@$(PY) -m astranb lab $(ARGS)
+
+# Each part of a test or check runs even when one before it failed: one call shows all there is to mend.
+test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
+	@sh scripts/browser.sh --install >/dev/null
+	@failed=; \
+	$(PYTEST) -n 2 -m "$(MARKS)" $(ARGS) || failed="$$failed unit"; \
+	$(PYTEST) --nbval-lax --nbval-current-env --nbval-cell-timeout=120 -n 2 --dist loadscope \
+	    notebooks tutorials || failed="$$failed notebooks"; \
+	$(PYTEST) -m "$(UI)" tests/ui || failed="$$failed browser"; \
+	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
+
+test-full: MARKS := not ui
+test-full: UI := ui
+test-full: test  ## the same with the slow ones (long sweeps)
+
+check: $(CHECK)  ## lint, format and types
+	@failed=; \
+	$(PY) -m ruff check . || failed="$$failed lint"; \
+	$(PY) -m ruff format --check . || failed="$$failed format"; \
+	$(PY) -m mypy || failed="$$failed types"; \
+	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi
+
+bench: $(TEST)  ## the benchmark table
+	@$(PY) -m benchmarks $(ARGS)
+
+clean:  ## remove .venv and everything that was built
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUNTIME): $(PINS)
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV)
+	@touch $@
+
+$(TEST): $(RUNTIME)
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group test
+	@touch $@
+
+$(CHECK): $(RUNTIME)
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group test --group check
+	@touch $@

@@ -1,0 +1,47 @@
+"""A JupyterLab workbench on a fast, exact simulator of distributed machine learning.
+
+>>> import astranb as anb
+>>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("4 KiB", algorithm="allpairs"))
+>>> sim.run().why
+'end'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["Simulation", "Workbench", "__version__", "collectives", "infragraph"]
+
+# Importing astranb is light: views, SDKs and compilers are loaded when they are used.
+_LAZY = {
+    "Simulation": ("astranb.sim", "Simulation"),
+    "Workbench": ("astranb.widgets", "Workbench"),
+    "collectives": ("astranb.collectives", ""),
+    "gpu": ("astranb.gpu", ""),
+    "infragraph": ("astranb.infragraph", ""),
+}
+
+if TYPE_CHECKING:
+    from astranb import collectives as collectives
+    from astranb import infragraph as infragraph
+    from astranb.sim import Simulation as Simulation
+    from astranb.widgets import Workbench as Workbench
+
+
+def __getattr__(name: str) -> Any:
+    """Load a part of the package when it is first used."""
+    try:
+        module, attribute = _LAZY[name]
+    except KeyError:
+        message = f"module 'astranb' has no attribute {name!r}"
+        raise AttributeError(message) from None
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*__all__, *_LAZY})

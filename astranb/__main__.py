@@ -1,0 +1,6 @@
+"""``python -m astranb``."""
+
+from .cli import entry
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,220 @@
+"""The command line: the same verbs, without a notebook.
+
+Exit codes: 0 success, 2 bad input (one line on standard error), 3 deadlock, 4 a
+collective that ended wrongly, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, NoReturn
+
+from astranb import __version__
+from astranb.core.errors import AstranbError, InputError, near
+
+__all__ = ["entry", "main"]
+
+_INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line and an exception, not an exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, where=self.prog, mend=f"see {self.prog} --help")
+
+
+def main(argv: list[str]) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : list of str
+        What follows ``astranb``.
+
+    Returns
+    -------
+    int
+        The exit code; never raises ``SystemExit``.
+
+    Examples
+    --------
+    >>> main(["run", "--infra", "no-such-file.yaml", "--collective", "all_reduce", "--size", "1MiB"])
+    2
+    """
+    try:
+        if argv[:1] == ["lab"]:  # everything behind it is JupyterLab's, options first too
+            return _lab(argv[1:])
+        args = _parser().parse_args(argv)
+        return int(args.command(args))
+    except AstranbError as error:
+        print(f"astranb: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("astranb: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return 0
+    except SystemExit as stop:  # --help and --version
+        return int(stop.code or 0)
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    raise SystemExit(main(sys.argv[1:]))
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"astranb {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+
+    run = commands.add_parser("run", help="run one collective on one infrastructure", allow_abbrev=False)
+    run.add_argument("--infra", required=True, help="an InfraGraph file, or a blueprint such as dgx-h100")
+    run.add_argument(
+        "--collective", required=True, help="all_reduce, all_gather, reduce_scatter, all_to_all, broadcast"
+    )
+    run.add_argument("--size", required=True, help="bytes of the larger buffer of a rank, as 1MiB")
+    run.add_argument(
+        "--algorithm", help="as listed by 'astranb collective list', or your own as FILE.py:FUNCTION"
+    )
+    run.add_argument("--lanes", type=int, help="sets of thread blocks (chosen from the size)")
+    run.add_argument("--root", type=int, default=0, help="root of a broadcast")
+    run.add_argument("--gpu", help="GPU preset (taken from the infrastructure)")
+    run.add_argument("--fidelity", default="cacheline", help="cacheline")
+    run.add_argument("--explain", action="store_true", help="say where the time went")
+    run.add_argument("--save", metavar="FILE", help="save the finished simulation")
+    run.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    run.set_defaults(command=_run)
+
+    infra = commands.add_parser("infra", help="infrastructures").add_subparsers(
+        required=True, metavar="VERB", parser_class=_Parser
+    )
+    show = infra.add_parser("show", help="what an infrastructure consists of", allow_abbrev=False)
+    show.add_argument("file", help="an InfraGraph file or a blueprint")
+    show.add_argument("--json", action="store_true")
+    show.set_defaults(command=_infra_show)
+    check = infra.add_parser("check", help="whether an infrastructure is well formed", allow_abbrev=False)
+    check.add_argument("file", help="an InfraGraph file or a blueprint")
+    check.add_argument("--json", action="store_true")
+    check.set_defaults(command=_infra_check)
+
+    collective = commands.add_parser("collective", help="algorithms").add_subparsers(
+        required=True, metavar="VERB", parser_class=_Parser
+    )
+    listing = collective.add_parser("list", help="the algorithms there are", allow_abbrev=False)
+    listing.add_argument("--json", action="store_true")
+    listing.set_defaults(command=_collective_list)
+
+    commands.add_parser("lab", help="JupyterLab on the tour notebook; takes its options, as --no-browser")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from astranb.collectives import Collective
+    from astranb.sim import Simulation
+
+    algorithm = _algorithm(args.algorithm)
+    collective = Collective.of(args.collective, args.size, algorithm, lanes=args.lanes, root=args.root)
+    sim = Simulation(
+        args.infra, collective, gpu=args.gpu, fidelity=args.fidelity, record=False, checkpoint_bytes=0
+    )
+    sim.run()
+    if args.save:
+        sim.save(args.save)
+    result = sim.result
+    if args.json:
+        _print_json(
+            {
+                "infra": sim.infra.name,
+                "collective": collective.name,
+                "algorithm": collective.title.partition("/")[2],
+                "size_bytes": collective.size,
+                "fidelity": args.fidelity,
+                "time_ps": result.time_ps,
+                "events": sim.events,
+                "line_hops": int(sim.machine.clock[0].hops),
+                "algbw_GBps": result.algbw_Bps / 1e9,
+                "busbw_GBps": result.busbw_Bps / 1e9,
+                "per_rank": result.per_rank(),
+                "breakdown": result.breakdown(),
+                "assumed": sim.assumed,
+                "state_hash": sim.state_hash(),
+            }
+        )
+    else:
+        print(result.explain() if args.explain else result.summary())
+    return 0
+
+
+def _algorithm(text: str | None) -> Any:
+    """A name as it is, ``FILE.py:FUNCTION`` as the function: the file is run, as ``python FILE.py`` would."""
+    if text is None or ".py:" not in text:
+        return text
+    import runpy
+
+    file, _, name = text.rpartition(":")
+    try:
+        defined = runpy.run_path(file)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=file, mend="give FILE.py:FUNCTION") from error
+    except Exception as error:  # whatever a person's file raises
+        raise InputError(f"{type(error).__name__}: {error}", where=file) from error
+    functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
+    if name not in functions:
+        raise InputError(f"there is no function {name!r}", where=file, mend=near(name, functions))
+    return defined[name]
+
+
+def _infra_show(args: argparse.Namespace) -> int:
+    from astranb.infragraph import resolve
+
+    summary = resolve(args.file).summary()
+    if args.json:
+        _print_json(summary)
+        return 0
+    for name, value in summary.items():
+        if isinstance(value, list):
+            print(f"{name}:", *(f"\n  - {line}" for line in value) if value else ("none",))
+        elif isinstance(value, dict):
+            print(f"{name}:", ", ".join(f"{key} {count}" for key, count in value.items()) or "none")
+        else:
+            print(f"{name}: {value}")
+    return 0
+
+
+def _infra_check(args: argparse.Namespace) -> int:
+    from astranb.infragraph import resolve
+
+    warnings = resolve(args.file).check()
+    if args.json:
+        _print_json({"valid": True, "warnings": warnings})
+    else:
+        print("\n".join(warnings) or "well formed, nothing to remark")
+    return 0
+
+
+def _collective_list(args: argparse.Namespace) -> int:
+    from astranb.collectives import algorithms
+
+    rows = [{"collective": a.collective, "algorithm": a.name, "summary": a.summary} for a in algorithms()]
+    if args.json:
+        _print_json(rows)
+    else:
+        for row in rows:
+            print(f"{row['collective']:<15} {row['algorithm']:<17} {row['summary']}")
+    return 0
+
+
+def _lab(options: list[str]) -> int:
+    from astranb._lab import open_lab
+
+    return open_lab(options)
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,78 @@
+"""Floor 3: collective algorithms. The language, the library, lowering and the check of results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _library as _library  # registers the algorithms that come with astranb
+from ._check import Contents, check, contents
+from ._lower import Lowered, lower
+from ._program import Block, Buffer, Chunk, Program, Semaphore
+from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
+
+__all__ = [
+    "ALGORITHMS",
+    "COLLECTIVES",
+    "Algorithm",
+    "Block",
+    "Buffer",
+    "Chunk",
+    "Collective",
+    "Contents",
+    "Lowered",
+    "Program",
+    "Semaphore",
+    "algorithm",
+    "algorithms",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "broadcast",
+    "check",
+    "contents",
+    "lower",
+    "reduce_scatter",
+]
+
+
+def all_reduce(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+    """Every rank gets the sum of all ranks' buffers.
+
+    Parameters
+    ----------
+    size : int or str
+        Bytes of each rank's buffer, as ``"1 MiB"``.
+    algorithm : str or callable, optional
+        ``"ring"`` (default), ``"allpairs"``, ``"allpairs_oneshot"``, or a function over
+        a :class:`Program`.
+    lanes : int, optional
+        Sets of thread blocks.
+
+    Examples
+    --------
+    >>> all_reduce("1 MiB", algorithm="ring").size
+    1048576
+    """
+    return Collective.of("all_reduce", size, algorithm, lanes=lanes)
+
+
+def all_gather(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+    """Every rank gets every rank's chunk; ``size`` is the whole output of a rank."""
+    return Collective.of("all_gather", size, algorithm, lanes=lanes)
+
+
+def reduce_scatter(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+    """Rank r gets the sum of all ranks' chunk r; ``size`` is the whole input of a rank."""
+    return Collective.of("reduce_scatter", size, algorithm, lanes=lanes)
+
+
+def all_to_all(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+    """Rank r gets chunk r of every rank; ``size`` is all that a rank sends, its own chunk included."""
+    return Collective.of("all_to_all", size, algorithm, lanes=lanes)
+
+
+def broadcast(
+    size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0
+) -> Collective:
+    """Every rank gets the root's buffer."""
+    return Collective.of("broadcast", size, algorithm, lanes=lanes, root=root)

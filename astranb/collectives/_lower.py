@@ -1,0 +1,274 @@
+"""From a program to the tables that the machine runs: pieces, operands, operations, blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.gpu import tables as t
+
+from ._program import Chunk, Operation, Program
+
+__all__ = ["BUFFERS", "Lowered", "lower"]
+
+BUFFERS = ("input", "output", "scratch")
+"""Names of the buffers, by the number that a piece carries."""
+
+_NEVER_SEEN = -9  # below every writer, see gpu.tables
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program as tables, with rank r on GPU r and every place in a rank's memory laid out.
+
+    Attributes
+    ----------
+    blocks, ops, operands, pieces, semaphores, phases : recarray
+        Of the dtypes of the same name in :mod:`astranb.gpu.tables`; blocks are sorted by
+        rank, the operations of a block are consecutive.
+    block_lane : ndarray of int64, shape (blocks,)
+        The lane that each block serves.
+    lines : ndarray of int64, shape (ranks,)
+        Lines of memory that each rank uses.
+    phase_names : tuple of str
+    name : str
+    line_bytes : int
+    """
+
+    name: str
+    ranks: int
+    lanes: int
+    line_bytes: int
+    phase_names: tuple[str, ...]
+    blocks: Records
+    ops: Records
+    operands: Records
+    pieces: Records
+    semaphores: Records
+    phases: Records
+    block_lane: np.ndarray
+    lines: np.ndarray
+
+
+def lower(program: Program, *, kind: str, size: int, line_bytes: int = 128) -> Lowered:
+    """Lay out memory, cut chunks into pieces and turn operations into tables.
+
+    Parameters
+    ----------
+    program : Program
+        What the algorithm wrote.
+    kind : str
+        The collective; it says how large each chunk is.
+    size : int
+        Bytes of the larger buffer of a rank.
+    line_bytes : int
+        Bytes of a cache line.
+
+    Returns
+    -------
+    Lowered
+
+    Raises
+    ------
+    InputError
+        A move between chunks of different sizes, or from scratch that nothing writes.
+    """
+    if not program.blocks:
+        raise InputError("the algorithm wrote no thread block", where=f"program {program.name!r}")
+    order = sorted(range(len(program.blocks)), key=lambda b: program.blocks[b].rank)
+    operations = [op for b in order for op in program.blocks[b].operations]
+    extents = _Extents(program, kind, size, line_bytes)
+    numbers = extents.settle(operations)
+    pieces, lines = _pieces(program, numbers, extents)
+    semaphores = _semaphores(program, lines)
+    ops, operands = _operations(program, order, numbers, pieces, semaphores, line_bytes)
+    blocks = _records(len(order), t.BLOCK)
+    ends = np.cumsum([len(program.blocks[b].operations) for b in order])
+    blocks["gpu"] = [program.blocks[b].rank for b in order]
+    blocks["first_op"] = np.concatenate([[0], ends[:-1]])
+    blocks["last_op"] = ends
+    phases = _records(len(program.phases), t.PHASE)
+    phases["left"] = np.bincount(ops["phase"], minlength=len(program.phases))
+    phases["started_ps"] = phases["ended_ps"] = -1
+    return Lowered(
+        name=program.name,
+        ranks=program.ranks,
+        lanes=program.lanes,
+        line_bytes=line_bytes,
+        phase_names=tuple(program.phases),
+        blocks=blocks,
+        ops=ops,
+        operands=operands,
+        pieces=pieces,
+        semaphores=semaphores,
+        phases=phases,
+        block_lane=np.array([program.blocks[b].lane for b in order], np.int64),
+        lines=lines,
+    )
+
+
+class _Extents:
+    """How many lines and bytes every piece has.
+
+    Inputs and outputs follow from the collective: its data is ceil(size / line) lines,
+    cut into equal chunks of whole lines, of which the last ones may be short or empty.
+    A piece of scratch is as large as what is moved there.
+    """
+
+    def __init__(self, program: Program, kind: str, size: int, line_bytes: int) -> None:
+        self.program, self.kind, self.size, self.line_bytes = program, kind, size, line_bytes
+        self.parts = max(program.input_chunks, program.output_chunks)
+        total = -(-size // line_bytes)
+        self.chunk_lines = -(-total // self.parts)
+        self.piece_lines = -(-self.chunk_lines // program.lanes)
+        self.total = total
+
+    def place(self, chunk: Chunk) -> int:
+        """Which part of the collective's data an input or output chunk is."""
+        one_part = self.program.input_chunks if chunk.buffer == "input" else self.program.output_chunks
+        # What a rank gets from all others in an all-to-all is everyone's part of that rank.
+        mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
+        return chunk.rank if mine else chunk.index
+
+    def of_part(self, part: int, lane: int) -> tuple[int, int]:
+        """Lines and bytes of one lane's piece of one part of the data."""
+        end = min(self.total, (part + 1) * self.chunk_lines)
+        first = part * self.chunk_lines + lane * self.piece_lines
+        lines = max(0, min(end, first + self.piece_lines) - first)
+        return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
+
+    def settle(self, operations: list[Operation]) -> dict[Chunk, tuple[int, int]]:
+        """Give every chunk that occurs its extent; scratch takes it from its partners."""
+        known: dict[Chunk, tuple[int, int]] = {}
+        moves = [op for op in operations if op.kind == "move"]
+        for chunk in chain.from_iterable((*op.sources, *op.targets) for op in moves):
+            if chunk.buffer != "scratch":
+                known[chunk] = self.of_part(self.place(chunk), chunk.lane)
+        open_moves = moves
+        while open_moves:
+            still_open = []
+            for op in open_moves:
+                chunks = (*op.sources, *op.targets)
+                extents = {known[c] for c in chunks if c in known}
+                if not extents:
+                    still_open.append(op)
+                    continue
+                if len(extents) > 1:
+                    raise InputError(
+                        "a move between chunks of different sizes: "
+                        + ", ".join(f"{c} has {known[c][1]} B" for c in chunks if c in known),
+                        where=f"program {self.program.name!r}",
+                        mend="move chunks of one size only",
+                    )
+                extent = extents.pop()
+                known.update(dict.fromkeys(chunks, extent))
+            if len(still_open) == len(open_moves):
+                raise InputError(
+                    f"{still_open[0].sources[0]} is read, but nothing is ever put there",
+                    where=f"program {self.program.name!r}",
+                )
+            open_moves = still_open
+        return known
+
+
+def _pieces(
+    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: _Extents
+) -> tuple[Records, np.ndarray]:
+    """Lay every chunk's pieces out in its rank's memory: inputs, outputs, scratch."""
+    whole = dict(extents)
+    # The whole input and output exist and are checked, moved or not.
+    for rank in range(program.ranks):
+        for name, count in (("input", program.input_chunks), ("output", program.output_chunks)):
+            for index in range(count):
+                for lane in range(program.lanes):
+                    chunk = Chunk(rank, name, index, lane)
+                    if chunk not in whole:
+                        whole[chunk] = sizes.of_part(sizes.place(chunk), lane)
+    order = sorted(whole, key=lambda c: (c.rank, BUFFERS.index(c.buffer), c.index, c.lane))
+    extents.clear()
+    extents.update({chunk: (number, whole[chunk][1]) for number, chunk in enumerate(order)})
+    pieces = _records(len(order), t.PIECE)
+    pieces["gpu"] = [c.rank for c in order]
+    pieces["buffer"] = [BUFFERS.index(c.buffer) for c in order]
+    pieces["chunk"] = [c.index for c in order]
+    pieces["lane"] = [c.lane for c in order]
+    pieces["lines"] = [whole[c][0] for c in order]
+    pieces["bytes"] = [whole[c][1] for c in order]
+    pieces["writer"] = np.where(pieces["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
+    pieces["writing"] = -1
+    lines = np.zeros(program.ranks, np.int64)
+    for rank in range(program.ranks):
+        of_rank = np.flatnonzero(pieces["gpu"] == rank)
+        ends = np.cumsum(pieces["lines"][of_rank])
+        pieces["line"][of_rank] = ends - pieces["lines"][of_rank]
+        lines[rank] = ends[-1] if len(ends) else 0
+    return pieces, lines
+
+
+def _semaphores(program: Program, lines: np.ndarray) -> Records:
+    """Give every semaphore a line of its own behind the buffers of its rank."""
+    semaphores = _records(len(program.semaphores), t.SEMAPHORE)
+    for number, semaphore in enumerate(program.semaphores):
+        semaphores[number].gpu = semaphore.rank
+        semaphores[number].line = lines[semaphore.rank]
+        lines[semaphore.rank] += 1
+    return semaphores
+
+
+def _operations(
+    program: Program,
+    order: list[int],
+    numbers: dict[Chunk, tuple[int, int]],
+    pieces: Records,
+    semaphores: Records,
+    line_bytes: int,
+) -> tuple[Records, Records]:
+    """Fill the tables of operations and operands, and set the fences."""
+    total = sum(len(program.blocks[b].operations) for b in order)
+    kinds = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT}
+    rows: list[tuple[int, ...]] = []
+    operands: list[tuple[int, int]] = []  # (piece, -1) or (-1, semaphore)
+    for place, b in enumerate(order):
+        dirty: set[int] = set()
+        for number, op in enumerate(program.blocks[b].operations):
+            sources = [numbers[c][0] for c in op.sources]
+            targets = [numbers[c][0] for c in op.targets]
+            touched = {*sources, *targets}
+            fence = bool(dirty) if op.kind == "signal" else op.kind == "move" and bool(dirty & touched)
+            if fence:
+                dirty.clear()
+            dirty.update(targets)
+            first = len(operands)
+            operands.extend((piece, -1) for piece in (*sources, *targets))
+            semaphore = op.semaphore.number if op.semaphore else -1
+            if op.semaphore:
+                operands.append((-1, semaphore))
+            lines = int(pieces["lines"][sources[0]]) if sources else 0
+            last = int(pieces["bytes"][sources[0]]) - (lines - 1) * line_bytes if lines else 0
+            rows.append(
+                (
+                    kinds[op.kind], place, first, len(sources), first + len(sources), len(targets),
+                    semaphore, op.value, op.phase, int(fence), last, number, lines, 0, -1, -1, -1,
+                )
+            )  # fmt: skip
+    ops = _records(total, t.OP)
+    ops[:] = rows
+    table = _records(len(operands), t.OPERAND)
+    piece, semaphore_of = np.array(operands, np.int64).reshape(-1, 2).T
+    of_piece = piece >= 0
+    table["piece"] = piece
+    table["seen"] = _NEVER_SEEN
+    table["gpu"][of_piece] = pieces["gpu"][piece[of_piece]]
+    table["line"][of_piece] = pieces["line"][piece[of_piece]]
+    table["gpu"][~of_piece] = semaphores["gpu"][semaphore_of[~of_piece]]
+    table["line"][~of_piece] = semaphores["line"][semaphore_of[~of_piece]]
+    return ops, table
+
+
+def _records(count: int, dtype: Any) -> Records:
+    return np.zeros(count, dtype).view(np.recarray)

@@ -1,0 +1,229 @@
+"""Which collectives and algorithms there are, and what a run of one is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.units import size_bytes
+
+from ._program import Program
+
+__all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
+
+Writer: TypeAlias = Callable[[Program], None]
+
+_CHUNKS_OF_A_BROADCAST = 8
+_BYTES_A_LANE = 8192  # below this a lane's semaphores cost more than its lines
+_MOST_LANES = 16  # NCCL 2.2x uses 16 to 24 channels on eight H100
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a collective promises, apart from how it is done.
+
+    Attributes
+    ----------
+    busbw : callable
+        Factor from algbw to busbw for n ranks, as nccl-tests defines it
+        (nccl-tests, doc/PERFORMANCE.md).
+    """
+
+    name: str
+    input_chunks: Callable[[int], int]
+    output_chunks: Callable[[int], int]
+    busbw: Callable[[int], float]
+    default: str
+
+
+COLLECTIVES = {
+    kind.name: kind
+    for kind in (
+        Kind("all_reduce", lambda n: n, lambda n: n, lambda n: 2 * (n - 1) / n, "ring"),
+        Kind("all_gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "ring"),
+        Kind("reduce_scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "ring"),
+        Kind("all_to_all", lambda n: n, lambda n: n, lambda n: (n - 1) / n, "allpairs"),
+        Kind(
+            "broadcast",
+            lambda _: _CHUNKS_OF_A_BROADCAST,
+            lambda _: _CHUNKS_OF_A_BROADCAST,
+            lambda _: 1.0,
+            "ring",
+        ),
+    )
+}
+"""The collectives by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A way to carry out a collective."""
+
+    collective: str
+    name: str
+    summary: str
+    write: Writer
+    min_ranks: int = 2
+
+
+ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
+"""Every algorithm by (collective, name)."""
+
+
+def algorithm(
+    collective: str, name: str, summary: str = "", *, min_ranks: int = 2
+) -> Callable[[Writer], Writer]:
+    """Register a function as an algorithm of a collective.
+
+    Parameters
+    ----------
+    collective : str
+        One of ``all_reduce, all_gather, reduce_scatter, all_to_all, broadcast``.
+    name : str
+        What ``algorithm=`` and ``--algorithm`` take.
+    summary : str
+        One line for listings; the function's docstring where it is empty.
+    min_ranks : int
+        The fewest ranks it can run on.
+
+    Returns
+    -------
+    callable
+        A decorator that returns the function as it is.
+    """
+    if collective not in COLLECTIVES:
+        raise InputError(f"unknown collective {collective!r}", mend=near(collective, COLLECTIVES))
+
+    def register(write: Writer) -> Writer:
+        text = summary or (write.__doc__ or "").strip().partition("\n")[0]
+        ALGORITHMS[collective, name] = Algorithm(collective, name, text, write, min_ranks)
+        return write
+
+    return register
+
+
+def algorithms(collective: str | None = None) -> list[Algorithm]:
+    """List the algorithms, of one collective or of all."""
+    return [a for a in ALGORITHMS.values() if collective in (None, a.collective)]
+
+
+def find(collective: str, name: str) -> Algorithm:
+    """Find an algorithm; an unknown name is an error with the near names."""
+    if collective not in COLLECTIVES:
+        raise InputError(f"unknown collective {collective!r}", mend=near(collective, COLLECTIVES))
+    try:
+        return ALGORITHMS[collective, name]
+    except KeyError:
+        names = [a.name for a in algorithms(collective)]
+        raise InputError(f"{collective} has no algorithm {name!r}", mend=near(name, names)) from None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective to run: what, how large, how.
+
+    Parameters
+    ----------
+    name : str
+        The collective.
+    size : int
+        Bytes of the larger of a rank's two buffers, as nccl-tests prints them: the
+        whole buffer of an all-reduce or broadcast, the output of an all-gather, the
+        input of a reduce-scatter, either of an all-to-all.
+    algorithm : str or callable
+        A registered name, or a function over a :class:`Program`.
+    lanes : int, optional
+        Sets of thread blocks; chosen from the size where not given.
+    root : int
+        The root of a broadcast.
+    """
+
+    name: str
+    size: int
+    algorithm: str | Writer
+    lanes: int | None = None
+    root: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        size: int | str,
+        algorithm: str | Writer | None = None,
+        *,
+        lanes: int | None = None,
+        root: int = 0,
+    ) -> Collective:
+        """Check the parameters and make a collective of them.
+
+        Raises
+        ------
+        InputError
+            Unknown collective or algorithm, a size that cannot be read or is 0, a
+            number of lanes below 1.
+        """
+        if name not in COLLECTIVES:
+            raise InputError(f"unknown collective {name!r}", mend=near(name, COLLECTIVES))
+        chosen = algorithm if algorithm is not None else COLLECTIVES[name].default
+        if isinstance(chosen, str):
+            find(name, chosen)
+        elif not callable(chosen):
+            raise InputError(f"an algorithm is a name or a function, got {chosen!r}", where="algorithm")
+        size_in_bytes = size_bytes(size)
+        if size_in_bytes == 0:
+            raise InputError(
+                "a collective of 0 bytes has nothing to do", where="size", mend="give at least 1 B"
+            )
+        if lanes is not None and lanes < 1:
+            raise InputError(f"lanes must be at least 1, got {lanes}", where="lanes")
+        return cls(name, size_in_bytes, chosen, lanes, root)
+
+    @property
+    def title(self) -> str:
+        """``all_reduce/ring``."""
+        return f"{self.name}/{self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__}"
+
+    def program(self, ranks: int) -> Program:
+        """Write the program for a number of ranks.
+
+        Raises
+        ------
+        InputError
+            The algorithm cannot run on that many ranks, or the root is none of them.
+        """
+        kind = COLLECTIVES[self.name]
+        found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
+        fewest = found.min_ranks if found else 1
+        if ranks < fewest:
+            raise InputError(
+                f"{self.title} needs at least {fewest} ranks, the infrastructure has {ranks}",
+                where="algorithm",
+                mend="take an infrastructure with more GPUs",
+            )
+        if not 0 <= self.root < ranks:
+            raise InputError(
+                f"root {self.root} is not a rank", where="root", mend=f"ranks are 0 to {ranks - 1}"
+            )
+        lanes = self.lanes or max(1, min(_MOST_LANES, -(-self.size // (ranks * _BYTES_A_LANE))))
+        program = Program(
+            self.title,
+            ranks=ranks,
+            lanes=lanes,
+            input_chunks=kind.input_chunks(ranks),
+            output_chunks=kind.output_chunks(ranks),
+            root=self.root,
+        )
+        write = found.write if found else self.algorithm
+        for lane in range(lanes):
+            program.lane = lane
+            try:
+                write(program)  # type: ignore[operator]  # a str was resolved above
+            except AstranbError:
+                raise
+            except Exception as error:  # whatever a person's algorithm raises
+                raise InputError(
+                    f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
+                ) from error
+        return program

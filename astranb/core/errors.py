@@ -1,0 +1,96 @@
+"""Errors that say what is wrong, where, and how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "AstranbError",
+    "Deadlock",
+    "InputError",
+    "WrongResult",
+    "near",
+]
+
+
+class AstranbError(Exception):
+    """Base of every error that astranb raises on purpose.
+
+    Attributes
+    ----------
+    exit_code : int
+        What the command line exits with.
+    """
+
+    exit_code = 1
+
+
+class InputError(AstranbError, ValueError):
+    """Something a person gave cannot be used: one line with what, where and mend.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in a few words.
+    where : str, optional
+        File and line, object name or option.
+    mend : str, optional
+        What to do about it.
+
+    Examples
+    --------
+    >>> str(InputError("unknown unit 'MX'", where="--size", mend="use MB or MiB"))
+    "--size: unknown unit 'MX'; use MB or MiB"
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        self.what, self.where, self.mend = what, where, mend
+        line = f"{where}: {what}" if where else what
+        if mend:
+            line = f"{line}; {mend}"
+        super().__init__(" ".join(line.split()))
+
+
+class Deadlock(AstranbError):
+    """The simulated system waits for itself; the text names the cycle of waits."""
+
+    exit_code = 3
+
+
+class WrongResult(AstranbError):
+    """A collective ended with wrong contents; the text names rank and chunk."""
+
+    exit_code = 4
+
+
+def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
+    """Say which known names are nearest to a name that is not known.
+
+    Parameters
+    ----------
+    name : str
+        The name given.
+    known : iterable of str
+        The names there are.
+    most : int
+        How many near names to give at most.
+
+    Returns
+    -------
+    str
+        ``"did you mean 'a' or 'b'?"``, or a list of what is known.
+
+    Examples
+    --------
+    >>> near("dgx-h10", ["dgx-h100", "mi300x"])
+    "did you mean 'dgx-h100'?"
+    """
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=most, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(c) for c in close) + "?"
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    return f"known: {shown}"

@@ -1,0 +1,282 @@
+"""The decorator for compiled kernels, and the machine code that a warm start loads.
+
+A *kernel* is a small function over numbers and record arrays. Kernels call each other;
+only a few *entries* are called from Python. An entry is compiled once with Numba, its
+machine code is kept as an object file, and the next process loads that file with
+llvmlite alone. Importing Numba and reading its own cache takes over a second, loading
+the object file a tenth of that; the figures stand in ``docs/architecture.md``.
+
+The folder of object files is named by a hash over *all* kernel sources, the versions of
+Numba and Python and the processor: an edit anywhere, in a called function too, is seen.
+
+``ASTRANB_JIT=0`` runs the same functions as plain Python, for a debugger.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from .progress import announce
+
+__all__ = ["JIT", "Entry", "Kernel", "Records", "cache_folder", "kernel", "kernel_sources", "source_hash"]
+
+JIT = os.environ.get("ASTRANB_JIT", "1") != "0"
+"""Whether entries are compiled (``ASTRANB_JIT=0`` turns it off)."""
+
+Records: TypeAlias = "np.recarray[Any, Any]"
+"""A structured array with fields as attributes: ``links[i].free_at_ps``."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Kernel(Generic[_P, _R]):
+    """A function that entries may call: plain Python here, inlined machine code there.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns numbers and record arrays only.
+    """
+
+    def __init__(self, function: Callable[_P, _R]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        self._dispatcher: Any = None
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Run it as plain Python (tests and debuggers do; the simulator calls an entry)."""
+        return self.function(*args, **kwargs)
+
+    def dispatcher(self) -> Any:
+        """The Numba dispatcher of the function; imports Numba."""
+        if self._dispatcher is None:
+            import numba
+
+            self._dispatcher = numba.njit(nogil=True, error_model="numpy")(self.function)
+        return self._dispatcher
+
+
+def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Mark a function as a kernel.
+
+    Parameters
+    ----------
+    function : callable
+        A function over numbers and record arrays only.
+
+    Returns
+    -------
+    callable
+        The same function to a Python caller, and to Numba a compiled callee.
+    """
+    return Kernel(function) if JIT else function
+
+
+class Entry:
+    """A kernel that Python calls with arrays, compiled ahead and kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        A kernel whose arguments are one-dimensional arrays, and that returns an int.
+    dtypes : sequence of dtype
+        The dtype of each argument.
+
+    Raises
+    ------
+    TypeError
+        An argument of a call is not a contiguous array of the declared dtype.
+    """
+
+    def __init__(self, function: Callable[..., int], dtypes: Sequence[Any]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.dtypes = tuple(np.dtype(d) for d in dtypes)
+        self._code: Any = None
+        self._keep: Any = None
+
+    def __call__(self, *arrays: Any) -> int:
+        """Run the kernel over the arrays, without the interpreter lock when compiled."""
+        if not JIT:
+            return int(self.function(*arrays))
+        return self.bind(*arrays)()
+
+    def bind(self, *arrays: Any) -> Callable[[], int]:
+        """Check the arrays once and return a call that is as cheap as a C call.
+
+        The arrays must stay where they are (they are kept alive by the call itself).
+        """
+        if len(arrays) != len(self.dtypes):
+            message = f"{self.name} takes {len(self.dtypes)} arrays, got {len(arrays)}"
+            raise TypeError(message)
+        for position, (array, dtype) in enumerate(zip(arrays, self.dtypes, strict=True)):
+            if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous:
+                message = f"{self.name}: argument {position} must be a contiguous 1-D array of {dtype}"
+                raise TypeError(message)
+        if not JIT:
+            return lambda: int(self.function(*arrays))
+        self.load()
+        code = self._code
+        lengths = np.array([len(a) for a in arrays], np.int64)
+        addresses = (lengths.ctypes.data, *(a.ctypes.data for a in arrays))
+
+        def call(_keep: Any = (lengths, arrays)) -> int:
+            return cast("int", code(*addresses))
+
+        return call
+
+    def load(self) -> None:
+        """Make the machine code ready: from disk where it is, else compiled and kept."""
+        if self._code is not None or not JIT:
+            return
+        folder = cache_folder()
+        file = folder / f"{self.name}.o"
+        if not file.exists():
+            with announce(f"compiling {self.name} (once for each version of astranb; about 20 s)"):
+                _write(file, _compile(self))
+        address = self._link(file)
+        types = [ctypes.c_void_p] * (len(self.dtypes) + 1)
+        self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
+
+    def _link(self, file: Path) -> int:
+        """Load the object file with llvmlite and return the address of the entry."""
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        header, _, code = file.read_bytes().partition(b"\n")
+        symbol, *externals = header.decode().split(" ")
+        # Numba's wrapper refers to helpers that raise Python exceptions. A kernel raises
+        # none, so that they are never called; the linker only wants an address for each.
+        trap = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+        for name in externals:
+            if llvm.address_of_symbol(name) is None:
+                llvm.add_symbol(name, trap)
+        machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self._keep = engine
+        return cast("int", engine.get_function_address(symbol))
+
+
+def kernel_sources(package: Path = _PACKAGE) -> list[Path]:
+    """List the files that decide what an entry's machine code is, in a fixed order.
+
+    Parameters
+    ----------
+    package : Path
+        The package's folder.
+
+    Returns
+    -------
+    list of Path
+        Those with kernels, those that define the records they run over, and this one.
+    """
+    marks = (b"@kernel", b"np.dtype(")
+    return sorted(
+        f for f in package.rglob("*.py") if any(m in f.read_bytes() for m in marks) or f.name == "jit.py"
+    )
+
+
+def source_hash(package: Path = _PACKAGE) -> str:
+    """Hash all kernel sources, the versions of the compiler and the processor (16 hex digits).
+
+    Parameters
+    ----------
+    package : Path
+        The package's folder.
+    """
+    from importlib.metadata import version
+
+    digest = hashlib.blake2b(digest_size=8)
+    for file in kernel_sources(package):
+        digest.update(file.relative_to(package).as_posix().encode())
+        digest.update(file.read_bytes())
+    for fact in (
+        version("numba"),
+        version("llvmlite"),
+        version("numpy"),
+        sys.version,
+        platform.machine(),
+        _cpu(),
+    ):
+        digest.update(fact.encode())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Name (and make) the folder of machine code for exactly these sources.
+
+    ``ASTRANB_CACHE_DIR`` wins; else the user's cache folder; else, where that cannot be
+    written, a temporary one.
+    """
+    from platformdirs import user_cache_path
+
+    chosen = os.environ.get("ASTRANB_CACHE_DIR")
+    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / f"kernels-{source_hash()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="astranb-kernels-"))
+    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="astranb-kernels-"))
+
+
+def _compile(entry: Entry) -> bytes:
+    """Compile an entry with Numba; returns a header line (symbol, externals) and the object code."""
+    import numba
+    from numba import types
+    from numba.extending import typeof_impl
+
+    @typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
+    def _typeof_kernel(value: Kernel[..., Any], _context: Any) -> Any:
+        return types.Dispatcher(value.dispatcher())
+
+    count = len(entry.dtypes)
+    names = [f"a{i}" for i in range(count)]
+    # A C callback has a fixed number of arguments, so that its text depends on the count.
+    views = ", ".join(f"carray({name}, (lengths[{i}],))" for i, name in enumerate(names))
+    scope = {"carray": numba.carray, "function": cast("Any", entry.function).dispatcher()}
+    exec(f"def call(lengths, {', '.join(names)}):\n    return function({views})", scope)  # noqa: S102
+    pointers = [types.CPointer(numba.from_dtype(d)) for d in entry.dtypes]
+    signature = types.int64(types.CPointer(types.int64), *pointers)
+    callback = numba.cfunc(signature, error_model="numpy")(scope["call"])
+    library = callback._library  # noqa: SLF001 - Numba has no public way to the object code
+    _, _, (code, _) = library.serialize_using_object_code()
+    module = library._final_module  # noqa: SLF001
+    externals = [g.name for g in (*module.functions, *module.global_variables) if g.is_declaration]
+    header = " ".join([callback._wrapper_name, *(e for e in externals if not e.startswith("llvm."))])  # noqa: SLF001
+    return header.encode() + b"\n" + code
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all: two processes may compile at once."""
+    handle, name = tempfile.mkstemp(dir=file.parent)
+    with os.fdopen(handle, "wb") as out:
+        out.write(data)
+    Path(name).replace(file)
+
+
+def _cpu() -> str:
+    """The processor's model and features: a cache on a shared disk serves only its own kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "CPU part", "Features")
+    return "|".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))

@@ -1,0 +1,156 @@
+"""Thread blocks: which operation a block is at, and when it may go on."""
+
+from __future__ import annotations
+
+from astranb.core.jit import Records, kernel
+
+from .sm import make_ready, schedule
+from .tables import DONE, DRAINING, LAUNCH, MOVE, MOVING, SIGNALLING, WAIT, WAITING
+
+__all__ = ["acknowledge", "begin", "enter", "finish_op", "launch"]
+
+
+@kernel
+def enter(clock: Records, sms: Records, blocks: Records, block: int, state: int) -> None:
+    """Change a block's state and book the time that it spent in the old one."""
+    now_ps = clock[0].now_ps
+    old = blocks[block].state
+    spent_ps = now_ps - blocks[block].since_ps
+    if old == MOVING:
+        blocks[block].moving_ps += spent_ps
+    elif old == SIGNALLING:
+        blocks[block].signalling_ps += spent_ps
+    elif old == WAITING:
+        blocks[block].waiting_ps += spent_ps
+        sms[blocks[block].sm].waiting -= 1
+        clock[0].busy += 1
+    elif old == DRAINING:
+        blocks[block].draining_ps += spent_ps
+    if state == WAITING:
+        sms[blocks[block].sm].waiting += 1
+    if state == WAITING or state == DONE:
+        clock[0].busy -= 1
+    blocks[block].state = state
+    blocks[block].since_ps = now_ps
+
+
+@kernel
+def finish_op(clock: Records, ops: Records, phases: Records, op: int) -> None:
+    """An operation has taken effect; the last one of a phase completes the phase."""
+    ops[op].ended_ps = clock[0].now_ps
+    phase = ops[op].phase
+    phases[phase].left -= 1
+    if phases[phase].left == 0:
+        phases[phase].ended_ps = clock[0].now_ps
+        clock[0].phases += 1
+
+
+@kernel
+def begin(
+    clock: Records,
+    heap: Records,
+    gpus: Records,
+    sms: Records,
+    blocks: Records,
+    warps: Records,
+    ops: Records,
+    phases: Records,
+    block: int,
+) -> None:
+    """Start the operation that a block is at, passing those that have nothing to do."""
+    sm = blocks[block].sm
+    first_warp = blocks[block].first_warp
+    while True:
+        op = blocks[block].op
+        at_end = op == blocks[block].last_op
+        if blocks[block].unacked > 0 and (at_end or ops[op].fence):
+            if blocks[block].state != DRAINING:
+                enter(clock, sms, blocks, block, DRAINING)
+            return
+        if at_end:
+            end(clock, heap, gpus, sms, blocks, block)
+            return
+        ops[op].started_ps = clock[0].now_ps
+        if phases[ops[op].phase].started_ps < 0:
+            phases[ops[op].phase].started_ps = clock[0].now_ps
+        kind = ops[op].kind
+        if kind == MOVE:
+            if ops[op].lines == 0:
+                ops[op].issued_ps = clock[0].now_ps
+                finish_op(clock, ops, phases, op)
+                blocks[block].op += 1
+                continue
+            blocks[block].lines_left = ops[op].lines
+            enter(clock, sms, blocks, block, MOVING)
+            for warp in range(min(blocks[block].warps, ops[op].lines)):
+                warps[first_warp + warp].next_line = warp
+                make_ready(clock, heap, sms, warps, first_warp + warp, sm)
+            return
+        # Warp zero alone issues control requests.
+        enter(clock, sms, blocks, block, WAITING if kind == WAIT else SIGNALLING)
+        make_ready(clock, heap, sms, warps, first_warp, sm)
+        return
+
+
+@kernel
+def end(clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Records, block: int) -> None:
+    """A block has ended: its place on the SM goes to the next pending block of the GPU."""
+    gpu = blocks[block].gpu
+    sm = blocks[block].sm
+    enter(clock, sms, blocks, block, DONE)
+    blocks[block].ended_ps = clock[0].now_ps
+    clock[0].done += 1
+    gpus[gpu].blocks_left -= 1
+    if gpus[gpu].blocks_left == 0:
+        gpus[gpu].ended_ps = clock[0].now_ps
+    sms[sm].resident -= 1
+    following = gpus[gpu].next_block
+    if following < gpus[gpu].last_block:
+        gpus[gpu].next_block += 1
+        blocks[following].sm = sm
+        sms[sm].resident += 1
+        clock[0].busy += 1
+        schedule(clock, heap, clock[0].now_ps, LAUNCH, following)
+
+
+@kernel
+def launch(
+    clock: Records,
+    heap: Records,
+    gpus: Records,
+    sms: Records,
+    blocks: Records,
+    warps: Records,
+    ops: Records,
+    phases: Records,
+    block: int,
+) -> None:
+    """A block begins on its SM."""
+    blocks[block].since_ps = clock[0].now_ps
+    blocks[block].started_ps = clock[0].now_ps
+    enter(clock, sms, blocks, block, SIGNALLING)
+    begin(clock, heap, gpus, sms, blocks, warps, ops, phases, block)
+
+
+@kernel
+def acknowledge(
+    clock: Records,
+    heap: Records,
+    gpus: Records,
+    sms: Records,
+    blocks: Records,
+    warps: Records,
+    ops: Records,
+    phases: Records,
+    block: int,
+    op: int,
+    needed: int,
+) -> None:
+    """A store or signal of a block is acknowledged; a fence may open, an operation end."""
+    blocks[block].unacked -= 1
+    clock[0].busy -= 1
+    ops[op].acked += 1
+    if ops[op].acked == needed:
+        finish_op(clock, ops, phases, op)
+    if blocks[block].unacked == 0 and blocks[block].state == DRAINING:
+        begin(clock, heap, gpus, sms, blocks, warps, ops, phases, block)

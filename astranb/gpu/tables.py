@@ -1,0 +1,282 @@
+"""The records of the GPU machine: who owns which fields, and what each field means.
+
+Everything simulated about GPUs is in arrays of these dtypes. All fields of the owners
+that a breakpoint may read (GPU, SM, BLOCK, SEMAPHORE) are int64, so that a condition
+compiles to an index into the same memory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+__all__ = [
+    "BLOCK",
+    "BLOCK_STATES",
+    "CLOCK",
+    "DONE",
+    "DRAINING",
+    "EVENT_KINDS",
+    "GPU",
+    "HBM",
+    "HOP",
+    "INITIAL",
+    "ISSUE",
+    "JOB",
+    "L2",
+    "LAUNCH",
+    "LOAD",
+    "MOVE",
+    "MOVING",
+    "OP",
+    "OPERAND",
+    "OP_KINDS",
+    "PENDING",
+    "PHASE",
+    "PIECE",
+    "POLL",
+    "REQUEST",
+    "REQUEST_KINDS",
+    "RETURN",
+    "SEMAPHORE",
+    "SERVER",
+    "SIGNAL",
+    "SIGNALLING",
+    "SM",
+    "STORE",
+    "TORN",
+    "UNWRITTEN",
+    "WAIT",
+    "WAITING",
+    "WARP",
+    "WAY",
+]  # fmt: skip
+
+# Event kinds: what the argument of the event is.
+LAUNCH: Final = 0  # block: a thread block begins on its SM
+ISSUE: Final = 1  # sm: an SM issues one instruction of one ready warp
+HOP: Final = 2  # request: a line reaches the entrance of a link
+L2: Final = 3  # request: a line reaches its L2 slice
+HBM: Final = 4  # request: a line that missed reaches its HBM channel
+RETURN: Final = 5  # request: a response or acknowledgement is back at its SM
+EVENT_KINDS: Final = ("launch", "issue", "hop", "l2", "hbm", "return")
+
+# Request kinds: what travels.
+LOAD: Final = 0
+STORE: Final = 1
+SIGNAL: Final = 2
+POLL: Final = 3
+REQUEST_KINDS: Final = ("load", "store", "signal", "poll")
+
+# Operation kinds of a thread block.
+MOVE: Final = 0  # load one or more sources line by line, reduce, store to one or more targets
+NOTIFY: Final = 1  # add to a semaphore, here or on another GPU
+WAIT: Final = 2  # until a semaphore has reached a value
+OP_KINDS: Final = ("move", "signal", "wait")
+
+# States of a thread block.
+PENDING: Final = 0  # not on an SM yet
+MOVING: Final = 1  # lines of a move are being issued
+SIGNALLING: Final = 2  # a signal is about to be issued
+WAITING: Final = 3  # polling a semaphore
+DRAINING: Final = 4  # a fence: until every store is acknowledged
+DONE: Final = 5
+BLOCK_STATES: Final = ("pending", "moving", "signalling", "waiting", "draining", "done")
+
+# Who wrote a piece last; 0 and above is an operation.
+INITIAL: Final = -1  # what the rank brought
+UNWRITTEN: Final = -2  # nothing yet
+TORN: Final = -3  # parts of several writes, or read while it was being written
+
+CLOCK = np.dtype(
+    [
+        ("now_ps", "i8"),
+        ("events", "i8"),  # handled so far
+        ("instants", "i8"),  # distinct times at which something happened
+        ("instructions", "i8"),  # GPU instructions issued
+        ("phases", "i8"),  # phases completed
+        ("hops", "i8"),  # links crossed by lines
+        ("seq", "i8"),  # events ever pushed
+        ("queued", "i8"),  # live entries of the heap
+        ("free_request", "i8"),  # head of the list of free requests
+        ("busy", "i8"),  # blocks that can go on by themselves + stores not acknowledged
+        ("done", "i8"),  # blocks that have ended
+        ("last_kind", "i8"),  # the event handled last
+        ("last_arg", "i8"),
+    ]
+)
+"""One row: the scalars of the whole machine."""
+
+GPU = np.dtype(
+    [
+        ("first_sm", "i8"),
+        ("sms", "i8"),
+        ("first_slice", "i8"),
+        ("slices", "i8"),
+        ("first_channel", "i8"),
+        ("channels", "i8"),
+        ("first_line", "i8"),  # of this GPU in the table of resident lines
+        ("issue_ps", "i8"),  # between two instructions of one SM
+        ("noc_ps", "i8"),  # SM to L2 slice or to I/O port, one way
+        ("l2_ps", "i8"),  # L2 slice: from the end of service to the response
+        ("hbm_ps", "i8"),  # HBM channel: likewise
+        ("slice_ps", "i8"),  # one line occupies its slice
+        ("channel_ps", "i8"),  # one line occupies its channel
+        ("max_outstanding", "i8"),  # requests of one SM under way
+        ("unroll", "i8"),  # lines of one warp under way
+        ("blocks_per_sm", "i8"),
+        ("line_bytes", "i8"),
+        ("header_bytes", "i8"),  # of every message
+        ("signal_bytes", "i8"),  # payload of a signal
+        ("next_block", "i8"),  # first block that has no SM yet
+        ("last_block", "i8"),  # one past the last block of this GPU
+        ("ended_ps", "i8"),  # when its last block ended
+        ("blocks_left", "i8"),
+    ]
+)
+
+SM = np.dtype(
+    [
+        ("gpu", "i8"),
+        ("next_issue_ps", "i8"),
+        ("scheduled", "i8"),  # 1: an ISSUE event is queued
+        ("stalled", "i8"),  # 1: a ready warp waits for an outstanding slot
+        ("outstanding", "i8"),  # requests under way
+        ("waiting", "i8"),  # resident blocks that poll a semaphore
+        ("resident", "i8"),  # blocks on this SM
+        ("ready_head", "i8"),  # FIFO of warps that have an instruction to issue
+        ("ready_tail", "i8"),
+        ("issued", "i8"),  # instructions
+        ("stalled_ps", "i8"),  # time without a free slot, summed
+        ("stalled_since_ps", "i8"),
+    ]
+)
+
+SERVER = np.dtype([("free_at_ps", "i8"), ("busy_ps", "i8"), ("queued_ps", "i8"), ("lines", "i8")])
+"""An L2 slice or an HBM channel: a FIFO server with a fixed time a line."""
+
+BLOCK = np.dtype(
+    [
+        ("gpu", "i8"),
+        ("first_op", "i8"),
+        ("last_op", "i8"),  # one past
+        ("first_warp", "i8"),
+        ("warps", "i8"),
+        ("sm", "i8"),  # -1: none yet
+        ("op", "i8"),  # the operation it is at
+        ("state", "i8"),
+        ("lines_left", "i8"),  # of the move: not issued yet
+        ("unacked", "i8"),  # stores and signals under way
+        ("since_ps", "i8"),  # when it entered its state
+        ("started_ps", "i8"),
+        ("ended_ps", "i8"),
+        ("moving_ps", "i8"),
+        ("signalling_ps", "i8"),
+        ("waiting_ps", "i8"),
+        ("draining_ps", "i8"),
+        ("polls", "i8"),  # polls that found the semaphore too low
+    ]
+)
+
+WARP = np.dtype(
+    [
+        ("block", "i4"),
+        ("next_ready", "i4"),  # in the SM's FIFO
+        ("queued", "i4"),  # 1: in the SM's FIFO
+        ("loading", "i4"),  # job whose loads are being issued, or -1
+        ("ready_head", "i4"),  # FIFO of jobs whose data is there
+        ("ready_tail", "i4"),
+        ("free_job", "i4"),  # head of the list of free jobs
+        ("pad", "i4"),
+        ("next_line", "i8"),  # of the move, strided by the number of warps
+    ]
+)
+
+JOB = np.dtype([("line", "i8"), ("next", "i4"), ("step", "i4"), ("pending", "i4"), ("warp", "i4")])
+"""One line of one move on its way through a warp: loads, reductions, stores."""
+
+OP = np.dtype(
+    [
+        ("kind", "i4"),
+        ("block", "i4"),
+        ("first_source", "i4"),
+        ("sources", "i4"),
+        ("first_target", "i4"),
+        ("targets", "i4"),
+        ("semaphore", "i4"),
+        ("value", "i4"),  # to add (signal) or to reach (wait)
+        ("phase", "i4"),
+        ("fence", "i4"),  # 1: only when every earlier store is acknowledged
+        ("last_bytes", "i4"),  # bytes of the last line
+        ("number", "i4"),  # place in its block, as the program counts
+        ("lines", "i8"),
+        ("acked", "i8"),
+        ("started_ps", "i8"),  # -1: not yet
+        ("issued_ps", "i8"),  # last instruction issued
+        ("ended_ps", "i8"),  # last acknowledgement back
+    ]
+)
+
+OPERAND = np.dtype(
+    [
+        ("gpu", "i4"),
+        ("piece", "i4"),  # -1: a semaphore's line
+        ("out_way", "i4"),  # first of the equal ways there
+        ("out_ways", "i4"),  # 0: on this GPU
+        ("back_way", "i4"),
+        ("back_ways", "i4"),
+        ("line", "i8"),  # first line in the GPU's memory
+        ("seen", "i8"),  # as a source: who had written the piece when it was read
+    ]
+)
+
+PIECE = np.dtype(
+    [
+        ("gpu", "i4"),
+        ("buffer", "i4"),
+        ("chunk", "i4"),
+        ("lane", "i4"),
+        ("line", "i8"),
+        ("lines", "i8"),
+        ("bytes", "i8"),
+        ("writer", "i8"),  # operation whose write is complete, or INITIAL, UNWRITTEN, TORN
+        ("writing", "i8"),  # operation whose write is under way, or -1
+        ("arrived", "i8"),  # its lines so far
+    ]
+)
+"""The part of a chunk that one thread block moves: the unit in which contents are tracked."""
+
+SEMAPHORE = np.dtype([("gpu", "i8"), ("line", "i8"), ("value", "i8")])
+
+PHASE = np.dtype([("left", "i8"), ("started_ps", "i8"), ("ended_ps", "i8")])
+
+WAY = np.dtype([("first", "i8"), ("last", "i8")])
+"""One way from a GPU to another: links ``route[first:last]``."""
+
+REQUEST = np.dtype(
+    [
+        ("line", "i8"),  # in the target GPU's memory
+        ("issued_ps", "i8"),
+        ("seen", "i8"),  # POLL: the value that was read
+        ("arrives_ps", "i8"),  # last bit at the far end of the link it crosses
+        ("out_bytes", "i8"),  # on a wire, header included
+        ("back_bytes", "i8"),
+        ("kind", "i4"),
+        ("live", "i4"),
+        ("returning", "i4"),  # 1: response or acknowledgement
+        ("warp", "i4"),
+        ("job", "i4"),
+        ("op", "i4"),
+        ("operand", "i4"),
+        ("gpu", "i4"),  # that issued it
+        ("target", "i4"),  # GPU whose memory it is for
+        ("hop", "i4"),  # next place in the route
+        ("last_hop", "i4"),
+        ("back_hop", "i4"),
+        ("last_back_hop", "i4"),
+        ("link", "i4"),  # it crosses or crossed last, -1: none yet
+        ("next_free", "i4"),
+    ]
+)
+"""A line request under way (the wavefront request of ASTRA-sim 3.0)."""

@@ -1,0 +1,28 @@
+"""InfraGraph: read, check, expand and write descriptions of clusters.
+
+The file format is InfraGraph's (Keysight/infragraph, schema 2.4 to 3.1); expansion is our
+own, into arrays, because the simulator needs numbers, lanes and directions, and because it
+has to be quick for a whole data centre.
+"""
+
+from __future__ import annotations
+
+from ._blueprints import blueprint, blueprints, resolve
+from ._graph import Graph, Link
+from ._infra import Infra
+from ._link_types import LINK_TYPES, LinkType
+from ._load import load
+from ._model import NodeKind
+
+__all__ = [
+    "LINK_TYPES",
+    "Graph",
+    "Infra",
+    "Link",
+    "LinkType",
+    "NodeKind",
+    "blueprint",
+    "blueprints",
+    "load",
+    "resolve",
+]

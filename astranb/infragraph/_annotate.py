@@ -1,0 +1,249 @@
+"""Annotations: what the InfraGraph schema has no place for, by node, edge and link name.
+
+Our own keys begin with ``astranb.`` and are checked; keys of others are kept as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray  # noqa: TC002 - Blocks is shown by help()
+
+from astranb.core.errors import InputError, near
+from astranb.core.units import bandwidth_Bps, time_ps
+
+from ._endpoints import Selection, pick
+from ._link_types import link_type
+from ._model import Component, Device, Plan
+from ._source import Place, Source
+
+__all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
+
+_PIECE = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
+_TRANSFERS = re.compile(r"\s*([0-9.eE+-]+)\s*GT/s\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A bandwidth as it was written: bytes a second, or transfers a second of one PCIe lane."""
+
+    Bps: int
+    transfers: Decimal | None = None
+
+    def of_width(self, width: int) -> int:
+        """Bytes a second; a rate in GT/s is taken ``width`` lanes wide."""
+        return self.Bps if self.transfers is None else pcie_Bps(self.transfers, width)
+
+
+def pcie_Bps(gigatransfers: Decimal, width: int) -> int:  # noqa: N802 - unit in the name
+    """Bytes a second that a PCIe link carries in one direction.
+
+    Up to 5 GT/s 8b/10b encoding (PCIe 1 and 2), from 64 GT/s 242 of 256 B (PCIe 6), between
+    them 128b/130b.
+
+    Examples
+    --------
+    >>> pcie_Bps(Decimal(32), 16)
+    63015384615
+    """
+    if gigatransfers <= 5:
+        encoding = Decimal(8) / 10
+    else:
+        encoding = Decimal(242) / 256 if gigatransfers >= 64 else Decimal(128) / 130
+    return int(gigatransfers * 10**9 * encoding * width / 8)
+
+
+def read_rate(value: object, where: str) -> Rate:
+    """Read ``"400 Gbps"``, ``"112.5 GBps"``, ``"32 GT/s"`` or a whole number of bytes a second.
+
+    Raises
+    ------
+    InputError
+        No unit, an unknown one, or not above zero.
+    """
+    if isinstance(value, str) and (match := _TRANSFERS.match(value)):
+        # The units module reads the number, so that it is as strict as with every other unit.
+        transfers = Decimal(bandwidth_Bps(f"{match[1]} GB/s", where=where)) / 10**9
+        return Rate(0, transfers)
+    return Rate(bandwidth_Bps(_plain(value), where=where))
+
+
+def _plain(value: object) -> Any:
+    """Numbers may come as text, since annotation values are text upstream."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value) else value
+
+
+def _read_count(value: object, where: str, least: int) -> int:
+    number = _plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number < 2**31:
+        raise InputError(f"{value!r} is not a whole number of {least} at least", where=where)
+    return number
+
+
+def _read_text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{value!r} is not text", where=where)
+    return value
+
+
+_READERS: dict[str, dict[str, Callable[[Any, str], Any]]] = {
+    "node": {
+        "astranb.profile": _read_text,
+        "astranb.latency": lambda v, w: time_ps(_plain(v), where=w),
+        "astranb.rank": lambda v, w: _read_count(v, w, 0),
+        "rank": lambda v, w: _read_count(v, w, 0),
+    },
+    "edge": {
+        "astranb.bandwidth": read_rate,
+        "astranb.bandwidth_fwd": read_rate,
+        "astranb.bandwidth_rev": read_rate,
+        "astranb.latency": lambda v, w: time_ps(_plain(v), where=w),
+        "astranb.lanes": lambda v, w: _read_count(v, w, 1),
+    },
+    "graph": {},
+}
+_READERS["link"] = {
+    **_READERS["edge"],
+    "astranb.link_type": lambda v, w: link_type(_read_text(v, w), where=w),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Nodes by identifier: everything below the selected units.
+
+    Attributes
+    ----------
+    first : Selection
+        First node of every selected unit.
+    length : int
+        Nodes below each of them.
+    leaf : bool
+        True where the units are nodes themselves.
+    """
+
+    first: Selection
+    length: int
+    leaf: bool
+
+    def nodes(self) -> NDArray[np.int64]:
+        """All of them: int64."""
+        return (self.first.nodes()[:, None] + np.arange(self.length)[None, :]).ravel()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One annotation: what it is about, what it says, and our own keys already read."""
+
+    about: tuple[Blocks, ...]
+    attributes: dict[str, Any]
+    read: dict[str, Any]
+    place: Place
+
+
+@dataclass(slots=True)
+class Annotations:
+    """All annotations of a document, resolved against its plan."""
+
+    nodes: list[Note] = field(default_factory=list)
+    edges: list[Note] = field(default_factory=list)
+    links: dict[str, Note] = field(default_factory=dict)
+    graph: dict[str, Any] = field(default_factory=dict)
+    source: Source = field(default_factory=Source)
+
+
+def locate(plan: Plan, identifier: str) -> Blocks:
+    """Find what an identifier names.
+
+    Dotted (``host.0.gpu.3``), a prefix of it (``host.0``, ``host``: everything below), or with
+    slices (``host[0:4]gpu[0:8]``, with or without a dot between).
+
+    Raises
+    ------
+    ValueError
+        With a plain reason.
+    """
+    path: list[tuple[str, str | None]] = []
+    for piece in identifier.split("."):
+        if path and path[-1][1] is None and re.fullmatch(r"[0-9]{1,18}", piece):
+            path[-1] = (path[-1][0], piece)
+            continue
+        pieces = list(_PIECE.finditer(piece))
+        if not piece or sum(len(p[0]) for p in pieces) != len(piece):
+            raise ValueError("write host.0.gpu.3, host.0 or host[0:4]gpu[0:8]")
+        path += [(p[1], p[2]) for p in pieces]
+    name, inside = path[0]
+    instance = plan.instance(name)
+    device = instance.device
+    level = (instance.base, device.size, pick(inside, instance.count))
+    if len(path) == 1:
+        return Blocks(Selection((level,)), device.size, leaf=False)
+    selection, reached = plan.descend(device, path[1:])
+    length = reached.size if isinstance(reached, Device) else 1
+    return Blocks(Selection((level, *selection.levels)), length, isinstance(reached, Component))
+
+
+def read_annotations(document: dict[str, Any], plan: Plan, source: Source, at: Place = ()) -> Annotations:
+    """Resolve a checked annotation document.
+
+    Raises
+    ------
+    InputError
+        An identifier or link that is not there, an unknown ``astranb.`` key, a value that
+        cannot be read.
+    """
+    found = Annotations(source=source)
+
+    def blocks(entry: dict[str, Any], key: str, place: Place) -> Blocks:
+        try:
+            return locate(plan, entry[key])
+        except ValueError as error:
+            raise source.error(f"{entry[key]!r}: {error}", (*place, key)) from None
+
+    for i, entry in enumerate(document.get("nodes") or []):
+        place = (*at, "nodes", i)
+        said = _attributes(entry.get("attributes"), "node", source, place)
+        found.nodes.append(Note((blocks(entry, "name", place),), *said, place))
+    for i, entry in enumerate(document.get("edges") or []):
+        place = (*at, "edges", i)
+        said = _attributes(entry.get("attributes"), "edge", source, place)
+        found.edges.append(Note(tuple(blocks(entry, e, place) for e in ("ep1", "ep2")), *said, place))
+    names = {row.name for row in plan.links}
+    for i, entry in enumerate(document.get("links") or []):
+        place = (*at, "links", i)
+        if entry["name"] not in names:
+            raise source.error(f"there is no link {entry['name']!r}", place, near(entry["name"], names))
+        attributes, read = _attributes(entry.get("attributes"), "link", source, place)
+        before = found.links.get(entry["name"])
+        if before is not None:
+            attributes, read = {**before.attributes, **attributes}, {**before.read, **read}
+        found.links[entry["name"]] = Note((), attributes, read, place)
+    found.graph = _attributes(document.get("graph"), "graph", source, (*at, "graph"))[0]
+    return found
+
+
+def _attributes(
+    entries: list[dict[str, Any]] | None, kind: str, source: Source, place: Place
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    readers = _READERS[kind]
+    attributes: dict[str, Any] = {}
+    read: dict[str, Any] = {}
+    for i, entry in enumerate(entries or []):
+        key, value = entry["attribute"], entry["value"]
+        spot = (*place, i) if kind == "graph" else (*place, "attributes", i)
+        if key.startswith("astranb.") and key not in readers:
+            own = [k for k in readers if k.startswith("astranb.")]
+            mend = near(key, own) if own else "leave it out"
+            raise source.error(f"unknown {kind} annotation {key!r}", spot, mend)
+        attributes[key] = value
+        if key in readers:
+            try:
+                read[key] = readers[key](value, "")
+            except InputError as error:
+                raise source.error(f"{key}: {error.what}", spot, error.mend) from None
+    return attributes, read

@@ -1,0 +1,388 @@
+"""Infrastructures by name: servers, fabrics of servers, and small ones to learn with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from astranb.core.errors import InputError, near
+
+from ._infra import Infra
+from ._load import load
+from ._servers import NOTES, SERVERS, component, edge, generic_server, link, switch_device
+from ._source import Source
+
+__all__ = ["blueprint", "blueprints", "resolve"]
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A parameter that is a whole number."""
+
+    default: int
+    least: int
+    most: int
+
+    def read(self, text: str, where: str) -> int:
+        if not (
+            text.isascii() and text.isdecimal() and len(text) < 10 and self.least <= int(text) <= self.most
+        ):
+            raise InputError(f"{text!r} is not a whole number from {self.least} to {self.most}", where=where)
+        return int(text)
+
+
+@dataclass(frozen=True)
+class _OneOf:
+    """A parameter that is one of some names."""
+
+    default: str
+    names: tuple[str, ...]
+
+    def read(self, text: str, where: str) -> str:
+        if text not in self.names:
+            raise InputError(f"there is no {text!r}", where=where, mend=near(text, self.names))
+        return text
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A blueprint with parameters."""
+
+    build: Callable[..., Document]
+    text: str
+    parameters: dict[str, _Whole | _OneOf] = field(default_factory=dict)
+
+
+def _joined(ep1: tuple[str, str], ep2: tuple[str, str], name: str) -> Document:
+    (instance1, component1), (instance2, component2) = ep1, ep2
+    return {
+        "ep1": {"instance": instance1, "component": component1},
+        "ep2": {"instance": instance2, "component": component2},
+        "scheme": "one2one",
+        "link": name,
+    }
+
+
+def _server(server: str, factor: int) -> tuple[Document, str, int]:
+    """A server's device, the component that its NICs are, and how many it has."""
+    device = generic_server(factor) if server == "server" else SERVERS[server][0]()
+    nic = next(c for c in device["components"] if c["choice"] == "nic")
+    return device, nic["name"], nic["count"]
+
+
+def _single_tier(*, servers: int, server: str, factor: int, bandwidth: int) -> Document:
+    device, nic, nics = _server(server, factor)
+    host = device["name"]
+    return {
+        "name": "single-tier-fabric",
+        "description": f"{servers} servers on one switch",
+        "devices": [device, switch_device(nics * servers)],
+        "links": [link("switch-link", "between servers and the switch", bandwidth)],
+        "instances": [
+            {"name": host, "device": host, "count": servers},
+            {"name": "switch", "device": "switch", "count": 1},
+        ],
+        "edges": [_joined((host, nic), ("switch[0]", "port"), "switch-link")],
+    }
+
+
+def _clos(
+    *,
+    servers: int,
+    server: str,
+    factor: int,
+    per_leaf: int,
+    spines: int,
+    bandwidth: int,
+    spine_bandwidth: int,
+) -> Document:
+    device, nic, nics = _server(server, factor)
+    if servers % per_leaf:
+        raise InputError(
+            f"{servers} servers do not divide by {per_leaf} a leaf", mend="choose per_leaf to divide servers"
+        )
+    leaves, down = servers // per_leaf, nics * per_leaf
+    spines = spines or -(-down * bandwidth // spine_bandwidth)
+    edges = [
+        _joined(
+            (f"host[{k * per_leaf}:{(k + 1) * per_leaf}]", nic),
+            (f"leafsw[{k}]", f"port[0:{down}]"),
+            "leaf-link",
+        )
+        for k in range(leaves)
+    ]
+    edges += [
+        _joined(("leafsw", f"port[{down + s}]"), (f"spinesw[{s}]", f"port[0:{leaves}]"), "spine-link")
+        for s in range(spines)
+    ]
+    return {
+        "name": "closfabric",
+        "description": f"{servers} servers on {leaves} leaf and {spines} spine switches",
+        "devices": [device, switch_device(max(16, down + spines, leaves))],
+        "links": [
+            link("leaf-link", "between servers and leaf switches", bandwidth),
+            link("spine-link", "between leaf and spine switches", spine_bandwidth),
+        ],
+        "instances": [
+            {"name": "host", "device": device["name"], "count": servers},
+            {"name": "leafsw", "device": "switch", "count": leaves},
+            {"name": "spinesw", "device": "switch", "count": spines},
+        ],
+        "edges": edges,
+    }
+
+
+def _fat_tree(
+    *, ports: int, levels: int, server: str, factor: int, bandwidth: int, spine_bandwidth: int
+) -> Document:
+    device, nic, nics = _server(server, factor)
+    half = ports // 2
+    if ports % 2 or half % nics:
+        raise InputError(
+            f"half of {ports} ports cannot be shared by servers of {nics} NICs",
+            mend=f"choose ports as a multiple of {2 * nics}",
+        )
+    host, racks = device["name"], 2 * half ** (levels - 1)
+    per_rack = half // nics
+    tops = half ** (levels - 1)
+    edges = [
+        _joined(
+            (f"{host}[{r * per_rack}:{(r + 1) * per_rack}]", nic),
+            (f"tier_0[{r}]", f"port[0:{half}]"),
+            "tier_0_link",
+        )
+        for r in range(racks)
+    ]
+    tiers = [("tier_0", racks), ("tier_1", tops)]
+    if levels == 2:
+        edges += [
+            _joined((f"tier_1[{s}]", "port"), ("tier_0", f"port[{half + s}]"), "tier_1_link")
+            for s in range(tops)
+        ]
+    else:
+        tiers = [("tier_0", racks), ("tier_1", racks), ("tier_2", tops)]
+        for pod in range(ports):
+            lower = f"tier_0[{pod * half}:{(pod + 1) * half}]"
+            for s in range(half):
+                upper = f"tier_1[{pod * half + s}]"
+                edges.append(_joined((upper, f"port[0:{half}]"), (lower, f"port[{half + s}]"), "tier_1_link"))
+                core = f"tier_2[{s * half}:{(s + 1) * half}]"
+                edges.append(_joined((core, f"port[{pod}]"), (upper, f"port[{half}:{ports}]"), "tier_2_link"))
+    rates = [bandwidth, spine_bandwidth, spine_bandwidth][:levels]
+    return {
+        "name": "clos-fat-tree-fabric",
+        "description": f"{racks * per_rack} servers under {levels} levels of {ports}-port switches",
+        "devices": [device, switch_device(ports)],
+        "links": [link(f"tier_{k}_link", "", rate) for k, rate in enumerate(rates)],
+        "instances": [
+            {"name": host, "device": host, "count": racks * per_rack},
+            *({"name": name, "device": "switch", "count": count} for name, count in tiers),
+        ],
+        "edges": edges,
+    }
+
+
+def _box(name: str, gpus: int, edges: list[Document], more: tuple[Document, ...] = ()) -> Document:
+    """GPUs in one box, joined by a link with round numbers."""
+    rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 50}
+    physical = {"bandwidth": rate, "latency": {"choice": "ns", "ns": 500}}
+    box = {
+        "name": "box",
+        "components": [component("gpu", gpus, "xpu"), *more],
+        "links": [{"name": "link", "description": "a link to learn with", "physical": physical}],
+        "edges": edges,
+    }
+    return {"name": name, "devices": [box], "instances": [{"name": "box", "device": "box", "count": 1}]}
+
+
+def _ring(*, gpus: int) -> Document:
+    # One to one, not InfraGraph's scheme ring, which the upstream package does not expand.
+    edges = [edge(f"gpu[0:{gpus - 1}]", f"gpu[1:{gpus}]", "link", "one2one")]
+    if gpus > 2:
+        edges.append(edge(f"gpu[{gpus - 1}]", "gpu[0]", "link", "one2one"))
+    return _box("ring", gpus, edges)
+
+
+def _fully_connected(*, gpus: int) -> Document:
+    return _box("fully-connected", gpus, [edge("gpu", "gpu", "link")])
+
+
+def _switch(*, gpus: int) -> Document:
+    return _box("switch", gpus, [edge("gpu", "sw", "link")], (component("sw", 1, "switch"),))
+
+
+def _torus2d(*, rows: int, columns: int) -> Document:
+    n = rows * columns
+    edges = [
+        edge(f"gpu[{c}::{columns}]", f"gpu[{(c + 1) % columns}::{columns}]", "link", "one2one")
+        for c in range(columns if columns > 2 else columns - 1)
+    ]
+    if rows > 1:
+        edges.append(edge(f"gpu[0:{n - columns}]", f"gpu[{columns}:{n}]", "link", "one2one"))
+    if rows > 2:
+        edges.append(edge(f"gpu[{n - columns}:{n}]", f"gpu[0:{columns}]", "link", "one2one"))
+    return _box("torus2d", n, edges)
+
+
+_WITH_NICS = ("dgx-1", "dgx-2", "dgx-a100", "dgx-h100", "dgx-gb200", "mi300x", "server")
+_IN_FABRIC: dict[str, _Whole | _OneOf] = {
+    "server": _OneOf("dgx-h100", _WITH_NICS),
+    "factor": _Whole(4, 1, 64),
+    "bandwidth": _Whole(400, 1, 10_000),
+}
+_MADE = {
+    "single-tier": _Made(
+        _single_tier, "servers on one switch", {"servers": _Whole(2, 1, 4096), **_IN_FABRIC}
+    ),
+    "clos": _Made(
+        _clos,
+        "servers on leaf and spine switches; spines=0 makes it non-blocking",
+        {
+            "servers": _Whole(4, 1, 16_384),
+            **_IN_FABRIC,
+            "per_leaf": _Whole(1, 1, 256),
+            "spines": _Whole(0, 0, 1024),
+            "spine_bandwidth": _Whole(400, 1, 10_000),
+        },
+    ),
+    "fat-tree": _Made(
+        _fat_tree,
+        "servers under a folded Clos of switches with equally many ports",
+        {
+            "ports": _Whole(16, 4, 128),
+            "levels": _Whole(2, 2, 3),
+            **_IN_FABRIC,
+            "spine_bandwidth": _Whole(400, 1, 10_000),
+        },
+    ),
+    "ring": _Made(_ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
+    "fully-connected": _Made(_fully_connected, "GPUs, each joined with each", {"gpus": _Whole(8, 2, 1024)}),
+    "switch": _Made(_switch, "GPUs on one switch", {"gpus": _Whole(8, 1, 4096)}),
+    "torus2d": _Made(
+        _torus2d,
+        "GPUs in a torus of two dimensions",
+        {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)},
+    ),
+}
+
+
+def blueprints() -> list[tuple[str, str]]:
+    """List what `blueprint` knows.
+
+    Returns
+    -------
+    list of (str, str)
+        Name, with its parameters and their defaults after a colon, and what it is. Bandwidths are
+        in Gbps; ``factor`` counts pairs of GPUs in the generic server (``server=server``).
+
+    Examples
+    --------
+    >>> ("ring:gpus=8", "GPUs in a ring") in blueprints()
+    True
+    """
+    listed = [(name, text) for name, (_, text) in SERVERS.items()]
+    for name, made in _MADE.items():
+        defaults = ",".join(f"{key}={parameter.default}" for key, parameter in made.parameters.items())
+        listed.append((f"{name}:{defaults}", made.text))
+    return listed
+
+
+def blueprint(name: str) -> Infra:
+    """Make an infrastructure by name.
+
+    Parameters
+    ----------
+    name : str
+        ``"dgx-h100"``, or with parameters ``"clos:servers=16,spines=8"``; see `blueprints`.
+
+    Returns
+    -------
+    Infra
+        ``Infra.notes`` says what it puts right against the ``infragraph`` package.
+
+    Raises
+    ------
+    InputError
+        Unknown name or parameter (with the near ones), or a value that does not fit.
+
+    Examples
+    --------
+    >>> len(blueprint("dgx-h100").expand().gpus), len(blueprint("clos:servers=16").expand().gpus)
+    (8, 128)
+    """
+    kind, _, rest = name.strip().partition(":")
+    kind = kind.strip()
+    where = f"blueprint {name.strip()!r}"
+    if kind in SERVERS:
+        if rest.strip():
+            raise InputError(
+                f"{kind} takes no parameters", where=where, mend=f"write single-tier:server={kind},servers=2"
+            )
+        device = SERVERS[kind][0]()
+        document = {
+            "name": f"{device['name']}-infra",
+            "devices": [device],
+            "instances": [{"name": device["name"], "device": device["name"], "count": 1}],
+        }
+        return Infra(document, source=Source(kind), notes=NOTES.get(kind, ()))
+    if kind not in _MADE:
+        raise InputError(f"there is no blueprint {kind!r}", mend=near(kind, [*SERVERS, *_MADE]))
+    made = _MADE[kind]
+    values: dict[str, Any] = {key: parameter.default for key, parameter in made.parameters.items()}
+    given: set[str] = set()
+    for part in rest.split(",") if rest.strip() else []:
+        key, equals, text = (p.strip() for p in part.partition("="))
+        if key not in made.parameters:
+            raise InputError(f"{kind} has no parameter {key!r}", where=where, mend=near(key, made.parameters))
+        if key in given or not equals:
+            raise InputError(
+                f"{key} {'stands twice' if key in given else 'has no value'}",
+                where=where,
+                mend="write key=value",
+            )
+        given.add(key)
+        values[key] = made.parameters[key].read(text, f"{where}, {key}")
+    try:
+        document = made.build(**values)
+    except InputError as error:
+        raise InputError(error.what, where=where, mend=error.mend) from None
+    notes = NOTES.get(str(values.get("server", "")), ())
+    fabric = "server" in made.parameters
+    return Infra(document, source=Source(kind), notes=(*notes, *(NOTES["switch"] if fabric else ())))
+
+
+def resolve(text: str) -> Infra:
+    """Find what ``--infra`` names: a file where there is one, else a blueprint.
+
+    Parameters
+    ----------
+    text : str
+        Path of an InfraGraph file, or a blueprint's name.
+
+    Returns
+    -------
+    Infra
+
+    Raises
+    ------
+    InputError
+        Neither.
+
+    Examples
+    --------
+    >>> resolve("dgx-a100").name
+    'dgx_a100-infra'
+    """
+    looks_like_file = text.lower().endswith((".yaml", ".yml", ".json")) or os.sep in text
+    if looks_like_file or os.path.lexists(text.replace("\0", "")):
+        return load(os.fspath(text)) if "\n" not in text else load(text)
+    if text.partition(":")[0].strip() not in {*SERVERS, *_MADE}:
+        raise InputError(
+            f"{text[:80]!r} is neither a file nor a blueprint",
+            mend=near(text.partition(":")[0], [*SERVERS, *_MADE]),
+        )
+    return blueprint(text)

@@ -1,0 +1,272 @@
+"""An expanded infrastructure: arrays of nodes and edges, and the names that belong to them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astranb.core.errors import InputError
+
+from ._annotate import Annotations, locate
+from ._model import Device, NodeKind, Plan
+
+__all__ = ["Graph", "Link"]
+
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as declared in one scope.
+
+    Attributes
+    ----------
+    name : str
+    scope : str
+        Device that declares it; empty for links between instances.
+    type : str
+        Link type that it was recognised as or told to be; ``"unknown"`` where nothing is known.
+    """
+
+    name: str
+    scope: str
+    type: str
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes and undirected edges as arrays; read-only.
+
+    Attributes
+    ----------
+    title : str
+        Name of the infrastructure.
+    kind : ndarray of int8, shape (nodes,)
+        `NodeKind` of each node.
+    instance : ndarray of int32, shape (nodes,)
+        Which copy of an instance the node is in, counted over all copies in document order.
+    device : ndarray of int32, shape (nodes,)
+        Innermost device the node belongs to, an index into ``devices``.
+    forward_ps : ndarray of int64, shape (nodes,)
+        What the node takes to pass a message on, in ps.
+    a, b : ndarray of int32, shape (edges,)
+        Nodes of each edge, in the order in which the declaration names them.
+    link : ndarray of int32, shape (edges,)
+        Index into ``links``.
+    lanes : ndarray of int32, shape (edges,)
+        Parallel lanes, at least 1.
+    bandwidth_ab_Bps, bandwidth_ba_Bps : ndarray of int64, shape (edges,)
+        Bytes a second of one lane, from a to b and from b to a.
+    latency_ps : ndarray of int64, shape (edges,)
+        From one end to the other, in ps.
+    gpus : ndarray of int32, shape (ranks,)
+        Node of each rank.
+    links : tuple of Link
+    devices : tuple of str
+    assumed : list of str
+        Every number that did not come from the document, with its source and how often used.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import blueprint
+    >>> graph = blueprint("ring:gpus=4").expand()
+    >>> [graph.name(g) for g in graph.gpus]
+    ['box.0.gpu.0', 'box.0.gpu.1', 'box.0.gpu.2', 'box.0.gpu.3']
+    """
+
+    title: str
+    kind: I8
+    component: I32
+    instance: I32
+    device: I32
+    forward_ps: I64
+    a: I32
+    b: I32
+    link: I32
+    lanes: I32
+    bandwidth_ab_Bps: I64  # noqa: N815 - unit in the name
+    bandwidth_ba_Bps: I64  # noqa: N815
+    latency_ps: I64
+    gpus: I32
+    links: tuple[Link, ...]
+    devices: tuple[str, ...]
+    assumed: list[str]
+    _plan: Plan = field(repr=False)
+    _annotations: Annotations = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __len__(self) -> int:
+        """How many nodes there are."""
+        return len(self.kind)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.title!r}: {len(self):,} nodes, {len(self.a):,} edges, {len(self.gpus):,} GPUs>"
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Fully qualified names of all nodes, made when first asked for."""
+        templates: dict[str, list[str]] = {}
+        return [
+            f"{i.name}.{copy}.{suffix}"
+            for i in self._plan.instances.values()
+            for copy in range(i.count)
+            for suffix in self._suffixes(i.device, templates)
+        ]
+
+    def _suffixes(self, device: Device, templates: dict[str, list[str]]) -> list[str]:
+        if device.name not in templates:
+            made: list[str] = []
+            for c in device.components.values():
+                inner = [""]
+                if c.kind is None:
+                    inner = [f".{s}" for s in self._suffixes(self._plan.devices[c.name], templates)]
+                made += [f"{c.name}.{k}{s}" for k in range(c.count) for s in inner]
+            templates[device.name] = made
+        return templates[device.name]
+
+    def name(self, node: int) -> str:
+        """Name one node, without making the names of all.
+
+        Raises
+        ------
+        IndexError
+            There is no such node.
+        """
+        node = int(node)
+        if not 0 <= node < len(self):
+            raise IndexError(node)
+        instances = [i for i in self._plan.instances.values() if i.device.size]
+        instance = instances[bisect_right([i.base for i in instances], node) - 1]
+        device = instance.device
+        copy, offset = divmod(node - instance.base, device.size)
+        text = f"{instance.name}.{copy}"
+        while True:
+            name = next(n for n in reversed(device.base) if device.base[n] <= offset and device.stride[n])
+            unit, offset = divmod(offset - device.base[name], device.stride[name])
+            text += f".{name}.{unit}"
+            if device.components[name].kind is not None:
+                return text
+            device = self._plan.devices[name]
+
+    def index(self, name: str) -> int:
+        """Find a node by its fully qualified name.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or the name stands for several.
+        """
+        try:
+            blocks = locate(self._plan, name)
+        except ValueError as error:
+            raise InputError(f"there is no node {name!r}: {error}", where=self.title) from None
+        if not blocks.leaf or blocks.first.size != 1:
+            raise InputError(
+                f"{name!r} stands for more than one node", where=self.title, mend="give the whole name"
+            )
+        return int(blocks.first.nodes()[0])
+
+    def select(self, identifier: str) -> I64:
+        """Find all nodes that an annotation identifier names: int64, in its order.
+
+        Raises
+        ------
+        InputError
+            It names nothing.
+        """
+        try:
+            return locate(self._plan, identifier).nodes()
+        except ValueError as error:
+            raise InputError(f"{identifier!r}: {error}", where=self.title) from None
+
+    def kind_name(self, node: int) -> str:
+        """Type of a node as the upstream package says it: ``"xpu"``, ``"pcie_slot"``."""
+        return self._plan.components[int(self.component[node])][1].type
+
+    def node_types(self) -> dict[str, int]:
+        """How many nodes there are of each type, by name."""
+        counts = np.bincount(self.component, minlength=len(self._plan.components))
+        found: dict[str, int] = {}
+        for (_, component), count in zip(self._plan.components, counts.tolist(), strict=True):
+            if count:
+                found[component.type] = found.get(component.type, 0) + count
+        return dict(sorted(found.items()))
+
+    def annotation(self, node: int) -> dict[str, Any]:
+        """All annotations of a node; the later one of two with one key."""
+        found: dict[str, Any] = {}
+        for note in self._annotations.nodes:
+            if np.any(note.about[0].nodes() == node):
+                found.update(note.attributes)
+        return found
+
+    @cached_property
+    def _simple(self) -> I64:
+        """Rows of the edges that the upstream package's simple graph keeps."""
+        low, high = np.minimum(self.a, self.b).astype(np.int64), np.maximum(self.a, self.b)
+        key = low * len(self) + high
+        _, last = np.unique(key[::-1], return_index=True)
+        rows: I64 = np.sort(len(key) - 1 - last)
+        return rows
+
+    def simple_edges(self) -> tuple[I32, I32, I32]:
+        """Distinct undirected pairs, as the upstream package counts edges.
+
+        Returns
+        -------
+        a, b, link : ndarray of int32, shape (pairs,)
+            Where several links join one pair, the one declared last.
+        """
+        rows = self._simple
+        return self.a[rows], self.b[rows], self.link[rows]
+
+    def edges_by_link(self) -> dict[str, int]:
+        """How many distinct pairs each link name joins."""
+        counts = np.bincount(self.simple_edges()[2], minlength=len(self.links)).tolist()
+        found: dict[str, int] = {}
+        for link, count in zip(self.links, counts, strict=True):
+            if count:
+                found[link.name] = found.get(link.name, 0) + count
+        return dict(sorted(found.items()))
+
+    def degree(self) -> I64:
+        """How many other nodes each node is joined with: int64, shape (nodes,)."""
+        a, b, _ = self.simple_edges()
+        return np.bincount(a, minlength=len(self)) + np.bincount(b, minlength=len(self))
+
+    def connected_components(self) -> int:
+        """How many parts there are that cannot reach one another."""
+        return int(self.component_labels.max()) + 1
+
+    @cached_property
+    def component_labels(self) -> I64:
+        """Part of each node: int64, shape (nodes,), from 0 in the order of each part's first node."""
+        root = np.arange(len(self), dtype=np.int64)
+        a, b, _ = self.simple_edges()
+        while True:
+            # Union by hooking the larger root to the smaller, then pointer jumping to the root.
+            ra, rb = root[a], root[b]
+            differ = ra != rb
+            if not differ.any():
+                break
+            a, b, ra, rb = a[differ], b[differ], ra[differ], rb[differ]
+            np.minimum.at(root, np.maximum(ra, rb), np.minimum(ra, rb))
+            while not np.array_equal(up := root[root], root):
+                root = up
+        _, label = np.unique(root, return_inverse=True)
+        return label.astype(np.int64)
+
+    def kinds(self, kind: NodeKind) -> I64:
+        """Nodes of one kind: int64, in document order."""
+        return np.flatnonzero(self.kind == kind)

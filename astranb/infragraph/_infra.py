@@ -1,0 +1,344 @@
+"""An infrastructure: the document, what it expands to, and how it is kept and shown."""
+
+from __future__ import annotations
+
+import copy
+import html
+import json
+import os
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from astranb.core.errors import InputError
+
+from ._annotate import Annotations, read_annotations
+from ._expand import expand_edges, expand_nodes
+from ._graph import Graph, Link
+from ._model import NodeKind, Plan
+from ._physical import check_links, forward_latencies, physical, rank_order
+from ._planner import plan
+from ._schema import check_annotations, check_infrastructure
+from ._source import Place, Source, suffix_of
+
+__all__ = ["Infra"]
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class Infra:
+    """A checked InfraGraph document with its annotations.
+
+    Made by `load`, `blueprint` or `resolve`; everything in it is known to resolve.
+
+    Parameters
+    ----------
+    document : dict
+        An InfraGraph ``Infrastructure``.
+    annotations : dict, optional
+        An InfraGraph ``Annotation``.
+    source : Source, optional
+        Where the document came from, for error lines.
+    notes : sequence of str
+        What should be known about it, for example what a blueprint corrects.
+
+    Attributes
+    ----------
+    notes : list of str
+
+    Raises
+    ------
+    InputError
+        The first thing that does not fit, with file and line where they are known.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import load
+    >>> infra = load('''
+    ... name: pair
+    ... devices: [{name: box, components: [{name: gpu, count: 2, choice: xpu}],
+    ...            links: [{name: nvlink4}],
+    ...            edges: [{ep1: {component: 'gpu[0]'}, ep2: {component: 'gpu[1]'},
+    ...                     scheme: one2one, link: nvlink4}]}]
+    ... instances: [{name: host, device: box, count: 1}]
+    ... ''')
+    >>> graph = infra.expand()
+    >>> graph.names, int(graph.lanes[0])
+    (['host.0.gpu.0', 'host.0.gpu.1'], 18)
+    """
+
+    def __init__(
+        self,
+        document: dict[str, Any],
+        annotations: dict[str, Any] | None = None,
+        *,
+        source: Source | None = None,
+        annotations_source: Source | None = None,
+        notes: tuple[str, ...] = (),
+        at: Place = (),
+        annotations_at: Place = (),
+    ) -> None:
+        source = source or Source()
+        noted = annotations_source or source
+        self._source = source
+        self._document = copy.deepcopy(check_infrastructure(document, source, at))
+        self._annotated = (
+            None
+            if annotations is None
+            else copy.deepcopy(check_annotations(annotations, noted, annotations_at))
+        )
+        self._plan = plan(self._document, source, at)
+        self._stated = check_links(self._plan, source)
+        self._annotations: Annotations = read_annotations(
+            self._annotated or {}, self._plan, noted, annotations_at
+        )
+        self.notes: list[str] = list(notes)
+
+    @property
+    def name(self) -> str:
+        """Name of the infrastructure; without one, that of its file."""
+        said = self._document.get("name")
+        return str(said) if said else Path(self._source.name).stem
+
+    @property
+    def description(self) -> str:
+        """Description of the infrastructure; may be empty."""
+        return str(self._document.get("description") or "")
+
+    def device_names(self) -> list[str]:
+        """Names of all devices, in document order."""
+        return list(self._plan.devices)
+
+    def expand(self) -> Graph:
+        """Expand to arrays of nodes and edges; the same object every time.
+
+        Returns
+        -------
+        Graph
+
+        Raises
+        ------
+        InputError
+            Annotations name edges that are not there, or give ranks that do not count up.
+        """
+        return self._graph
+
+    @cached_property
+    def _graph(self) -> Graph:
+        made, notes = self._plan, self._annotations
+        component, instance = expand_nodes(made)
+        kinds = np.asarray(
+            [-1 if c.kind is None else int(c.kind) for _, c in made.components] or [0], np.int8
+        )
+        devices = np.asarray([d.index for d, _ in made.components] or [0], np.int32)
+        kind = kinds[component]
+        edges = expand_edges(made)
+        values = physical(made, edges, kind, notes, self._stated)
+        forward, assumed = forward_latencies(made, component, notes)
+        gpus = np.flatnonzero(kind == NodeKind.XPU)
+        graph = Graph(
+            self.name,
+            kind,
+            component.astype(np.int32),
+            instance.astype(np.int32),
+            devices[component],
+            forward,
+            edges.a.astype(np.int32),
+            edges.b.astype(np.int32),
+            edges.link.astype(np.int32),
+            values.lanes.astype(np.int32),
+            values.ab,
+            values.ba,
+            values.latency,
+            gpus.astype(np.int32),
+            tuple(Link(r.name, r.scope, t) for r, t in zip(made.links, values.types, strict=True)),
+            tuple(made.devices),
+            values.assumed + assumed,
+            made,
+            notes,
+        )
+        ranked = rank_order(gpus, notes, graph.name)
+        if ranked is not gpus:
+            object.__setattr__(graph, "gpus", ranked.astype(np.int32))
+            graph.gpus.setflags(write=False)
+        return graph
+
+    def profile_of_gpus(self) -> list[str | None]:
+        """GPU preset of each rank, by annotation ``astranb.profile``; None where nothing is said."""
+        graph = self.expand()
+        profile = np.full(len(graph), None, object)
+        for note in self._annotations.nodes:
+            if "astranb.profile" in note.read:
+                profile[note.about[0].nodes()] = note.read["astranb.profile"]
+        said: list[str | None] = profile[graph.gpus].tolist()
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the document back as it came, as plain data that `load` reads again.
+
+        Returns
+        -------
+        dict
+            The infrastructure; with annotations ``{"infrastructure": …, "annotations": …}``, the
+            form that InfraGraph's own tools exchange.
+        """
+        document = copy.deepcopy(self._document)
+        if self._annotated is None:
+            return document
+        return {"infrastructure": document, "annotations": copy.deepcopy(self._annotated)}
+
+    def to_infragraph(self) -> Any:
+        """Make an ``infragraph.Infrastructure`` of it (annotations are a separate object there).
+
+        Raises
+        ------
+        InputError
+            The ``infragraph`` package cannot be imported.
+        """
+        try:
+            from infragraph import Infrastructure
+        except ImportError as error:
+            raise InputError(
+                f"the infragraph package cannot be imported: {error}", mend="pip install infragraph"
+            ) from None
+        document = copy.deepcopy(self._document)
+        document.setdefault("name", self.name)
+        for device in document.get("devices") or []:
+            for key in ("links", "edges"):  # mandatory there, even when empty
+                device[key] = device.get(key) or []
+        return Infrastructure().deserialize(document)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the document, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            ``.json`` writes JSON, anything else YAML.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
+        path = Path(path)
+        data = self.to_dict()
+        if suffix_of(path) == "json":
+            text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        else:
+            text = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+        temporary = ""
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(path)
+        except OSError as error:
+            if temporary:
+                Path(temporary).unlink(missing_ok=True)
+            raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+
+    def check(self) -> list[str]:
+        """List what is allowed but was perhaps not meant.
+
+        Returns
+        -------
+        list of str
+            Nodes without edges, separate parts, pairs declared twice, names that slices cannot
+            reach, edges that join nothing, and the like; empty where there is nothing to say.
+        """
+        graph, made = self.expand(), self._plan
+        found = list(made.warnings)
+        alone = np.flatnonzero(graph.degree() == 0)
+        if len(alone) and len(graph) > 1:
+            some = ", ".join(graph.name(int(n)) for n in alone[:4]) + (", …" if len(alone) > 4 else "")
+            found.append(f"{len(alone):,} nodes have no edge: {some}")
+        count, label = graph.connected_components(), graph.component_labels
+        if count > 1:
+            found.append(f"the nodes fall into {count:,} parts that cannot reach one another")
+            if len(graph.gpus) and len(np.unique(label[graph.gpus])) > 1:
+                found.append("some GPUs cannot reach one another")
+        if not len(graph.gpus):
+            found.append("there is no GPU: a GPU is a component with choice: xpu")
+        pairs = len(graph.a) - len(graph.simple_edges()[0])
+        if pairs:
+            found.append(
+                f"{pairs:,} pairs are joined by a second link; the upstream package keeps the last only"
+            )
+        names = [i.name for i in made.instances.values()] + [c.name for _, c in made.components]
+        found += [
+            f"name {n!r} holds brackets, which slices use too"
+            for n in dict.fromkeys(names)
+            if set("[]") & set(n)
+        ]
+        used = {i.device.name for i in made.instances.values()} | {
+            c.name for _, c in made.components if c.kind is None
+        }
+        found += [f"device {n!r} is not used" for n in made.devices if n not in used]
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """Count what there is.
+
+        Returns
+        -------
+        dict
+            ``name``, ``nodes``, ``edges`` (distinct undirected pairs), ``node_types``,
+            ``edges_by_link``, ``gpus``, ``connected_components``, ``assumed``, ``notes``,
+            ``warnings``; plain data, ready for JSON.
+        """
+        graph = self.expand()
+        return {
+            "name": self.name,
+            "nodes": len(graph),
+            "edges": len(graph.simple_edges()[0]),
+            "node_types": graph.node_types(),
+            "edges_by_link": graph.edges_by_link(),
+            "gpus": len(graph.gpus),
+            "connected_components": graph.connected_components(),
+            "assumed": list(graph.assumed),
+            "notes": list(self.notes),
+            "warnings": self.check(),
+        }
+
+    def __repr__(self) -> str:
+        gpus = sum(
+            i.count * n for i in self._plan.instances.values() for n in [_gpus_in(self._plan, i.device.name)]
+        )
+        return f"<Infra {self.name!r}: {self._plan.nodes:,} nodes, {gpus:,} GPUs>"
+
+    def _repr_html_(self) -> str:
+        said = self.summary()
+        types = ", ".join(f"{n:,} {t}" for t, n in said["node_types"].items())
+        links = ", ".join(f"{n:,} {t}" for t, n in said["edges_by_link"].items())
+        rows = {
+            "nodes": f"{said['nodes']:,} ({types})",
+            "edges": f"{said['edges']:,} ({links})",
+            "GPUs": f"{said['gpus']:,}",
+            "parts": f"{said['connected_components']:,}",
+        }
+        body = "".join(
+            f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
+        )
+        lists = "".join(
+            f"<details><summary>{html.escape(title)} ({len(said[key])})</summary><ul>"
+            + "".join(f"<li>{html.escape(text)}</li>" for text in said[key])
+            + "</ul></details>"
+            for key, title in (("assumed", "Assumed"), ("notes", "Notes"), ("warnings", "Warnings"))
+            if said[key]
+        )
+        return f"<div><b>{html.escape(self.name)}</b><table>{body}</table>{lists}</div>"
+
+
+def _gpus_in(made: Plan, device: str) -> int:
+    return sum(
+        c.count * (_gpus_in(made, c.name) if c.kind is None else int(c.kind == NodeKind.XPU))
+        for c in made.devices[device].components.values()
+    )

@@ -1,0 +1,262 @@
+"""What links and switches are known to do, every number with its source.
+
+Used only where a document says nothing; everything taken from here is listed in
+``Graph.assumed``. Bandwidths are bytes a second of one lane in one direction.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from astranb.core.errors import InputError, near
+
+__all__ = ["CABLE", "DEFAULT", "LINK_TYPES", "LinkType", "forwarding", "link_type", "recognise"]
+
+_GB = 10**9
+_NS = 1000
+_NVLINK_NS = (
+    "derived from NCCL's ring-LL hop of 0.6 us (src/graph/tuning.cc @5067397c): less the L2 store and "
+    "poll round trips, halved, less 100 ns of NVSwitch"
+)
+_PCIE_NS = "assumed"
+_ETH_NS = "assumed: about 120 ns of RS-FEC and 5 m of cable"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkType:
+    """A kind of link.
+
+    Attributes
+    ----------
+    name : str
+    bandwidth_Bps : int
+        Of one lane, in one direction.
+    latency_ps : int
+        From the end of the sender to the start of the receiver, without what a switch takes.
+    bandwidth_source, latency_source : str
+        Where the numbers come from.
+    links_per_gpu : int
+        Lanes that a GPU has of this kind in all, shared out over its edges; 0: one lane an edge.
+    """
+
+    name: str
+    bandwidth_Bps: int  # noqa: N815 - unit in the name
+    bandwidth_source: str
+    latency_ps: int
+    latency_source: str
+    links_per_gpu: int = 0
+
+
+def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType:
+    source = f"NVIDIA data sheet of {total} both ways over {links} links"
+    return LinkType(f"nvlink{generation}", gigabytes * _GB, source, 100 * _NS, _NVLINK_NS, links)
+
+
+def _ethernet(gigabits: int) -> LinkType:
+    return LinkType(f"eth{gigabits}", gigabits * _GB // 8, "IEEE 802.3 line rate", 150 * _NS, _ETH_NS)
+
+
+def _infiniband(name: str, gigabits: int) -> LinkType:
+    return LinkType(name, gigabits * _GB // 8, "InfiniBand 4x data rate", 150 * _NS, _ETH_NS)
+
+
+_TYPES = (
+    _nvlink(1, 20, 4, "P100: 160 GB/s"),
+    _nvlink(2, 25, 6, "V100: 300 GB/s"),
+    _nvlink(3, 25, 12, "A100: 600 GB/s"),
+    _nvlink(4, 25, 18, "H100: 900 GB/s"),
+    _nvlink(5, 50, 18, "B200: 1.8 TB/s"),
+    LinkType("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
+    LinkType(
+        "xgmi", 64 * _GB, "AMD MI300X data sheet: 128 GB/s both ways a link", 300 * _NS,
+        "assumed: RCCL's ring-LL hop of 0.8 us (src/graph/tuning.cc) less about 0.5 us of store and poll", 7,
+    ),
+    LinkType("ici", 100 * _GB, "Google TPU7x: 1,200 GB/s both ways over 6 links", 200 * _NS, "assumed"),
+    LinkType("pcie3", 15_750_000_000, "PCI Express 3.0 x16: 8 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
+    LinkType("pcie4", 31_500_000_000, "PCI Express 4.0 x16: 16 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
+    LinkType("pcie5", 63_000_000_000, "PCI Express 5.0 x16: 32 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
+    LinkType("pcie6", 121_000_000_000, "PCI Express 6.0 x16: 64 GT/s, 242 of 256 B", 250 * _NS, _PCIE_NS),
+    LinkType("qpi", 19_200_000_000, "Intel QPI: 9.6 GT/s, 2 B", 120 * _NS, "assumed"),
+    LinkType("upi", 48 * _GB, "Intel UPI 2.0: 16 GT/s, 24 lanes", 120 * _NS, "assumed"),
+    LinkType("ddr5", 44_800_000_000, "DDR5-5600, 8 B wide", 90 * _NS, "assumed"),
+    *(_ethernet(g) for g in (10, 25, 40, 50, 100, 200, 400, 800)),
+    *(_infiniband(f"ib-{rate}", g) for rate, g in (("edr", 100), ("hdr", 200), ("ndr", 400), ("xdr", 800))),
+    LinkType(
+        "on-chip", 1000 * _GB, "assumed: wires inside a chip are wider than any port", 0,
+        "assumed: contained in what the switch takes",
+    ),
+)  # fmt: skip
+
+LINK_TYPES: dict[str, LinkType] = {t.name: t for t in _TYPES}
+"""Every known kind by name."""
+
+DEFAULT = LinkType(
+    "unknown",
+    12_500_000_000,
+    "nothing says otherwise: 100 Gbps, the default of astra-sim-service",
+    500 * _NS,
+    "nothing says otherwise",
+)
+
+CABLE = LinkType("cable", DEFAULT.bandwidth_Bps, DEFAULT.bandwidth_source, 150 * _NS, _ETH_NS)
+"""What joins two instances and is not recognised: its latency is that of a network cable."""
+
+_GPU_NVLINK = (
+    (re.compile(r"gb[23]00|b[123]00|blackwell"), "nvlink5"),
+    (re.compile(r"h[12]00|h20|gh200|hopper|h800"), "nvlink4"),
+    (re.compile(r"a100|a800|ampere"), "nvlink3"),
+    (re.compile(r"v100|dgx-?2"), "nvlink2"),
+    (re.compile(r"p100|dgx-?1"), "nvlink1"),
+)
+_GPU_PCIE = (
+    (re.compile(r"gb[23]00|b[123]00|h[12]00|h20|mi300|mi325"), "pcie5"),
+    (re.compile(r"a100|mi[12]"), "pcie4"),
+    (re.compile(r"v100|p100|dgx-?[12]"), "pcie3"),
+)
+# Matched against a name in lower case without spaces, dashes and underscores; first come, first served.
+_NAMES = (
+    (re.compile(r"c2c"), "nvlink-c2c"),
+    (re.compile(r"nvlink(?P<gen>[1-5])?|^nvl(?P<gen2>[1-5])?$"), "nvlink"),
+    (re.compile(r"xgmi|infinityfabric|^gmi"), "xgmi"),
+    (re.compile(r"ultrapath|^upi"), "upi"),
+    (re.compile(r"^qpi|quickpath"), "qpi"),
+    (re.compile(r"^ici|interchipinterconnect"), "ici"),
+    (re.compile(r"^ddr|^dimm"), "ddr5"),
+    (re.compile(r"internal|serdes|^electrical"), "on-chip"),
+    (re.compile(r"^pcie?(?:x?press)?(?:.*?gen)?(?P<gen>[3-6])?(?!\d)"), "pcie"),
+    (re.compile(r"^(?:ib|infiniband)?(?P<ib>edr|hdr|ndr|xdr)"), "ib"),
+    (re.compile(r"^(?:ib|infiniband)(?P<gb>100|200|400|800)?"), "ib"),
+    (re.compile(r"^(?:eth|ethernet|roce|gbe)(?P<gb>10|25|40|50|100|200|400|800)?(?!\d)"), "eth"),
+    (re.compile(r"^(?P<gb>10|25|40|50|100|200|400|800)g(?:b|be|bps)?$"), "eth"),
+    (re.compile(r"^xbar|crossbar|^ic$|integratedcirc|^noc|onchip|onboard"), "on-chip"),
+)  # fmt: skip
+# Names that say what is joined, not by what: asked only where the description says no more either.
+_VAGUE = (
+    (re.compile(r"^cpu(?:fabric|link)"), "upi"),
+    (re.compile(r"^fabric$"), "on-chip"),
+)
+_IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
+
+
+def link_type(name: str, *, where: str = "link type") -> LinkType:
+    """Look a link type up by its exact name.
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+
+    Examples
+    --------
+    >>> link_type("nvlink4").links_per_gpu
+    18
+    """
+    if name not in LINK_TYPES:
+        raise InputError(f"there is no link type {name!r}", where=where, mend=near(name, LINK_TYPES))
+    return LINK_TYPES[name]
+
+
+def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]:
+    """Guess the type of a link from its name, its description and the names around it.
+
+    Parameters
+    ----------
+    name, description : str
+        Of the link.
+    context : str
+        Names and descriptions of its device and what is in it, in lower case: they tell the
+        generation where the link's name leaves it open (``nvlink`` in a box of H100).
+
+    Returns
+    -------
+    type : LinkType
+        `DEFAULT` where nothing is recognised.
+    why : str
+        What it was recognised by; empty where the name says it all.
+
+    Examples
+    --------
+    >>> recognise("nvlink", "", "dgx_h100")[0].name, recognise("eth400", "", "")[0].name
+    ('nvlink4', 'eth400')
+    """
+    texts = [re.sub(r"[\s_\-]+", "", text.lower()) for text in (name, description)]
+    for patterns, why, ordered in ((_NAMES, "", texts), (_VAGUE, "the name says no more", texts[::-1])):
+        for text in ordered:
+            for pattern, family in patterns:
+                if text and (match := pattern.search(text)):
+                    told = next((v for v in match.groupdict().values() if v), "")
+                    if (
+                        family == "pcie"
+                        and not told
+                        and (deeper := re.search(r"gen *([3-6])", description.lower()))
+                    ):
+                        told = deeper[1]
+                    found, doubt = _generation(family, told, context)
+                    return found, doubt or why
+    return DEFAULT, ""
+
+
+def _generation(family: str, number: str, context: str) -> tuple[LinkType, str]:
+    if family == "ib":
+        rate = _IB_RATE.get(number, number) or "ndr"
+        return LINK_TYPES[f"ib-{rate}"], "" if number else "the rate is not said"
+    if family == "eth":
+        return LINK_TYPES[f"eth{number or 100}"], "" if number else "the rate is not said"
+    if family not in {"nvlink", "pcie"}:
+        return LINK_TYPES[family], ""
+    if number:
+        return LINK_TYPES[family + number], ""
+    for pattern, found in _GPU_NVLINK if family == "nvlink" else _GPU_PCIE:
+        if match := pattern.search(context):
+            return LINK_TYPES[found], f"{match[0]} is near"
+    return LINK_TYPES["nvlink4" if family == "nvlink" else "pcie5"], "the generation is not said"
+
+
+# Kind of node (a NodeKind's name), how its component or device is called, picoseconds, label, source.
+_FORWARD = (
+    (
+        "SWITCH",
+        re.compile(r"nv[ _-]?l?(?:ink)?[ _-]?sw"),
+        100 * _NS,
+        "NVSwitch",
+        "assumed: with the NVLink latency it makes up NCCL's ring-LL hop",
+    ),
+    ("SWITCH", re.compile(r"pci|plx"), 100 * _NS, "PCIe switch", "assumed"),
+    ("SWITCH", re.compile(r"infiniband|quantum"), 130 * _NS, "InfiniBand switch", "assumed: port to port"),
+    ("CPU", re.compile(r"asic.*switch"), 500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
+)
+_FORWARD_OTHERWISE = {
+    "SWITCH": (500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
+    "CPU": (200 * _NS, "CPU passing on", "assumed"),
+    "NIC": (300 * _NS, "NIC passing on", "assumed"),
+}
+
+
+def forwarding(kind: str, *texts: str) -> tuple[int, str, str]:
+    """Tell what a node takes to pass a message on.
+
+    Parameters
+    ----------
+    kind : str
+        Name of its `NodeKind`.
+    *texts : str
+        What it is called, in lower case, the most telling text first.
+
+    Returns
+    -------
+    ps : int
+        Picoseconds; 0 for ports, slots, memory and GPUs.
+    label, source : str
+        What it was taken for, and where the number comes from; empty where it is 0.
+
+    Examples
+    --------
+    >>> forwarding("SWITCH", "nvsw")[:2], forwarding("PORT", "port")[0]
+    ((100000, 'NVSwitch'), 0)
+    """
+    for text in texts:
+        for known, pattern, ps, label, source in _FORWARD:
+            if kind == known and pattern.search(text):
+                return ps, label, source
+    return _FORWARD_OTHERWISE.get(kind, (0, "", ""))

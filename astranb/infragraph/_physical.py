@@ -1,0 +1,397 @@
+"""What every edge and node can do: document and annotations first, then the table of link types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astranb.core.errors import InputError
+from astranb.core.units import format_bandwidth, format_time, time_ps
+
+from ._annotate import Annotations, Rate, read_rate
+from ._expand import Edges
+from ._link_types import CABLE, DEFAULT, LinkType, forwarding, recognise
+from ._model import LinkRow, NodeKind, Plan
+from ._source import Source
+
+__all__ = ["Physical", "check_links", "forward_latencies", "physical", "rank_order"]
+
+Ints = NDArray[np.int64]
+
+_UNITS = {"gigabits_per_second": "Gbps", "gigabytes_per_second": "GBps", "gigatransfers_per_second": "GT/s"}
+_PCIE_WIDTH = 16
+_LEFT_EMPTY = {"bandwidth": "gigatransfers_per_second", "latency": "ns"}
+"""Choices that the upstream package leaves behind, without a value, in links that it has looked at."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """One link row, resolved: what is None has to come from its type."""
+
+    name: str
+    type: LinkType
+    why: str
+    forward: Rate | None = None
+    backward: Rate | None = None
+    latency: int | None = None
+    lanes: int | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether bandwidth and lanes both have to come from the type."""
+        return self.forward is None and self.backward is None and self.lanes is None
+
+    @property
+    def in_transfers(self) -> bool:
+        return any(rate is not None and rate.transfers is not None for rate in (self.forward, self.backward))
+
+
+@dataclass(slots=True)
+class Physical:
+    """Arrays over edges, as `Graph` holds them, and what had to be assumed."""
+
+    lanes: Ints
+    ab: Ints
+    ba: Ints
+    latency: Ints
+    types: list[str]
+    assumed: list[str] = field(default_factory=list)
+
+
+def check_links(plan: Plan, source: Source) -> list[tuple[Rate | None, int | None]]:
+    """Read the bandwidth and latency that each link row's document states.
+
+    Raises
+    ------
+    InputError
+        No value, two, one that is not above zero, or a choice that names another one.
+    """
+    found: list[tuple[Rate | None, int | None]] = []
+    for row in plan.links:
+        for what, choice in _LEFT_EMPTY.items():
+            if row.physical.get(what) == {"choice": choice}:
+                said = f"{what} of link {row.name!r} has a choice but no value"
+                plan.warnings.append(f"{said}, as the infragraph package leaves it: taken as not given")
+        rate = latency = None
+        if (chosen := _chosen(row, "bandwidth", source)) is not None:
+            key, value, where = chosen
+            rate = read_rate(f"{value!r} {_UNITS[key]}", where)
+        if (chosen := _chosen(row, "latency", source)) is not None:
+            key, value, where = chosen
+            latency = time_ps(f"{value!r} {key}", where=where)
+        found.append((rate, latency))
+    return found
+
+
+def _chosen(row: LinkRow, what: str, source: Source) -> tuple[str, Any, str] | None:
+    document = row.physical.get(what)
+    if document is None or document == {"choice": _LEFT_EMPTY[what]}:
+        return None
+    place = (*row.place, "physical", what)
+    values = {k: v for k, v in document.items() if k != "choice" and v is not None}
+    choice = document.get("choice")
+    if not values:
+        unit = choice or ("gigabytes_per_second" if what == "bandwidth" else "ns")
+        raise source.error(f"{what} of link {row.name!r} has no value", place, f"write {unit}: <number>")
+    if len(values) > 1:
+        raise source.error(
+            f"{what} of link {row.name!r} is given as {' and as '.join(values)}", place, "keep one"
+        )
+    key, value = next(iter(values.items()))
+    if choice is not None and choice != key:
+        raise source.error(
+            f"choice is {choice!r}, but the value is under {key!r}", place, f"write choice: {key}"
+        )
+    return key, value, source.where((*place, key))
+
+
+def physical(
+    plan: Plan,
+    edges: Edges,
+    kind: NDArray[np.int8],
+    annotations: Annotations,
+    stated: list[tuple[Rate | None, int | None]],
+) -> Physical:
+    """Give every edge its lanes, bandwidth and latency.
+
+    Raises
+    ------
+    InputError
+        An edge annotation names nodes that no edge joins.
+    """
+    rows = [_row(plan, i, annotations, stated[i]) for i in range(len(plan.links))]
+    made = _from_rows(rows, edges)
+    known = _Known(*(np.zeros(len(edges.a), bool) for _ in range(3)))
+    _annotate_edges(plan, edges, annotations, rows, made, known)
+    _share_out(rows, edges, kind, made, known)
+    _report(rows, edges, made, known)
+    return made
+
+
+@dataclass(slots=True)
+class _Known:
+    """Which edges have their own bandwidth, latency and lanes by annotation."""
+
+    bandwidth: NDArray[np.bool_]
+    latency: NDArray[np.bool_]
+    lanes: NDArray[np.bool_]
+
+
+def _context(plan: Plan, row: LinkRow, annotations: Annotations) -> str:
+    """Collect what is written around a link, in lower case."""
+    words = [row.scope]
+    if device := plan.devices.get(row.scope):
+        words += [device.description, *(f"{c.name} {c.description}" for c in device.components.values())]
+        words += [i.name for i in plan.instances.values() if i.device is device]
+    words += [str(n.read["astranb.profile"]) for n in annotations.nodes if "astranb.profile" in n.read]
+    return " ".join(words).lower()
+
+
+def _row(plan: Plan, index: int, annotations: Annotations, stated: tuple[Rate | None, int | None]) -> _Row:
+    row = plan.links[index]
+    note = annotations.links.get(row.name)
+    said = note.read if note else {}
+    if "astranb.link_type" in said:
+        kind, why = said["astranb.link_type"], ""
+    else:
+        kind, why = recognise(row.name, row.description, _context(plan, row, annotations))
+        if kind is DEFAULT and not row.scope:
+            kind, why = CABLE, "it joins instances"
+    rate, latency = stated
+    both = said.get("astranb.bandwidth", rate)
+    return _Row(
+        row.name,
+        kind,
+        why,
+        said.get("astranb.bandwidth_fwd", both),
+        said.get("astranb.bandwidth_rev", both),
+        said.get("astranb.latency", latency),
+        said.get("astranb.lanes"),
+    )
+
+
+def _from_rows(rows: list[_Row], edges: Edges) -> Physical:
+    def column(values: list[int]) -> Ints:
+        return np.asarray(values, np.int64)[edges.link] if values else np.zeros(0, np.int64)
+
+    def rate(row: _Row, given: Rate | None) -> int:
+        return row.type.bandwidth_Bps if given is None else given.of_width(row.lanes or _PCIE_WIDTH)
+
+    # The lanes of a rate in GT/s are the width of one PCIe link, over which every byte is striped.
+    lanes = column([1 if r.in_transfers else r.lanes or 1 for r in rows]) * edges.repeats
+    return Physical(
+        lanes,
+        column([rate(r, r.forward) for r in rows]),
+        column([rate(r, r.backward) for r in rows]),
+        column([r.type.latency_ps if r.latency is None else r.latency for r in rows]),
+        [r.type.name for r in rows],
+    )
+
+
+def _annotate_edges(
+    plan: Plan, edges: Edges, annotations: Annotations, rows: list[_Row], made: Physical, known: _Known
+) -> None:
+    if not annotations.edges:
+        return
+    nodes = plan.nodes
+    key = np.minimum(edges.a, edges.b) * nodes + np.maximum(edges.a, edges.b)
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    for note in annotations.edges:
+        one, other = (blocks.nodes() for blocks in note.about)
+        if len(one) == len(other) == 1:
+            wanted = min(one[0], other[0]) * nodes + max(one[0], other[0])
+            first, end = np.searchsorted(ordered, [wanted, wanted + 1])
+            hit = order[first:end]
+        else:
+            at, to = np.zeros(nodes, bool), np.zeros(nodes, bool)
+            at[one], to[other] = True, True
+            hit = np.flatnonzero((at[edges.a] & to[edges.b]) | (at[edges.b] & to[edges.a]))
+        if not len(hit):
+            raise annotations.source.error(
+                "no edge joins these nodes", note.place, "name two nodes that an edge joins directly"
+            )
+        inside = np.zeros(nodes, bool)
+        inside[one] = True
+        along = inside[edges.a[hit]]
+        _set_edges(note.read, hit, along, edges, rows, made, known)
+
+
+def _set_edges(
+    said: dict[str, Any],
+    hit: Ints,
+    along: NDArray[np.bool_],
+    edges: Edges,
+    rows: list[_Row],
+    made: Physical,
+    known: _Known,
+) -> None:
+    """Apply one edge annotation; ``along`` is where a -> b is its ep1 -> ep2."""
+    width = said.get("astranb.lanes", _PCIE_WIDTH)
+    both: Rate | None = said.get("astranb.bandwidth")
+    forward: Rate | None = said.get("astranb.bandwidth_fwd", both)
+    backward: Rate | None = said.get("astranb.bandwidth_rev", both)
+    for rate, ahead, behind in ((forward, made.ab, made.ba), (backward, made.ba, made.ab)):
+        if rate is not None:
+            ahead[hit[along]] = rate.of_width(width)
+            behind[hit[~along]] = rate.of_width(width)
+    known.bandwidth[hit] |= forward is not None and backward is not None
+    if "astranb.latency" in said:
+        made.latency[hit] = said["astranb.latency"]
+        known.latency[hit] = True
+    if "astranb.lanes" in said:
+        striped = np.asarray([r.in_transfers for r in rows])[edges.link[hit]]
+        if forward is None and backward is None:
+            for i in hit[striped].tolist():
+                row = rows[int(edges.link[i])]
+                for given, column in ((row.forward, made.ab), (row.backward, made.ba)):
+                    column[i] = given.of_width(width) if given is not None else column[i]
+        written = any(r is not None and r.transfers is not None for r in (forward, backward))
+        made.lanes[hit[~striped]] = 1 if written else said["astranb.lanes"]
+        known.lanes[hit] = True
+
+
+def _share_out(rows: list[_Row], edges: Edges, kind: NDArray[np.int8], made: Physical, known: _Known) -> None:
+    """Share the lanes that a GPU has of a link type out over its edges, as evenly as possible.
+
+    Only where the document leaves bandwidth and lanes open and draws each edge once: otherwise
+    it has counted them itself. The first edges of a GPU get what does not divide.
+    """
+    open_rows = [i for i, r in enumerate(rows) if r.type.links_per_gpu and r.open]
+    for name in dict.fromkeys(rows[i].type.name for i in open_rows):
+        same = [i for i in open_rows if rows[i].type.name == name]
+        lanes = rows[same[0]].type.links_per_gpu
+        mine = np.flatnonzero(np.isin(edges.link, same) & ~known.bandwidth & ~known.lanes)
+        if np.any(edges.repeats[mine] > 1):
+            continue
+        ends = np.concatenate([edges.a[mine], edges.b[mine]])
+        rows_of_ends = np.concatenate([mine, mine])
+        at_gpu = kind[ends] == NodeKind.XPU
+        ends, rows_of_ends = ends[at_gpu], rows_of_ends[at_gpu]
+        if not len(ends):
+            continue
+        order = np.lexsort((rows_of_ends, ends))
+        ends, rows_of_ends = ends[order], rows_of_ends[order]
+        _, first, inverse, count = np.unique(ends, return_index=True, return_inverse=True, return_counts=True)
+        rank = np.arange(len(ends)) - first[inverse]
+        share = np.maximum(lanes // count[inverse] + (rank < lanes % count[inverse]), 1)
+        # Between two GPUs both ends have to spare the lanes.
+        least = np.full(len(edges.a), np.iinfo(np.int64).max)
+        np.minimum.at(least, rows_of_ends, share)
+        touched = np.unique(rows_of_ends)
+        made.lanes[touched] = least[touched]
+        fewer = np.any(share > least[rows_of_ends])
+        told = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
+        for n in np.unique(count).tolist():
+            split = [max(1, lanes // n + (k < lanes % n)) for k in range(n)]
+            shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + told
+            made.assumed.append(
+                f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
+                f"as {shown} ({rows[same[0]].type.bandwidth_source})"
+            )
+
+
+def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> None:
+    """Say what came from the table, once for each link row and value, with the number of edges."""
+    n = len(rows)
+    without_rate = np.bincount(edges.link[~known.bandwidth], minlength=n)
+    without_latency = np.bincount(edges.link[~known.latency], minlength=n)
+    counted: Counter[str] = Counter()
+    for i, row in enumerate(rows):
+        kind = row.type
+        taken = f"taken for {kind.name}" + (f", as {row.why}" if row.why else "")
+        if kind is DEFAULT:
+            taken = "nothing recognised by its name"
+        if row.forward is None or row.backward is None:
+            rate = format_bandwidth(kind.bandwidth_Bps)
+            counted[
+                f"bandwidth of {row.name!r}: {rate} a lane and direction ({taken}; {kind.bandwidth_source})"
+            ] += int(without_rate[i])
+        elif row.in_transfers:
+            width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing says otherwise,"
+            counted[f"width of {row.name!r}: {width} with the encoding of that PCIe generation"] += int(
+                without_rate[i]
+            )
+        if row.latency is None:
+            latency = format_time(kind.latency_ps)
+            counted[f"latency of {row.name!r}: {latency} ({taken}; {kind.latency_source})"] += int(
+                without_latency[i]
+            )
+    made.assumed += [f"{text}, {count:,} edges" for text, count in counted.items() if count]
+
+
+def forward_latencies(plan: Plan, component: Ints, annotations: Annotations) -> tuple[Ints, list[str]]:
+    """Give every node the time it takes to pass a message on.
+
+    Returns
+    -------
+    forward_ps : ndarray of int64, shape (nodes,)
+    assumed : list of str
+    """
+
+    @cache
+    def guess(row: int) -> tuple[int, str, str]:
+        device, c = plan.components[row]
+        name, inside = c.name.lower(), f"{c.name} {c.description}".lower()
+        kind = c.kind.name if c.kind is not None else ""
+        return forwarding(kind, name, inside, f"{inside} {device.name} {device.description}".lower())
+
+    table = np.asarray([guess(i)[0] for i in range(len(plan.components))] or [0], np.int64)
+    forward = table[component]
+    known = np.zeros(len(component), bool)
+    for note in annotations.nodes:
+        if "astranb.latency" in note.read:
+            nodes = note.about[0].nodes()
+            forward[nodes] = note.read["astranb.latency"]
+            known[nodes] = True
+    counts = np.bincount(component[~known], minlength=len(plan.components)).tolist()
+    counted: Counter[str] = Counter()
+    for row, count in enumerate(counts):
+        ps, label, source = guess(row)
+        if ps and count:
+            name = plan.components[row][1].name
+            counted[f"forwarding latency of {label} {name!r}: {format_time(ps)} ({source})"] += count
+    return forward, [f"{text}, {count:,} nodes" for text, count in counted.items()]
+
+
+def rank_order(gpus: Ints, annotations: Annotations, names: Any) -> Ints:
+    """Order GPUs by rank: as annotated, else as the document has them.
+
+    Raises
+    ------
+    InputError
+        Ranks are not 0 … n - 1, each once.
+    """
+    rank: dict[int, tuple[int, Any]] = {}
+    among = set(gpus.tolist())
+    for note in annotations.nodes:
+        value = note.read.get("astranb.rank", note.read.get("rank"))
+        if value is not None:
+            rank.update((n, (value, note)) for n in note.about[0].nodes().tolist() if n in among)
+    if not rank:
+        return gpus
+    order = np.full(len(gpus), -1, np.int64)
+    for node, (value, note) in rank.items():
+        if value >= len(gpus) or order[value] >= 0:
+            why = (
+                f"is also that of {names(int(order[value]))}"
+                if value < len(gpus)
+                else f"is not below {len(gpus)}"
+            )
+            raise annotations.source.error(
+                f"rank {value} of {names(node)} {why}", note.place, "ranks run from 0"
+            )
+        order[value] = node
+    if len(rank) < len(gpus):
+        missing = next(n for n in gpus.tolist() if n not in rank)
+        raise InputError(
+            f"{len(rank)} of {len(gpus)} GPUs have a rank annotation, {names(missing)} has none",
+            where=annotations.source.where(),
+            mend="give every GPU a rank, or none",
+        )
+    return order

@@ -1,0 +1,221 @@
+"""From an infrastructure to a fabric: one record per directed lane, and the ways between GPUs."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.core.ticks import transfer_ps
+from astranb.infragraph import Graph, NodeKind
+
+from .link import LINK
+
+__all__ = ["Fabric", "compile_fabric"]
+
+_PROBE_BYTES = 4096
+"""A way's cost is the time one message of this size needs on it alone: among equally long
+ways the fast links win (NVLink before PCIe), among equally fast ones the short."""
+
+_THROUGH_GPU_PS = 10**9
+"""Extra cost of passing through a GPU: only where there is no other way (rings, tori)."""
+
+
+@dataclass
+class Fabric:
+    """Directed lanes and the equal-cost ways between the GPUs that talk to each other.
+
+    Attributes
+    ----------
+    graph : Graph
+        The expanded infrastructure.
+    links : recarray of LINK
+        One row per lane and direction.
+    lane : ndarray of int64, shape (links,)
+        Number of the lane among its parallel ones.
+    gpus : ndarray of int64, shape (ranks,)
+        Node of each rank.
+    """
+
+    graph: Graph
+    links: Records
+    lane: np.ndarray
+    gpus: np.ndarray
+    assumed: list[str] = field(default_factory=list)
+    _out: dict[int, list[tuple[int, list[int], int]]] = field(default_factory=dict, repr=False)
+    _names: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def name(self, link: int) -> str:
+        """Name a lane: ``dgx.0.xpu.0->dgx.0.nvsw.0#1`` (``#k`` where there are several)."""
+        row = self.links[link]
+        several = any(len(lanes) > 1 for to, lanes, _ in self._out[int(row.src)] if to == int(row.dst))
+        plain = f"{self.graph.name(int(row.src))}->{self.graph.name(int(row.dst))}"
+        return f"{plain}#{self.lane[link]}" if several else plain
+
+    def find(self, name: str) -> list[int]:
+        """Lanes by name: all lanes of ``A->B``, or the one of ``A->B#k``.
+
+        Raises
+        ------
+        InputError
+            There is no such link.
+        """
+        plain, _, number = name.partition("#")
+        a, _, b = plain.partition("->")
+        try:
+            src, dst = self.graph.index(a.strip()), self.graph.index(b.strip())
+        except (KeyError, InputError):
+            src = dst = -1
+        for to, lanes, _ in self._out.get(src, ()):
+            if to == dst and not number:
+                return lanes
+            if to == dst and number.isdigit() and int(number) < len(lanes):
+                return [lanes[int(number)]]
+        raise InputError(
+            f"there is no link {name!r}", mend="write A->B or A->B#k with names of the infrastructure"
+        )
+
+    def routes(
+        self, pairs: Iterable[tuple[int, int]]
+    ) -> tuple[dict[tuple[int, int], list[list[int]]], list[str]]:
+        """Find all equally good ways for pairs of ranks.
+
+        Parameters
+        ----------
+        pairs : iterable of (int, int)
+            Ranks that exchange lines, in one direction each.
+
+        Returns
+        -------
+        ways : dict
+            For each pair the list of ways, each a list of links.
+        notes : list of str
+            What had to be assumed.
+
+        Raises
+        ------
+        InputError
+            A pair has no way; both GPUs are named.
+        """
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for source, target in sorted(set(pairs)):
+            wanted[target].append(source)
+        ways: dict[tuple[int, int], list[list[int]]] = {}
+        through = False
+        for target, sources in wanted.items():
+            cost = self._costs_to(int(self.gpus[target]))
+            for source in sources:
+                start = int(self.gpus[source])
+                if start not in cost:
+                    raise InputError(
+                        f"there is no route from {self.graph.name(start)} (rank {source}) "
+                        f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
+                        where=f"infrastructure {self.graph.title!r}",
+                        mend="add an edge or a switch that joins them",
+                    )
+                through |= cost[start] >= _THROUGH_GPU_PS
+                ways[source, target] = list(self._walk(start, int(self.gpus[target]), cost))
+        notes = (
+            ["some GPUs reach each other only through other GPUs, which pass their lines on"]
+            if through
+            else []
+        )
+        return ways, notes
+
+    def _costs_to(self, target: int) -> dict[int, int]:
+        """Dijkstra backwards from a node: the cost of every node that can reach it."""
+        gpus = set(self.gpus.tolist())
+        cost: dict[int, int] = {}
+        heap = [(0, target)]
+        incoming = self._incoming
+        while heap:
+            so_far, node = heapq.heappop(heap)
+            if node in cost:
+                continue
+            cost[node] = so_far
+            toll = _THROUGH_GPU_PS if node in gpus and node != target else 0
+            for previous, price in incoming.get(node, ()):
+                if previous not in cost:
+                    heapq.heappush(heap, (so_far + price + toll, previous))
+        return cost
+
+    def _walk(self, node: int, target: int, cost: dict[int, int]) -> Iterable[list[int]]:
+        """Enumerate every way of least cost, lane by lane, in a fixed order.
+
+        A message keeps its lane number where the next bundle has it, and wraps round
+        where it has fewer lanes: parallel ways do not multiply with every hop.
+        """
+        gpus = set(self.gpus.tolist())
+        steps = [
+            (to, lanes)
+            for to, lanes, price in self._out.get(node, ())
+            if to in cost
+            and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
+        ]
+        for to, lanes in steps:
+            tails = [[]] if to == target else list(self._walk(to, target, cost))
+            width = max(len(lanes), len(tails))
+            for k in range(width):
+                yield [lanes[k % len(lanes)], *tails[k % len(tails)]]
+
+    @property
+    def _incoming(self) -> dict[int, list[tuple[int, int]]]:
+        incoming: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for src, bundles in self._out.items():
+            for dst, _, price in bundles:
+                incoming[dst].append((src, price))
+        return incoming
+
+
+def compile_fabric(graph: Graph) -> Fabric:
+    """Turn every edge of an infrastructure into directed lanes.
+
+    Parameters
+    ----------
+    graph : Graph
+        The expanded infrastructure.
+
+    Returns
+    -------
+    Fabric
+
+    Raises
+    ------
+    InputError
+        There is no GPU.
+    """
+    if len(graph.gpus) == 0:
+        raise InputError(
+            "the infrastructure has no GPU",
+            where=f"infrastructure {graph.title!r}",
+            mend="a GPU is a component with choice: xpu",
+        )
+    usable = np.flatnonzero(graph.a != graph.b)
+    lanes = graph.lanes[usable].astype(np.int64)
+    edge = np.repeat(usable, 2 * lanes)
+    within = np.arange(len(edge)) - np.repeat(np.cumsum(2 * lanes) - 2 * lanes, 2 * lanes)
+    backward = within % 2 == 1
+    links = np.zeros(len(edge), LINK).view(np.recarray)
+    links["src"] = np.where(backward, graph.b[edge], graph.a[edge])
+    links["dst"] = np.where(backward, graph.a[edge], graph.b[edge])
+    links["bandwidth_Bps"] = np.where(backward, graph.bandwidth_ba_Bps[edge], graph.bandwidth_ab_Bps[edge])
+    links["latency_ps"] = graph.latency_ps[edge]
+    # A GPU at the far end takes the line in itself; anything else has to pass it on.
+    passes_on = graph.kind[links["dst"]] != NodeKind.XPU
+    links["forward_ps"] = np.where(passes_on, graph.forward_ps[links["dst"]], 0)
+    bundles: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, (src, dst) in enumerate(zip(links["src"].tolist(), links["dst"].tolist(), strict=True)):
+        bundles[src, dst].append(number)
+    lane = np.zeros(len(links), np.int64)
+    out: dict[int, list[tuple[int, list[int], int]]] = defaultdict(list)
+    for (src, dst), members in bundles.items():
+        lane[members] = np.arange(len(members))
+        first = links[members[0]]
+        wire = transfer_ps(_PROBE_BYTES, int(first.bandwidth_Bps))
+        out[src].append((dst, members, wire + int(first.latency_ps) + int(first.forward_ps)))
+    return Fabric(graph, links, lane, np.asarray(graph.gpus, np.int64), list(graph.assumed), dict(out))

@@ -1,0 +1,87 @@
+"""Explain a hang: the cycle of waits, by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from astranb.collectives import Lowered
+from astranb.gpu import tables as t
+from astranb.net import Fabric
+
+from ._machine import Machine
+
+__all__ = ["explain_deadlock"]
+
+
+def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
+    """Say which blocks wait for which, as a cycle where there is one.
+
+    Parameters
+    ----------
+    machine : Machine
+        At the moment of the deadlock.
+    program : Lowered
+    fabric : Fabric
+
+    Returns
+    -------
+    str
+        One line: the cycle, or the wait that nothing will ever answer.
+    """
+    blocks, ops, semaphores = machine.blocks, machine.ops, machine.semaphores
+    signallers: dict[int, list[int]] = defaultdict(list)
+    for op in np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["started_ps"] < 0)):
+        signallers[int(ops["semaphore"][op])].append(int(ops["block"][op]))
+    waits: dict[int, list[int]] = {}
+    for block in np.flatnonzero((blocks["state"] == t.WAITING) | (blocks["state"] == t.PENDING)):
+        if blocks["state"][block] == t.PENDING:
+            gpu = int(blocks["gpu"][block])
+            seated = (blocks["gpu"] == gpu) & (blocks["state"] == t.WAITING)
+            waits[int(block)] = [int(b) for b in np.flatnonzero(seated)]
+        else:
+            waits[int(block)] = sorted(set(signallers[int(ops["semaphore"][blocks["op"][block]])]))
+
+    def name(block: int) -> str:
+        rank = int(blocks["gpu"][block])
+        first = int(np.flatnonzero(blocks["gpu"] == rank)[0])
+        text = f"rank {rank} ({fabric.graph.name(int(fabric.gpus[rank]))}) block {block - first}"
+        if blocks["state"][block] == t.PENDING:
+            return f"{text} has no SM until another block ends"
+        op = int(blocks["op"][block])
+        has = int(semaphores["value"][ops["semaphore"][op]])
+        phase = program.phase_names[int(ops["phase"][op])] if program.phase_names else ""
+        return (
+            f"{text} waits at operation {int(ops['number'][op])}{f' ({phase})' if phase else ''} "
+            f"for semaphore {int(ops['semaphore'][op])} to reach {int(ops['value'][op])} (it is {has})"
+        )
+
+    lonely = [b for b, others in waits.items() if not others]
+    cycle = _cycle(waits)
+    if cycle:
+        return f"{program.name}: deadlock: " + " <- ".join(name(b) for b in [*cycle, cycle[0]])
+    if lonely:
+        return f"{program.name}: deadlock: {name(lonely[0])}, and no operation that is left signals it"
+    return f"{program.name}: deadlock: {name(next(iter(waits)))}"
+
+
+def _cycle(waits: dict[int, list[int]]) -> list[int]:
+    """The first cycle of a graph of waits, found by walking without recursion."""
+    finished: set[int] = set()
+    for start, first in waits.items():
+        stack = [(start, iter(first))] if start not in finished else []
+        path = [start] if stack else []
+        while stack:
+            node, others = stack[-1]
+            following = next((o for o in others if o in waits and o not in finished), None)
+            if following is None:
+                finished.add(node)
+                stack.pop()
+                path.pop()
+            elif following in path:
+                return path[path.index(following) :]
+            else:
+                path.append(following)
+                stack.append((following, iter(waits[following])))
+    return []

@@ -1,0 +1,149 @@
+"""Moves a machine through time: forward in short slices, back by checkpoint and replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._breakpoints import Breakpoint, install
+from ._edits import Edit, apply_edit
+from ._history import History
+from ._machine import Machine
+from .loop import STOPS
+
+if TYPE_CHECKING:
+    from ._simulation import Simulation
+
+__all__ = ["FOREVER", "SLICE", "Driver"]
+
+FOREVER = 2**62
+SLICE = 32_768
+"""Events of one call of the loop: about 10 ms, so that Pause and Ctrl-C act at once."""
+
+
+class Driver:
+    """The owner of a machine's time.
+
+    Parameters
+    ----------
+    machine : Machine
+    history : History
+        A checkpoint of the present moment is added to it.
+    edits : list of Edit
+        The edits that the machine has had.
+    """
+
+    def __init__(self, machine: Machine, history: History, edits: list[Edit]) -> None:
+        self.machine, self.history, self.edits = machine, history, edits
+        # A checkpoint costs about as much as replaying an event for each 100 bytes of state.
+        self._interval = max(4 * SLICE, machine.state_bytes // 32)
+        history.take(machine, len(edits))
+
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        return int(self.machine.clock[0].events)
+
+    @property
+    def next_ps(self) -> int:
+        """Time of the next event."""
+        return int(self.machine.heap[0].time_ps) if self.machine.clock[0].queued else FOREVER
+
+    def forward(
+        self, sim: Simulation, points: list[Breakpoint], *, until_ps: int = FOREVER, **limits: int
+    ) -> tuple[str, Breakpoint | None]:
+        """Handle events up to the limits or a breakpoint.
+
+        Parameters
+        ----------
+        sim : Simulation
+            What a callable breakpoint is given.
+        points : list of Breakpoint
+            Those in force.
+        until_ps : int
+            Handle nothing later than this.
+        **limits : int
+            ``max_events``, ``max_instants``, ``max_instructions``, ``max_phases``.
+
+        Returns
+        -------
+        why : str
+            One of :data:`~astranb.sim.loop.STOPS`.
+        point : Breakpoint or None
+            The one that stopped it.
+        """
+        owners = install(points, self.machine)
+        callables = [p for p in points if p.call]
+        times = [p for p in points if p.at_ps is not None and self.next_ps <= p.at_ps < until_ps]
+        first = min(times, key=lambda p: p.at_ps or 0, default=None)
+        last_event = limits.pop("max_events", FOREVER)
+        self._limit(until_ps if first is None or first.at_ps is None else first.at_ps, **limits)
+        while True:
+            why = self._slice(last_event, SLICE if not callables else 1)
+            if why == "breakpoint":
+                return why, owners[int(self.machine.control[0].hit)]
+            hit = next((p for p in callables if p.call and p.call(sim)), None)
+            if hit is None and why == "time":
+                hit = first
+            if hit is not None:
+                return "breakpoint", hit
+            if not self.machine.clock[0].queued:
+                return "end", None
+            if why != "events" or self.events >= last_event:
+                return why, None
+
+    def back_to(self, field: str, target: int) -> None:
+        """Restore the nearest checkpoint and replay, edits included.
+
+        Parameters
+        ----------
+        field : str
+            A field of the clock: ``events``, ``instants``, ``instructions``, ``phases`` or
+            ``now_ps``.
+        target : int
+            Its value at the moment to go back to.
+        """
+        # Many events share a count of instructions or phases; the first of them is meant.
+        below = target - 1 if field in ("instructions", "phases") else target
+        checkpoint = self.history.before(field, below)
+        later = self.edits[checkpoint.edits :]
+        self.history.restore(self.machine, checkpoint)
+        del self.edits[checkpoint.edits :]
+        self.machine.control["breaks"] = 0
+        for edit in later:
+            if not self._replay(field, target, edit.events):
+                return
+            apply_edit(edit, self.machine)
+            self.edits.append(edit)
+        self._replay(field, target, FOREVER)
+
+    def edit(self, edit: Edit) -> None:
+        """Carry out an edit now, and remember it."""
+        self.history.take(self.machine, len(self.edits))
+        apply_edit(edit, self.machine)
+        self.edits.append(edit)
+
+    def _slice(self, last_event: int, most: int) -> str:
+        """Call the loop once; take a checkpoint when one is due."""
+        due = self.history.checkpoints[-1].events + self._interval
+        self.machine.control["max_events"] = min(last_event, self.events + most, max(due, self.events + 1))
+        why = STOPS[self.machine.run()]
+        if self.events >= due:
+            self.history.take(self.machine, len(self.edits))
+        return why
+
+    def _limit(self, until_ps: int, **limits: int) -> None:
+        control = self.machine.control
+        control["until_ps"] = until_ps
+        for name in ("max_instants", "max_instructions", "max_phases"):
+            control[name] = limits.get(name, FOREVER)
+
+    def _replay(self, field: str, target: int, edit_at: int) -> bool:
+        """Handle events up to the target or to the event of an edit; true if the edit's was reached."""
+        limits = {} if field in ("events", "now_ps") else {f"max_{field}": target}
+        already = field in ("instructions", "phases") and int(self.machine.clock[0][field]) >= target
+        last = min(target if field == "events" else FOREVER, edit_at)
+        self._limit(target if field == "now_ps" else FOREVER, **limits)
+        while not already and self.events < last:
+            if self._slice(last, SLICE) != "events":
+                break
+        return self.events >= edit_at

@@ -1,0 +1,122 @@
+"""Checkpoints: copies of the state that share every page that did not change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._machine import Machine
+
+__all__ = ["Checkpoint", "History"]
+
+_PAGE = 4096
+_MOST = 512  # checkpoints: beyond, thinning costs more than it saves
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One moment of a run.
+
+    Attributes
+    ----------
+    events, instants, instructions, phases, now_ps : int
+        The clock at that moment.
+    edits : int
+        How many edits had been made.
+    pages : dict of str to list of bytes
+        For each table its pages; equal pages of different checkpoints are one object.
+    new_bytes : int
+        Bytes of the pages that no earlier checkpoint had.
+    """
+
+    events: int
+    instants: int
+    instructions: int
+    phases: int
+    now_ps: int
+    edits: int
+    pages: dict[str, list[bytes]]
+    new_bytes: int
+
+
+class History:
+    """The checkpoints of one run, thinned towards the past within a memory budget.
+
+    Parameters
+    ----------
+    budget_bytes : int
+        Most memory for pages.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self.checkpoints: list[Checkpoint] = []
+
+    def take(self, machine: Machine, edits: int) -> None:
+        """Add a checkpoint of the machine as it stands, unless the last one is of this moment."""
+        clock = machine.clock[0]
+        last = self.checkpoints[-1] if self.checkpoints else None
+        if last is not None and last.events == clock.events and last.edits == edits:
+            return
+        new_bytes = 0
+        pages: dict[str, list[bytes]] = {}
+        for name, data in _tables(machine).items():
+            before = last.pages.get(name, []) if last else []
+            now = [data[start : start + _PAGE] for start in range(0, len(data), _PAGE)]
+            kept = []
+            for number, page in enumerate(now):
+                if number < len(before) and before[number] == page:
+                    kept.append(before[number])
+                else:
+                    kept.append(bytes(page))
+                    new_bytes += len(page)
+            pages[name] = kept
+        self.checkpoints.append(
+            Checkpoint(
+                int(clock.events), int(clock.instants), int(clock.instructions), int(clock.phases),
+                int(clock.now_ps), edits, pages, new_bytes,
+            )
+        )  # fmt: skip
+        self._thin()
+
+    def before(self, field: str, value: int) -> Checkpoint:
+        """The last checkpoint at which a counter of the clock was at most ``value``."""
+        return next(c for c in reversed(self.checkpoints) if getattr(c, field) <= value or c.events == 0)
+
+    def restore(self, machine: Machine, checkpoint: Checkpoint) -> None:
+        """Put a machine back to a checkpoint and forget what came after."""
+        for name, data in _tables(machine).items():
+            if name in checkpoint.pages:
+                data[:] = b"".join(checkpoint.pages[name])
+        self.forget_after(checkpoint.events)
+
+    def forget_after(self, events: int) -> None:
+        """Drop the checkpoints after an event."""
+        while self.checkpoints and self.checkpoints[-1].events > events:
+            self.checkpoints.pop()
+
+    def copy(self) -> History:
+        """A history of its own over the same pages."""
+        other = History(self.budget_bytes)
+        other.checkpoints = list(self.checkpoints)
+        return other
+
+    def _thin(self) -> None:
+        """Drop the checkpoints that stand closest together for their age, never the first or last."""
+        points = self.checkpoints
+        while len(points) > 2 and (
+            len(points) > _MOST or sum(p.new_bytes for p in points) > self.budget_bytes
+        ):
+            latest = points[-1].events
+            events = np.array([p.events for p in points], np.int64)
+            crowding = (events[2:] - events[:-2]) / (latest - events[1:-1] + 1)
+            points.pop(int(np.argmin(crowding)) + 1)
+
+
+def _tables(machine: Machine) -> dict[str, memoryview]:
+    """Everything a checkpoint holds, as writable bytes: the state, and what goes back with it."""
+    tables = {n: t for n, t in machine.tables.items() if n not in ("ways", "route")}
+    if machine.recorder[0].on:
+        tables |= {"recorder": machine.recorder, "activity": machine.activity}
+    return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]

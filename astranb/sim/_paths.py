@@ -1,0 +1,129 @@
+"""Object paths: the names by which people and breakpoints reach things in a machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astranb.core.errors import InputError, near
+from astranb.gpu import tables as t
+from astranb.net import Fabric
+from astranb.net.link import LINK
+
+from ._machine import Machine
+
+__all__ = ["FIELDS", "Place", "resolve", "split_field"]
+
+
+FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.BLOCK.names}
+"""Fields of each kind of object that conditions may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An object of a machine.
+
+    Attributes
+    ----------
+    kind : str
+        ``gpu``, ``sm``, ``block``, ``link`` or ``node`` (a switch, a NIC, ...).
+    rows : tuple of int
+        Rows of its table (for a link: all its lanes); for a node its number in the graph.
+    path : str
+        Its full name.
+    """
+
+    kind: str
+    rows: tuple[int, ...]
+    path: str
+
+    @property
+    def row(self) -> int:
+        """The first row."""
+        return self.rows[0]
+
+
+def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
+    """Find an object by its path.
+
+    Parameters
+    ----------
+    path : str
+        ``host.0.xpu.3``, ``gpu[3]``, ``gpu[3].sm.0``, ``gpu[3].block.2`` (the GPU's third
+        thread block), ``A->B`` or ``A->B#k``, or any other node of the infrastructure.
+
+    Returns
+    -------
+    Place
+
+    Raises
+    ------
+    InputError
+        There is no such object.
+    """
+    path = path.strip()
+    if "->" in path:
+        ends = [_full(end, fabric) for end in path.split("->", 1)]
+        links = fabric.find("->".join(ends))
+        return Place("link", tuple(links), "->".join(ends))
+    head, kind, number = path, "", ""
+    match = re.fullmatch(r"(.*)\.(sm|block)\.(\d+)", path)
+    if match:
+        head, kind, number = match.groups()
+    node = _node(_full(head, fabric), fabric)
+    rank = _rank(node, fabric)
+    if not kind:
+        name = fabric.graph.name(node)
+        return Place("gpu", (rank,), name) if rank >= 0 else Place("node", (node,), name)
+    if rank < 0:
+        raise InputError(f"{head!r} is not a GPU", where=path)
+    gpu = machine.gpus[rank]
+    if kind == "sm":
+        first, count = int(gpu.first_sm), int(gpu.sms)
+    else:
+        rows = [b for b in range(len(machine.blocks)) if machine.blocks[b].gpu == rank]
+        first, count = (rows[0] if rows else 0), len(rows)
+    if int(number) >= count:
+        raise InputError(f"{head!r} has no {kind} {number}", mend=f"they count from 0 to {count - 1}")
+    return Place(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
+
+
+def split_field(text: str, known: Sequence[str]) -> tuple[str, str]:
+    """Split ``path.field`` at its last dot.
+
+    Raises
+    ------
+    InputError
+        No dot, or a field that is not known.
+    """
+    path, dot, name = text.strip().rpartition(".")
+    if not dot:
+        raise InputError(f"{text!r} is not <path>.<field>", mend="for example gpu[3].sm.0.waiting")
+    if name not in known:
+        raise InputError(f"{path!r} has no field {name!r}", mend=near(name, known))
+    return path, name
+
+
+def _full(name: str, fabric: Fabric) -> str:
+    """Replace ``gpu[3]`` by the full name of rank 3."""
+    name, hash_mark, lane = name.strip().partition("#")
+    match = re.fullmatch(r"gpu\[(\d+)\]", name)
+    if match:
+        if int(match[1]) >= len(fabric.gpus):
+            raise InputError(f"there is no {name}", mend=f"ranks are 0 to {len(fabric.gpus) - 1}")
+        name = fabric.graph.name(int(fabric.gpus[int(match[1])]))
+    return name + hash_mark + lane
+
+
+def _node(name: str, fabric: Fabric) -> int:
+    try:
+        return int(fabric.graph.index(name))
+    except (KeyError, ValueError, InputError):
+        some = [fabric.graph.name(int(g)) for g in fabric.gpus[:64]]
+        raise InputError(f"there is no object {name!r}", mend=near(name, [*some, "gpu[0]"])) from None
+
+
+def _rank(node: int, fabric: Fabric) -> int:
+    found = (fabric.gpus == node).nonzero()[0]
+    return int(found[0]) if len(found) else -1

@@ -1,0 +1,118 @@
+"""What was noted while time passed: line flights and activity, for views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.collectives import Lowered
+from astranb.core.jit import Records
+from astranb.net import Fabric
+
+from ._machine import Machine
+from .recording import FLIGHT
+
+__all__ = ["FLIGHT_KINDS", "Recorder"]
+
+FLIGHT_KINDS = ("load request", "load data", "store data", "store ack", "signal", "signal ack")
+"""Names of the kinds of flights, by number: request kind x 2, plus 1 on the way back."""
+
+
+class Recorder:
+    """Reads the recording of a machine.
+
+    Parameters
+    ----------
+    machine : Machine
+    fabric : Fabric
+    program : Lowered
+    """
+
+    def __init__(self, machine: Machine, fabric: Fabric, program: Lowered) -> None:
+        self._machine, self._fabric, self._program = machine, fabric, program
+        self._most = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is noted."""
+        return bool(self._machine.recorder[0].on)
+
+    @property
+    def oldest_ps(self) -> int:
+        """From when on every flight is still there."""
+        kept = self._in_order()
+        total = self._total()
+        complete = total <= len(self._machine.flights) and self._most <= len(self._machine.flights)
+        return 0 if complete or not len(kept) else int(kept["start_ps"][0])
+
+    def flights(self, start_ps: int, end_ps: int, limit: int = 200_000) -> tuple[Records, int]:
+        """Line flights that overlap a window of time.
+
+        Parameters
+        ----------
+        start_ps, end_ps : int
+            The window; a flight that touches it is in.
+        limit : int
+            Most flights to give.
+
+        Returns
+        -------
+        flights : recarray of FLIGHT
+            In the order of their events.
+        one_in : int
+            1 if these are all; n if every n-th is given because there were too many.
+        """
+        kept = self._in_order()
+        found = kept[(kept["end_ps"] >= start_ps) & (kept["start_ps"] <= end_ps)]
+        one_in = max(1, -(-len(found) // max(1, limit)))
+        return found[::one_in].view(np.recarray), one_in
+
+    def activity(self) -> dict[str, Any]:
+        """How busy everything was over time.
+
+        Returns
+        -------
+        dict
+            ``bin_ps`` and arrays of fractions of the time of each bin:
+            ``link_busy`` (links, bins), ``issue_busy``, ``l2_busy``, ``hbm_busy``
+            (gpus, bins), each averaged over the SMs, slices or channels of the GPU.
+        """
+        recorder, gpus = self._machine.recorder[0], self._machine.gpus
+        bins, bin_ps = int(recorder.bins), int(recorder.bin_ps)
+        if not self.on:
+            return {"bin_ps": bin_ps, "bins": 0}
+        now_ps = max(0, int(self._machine.clock[0].now_ps))
+        used = min(bins, now_ps // bin_ps + 1)
+        rows = np.asarray(self._machine.activity).reshape(-1, bins)[:, :used] / bin_ps
+        links = len(self._machine.links)
+        per_gpu = rows[links:].reshape(len(gpus), 3, used)
+        return {
+            "bin_ps": bin_ps,
+            "bins": used,
+            "link_busy": np.minimum(rows[:links], 1.0),
+            "issue_busy": per_gpu[:, 0] / gpus["sms"][:, None],
+            "l2_busy": per_gpu[:, 1] / gpus["slices"][:, None],
+            "hbm_busy": per_gpu[:, 2] / gpus["channels"][:, None],
+        }
+
+    def _total(self) -> int:
+        total = int(self._machine.recorder[0].flights)
+        self._most = max(self._most, total)
+        return total
+
+    def _in_order(self) -> Records:
+        """The flights that the ring still holds, oldest first.
+
+        After going back the newest places hold flights that are not yet to come: only
+        what was noted before the present count is given, and nothing that the ring had
+        already lost.
+        """
+        ring, total = self._machine.flights, self._total()
+        capacity = len(ring)
+        first = max(0, self._most - capacity)
+        if not self.on or total <= first:
+            return np.zeros(0, FLIGHT).view(np.recarray)
+        numbers = np.arange(first, total) % capacity
+        kept = ring[numbers] if first or total > capacity else ring[:total]
+        return kept.view(np.recarray)

@@ -1,0 +1,390 @@
+"""``Simulation``: the only thing that moves time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from astranb.collectives import Collective, Lowered, check, lower
+from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.units import format_bytes, format_time, time_ps
+from astranb.gpu import PRESETS, Preset, preset
+from astranb.infragraph import Infra, resolve
+from astranb.net import Fabric, compile_fabric
+
+from . import _breakpoints as breakpoints
+from ._breakpoints import Breakpoint
+from ._driver import FOREVER, SLICE, Driver
+from ._edits import Edit, read_edit
+from ._hash import state_hash
+from ._history import History
+from ._inspect import Inspector
+from ._machine import Machine, build
+from ._recorder import Recorder
+from ._result import Result
+from ._stop import Stop
+
+__all__ = ["Simulation"]
+
+_CHECKPOINT_BYTES = 2**30
+_UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions", "phase": "phases"}
+_FIDELITIES = ("cacheline",)
+
+
+class Simulation:
+    """One collective on one infrastructure, stopped between two events until told to go on.
+
+    Parameters
+    ----------
+    infra : Infra or str or Path
+        An infrastructure, the path of an InfraGraph document, or a blueprint's name.
+    collective : Collective
+        What runs, as :func:`astranb.collectives.all_reduce` makes it.
+    gpu : str or Preset, optional
+        The kind of GPU; where not given, what the infrastructure says or its name suggests.
+    fidelity : str
+        ``"cacheline"``: every line of every load and store.
+    record : bool
+        Whether line flights and activity are noted for views.
+    checkpoint_bytes : int
+        Most memory for going back.
+    memory_bytes : int, optional
+        Most memory for the machine; four fifths of what is free where not given.
+
+    Raises
+    ------
+    InputError
+        Anything of the above cannot be used, or would not fit in memory.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    >>> sim.step(1000).events
+    1000
+    >>> before = sim.state_hash()
+    >>> sim.step(400).events, sim.back(400).events
+    (1400, 1000)
+    >>> sim.state_hash() == before
+    True
+    """
+
+    def __init__(
+        self,
+        infra: Infra | str | Path,
+        collective: Collective,
+        *,
+        gpu: str | Preset | None = None,
+        fidelity: str = "cacheline",
+        record: bool = True,
+        checkpoint_bytes: int = _CHECKPOINT_BYTES,
+        memory_bytes: int | None = None,
+    ) -> None:
+        if fidelity not in _FIDELITIES:
+            raise InputError(
+                f"fidelity {fidelity!r} is not available for collectives on an infrastructure",
+                where="fidelity",
+                mend=near(fidelity, _FIDELITIES),
+            )
+        if not isinstance(collective, Collective):
+            raise InputError(
+                f"not a collective: {collective!r}",
+                mend="make one with astranb.collectives.all_reduce(size) or a sibling",
+            )
+        self.infra = infra if isinstance(infra, Infra) else resolve(str(infra))
+        self.collective = collective
+        self.fabric: Fabric = compile_fabric(self.infra.expand())
+        self.presets, notes = _presets(self.infra, self.fabric, gpu)
+        self.program: Lowered = lower(
+            collective.program(len(self.fabric.gpus)),
+            kind=collective.name,
+            size=collective.size,
+            line_bytes=self.presets[0].line_bytes,
+        )
+        self.machine: Machine
+        self.machine, more = build(
+            self.fabric, self.presets, self.program, record=record, memory_bytes=memory_bytes
+        )  # fmt: skip
+        self.assumed: list[str] = [
+            *self.fabric.assumed,
+            *notes,
+            *more,
+            *_beyond_l2(self.program, self.presets),
+        ]
+        self._start(History(checkpoint_bytes), [])
+
+    def _start(self, history: History, edits: list[Edit]) -> None:
+        self._driver = Driver(self.machine, history, edits)
+        self._points: list[Breakpoint] = []
+        self.recorder = Recorder(self.machine, self.fabric, self.program)
+        self._inspector = Inspector(self)
+
+    # What is now -------------------------------------------------------------
+
+    @property
+    def now_ps(self) -> int:
+        """Time of the event handled last."""
+        return max(0, int(self.machine.clock[0].now_ps))
+
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        return int(self.machine.clock[0].events)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to happen."""
+        return int(self.machine.clock[0].queued) == 0
+
+    @property
+    def result(self) -> Result:
+        """Times, bandwidths and where the time went, up to now."""
+        return Result(self)
+
+    def state_hash(self) -> str:
+        """Hash everything simulated (32 hex digits); recording is no part of it."""
+        return state_hash(self.machine)
+
+    def inspect(self, path: str) -> dict[str, Any]:
+        """Look at an object: its state now, what is in flight, its parts.
+
+        Parameters
+        ----------
+        path : str
+            As ``gpu[3]``, ``dgx.0.xpu.3.sm.0``, ``A->B#1`` or a switch.
+        """
+        return self._inspector.inspect(path)
+
+    def narrate(self) -> str:
+        """Say in one line what happened last."""
+        return self._inspector.narrate()
+
+    def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
+        """What every thread block did when (see :meth:`Inspector.spans`)."""
+        return self._inspector.spans(start_ps, self.now_ps if end_ps is None else end_ps)
+
+    # The verbs ---------------------------------------------------------------
+
+    def step(self, n: int = 1, unit: str = "event") -> Stop:
+        """Go on by n events, cycles, instructions or phases.
+
+        Parameters
+        ----------
+        n : int
+            How many, at least 0.
+        unit : str
+            ``"event"``: one handled event; ``"cycle"``: all events of the next instant at
+            which something happens; ``"instruction"``: one GPU instruction issued;
+            ``"phase"``: up to the end of a phase of the collective.
+
+        Returns
+        -------
+        Stop
+            Earlier only at the end or at a breakpoint.
+
+        Raises
+        ------
+        Deadlock, WrongResult
+            The system waits for itself; the collective ended wrongly.
+        """
+        field = _counter(n, unit)
+        if n == 0:
+            return self._stop("steps")
+        target = int(self.machine.clock[0][field]) + n
+        if unit == "cycle" and self._driver.next_ps == int(self.machine.clock[0].now_ps):
+            target -= 1
+        return self._go(**{f"max_{field}": target})
+
+    def run(self, until: int | str | None = None) -> Stop:
+        """Go on to the end, to a breakpoint, or through everything up to a time.
+
+        Parameters
+        ----------
+        until : int or str, optional
+            Picoseconds, or text as ``"5 us"``.
+        """
+        return self._go(until_ps=FOREVER if until is None else time_ps(until, where="until"))
+
+    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE) -> Stop:
+        """Go on by one short slice: for a view that plays and must stay responsive."""
+        return self._go(until_ps=until_ps, max_events=self.events + max_events)
+
+    def back(self, n: int = 1, unit: str = "event") -> Stop:
+        """Go back by n events, cycles, instructions or phases, exactly.
+
+        The nearest checkpoint before is restored and the way from there replayed; edits
+        made after the moment one goes back to are undone.
+        """
+        field = _counter(n, unit)
+        return self._return_to(field, max(0, int(self.machine.clock[0][field]) - n))
+
+    def goto(self, when: int | str) -> Stop:
+        """Go to the moment at which everything up to a time has happened, forwards or back."""
+        when_ps = time_ps(when, where="goto")
+        return self._go(until_ps=when_ps) if when_ps >= self.now_ps else self._return_to("now_ps", when_ps)
+
+    def reset(self) -> Stop:
+        """Go back to the start; edits made since are undone, breakpoints stay."""
+        return self._return_to("events", 0)
+
+    def fork(self, *, record: bool = True) -> Simulation:
+        """An independent simulation with the same past, and from now on a future of its own.
+
+        Parameters
+        ----------
+        record : bool
+            Whether the fork keeps and goes on with the recording.
+        """
+        other = object.__new__(Simulation)
+        for name in ("infra", "collective", "fabric", "presets", "program"):
+            setattr(other, name, getattr(self, name))
+        other.assumed = list(self.assumed)
+        other.machine = self.machine.copy(record=record)
+        other._start(self._driver.history.copy(), list(self._driver.edits))
+        return other
+
+    def set(self, path: str, value: int | str) -> None:
+        """Change something for what has not started yet; ``back`` past now undoes it.
+
+        Parameters
+        ----------
+        path : str
+            ``A->B.bandwidth``, ``A->B#k.latency``, ``gpu[3].l2`` (latency), ...
+        value : int or str
+            With a unit.
+        """
+        self._driver.edit(read_edit(self.events, path, value, self.fabric, self.machine))
+
+    @property
+    def edits(self) -> list[tuple[int, str, str]]:
+        """The edits so far: (events handled before it, path, value)."""
+        return [(e.events, e.path, e.value) for e in self._driver.edits]
+
+    def save(self, path: str | Path) -> None:
+        """Write inputs, edits and state to a file: atomically, without pickle."""
+        from ._store import save
+
+        save(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Simulation:
+        """Read a saved simulation; it continues to the same hash.
+
+        Raises
+        ------
+        InputError
+            The file is not a saved simulation, or of another version.
+        """
+        from ._store import load
+
+        return load(Path(path), lambda: object.__new__(Simulation))
+
+    # Breakpoints -------------------------------------------------------------
+
+    @property
+    def breakpoints(self) -> list[Breakpoint]:
+        """The breakpoints; remove one with ``clear``."""
+        return list(self._points)
+
+    def break_at(self, time: int | str) -> Breakpoint:
+        """Stop when everything up to a time has happened."""
+        return self._add(breakpoints.at_time(time))
+
+    def break_on(self, kind: str | None = None, object: str | None = None) -> Breakpoint:  # noqa: A002 - the public word
+        """Stop after an event of a kind (``hop``, ``hbm``, ...), of an object, or both."""
+        return self._add(breakpoints.on_event(kind, object, self.fabric, self.machine))
+
+    def break_when(self, condition: str | Callable[[Simulation], bool]) -> Breakpoint:
+        """Stop when a condition begins to hold, as ``"gpu[3].sm.0.waiting > 0"``.
+
+        A callable is asked after every single event: that is slow (some 100,000 events a
+        second), a text is compiled.
+        """
+        if callable(condition):
+            name = getattr(condition, "__name__", "callable")
+            return self._add(Breakpoint(f"when {name}() (asked after every event: slow)", call=condition))
+        return self._add(breakpoints.condition(condition, self.fabric, self.machine))
+
+    def clear(self, point: Breakpoint | None = None) -> None:
+        """Remove a breakpoint, or all of them."""
+        self._points = [p for p in self._points if point is not None and p is not point]
+
+    def _add(self, point: Breakpoint) -> Breakpoint:
+        breakpoints.install([*self._points, point], self.machine)  # refuses what does not fit
+        self._points.append(point)
+        return point
+
+    # Moving time -------------------------------------------------------------
+
+    def _go(self, **limits: int) -> Stop:
+        """Every verb that goes forward ends here."""
+        why, point = self._driver.forward(self, [p for p in self._points if p.enabled], **limits)
+        if why == "deadlock":
+            from ._deadlock import explain_deadlock
+
+            raise Deadlock(explain_deadlock(self.machine, self.program, self.fabric))
+        if self.finished:
+            self._check()
+        words = {"time": "time", "phases": "phase", "end": "end", "breakpoint": "breakpoint"}
+        return self._stop(words.get(why, "steps"), point)
+
+    def _return_to(self, field: str, target: int) -> Stop:
+        self._driver.back_to(field, target)
+        return self._stop("back")
+
+    def _check(self) -> None:
+        tables = (self.machine.ops, self.machine.operands, self.machine.pieces)
+        check(self.program, self.collective.name, self.collective.root, *tables)
+
+    def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
+        return Stop(why, self.now_ps, self.events, point.object if point else "", point)
+
+    def __repr__(self) -> str:
+        """One line: what runs on what, and where it stands."""
+        return (
+            f"<Simulation {self.collective.title} {format_bytes(self.collective.size)} on {self.infra.name}: "
+            f"{len(self.fabric.gpus)} GPUs, at {format_time(self.now_ps)}, {self.events:,} events"
+            f"{', finished' if self.finished else ''}>"
+        )
+
+
+def _counter(n: int, unit: str) -> str:
+    if unit not in _UNITS:
+        raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, _UNITS))
+    if not isinstance(n, int) or n < 0:
+        raise InputError(f"the number of steps must be a whole number and not negative, got {n!r}", where="n")
+    return _UNITS[unit]
+
+
+def _presets(infra: Infra, fabric: Fabric, gpu: str | Preset | None) -> tuple[list[Preset], list[str]]:
+    """The preset of every rank: told, said by the infrastructure, suggested by its names, or assumed."""
+    count = len(fabric.gpus)
+    if isinstance(gpu, Preset):
+        return [gpu] * count, []
+    if gpu is not None:
+        return [preset(gpu)] * count, []
+    said = infra.profile_of_gpus()
+    text = " ".join([infra.name, *infra.device_names()]).lower()
+    named = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
+    presets = [preset(name) if name else preset(named or "h100-sxm") for name in said]
+    unsaid = said.count(None)
+    notes = []
+    if unsaid:
+        why = f"the name {infra.name!r} suggests it" if named else "nothing says otherwise"
+        notes.append(f"{unsaid} GPUs are taken for {named or 'h100-sxm'}: {why}")
+    sizes = {p.line_bytes for p in presets}
+    if len(sizes) > 1:
+        raise InputError(f"GPUs with different line sizes: {sorted(sizes)}", where=infra.name)
+    return presets, notes
+
+
+def _beyond_l2(program: Lowered, presets: list[Preset]) -> list[str]:
+    """Say so where the model is too kind: lines stay in L2 from their first touch on."""
+    sizes = [int(lines) * program.line_bytes for lines in program.lines]
+    over = [rank for rank, size in enumerate(sizes) if size > presets[rank].l2_bytes]
+    if not over:
+        return []
+    biggest = max(sizes[rank] for rank in over)
+    which = f"the buffers of {len(over)} GPUs (up to {format_bytes(biggest)})"
+    return [f"{which} exceed their L2: capacity misses are not modelled, so that reading twice is too fast"]

@@ -1,0 +1,154 @@
+"""``make bench``: every figure with a ratio to something measured in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import astranb as anb
+from astranb.collectives import Collective
+
+from .bare_queue import events_per_second
+
+_RUN = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "1MiB", "--json"]
+
+
+def main() -> int:
+    """Print the table; ``--json`` prints it as one document."""
+    parser = argparse.ArgumentParser(prog="make bench", description=main.__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--no-browser", action="store_true", help="leave out what needs Chromium")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+
+    def row(what: str, value: float, unit: str, against: str = "", ratio: float | None = None) -> None:
+        rows.append({"what": what, "value": value, "unit": unit, "against": against, "ratio": ratio})
+        if not options.json:
+            shown = f"{value:>12,.3f}" if value < 1000 else f"{value:>12,.0f}"
+            compared = f"{ratio:8.2f} x {against}" if ratio is not None else against
+            print(f"{what:<58}{shown} {unit:<12}{compared}", flush=True)
+
+    bare = events_per_second()
+    row("bare queue loop (the yardstick)", bare, "events/s")
+    engine(row, bare)
+    processes(row)
+    infrastructure(row)
+    if not options.no_browser:
+        from .browser import measure
+
+        measure(row)
+    if options.json:
+        print(json.dumps(rows))
+    return 0
+
+
+def engine(row: Any, bare: float) -> None:
+    """Events and line hops a second of the engine, beside the bare loop."""
+    for algorithm in ("ring", "allpairs", "allpairs_oneshot"):
+        for record in (False, True):
+            sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("1 MiB", algorithm), record=record)
+            sim.step(1)
+            best = float("inf")
+            for _ in range(3):
+                sim.reset()
+                began = perf_counter()
+                sim.run()
+                best = min(best, perf_counter() - began)
+            how = "recording" if record else "not recording"
+            row(
+                f"8 GPUs, 1 MiB {algorithm}, {how}",
+                sim.events / best,
+                "events/s",
+                "bare queue",
+                sim.events / best / bare,
+            )
+            hops = int(sim.machine.clock[0].hops)
+            row(
+                f"8 GPUs, 1 MiB {algorithm}, {how}",
+                hops / best,
+                "line hops/s",
+                "bare queue",
+                hops / best / bare,
+            )
+    sim = anb.Simulation("dgx-h100", Collective.of("all_reduce", "1 MiB", "ring"))
+    sim.run()
+    began = perf_counter()
+    sim.back(100_000)
+    row("back over 100,000 events", (perf_counter() - began) * 1e3, "ms")
+    row(
+        "resident after a recorded 1 MiB run (limit 500)",
+        _resident() / 1e6,
+        "MB",
+        "of 500 MB",
+        _resident() / 500e6,
+    )
+
+
+def processes(row: Any) -> None:
+    """Whole processes: import, the run, the first compilation."""
+    empty = _process(["-c", "pass"])
+    row("an empty Python process", empty, "s")
+    imported = _process(["-c", "import astranb"])
+    row("import astranb, whole process (limit 0.6 s)", imported, "s", "empty process", imported / empty)
+    for algorithm in ("ring", "allpairs"):
+        took = _process(["-m", "astranb", *_RUN, "--algorithm", algorithm])
+        row(
+            f"astranb run 1 MiB {algorithm}, whole process (limit 1.5 s)",
+            took,
+            "s",
+            "empty process",
+            took / empty,
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        cold = _process(["-m", "astranb", *_RUN], repeats=1, ASTRANB_CACHE_DIR=folder)
+    row("the same with a cold compile (limit 30 s)", cold, "s", "empty process", cold / empty)
+
+
+def infrastructure(row: Any) -> None:
+    """Expansion of a large InfraGraph document."""
+    began = perf_counter()
+    graph = anb.infragraph.blueprint("fat-tree:ports=32,levels=3").expand()
+    took = perf_counter() - began
+    row(
+        f"InfraGraph: {len(graph.gpus):,} GPUs expanded (limit 1 s for 16,384)",
+        took,
+        "s",
+        "49 s of the infragraph package",
+        took / 49,
+    )
+
+
+def _process(arguments: list[str], repeats: int = 5, **environment: str) -> float:
+    """Median seconds of a whole Python process, after one that warms the disk cache."""
+    took = []
+    for _ in range(repeats + (repeats > 1)):
+        began = perf_counter()
+        subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, **environment},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        took.append(perf_counter() - began)
+    return median(took[-repeats:])
+
+
+def _resident() -> int:
+    """Bytes of this process in memory now."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

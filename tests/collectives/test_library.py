@@ -1,0 +1,111 @@
+"""Every algorithm, on several machines and awkward sizes, ends with the right contents."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import astranb as anb
+from astranb.collectives import ALGORITHMS, COLLECTIVES, Collective
+from astranb.core.errors import InputError
+
+_ALL = sorted(ALGORITHMS)
+
+
+def _run(infra, kind, algorithm, size, **options):
+    sim = anb.Simulation(infra, Collective.of(kind, size, algorithm, **options), record=False)
+    sim.run()  # raises where a chunk holds anything but what it must
+    return sim
+
+
+@pytest.mark.parametrize("kind,algorithm", _ALL)
+@pytest.mark.parametrize("size", [1, 100, 1024, 4097, 70_000])
+def test_it_is_right_at_any_size(kind, algorithm, size):
+    sim = _run("switch:gpus=4", kind, algorithm, size)
+    assert sim.finished
+    assert (sim.machine.requests["live"] == 0).all()
+
+
+@pytest.mark.parametrize("kind,algorithm", _ALL)
+@pytest.mark.parametrize("gpus", [2, 3, 5])
+def test_it_is_right_on_any_number_of_ranks(kind, algorithm, gpus):
+    _run(f"ring:gpus={gpus}", kind, algorithm, 9000)
+
+
+@settings(max_examples=15)
+@given(
+    which=st.sampled_from(_ALL),
+    gpus=st.integers(2, 6),
+    size=st.integers(1, 20_000),
+    lanes=st.integers(1, 5),
+    root=st.integers(0, 1),
+)
+def test_it_is_right_for_any_lanes_and_root(which, gpus, size, lanes, root):
+    _run(f"switch:gpus={gpus}", which[0], which[1], size, lanes=lanes, root=root)
+
+
+@pytest.mark.parametrize("kind,algorithm", _ALL)
+def test_every_line_is_stored_as_often_as_the_algorithm_says(kind, algorithm):
+    """Conservation: lines that arrive at memories = lines of all moves times their targets."""
+    sim = _run("switch:gpus=4", kind, algorithm, 33_000)
+    ops = sim.machine.ops
+    moves = ops[ops["kind"] == 0]
+    assert (moves["acked"] == moves["lines"] * moves["targets"]).all()
+    # Every message on a wire is answered: requests and responses cross equally many links.
+    assert sim.machine.links["messages"].sum() == sim.machine.clock[0].hops
+
+
+def test_the_lower_bound_of_a_ring_in_bytes_is_met_exactly():
+    """A ring all-reduce sends 2(n-1)/n of the data out of every GPU (Patarasuk and Yuan 2009)."""
+    n, size = 4, 4 * 128 * 16
+    sim = _run(f"switch:gpus={n}", "all_reduce", "ring", size, lanes=1)
+    links, header = sim.machine.links, 16
+    for gpu in sim.fabric.gpus:
+        out = links[links["src"] == gpu]
+        lines = 2 * (n - 1) * size // n // 128
+        signals = 2 * (n - 1)
+        # data with header, signals of one flit with header, and an acknowledgement for each that came in
+        assert (
+            out["bytes"].sum()
+            == lines * (128 + header) + signals * (16 + header) + (lines + signals) * header
+        )
+
+
+def test_busbw_factors_are_those_of_nccl_tests():
+    factors = {name: kind.busbw(8) for name, kind in COLLECTIVES.items()}
+    assert factors["all_reduce"] == pytest.approx(1.75)
+    assert factors["all_gather"] == factors["reduce_scatter"] == factors["all_to_all"] == pytest.approx(0.875)
+    assert factors["broadcast"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "arguments,says",
+    [
+        (("all_reduce", "1 KiB", "rign"), "did you mean 'ring'"),
+        (("all_redcue", "1 KiB"), "did you mean 'all_reduce'"),
+        (("all_reduce", 0), "0 bytes"),
+        (("all_reduce", "-4 B"), "negative"),
+        (("all_reduce", "1 KiB", 7), "a name or a function"),
+    ],
+)
+def test_bad_parameters(arguments, says):
+    with pytest.raises(InputError, match=says):
+        Collective.of(*arguments)
+
+
+def test_an_algorithm_says_how_many_ranks_it_needs():
+    with pytest.raises(InputError, match="needs at least 2 ranks"):
+        anb.Simulation("switch:gpus=1", anb.collectives.all_reduce("1 KiB"))
+    with pytest.raises(InputError, match="root 9 is not a rank"):
+        anb.Simulation("switch:gpus=4", anb.collectives.broadcast("1 KiB", root=9))
+
+
+def test_uneven_chunks_cover_the_data_once():
+    program = Collective.of("all_reduce", 100_001, "ring", lanes=3).program(7)
+    low = anb.collectives.lower(program, kind="all_reduce", size=100_001)
+    for rank in range(7):
+        outputs = low.pieces[(low.pieces["gpu"] == rank) & (low.pieces["buffer"] == 1)]
+        assert outputs["bytes"].sum() == 100_001
+        assert outputs["lines"].sum() == -(-100_001 // 128)
+        filled = outputs[outputs["lines"] > 0]
+        assert (np.diff(filled["line"]) == filled["lines"][:-1]).all()

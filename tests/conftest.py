@@ -1,0 +1,36 @@
+"""What every test gets: examples that can be reproduced, and no network."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from typing import Any
+
+from hypothesis import settings
+
+# A slow machine is no failure: time is measured by `make bench`, never asserted here.
+settings.register_profile("local", deadline=None, print_blob=True)
+# CI tries the same examples every time; people try new ones.
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True, database=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def _refuse_other_hosts(event: str, arguments: tuple[Any, ...]) -> None:
+    """Turn a connection to another machine into an error: nothing of ours may need one."""
+    if event != "socket.connect":
+        return
+    address = arguments[1]
+    if not isinstance(address, tuple):  # a Unix socket
+        return
+    host = str(address[0])
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local:
+        message = f"a test connects to {host}"
+        raise ConnectionRefusedError(message)
+
+
+sys.addaudithook(_refuse_other_hosts)

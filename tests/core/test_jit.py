@@ -1,0 +1,85 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import astranb
+from astranb.core.jit import JIT, Entry, kernel, kernel_sources, source_hash
+
+PACKAGE = Path(astranb.__file__).parent
+
+
+def test_every_kernel_file_is_in_the_hash():
+    with_kernels = {f for f in PACKAGE.rglob("*.py") if "@kernel" in f.read_text() and f.name != "jit.py"}
+    assert with_kernels
+    assert with_kernels <= set(kernel_sources())
+
+
+def test_the_records_are_in_the_hash_too():
+    """A field that moves moves in the machine code."""
+    assert PACKAGE / "gpu" / "tables.py" in kernel_sources()
+    assert PACKAGE / "net" / "link.py" in kernel_sources()
+
+
+def test_an_edit_in_a_called_function_changes_the_hash(tmp_path):
+    copy = tmp_path / "astranb"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = source_hash(copy)
+    link = copy / "net" / "link.py"
+    link.write_text(link.read_text().replace("max(now_ps", "max(now_ps + 0"))
+    assert source_hash(copy) != before
+
+
+def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
+    """The trap of Numba's own cache: the entry's file is the same, only a function it calls has changed."""
+    if not JIT:
+        pytest.skip("ASTRANB_JIT=0: there is no compiled code to be stale")
+    copy = tmp_path / "astranb"
+    (copy / "core").mkdir(parents=True)
+    for name in ("__init__.py", "core/__init__.py", "core/jit.py", "core/progress.py"):
+        shutil.copy(PACKAGE / name, copy / name)
+    (copy / "callee.py").write_text(
+        "from .core.jit import kernel\n\n@kernel\ndef more(x):\n    return x + 1\n"
+    )
+    (copy / "caller.py").write_text(
+        "import numpy as np\nfrom .core.jit import Entry, kernel\nfrom .callee import more\n\n"
+        "@kernel\ndef first(a):\n    return more(a[0])\n\n"
+        "print(Entry(first, [np.dtype('i8')])(np.array([41])))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ASTRANB_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run():
+        command = [sys.executable, "-m", "astranb.caller"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True
+        )
+        return done.stdout.strip()
+
+    assert run() == "42"
+    assert run() == "42"
+    (copy / "callee.py").write_text(
+        "from .core.jit import kernel\n\n@kernel\ndef more(x):\n    return x + 2\n"
+    )
+    assert run() == "43"
+
+
+@kernel
+def _total(a):
+    total = 0
+    for i in range(len(a)):
+        total += a[i]
+    return total
+
+
+def test_an_entry_refuses_arrays_that_are_not_as_declared():
+    entry = Entry(_total, [np.dtype("i8")])
+    with pytest.raises(TypeError, match="contiguous"):
+        entry(np.zeros(3, "i4"))
+    with pytest.raises(TypeError, match="contiguous"):
+        entry(np.zeros(6, "i8")[::2])
+    with pytest.raises(TypeError, match="takes 1"):
+        entry()

@@ -1,0 +1,71 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astranb.gpu import tables as t
+from astranb.gpu.memory import read_piece, serve, spread, write_piece
+
+
+@given(st.integers(0, 2**31), st.integers(1, 128))
+def test_a_line_has_a_slice(line, slices):
+    assert 0 <= spread(line, slices) < slices
+
+
+@given(st.integers(1, 64), st.integers(0, 1000))
+def test_no_stride_hits_only_some_slices(stride, start):
+    hit = {int(spread(start + stride * k, 80)) for k in range(4096)}
+    assert len(hit) == 80
+
+
+def test_consecutive_lines_spread_evenly():
+    counts = np.bincount([spread(k, 80) for k in range(80 * 100)], minlength=80)
+    assert counts.min() > 80
+    assert counts.max() < 120
+
+
+def test_a_server_is_a_fifo():
+    servers = np.zeros(1, t.SERVER).view(np.recarray)
+    assert serve(servers, 0, 100, 10) == 110
+    assert serve(servers, 0, 105, 10) == 120
+    assert serve(servers, 0, 500, 10) == 510
+    assert (servers[0].queued_ps, servers[0].busy_ps, servers[0].lines) == (5, 30, 3)
+
+
+def _tables(lines):
+    pieces = np.zeros(1, t.PIECE).view(np.recarray)
+    pieces[0].lines, pieces[0].writer, pieces[0].writing = lines, t.INITIAL, -1
+    operands = np.zeros(4, t.OPERAND).view(np.recarray)
+    operands["seen"] = t.TORN - 1
+    return pieces, operands
+
+
+def test_a_write_counts_when_its_last_line_is_there():
+    pieces, operands = _tables(2)
+    read_piece(pieces, operands, 0, 9)
+    write_piece(pieces, 0, 5)
+    read_piece(pieces, operands, 1, 9)
+    read_piece(pieces, operands, 2, 5)  # the writer itself may read on
+    write_piece(pieces, 0, 5)
+    read_piece(pieces, operands, 3, 9)
+    assert operands["seen"].tolist() == [t.INITIAL, t.TORN, t.INITIAL, 5]
+
+
+def test_a_source_whose_lines_show_different_writes_is_torn():
+    pieces, operands = _tables(1)
+    read_piece(pieces, operands, 0, 9)
+    write_piece(pieces, 0, 5)
+    read_piece(pieces, operands, 0, 9)
+    assert operands[0].seen == t.TORN
+
+
+@given(st.lists(st.sampled_from([3, 4]), min_size=1, max_size=12))
+def test_two_writers_at_once_never_leave_a_complete_write(order):
+    """A write is whole only if its lines came with no other's between them."""
+    pieces, _ = _tables(3)
+    for op in order:
+        write_piece(pieces, 0, op)
+    runs = "".join(map(str, order))
+    if int(pieces[0].writing) < 0:
+        assert runs.endswith(("333", "444"))
+    if runs[:3] in ("333", "444") and len(runs) == 3:
+        assert pieces[0].writer == int(runs[0])

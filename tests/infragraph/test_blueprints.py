@@ -1,0 +1,106 @@
+"""Infrastructures by name."""
+# ruff: noqa: E501 - one case a line
+
+from __future__ import annotations
+
+import pytest
+
+from astranb.core.errors import InputError
+from astranb.infragraph import Infra, NodeKind, blueprint, blueprints, load, resolve
+from tests.infragraph.support import ours, upstream
+
+
+@pytest.mark.parametrize("name", [name for name, _ in blueprints()])
+def test_each_is_whole(name):
+    infra = blueprint(name)
+    graph = infra.expand()
+    assert isinstance(infra, Infra)
+    assert graph.connected_components() == 1
+    assert infra.check() == []
+    assert len(graph.gpus) >= 4
+    assert ours(graph) == upstream(infra.to_infragraph())
+    assert load(infra.to_dict()).to_dict() == infra.to_dict()
+
+
+def test_what_upstream_has_wrong_is_put_right_and_said():
+    dgx2 = blueprint("dgx-2")
+    assert (len(dgx2.expand()), len(dgx2.expand().gpus)) == (60, 16)
+    assert dgx2.expand().edges_by_link()["xpu_fabric"] == 16 * 6 + 36
+    assert any("nvlsw" in note for note in dgx2.notes)
+    h100 = blueprint("dgx-h100").expand()
+    slots = [h100.index(f"dgx_h100.0.pciesl.{s}") for s in range(8)]
+    assert set(h100.degree()[slots].tolist()) == {3}  # CPU, GPU and NIC each
+    assert any("pciesl[0:3]" in note for note in blueprint("clos:servers=2").notes)
+    assert (len(h100), len(h100.simple_edges()[0])) == (33, 64)
+
+
+@pytest.mark.parametrize(
+    "name, gpus, switches",
+    [
+        ("clos:servers=16", 128, 16 * 7),
+        ("clos:servers=4,per_leaf=2,spines=2", 32, 4 * 7),
+        ("clos:servers=4,server=mi300x", 32, 4 * 4),
+        ("single-tier:servers=3,server=server,factor=2", 12, 3 * 3),
+        ("fat-tree:ports=8,levels=3,server=server,factor=2", 128, 32 * 3),
+    ],
+)
+def test_fabrics_have_the_size_asked_for(name, gpus, switches):
+    graph = blueprint(name).expand()
+    assert len(graph.gpus) == gpus
+    assert len(graph.kinds(NodeKind.SWITCH)) == switches
+    assert graph.connected_components() == 1
+
+
+def test_a_fat_tree_of_three_levels_uses_its_own_link_for_every_tier():
+    links = blueprint("fat-tree:ports=8,levels=3,server=server,factor=2").expand().edges_by_link()
+    assert links["tier_0_link"] == links["tier_1_link"] == links["tier_2_link"] == 128
+    assert blueprint("fat-tree:levels=3,server=server").summary()["nodes"] == 8768
+    assert blueprint("fat-tree:levels=3,server=server").summary()["edges"] == 12672
+
+
+def test_small_ones():
+    assert len(blueprint("ring:gpus=2").expand().a) == 1
+    assert len(blueprint("torus2d:rows=1,columns=5").expand().a) == 5
+    assert len(blueprint("torus2d:rows=2,columns=2").expand().a) == 4
+    assert set(blueprint("torus2d:rows=3,columns=5").expand().degree().tolist()) == {4}
+    assert set(blueprint("fully-connected:gpus=6").expand().degree().tolist()) == {5}
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("dgx-h10", r"no blueprint 'dgx-h10'; did you mean 'dgx-h100'"),
+        ("", r"no blueprint ''"),
+        ("dgx-h100:servers=2", r"takes no parameters; write single-tier:server=dgx-h100"),
+        ("clos:server_count=3", r"blueprint 'clos:server_count=3': clos has no parameter 'server_count'; did you mean 'server"),
+        ("clos:servers=0", r"servers: '0' is not a whole number from 1 to 16384"),
+        ("clos:servers=-4", r"'-4' is not a whole number"),
+        ("clos:servers=99999999999", r"is not a whole number"),
+        ("clos:servers=2,servers=3", r"servers stands twice"),
+        ("clos:servers", r"servers has no value; write key=value"),
+        ("clos:servers=3,per_leaf=2", r"3 servers do not divide by 2"),
+        ("clos:server=dgx-h10", r"there is no 'dgx-h10'; did you mean 'dgx-h100'"),
+        ("fat-tree:ports=12", r"half of 12 ports cannot be shared by servers of 8 NICs; choose ports as a multiple of 16"),
+        ("ring:gpus=1", r"'1' is not a whole number from 2"),
+    ],
+)  # fmt: skip
+def test_names_that_do_not_fit(name, said):
+    with pytest.raises(InputError, match=said):
+        blueprint(name)
+
+
+def test_resolve(tmp_path, monkeypatch):
+    assert resolve("clos:servers=2").name == "closfabric"
+    monkeypatch.chdir(tmp_path)
+    blueprint("ring:gpus=3").save("mine.yaml")
+    assert len(resolve("mine.yaml").expand().gpus) == 3
+    blueprint("ring:gpus=3").save("ring")  # a file goes before a blueprint of its name
+    assert len(resolve("ring").expand().gpus) == 3
+    with pytest.raises(
+        InputError, match=r"'dgxh100' is neither a file nor a blueprint; did you mean 'dgx-h100'"
+    ):
+        resolve("dgxh100")
+    with pytest.raises(InputError, match=r"min\.yaml: there is no such file; did you mean 'mine\.yaml'"):
+        resolve("min.yaml")
+    with pytest.raises(InputError, match="neither a file nor a blueprint"):
+        resolve("a\0b")

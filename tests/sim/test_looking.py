@@ -1,0 +1,169 @@
+"""Recording, inspection and results tell what the machine did, and nothing else."""
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.core.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def done():
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
+    sim.run()
+    return sim
+
+
+@pytest.fixture
+def half():
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
+    sim.goto("2 us")
+    return sim
+
+
+def test_every_hop_is_one_flight(done):
+    flights, one_in = done.recorder.flights(0, done.now_ps)
+    assert one_in == 1
+    assert len(flights) == done.machine.clock[0].hops
+    counts = np.bincount(flights["link"], minlength=len(done.machine.links))
+    assert (counts == done.machine.links["messages"]).all()
+    assert (np.diff(flights["event"]) > 0).all()
+    assert (flights["end_ps"] > flights["start_ps"]).all()
+
+
+def test_a_window_holds_what_overlaps_it(done):
+    flights, _ = done.recorder.flights(0, done.now_ps)
+    window, _ = done.recorder.flights(1_000_000, 1_200_000)
+    expected = (flights["end_ps"] >= 1_000_000) & (flights["start_ps"] <= 1_200_000)
+    assert len(window) == expected.sum() > 0
+    some, one_in = done.recorder.flights(0, done.now_ps, limit=100)
+    assert len(some) <= 100
+    assert one_in == -(-len(flights) // 100)
+
+
+def test_the_recording_goes_back_with_the_simulation(done):
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
+    sim.run()
+    sim.goto("2 us")
+    assert sim.recorder.flights(0, 10**12)[0]["event"].max() <= sim.events
+    sim.run()
+    again, _ = sim.recorder.flights(0, sim.now_ps)
+    whole, _ = done.recorder.flights(0, done.now_ps)
+    assert (np.asarray(again) == np.asarray(whole)).all()
+    assert (sim.recorder.activity()["link_busy"] == done.recorder.activity()["link_busy"]).all()
+
+
+def test_a_full_ring_keeps_the_newest(monkeypatch):
+    monkeypatch.setattr("astranb.sim._machine._FLIGHTS", 1000)
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
+    sim.run()
+    flights, _ = sim.recorder.flights(0, 10**12)
+    assert len(flights) == 1000
+    assert sim.recorder.oldest_ps >= flights["start_ps"].min() > 0
+    last = int(flights["event"][-1])
+    sim.back(sim.events - last + 1)
+    assert sim.recorder.flights(0, 10**12)[0]["event"].max(initial=0) < last
+
+
+def test_activity_adds_up_to_what_the_links_say(done):
+    activity = done.recorder.activity()
+    busy = activity["link_busy"].sum(axis=1) * activity["bin_ps"]
+    assert busy == pytest.approx(done.machine.links["busy_ps"].astype(float), rel=0.2)
+    lines = done.machine.slices["busy_ps"].reshape(8, -1).sum(axis=1)
+    assert activity["l2_busy"].sum(axis=1) * activity["bin_ps"] * 80 == pytest.approx(lines.astype(float))
+
+
+def test_spans_of_a_block_do_not_overlap(done):
+    spans = done.spans()
+    for block in np.unique(spans["block"]):
+        mine = spans[spans["block"] == block]
+        assert (mine["start_ps"][1:] >= mine["end_ps"][:-1]).all()
+        assert mine["end_ps"][-1] == done.machine.blocks["ended_ps"][block]
+    assert {"moving", "waiting", "draining"} <= {anb.sim.SPAN_STATES[s] for s in np.unique(spans["state"])}
+
+
+def test_spans_agree_with_the_times_that_blocks_book(done):
+    spans = done.spans()
+    for state, field in ((0, "moving_ps"), (2, "waiting_ps"), (3, "draining_ps")):
+        mine = spans[spans["state"] == state]
+        total = int((mine["end_ps"] - mine["start_ps"]).sum())
+        assert total == int(done.machine.blocks[field].sum())
+
+
+def test_in_flight_counts_agree(half):
+    live = int((half.machine.requests["live"] == 1).sum())
+    assert live > 0
+    assert sum(half.inspect(f"gpu[{r}]")["in_flight_count"] for r in range(8)) == live
+    inside = half.inspect("gpu[2]")
+    per_sm = sum(half.inspect(child["path"])["in_flight_count"] for child in inside["children"])
+    assert per_sm == inside["in_flight_count"]
+
+
+def test_what_a_link_carries_is_what_is_flying(half):
+    flights, _ = half.recorder.flights(half.now_ps, half.now_ps)
+    for link in range(0, len(half.machine.links), 17):
+        inside = half.inspect(half.fabric.name(link))
+        # A message that waits for the wire has been taken in, but its first bit is not out.
+        later, _ = half.recorder.flights(half.now_ps, 10**12)
+        on_it = later[(later["link"] == link) & (later["end_ps"] >= half.now_ps)]
+        assert inside["in_flight_count"] == len(on_it)
+    assert len(flights)
+
+
+def test_every_object_can_be_looked_at(half):
+    for path in (
+        "gpu[0]",
+        "gpu[7].sm.0",
+        "gpu[3].block.0",
+        half.fabric.name(5),
+        half.fabric.name(5).partition("#")[0],
+    ):
+        inside = half.inspect(path)
+        assert inside["state"]
+        assert all(isinstance(text, str) for _, text in inside["state"])
+    switch = int(half.machine.links[0].dst)
+    assert half.inspect(half.fabric.graph.name(switch))["kind"] == "node"
+
+
+def test_every_event_can_be_told():
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("4 KiB", "ring"))
+    assert sim.narrate() == "nothing has happened yet"
+    words = set()
+    while not sim.finished:
+        sim.step(7)
+        text = sim.narrate()
+        assert "\n" not in text
+        words.update(text.replace(":", " ").split())
+    assert {"load", "store", "signal", "poll", "acknowledgement", "instruction", "HBM", "L2"} <= words
+
+
+def test_results_while_it_runs_and_at_the_end(half, done):
+    assert half.result.algbw_Bps == 0
+    assert "so far" in half.result.summary()
+    assert done.result.busbw_Bps == pytest.approx(1.75 * done.result.algbw_Bps)
+    assert done.result.time_ps == max(row["end_ps"] for row in done.result.per_rank())
+    for result in (half.result, done.result):
+        assert sum(result.breakdown().values()) == pytest.approx(1, abs=0.01)
+        for name, rows in (
+            ("ranks", 8),
+            ("links", len(done.machine.links)),
+            ("phases", 2),
+            ("blocks", 8),
+            ("ops", len(done.machine.ops)),
+        ):
+            assert len(result.to_dataframe(name)) == rows
+    with pytest.raises(InputError, match="did you mean 'links'"):
+        done.result.to_dataframe("link")
+
+
+def test_the_explanation_names_what_matters(done):
+    text = done.result.explain()
+    for part in (
+        "Where the thread blocks' time went",
+        "Busiest links",
+        "Bandwidth limit",
+        "ended last",
+        "Assumed",
+    ):
+        assert part in text
+    assert done.result._repr_html_().startswith("<pre>")
