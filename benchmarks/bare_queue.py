@@ -17,7 +17,7 @@ __all__ = ["events_per_second"]
 _PACKETS, _HOPS, _LINKS, _WIRE_PS, _LATENCY_PS = 200_000, 4, 64, 2, 300
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _push(times: Any, seqs: Any, loads: Any, size: int, time: int, seq: int, load: int) -> int:
     hole = size
     while hole > 0:
@@ -30,7 +30,7 @@ def _push(times: Any, seqs: Any, loads: Any, size: int, time: int, seq: int, loa
     return size + 1
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _pop(times: Any, seqs: Any, loads: Any, size: int) -> int:
     last = size - 1
     time, seq, load = times[last], seqs[last], loads[last]
@@ -51,7 +51,7 @@ def _pop(times: Any, seqs: Any, loads: Any, size: int) -> int:
     return last
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _loop(times: Any, seqs: Any, loads: Any, hops: Any, free_at: Any, packets: int, links: int) -> int:
     size = 0
     seq = 0

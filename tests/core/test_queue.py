@@ -9,7 +9,8 @@ from astranb.core.queue import new_queue, pop, push
 @given(st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=200))
 def test_order_is_that_of_time_then_sequence(script):
     """Against the standard library's heap, for any mixture of pushes (a time) and pops (None)."""
-    heap, size, seq, reference = new_queue(len(script) + 1), 0, 0, []
+    heap, size, seq = new_queue(len(script) + 1), 0, 0
+    reference: list[tuple[int, int, int]] = []
     for step in script:
         if step is None:
             if reference:

@@ -90,7 +90,7 @@ def test_step_handles_exactly_n_events():
 
 def test_a_cycle_is_all_events_of_the_next_instant():
     sim = make()
-    times = []
+    times: list[int] = []
     while not sim.finished and len(times) < 200:
         sim.step(unit="cycle")
         if not sim.finished:
@@ -336,7 +336,7 @@ def test_bad_inputs():
     with pytest.raises(InputError, match="h100-sxm"):
         anb.Simulation("switch:gpus=4", collective, gpu="h100-smx")
     with pytest.raises(InputError, match="not a collective"):
-        anb.Simulation("switch:gpus=4", "all_reduce")
+        anb.Simulation("switch:gpus=4", "all_reduce")  # type: ignore[arg-type]
 
 
 def test_checkpoints_stay_within_their_budget():
