@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Simulation", "__version__", "collectives", "infragraph"]
+__all__ = ["Simulation", "Workbench", "__version__", "collectives", "infragraph"]
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
 _LAZY = {
     "Simulation": ("astranb.sim", "Simulation"),
+    "Workbench": ("astranb.widgets", "Workbench"),
     "collectives": ("astranb.collectives", ""),
     "gpu": ("astranb.gpu", ""),
     "infragraph": ("astranb.infragraph", ""),
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from astranb import collectives as collectives
     from astranb import infragraph as infragraph
     from astranb.sim import Simulation as Simulation
+    from astranb.widgets import Workbench as Workbench
 
 
 def __getattr__(name: str) -> Any:

@@ -27,11 +27,16 @@ class Recorder:
     machine : Machine
     fabric : Fabric
     program : Lowered
+
+    Attributes
+    ----------
+    most : int
+        Most flights ever noted: what the ring has room for less than this, it has lost.
     """
 
     def __init__(self, machine: Machine, fabric: Fabric, program: Lowered) -> None:
         self._machine, self._fabric, self._program = machine, fabric, program
-        self._most = 0
+        self.most = 0
 
     @property
     def on(self) -> bool:
@@ -41,10 +46,8 @@ class Recorder:
     @property
     def oldest_ps(self) -> int:
         """From when on every flight is still there."""
-        kept = self._in_order()
-        total = self._total()
-        complete = total <= len(self._machine.flights) and self._most <= len(self._machine.flights)
-        return 0 if complete or not len(kept) else int(kept["start_ps"][0])
+        flights, lost = self._machine.flights, self._lost
+        return int(flights["start_ps"][lost % len(flights)]) if self.on and lost else 0
 
     def flights(self, start_ps: int, end_ps: int, limit: int = 200_000) -> tuple[Records, int]:
         """Line flights that overlap a window of time.
@@ -63,10 +66,30 @@ class Recorder:
         one_in : int
             1 if these are all; n if every n-th is given because there were too many.
         """
-        kept = self._in_order()
+        _, kept = self.since(0)
         found = kept[(kept["end_ps"] >= start_ps) & (kept["start_ps"] <= end_ps)]
         one_in = max(1, -(-len(found) // max(1, limit)))
         return found[::one_in].view(np.recarray), one_in
+
+    def since(self, number: int) -> tuple[int, Records]:
+        """Line flights from a number on, counted from the start of the run.
+
+        Returns
+        -------
+        first : int
+            Number of the first one given: later than asked for where the ring has lost some.
+        flights : recarray of FLIGHT
+            In the order of their events.
+        """
+        total = self.mark()
+        first = max(min(number, total), self._lost)
+        if not self.on or first >= total:
+            return total, np.zeros(0, FLIGHT).view(np.recarray)
+        capacity = len(self._machine.flights)
+        start, end = first % capacity, (total - 1) % capacity + 1
+        ring = self._machine.flights
+        rows = ring[start:end] if start < end else np.concatenate([ring[start:], ring[:end]])
+        return first, rows.view(np.recarray)
 
     def activity(self) -> dict[str, Any]:
         """How busy everything was over time.
@@ -96,23 +119,16 @@ class Recorder:
             "hbm_busy": per_gpu[:, 2] / gpus["channels"][:, None],
         }
 
-    def _total(self) -> int:
+    def mark(self) -> int:
+        """Note how far the recording has come; to be called before time goes back.
+
+        After going back the newest places of the ring hold flights that are not yet to
+        come, and the ring has lost what these had replaced.
+        """
         total = int(self._machine.recorder[0].flights)
-        self._most = max(self._most, total)
+        self.most = max(self.most, total)
         return total
 
-    def _in_order(self) -> Records:
-        """The flights that the ring still holds, oldest first.
-
-        After going back the newest places hold flights that are not yet to come: only
-        what was noted before the present count is given, and nothing that the ring had
-        already lost.
-        """
-        ring, total = self._machine.flights, self._total()
-        capacity = len(ring)
-        first = max(0, self._most - capacity)
-        if not self.on or total <= first:
-            return np.zeros(0, FLIGHT).view(np.recarray)
-        numbers = np.arange(first, total) % capacity
-        kept = ring[numbers] if first or total > capacity else ring[:total]
-        return kept.view(np.recarray)
+    @property
+    def _lost(self) -> int:
+        return max(0, self.most - len(self._machine.flights))

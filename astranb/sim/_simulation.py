@@ -9,11 +9,12 @@ from typing import Any
 from astranb.collectives import Collective, Lowered, check, lower
 from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
-from astranb.gpu import PRESETS, Preset, preset
+from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric
 
 from . import _breakpoints as breakpoints
+from ._assumptions import beyond_l2, presets_of
 from ._breakpoints import Breakpoint
 from ._driver import FOREVER, SLICE, Driver
 from ._edits import Edit, read_edit
@@ -95,7 +96,7 @@ class Simulation:
         self.infra = infra if isinstance(infra, Infra) else resolve(str(infra))
         self.collective = collective
         self.fabric: Fabric = compile_fabric(self.infra.expand())
-        self.presets, notes = _presets(self.infra, self.fabric, gpu)
+        self.presets, notes = presets_of(self.infra, self.fabric, gpu)
         self.program: Lowered = lower(
             collective.program(len(self.fabric.gpus)),
             kind=collective.name,
@@ -110,13 +111,14 @@ class Simulation:
             *self.fabric.assumed,
             *notes,
             *more,
-            *_beyond_l2(self.program, self.presets),
+            *beyond_l2(self.program, self.presets),
         ]
         self._start(History(checkpoint_bytes), [])
 
     def _start(self, history: History, edits: list[Edit]) -> None:
         self._driver = Driver(self.machine, history, edits)
         self._points: list[Breakpoint] = []
+        self._listeners: list[Callable[[Stop], None]] = []
         self.recorder = Recorder(self.machine, self.fabric, self.program)
         self._inspector = Inspector(self)
 
@@ -242,6 +244,7 @@ class Simulation:
         other.assumed = list(self.assumed)
         other.machine = self.machine.copy(record=record)
         other._start(self._driver.history.copy(), list(self._driver.edits))
+        other.recorder.most = self.recorder.most
         return other
 
     def set(self, path: str, value: int | str) -> None:
@@ -279,6 +282,16 @@ class Simulation:
         from ._store import load
 
         return load(Path(path), lambda: object.__new__(Simulation))
+
+    def subscribe(self, listener: Callable[[Stop], None]) -> Callable[[], None]:
+        """Have a function called whenever time has moved, whoever moved it; returns what ends that."""
+        self._listeners.append(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
 
     # Breakpoints -------------------------------------------------------------
 
@@ -330,6 +343,7 @@ class Simulation:
         return self._stop(words.get(why, "steps"), point)
 
     def _return_to(self, field: str, target: int) -> Stop:
+        self.recorder.mark()
         self._driver.back_to(field, target)
         return self._stop("back")
 
@@ -338,7 +352,10 @@ class Simulation:
         check(self.program, self.collective.name, self.collective.root, *tables)
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
-        return Stop(why, self.now_ps, self.events, point.object if point else "", point)
+        stop = Stop(why, self.now_ps, self.events, point.object if point else "", point)
+        for listener in list(self._listeners):
+            listener(stop)
+        return stop
 
     def __repr__(self) -> str:
         """One line: what runs on what, and where it stands."""
@@ -355,36 +372,3 @@ def _counter(n: int, unit: str) -> str:
     if not isinstance(n, int) or n < 0:
         raise InputError(f"the number of steps must be a whole number and not negative, got {n!r}", where="n")
     return _UNITS[unit]
-
-
-def _presets(infra: Infra, fabric: Fabric, gpu: str | Preset | None) -> tuple[list[Preset], list[str]]:
-    """The preset of every rank: told, said by the infrastructure, suggested by its names, or assumed."""
-    count = len(fabric.gpus)
-    if isinstance(gpu, Preset):
-        return [gpu] * count, []
-    if gpu is not None:
-        return [preset(gpu)] * count, []
-    said = infra.profile_of_gpus()
-    text = " ".join([infra.name, *infra.device_names()]).lower()
-    named = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
-    presets = [preset(name) if name else preset(named or "h100-sxm") for name in said]
-    unsaid = said.count(None)
-    notes = []
-    if unsaid:
-        why = f"the name {infra.name!r} suggests it" if named else "nothing says otherwise"
-        notes.append(f"{unsaid} GPUs are taken for {named or 'h100-sxm'}: {why}")
-    sizes = {p.line_bytes for p in presets}
-    if len(sizes) > 1:
-        raise InputError(f"GPUs with different line sizes: {sorted(sizes)}", where=infra.name)
-    return presets, notes
-
-
-def _beyond_l2(program: Lowered, presets: list[Preset]) -> list[str]:
-    """Say so where the model is too kind: lines stay in L2 from their first touch on."""
-    sizes = [int(lines) * program.line_bytes for lines in program.lines]
-    over = [rank for rank, size in enumerate(sizes) if size > presets[rank].l2_bytes]
-    if not over:
-        return []
-    biggest = max(sizes[rank] for rank in over)
-    which = f"the buffers of {len(over)} GPUs (up to {format_bytes(biggest)})"
-    return [f"{which} exceed their L2: capacity misses are not modelled, so that reading twice is too fast"]

@@ -1,0 +1,11 @@
+"""What a person touches in a notebook.
+
+The logic is Python and needs no browser: a session takes commands and plays
+(``_session``), a feed knows what a view lacks (``_feed``), a layout says where things stand
+(``_layout``). ``Workbench`` is the thin piece between them and the browser, where each view
+is one hand-written ES module in ``static/``.
+"""
+
+from ._workbench import Workbench
+
+__all__ = ["Workbench"]

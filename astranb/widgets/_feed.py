@@ -1,0 +1,205 @@
+"""What a view is sent: small JSON with columnar little-endian buffers, only what it lacks.
+
+This module alone knows the wire format; ``static/store.js`` is its counterpart. Times are
+float64 picoseconds: exact to 2**53 ps, two and a half simulated hours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.core.units import format_bytes
+from astranb.gpu import tables as t
+from astranb.sim import FLIGHT_KINDS, SPAN_STATES, Simulation
+
+from ._layout import Layout, lay_out
+from ._session import Session
+
+__all__ = ["VERSION", "Feed", "Message", "used_links"]
+
+VERSION = 1
+"""Of the wire format; the scene carries it."""
+
+Message = tuple[dict[str, Any], list[bytes]]
+
+_MOST_FLIGHTS = 300_000  # in one message: 8 MB; of more, every n-th is sent and the view says so
+_MOST_SPANS = 60_000
+_COLUMNS = 512  # of an activity strip: about as many as a screen has room for
+_STRIPS = ("issue", "l2", "hbm", "link")
+_MOST_CELLS = 1_000_000  # of all links' activity together
+
+
+def used_links(sim: Simulation) -> np.ndarray:
+    """Links that lie on any way of the program."""
+    return np.unique(np.asarray(sim.machine.route))
+
+
+class Feed:
+    """What one view has been sent so far, and what it is sent next.
+
+    Parameters
+    ----------
+    session : Session
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> from astranb.widgets._session import session_of
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    >>> feed = Feed(session_of(sim))
+    >>> sim.step(2000).events
+    2000
+    >>> meta, buffers = feed.state()
+    >>> meta["first"], meta["total"] == len(buffers[0]) // 8
+    (0, True)
+    >>> feed.state()[0]["first"] == meta["total"]  # nothing is sent twice
+    True
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.sim = session, session.sim
+        self.layout: Layout = lay_out(self.sim.fabric, used_links(self.sim))
+        self._sent = 0  # flights
+        self._sequence = 0
+
+    def mark(self) -> None:
+        """Note the present: when time has gone back, the view must forget what it has of later."""
+        self._sent = min(self._sent, int(self.sim.machine.recorder[0].flights))
+
+    def scene(self) -> Message:
+        """Everything that does not change: boxes, bundles, names, phases. The view starts anew."""
+        sim, layout = self.sim, self.layout
+        rates = sim.machine.links["bandwidth_Bps"]
+        ranks = {int(node): rank for rank, node in enumerate(sim.fabric.gpus)}
+        self._sent = self._sequence = 0
+        boxes = [
+            {
+                "name": b.name, "label": b.label, "kind": b.kind, "rank": ranks.get(b.node, -1),
+                "x": b.x, "y": b.y, "w": b.width, "h": b.height,
+            }
+            for b in layout.boxes
+        ]  # fmt: skip
+        bundles = [
+            {
+                "from": a, "to": b, "lanes": list(lanes), "rate": int(rates[list(lanes)].sum()),
+                "name": sim.fabric.name(lanes[0]).partition("#")[0],
+            }
+            for a, b, lanes in layout.bundles
+        ]  # fmt: skip
+        scene = {
+            "type": "scene",
+            "version": VERSION,
+            "title": f"{sim.collective.title}, {format_bytes(sim.collective.size)}, on {sim.infra.name}",
+            "width": layout.width,
+            "height": layout.height,
+            "hidden": layout.hidden,
+            "boxes": boxes,
+            "bundles": bundles,
+            "phases": list(sim.program.phase_names),
+            "kinds": list(FLIGHT_KINDS),
+            "states": list(SPAN_STATES),
+            "blocks": [int(g) for g in sim.machine.blocks["gpu"]],
+            "recording": sim.recorder.on,
+        }
+        return scene, []
+
+    def state(self) -> Message:
+        """Where the simulation stands, and the flights that the view does not have yet."""
+        sim, session = self.sim, self.session
+        total = sim.recorder.mark()
+        self.mark()
+        first, new = sim.recorder.since(self._sent)
+        one_in = max(1, -(-len(new) // _MOST_FLIGHTS))
+        flights = np.asarray(new[::one_in])
+        self._sent = total
+        self._sequence += 1
+        meta = {
+            "type": "state",
+            "seq": self._sequence,
+            "now_ps": sim.now_ps,
+            "events": sim.events,
+            "finished": sim.finished,
+            "playing": session.playing,
+            "speed": session.speed,
+            "status": session.status,
+            "failed": session.failed,
+            "narration": sim.narrate(),
+            "changed": self._changed(),
+            "first": first,
+            "total": total,
+            "one_in": one_in,
+            "oldest_ps": sim.recorder.oldest_ps,
+        }
+        columns = [
+            flights["start_ps"].astype("<f8"),
+            flights["end_ps"].astype("<f8"),
+            (flights["link"].astype("<u4") << 4) | flights["kind"].astype("<u4"),
+        ]
+        return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
+
+    def timeline(self) -> Message:
+        """Spans of all thread blocks, and how busy memories and links were."""
+        sim = self.sim
+        spans = sim.spans(0, sim.now_ps)
+        left_out = max(0, len(spans) - _MOST_SPANS)
+        if left_out:  # the longest are kept
+            length = spans["end_ps"] - spans["start_ps"]
+            spans = spans[np.sort(np.argpartition(length, left_out)[left_out:])]
+        bin_ps, strips = self._strips()
+        meta = {
+            "type": "timeline",
+            "now_ps": sim.now_ps,
+            "left_out": left_out,
+            "bin_ps": bin_ps,
+            "bins": strips["link"].shape[1],
+        }
+        columns = [
+            spans["start_ps"].astype("<f8"),
+            spans["end_ps"].astype("<f8"),
+            (spans["block"].astype("<u4") << 3) | spans["state"].astype("<u4"),
+            spans["phase"].astype("<i4"),
+            *(np.round(255 * np.clip(strips[name], 0, 1)).astype("u1") for name in _STRIPS),
+        ]
+        return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
+
+    def _changed(self) -> str:
+        """Name what the event handled last was about."""
+        machine, fabric = self.sim.machine, self.sim.fabric
+        clock = machine.clock[0]
+        if clock.events == 0:
+            return ""
+        kind, arg = int(clock.last_kind), int(clock.last_arg)
+        if kind == t.LAUNCH:
+            gpu = machine.blocks["gpu"][arg]
+        elif kind == t.ISSUE:
+            gpu = machine.sms["gpu"][arg]
+        elif kind == t.HOP:
+            return fabric.name(int(machine.requests["link"][arg])).partition("#")[0]
+        else:
+            gpu = machine.requests["gpu" if kind == t.RETURN else "target"][arg]
+        return fabric.graph.name(int(fabric.gpus[int(gpu)]))
+
+    def _strips(self) -> tuple[int, dict[str, np.ndarray]]:
+        """Busy fractions over time, folded to as many columns as are shown: rows are GPUs or bundles."""
+        activity = self.sim.recorder.activity()
+        bins, bin_ps, bundles = int(activity["bins"]), int(activity["bin_ps"]), self.layout.bundles
+        if not bins:
+            return 1, {name: np.zeros((0, 0)) for name in _STRIPS}
+        columns = min(_COLUMNS, max(16, _MOST_CELLS // max(1, len(bundles))))
+        fold = -(-bins // columns)
+        width = -(-bins // fold)
+        busy = activity["link_busy"]
+        lanes = np.array([busy[list(lanes)].mean(axis=0) for *_, lanes in bundles])
+        strips = {}
+        for name, rows in (
+            ("issue", activity["issue_busy"]),
+            ("l2", activity["l2_busy"]),
+            ("hbm", activity["hbm_busy"]),
+            ("link", lanes),
+        ):
+            padded = np.zeros((len(rows), width * fold))
+            padded[:, :bins] = rows
+            strips[name] = padded.reshape(len(rows), width, fold).mean(axis=2)
+        return bin_ps * fold, strips

@@ -1,0 +1,267 @@
+"""What the workbench does, without a browser: commands, playing, and who is told.
+
+One session belongs to one simulation, however many views show it. Callbacks only append
+commands; they are applied by the thread that owns the session, between two slices of a
+run. While a run plays, an asyncio task alternates slices of about 10 ms with the kernel's
+other work, so that cells can run and Pause acts at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from astranb.core.errors import AstranbError, InputError, near
+from astranb.sim import Simulation, Stop
+
+__all__ = ["COMMANDS", "Session", "session_of"]
+
+COMMANDS = (
+    "reset", "back", "play", "pause", "event", "cycle", "phase", "to_breakpoint", "to_end", "set_speed",
+)  # fmt: skip
+"""What a view may ask for."""
+
+_PUBLISH_S = 0.05
+"""Views are told at most 20 times a second: JupyterLab drops messages beyond 1,000 in a second."""
+
+_LONGEST_FRAME_S = 0.25
+"""A kernel that was busy with a cell does not catch up for longer than this."""
+
+_SPEED = 1e6  # ps a second: a microsecond is watched in a second
+_SLOWEST, _FASTEST = 1.0, 1e15
+
+
+class Session:
+    """The one place from which a simulation's views move it.
+
+    Parameters
+    ----------
+    sim : Simulation
+
+    Attributes
+    ----------
+    playing : bool
+    speed : float
+        Simulated picoseconds a second of watching.
+    status : str
+        Why it stopped, or what went wrong.
+    failed : bool
+        Whether the status is an error.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    >>> session = session_of(sim)
+    >>> session.ask("event", n=100)
+    >>> sim.events
+    100
+    """
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self.playing = False
+        self.speed = _SPEED
+        self.status = "ready"
+        self.failed = False
+        self._queue: deque[tuple[str, dict[str, Any]]] = deque()
+        self._owner = threading.get_ident()
+        self._loop = _running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._draining = False
+        self._views: list[Callable[[], None]] = []
+        self._quiet = False
+        self._published_s = 0.0
+        self._replica: Simulation | None = None
+        sim.subscribe(self._moved)
+
+    # Who is told -------------------------------------------------------------
+
+    def attach(self, view: Callable[[], None]) -> Callable[[], None]:
+        """Have a view told of every change; returns what ends that."""
+        self._views.append(view)
+
+        def detach() -> None:
+            if view in self._views:
+                self._views.remove(view)
+
+        return detach
+
+    def publish(self) -> None:
+        """Tell every view that something has changed."""
+        self._published_s = perf_counter()
+        for view in list(self._views):
+            view()
+
+    def _moved(self, stop: Stop) -> None:
+        """Time was moved by a cell: show it."""
+        if not self._quiet:
+            self._say(stop.text)
+
+    def _say(self, status: str, *, failed: bool = False) -> None:
+        self.status, self.failed = status, failed
+        self.publish()
+
+    # Looking -----------------------------------------------------------------
+
+    def inspect(self, path: str, at_ps: float | None = None) -> dict[str, Any]:
+        """Look at an object at the cursor of a view; the simulation stays where it is.
+
+        Parameters
+        ----------
+        path : str
+        at_ps : float, optional
+            When; now where not given. The past is looked at in a private copy.
+        """
+        sim = self.sim
+        if at_ps is None or at_ps >= sim.now_ps:
+            return sim.inspect(path)
+        # A copy that went back has lost the edits after that moment: with edits, a fresh one.
+        if self._replica is None or sim.edits or self._replica.edits:
+            self._replica = sim.fork(record=False)
+        self._replica.goto(int(at_ps))
+        return self._replica.inspect(path)
+
+    # Commands ----------------------------------------------------------------
+
+    def ask(self, command: str, **options: Any) -> None:
+        """Take a command from any thread; it is applied by the owner between two slices.
+
+        Parameters
+        ----------
+        command : str
+            One of :data:`COMMANDS`.
+        **options
+            ``n`` (how many), ``unit`` (of ``back``), ``speed`` (of ``set_speed``, ps a second).
+
+        Raises
+        ------
+        InputError
+            There is no such command.
+        """
+        if command not in COMMANDS:
+            raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, COMMANDS))
+        self._queue.append((command, options))
+        if threading.get_ident() == self._owner:
+            self._loop = _running_loop() or self._loop
+            self._drain()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        """Apply what was asked for, in order; never inside itself."""
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._queue:
+                command, options = self._queue.popleft()
+                self._apply(command, options)
+        finally:
+            self._draining = False
+
+    def _apply(self, command: str, options: dict[str, Any]) -> None:
+        if command == "set_speed":
+            self.speed = min(_FASTEST, max(_SLOWEST, float(options["speed"])))
+            self.publish()
+        elif command == "play":
+            self._play(fast=False)
+        elif command in ("to_breakpoint", "to_end"):
+            self._play(fast=True)
+        elif command == "pause":
+            self.playing = False
+            self._say("paused")
+        else:
+            self.playing = False
+            n = int(options.get("n", 1))
+            verbs: dict[str, Callable[[], Stop]] = {
+                "reset": self.sim.reset,
+                "back": lambda: self.sim.back(n, options.get("unit", "event")),
+                "event": lambda: self.sim.step(n),
+                "cycle": lambda: self.sim.step(n, "cycle"),
+                "phase": lambda: self.sim.step(n, "phase"),
+            }
+            stop = self._guarded(verbs[command])
+            if stop is not None:
+                self._say(stop.text)
+
+    def _guarded(self, verb: Callable[[], Stop]) -> Stop | None:
+        """Carry out a verb; what goes wrong becomes the status, and the views stay alive."""
+        self._quiet = True
+        try:
+            return verb()
+        except AstranbError as error:
+            self.playing = False
+            self._say(str(error), failed=True)
+        except KeyboardInterrupt:
+            self.playing = False
+            self._say("interrupted: everything up to here has happened, go on as you like")
+        except Exception as error:  # noqa: BLE001 - a breakpoint may be any function of the user's
+            self.playing = False
+            self._say(f"a breakpoint's function failed: {type(error).__name__}: {error}", failed=True)
+        finally:
+            self._quiet = False
+        return None
+
+    # Playing -----------------------------------------------------------------
+
+    def _play(self, *, fast: bool) -> None:
+        """Start the task that plays; without an event loop there is nothing to play in, so run."""
+        if self.sim.finished:
+            self.playing = False
+            self._say("nothing is left to happen: go back, or reset")
+            return
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._loop is None or not self._loop.is_running():
+            stop = self._guarded(self.sim.run)
+            if stop is not None:
+                self._say(stop.text)
+            return
+        self.playing = True
+        self._say("playing")
+        self._task = self._loop.create_task(self._run(fast=fast))
+
+    async def _run(self, *, fast: bool) -> None:
+        """Alternate slices with whatever else the kernel has to do."""
+        sim = self.sim
+        last_s, seen_ps, target_ps = perf_counter(), sim.now_ps, float(sim.now_ps)
+        while self.playing:
+            now_s = perf_counter()
+            if sim.now_ps != seen_ps:  # a cell has moved it
+                target_ps = float(sim.now_ps)
+            target_ps += min(now_s - last_s, _LONGEST_FRAME_S) * self.speed
+            last_s = now_s
+            until_ps = 2**62 if fast or target_ps > 2**62 else int(target_ps)
+            stop = self._guarded(lambda until_ps=until_ps: sim.advance(until_ps=max(until_ps, sim.now_ps)))  # type: ignore[misc]
+            if stop is None:
+                return
+            seen_ps = sim.now_ps
+            if stop.why in ("end", "breakpoint"):
+                self.playing = False
+                self._say(stop.text)
+                return
+            if perf_counter() - self._published_s >= _PUBLISH_S:
+                self.publish()
+            await asyncio.sleep(0.01 if stop.why == "time" else 0)
+
+
+def session_of(sim: Simulation) -> Session:
+    """Give the session of a simulation: one, made when it is first asked for, as long-lived as it."""
+    kept: dict[str, Any] = sim.__dict__
+    if "_session" not in kept:
+        kept["_session"] = Session(sim)
+    session: Session = kept["_session"]
+    return session
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,94 @@
+// What is known of the selected object at the cursor: state, lines in flight, parts to go on to.
+
+const MOST_LINES = 16;
+
+export function createInspector(store, { make }) {
+  const path = make("input", {
+    type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to look into", spellcheck: "false",
+    list: `anb-names-${Math.random().toString(36).slice(2)}`,
+    onchange: () => store.select(path.value.trim()),
+  });
+  const names = make("datalist", { id: path.getAttribute("list") });
+  const clear = make("button", {
+    type: "button", class: "anb-button anb-clear", "aria-label": "Clear the selection", title: "clear (Esc)", text: "×",
+    onclick: () => store.select(""),
+  });
+  const body = make("div", { class: "anb-body" });
+  const element = make(
+    "section",
+    { class: "anb-inspector", "aria-label": "Inspector" },
+    make("div", { class: "anb-row" }, path, clear, names),
+    body,
+  );
+
+  store.on("scene", () => {
+    const gpus = store.scene.boxes.filter((box) => box.rank >= 0).sort((a, b) => a.rank - b.rank);
+    const all = [...gpus.map((box) => `gpu[${box.rank}]`), ...store.scene.boxes.map((box) => box.name)];
+    all.push(...store.scene.bundles.slice(0, 2000).map((bundle) => bundle.name));
+    names.replaceChildren(...all.map((name) => make("option", { value: name })));
+  });
+
+  function hint() {
+    return [
+      make("p", { class: "anb-hint", text: "Click a GPU, a switch, a link or a thread block, or type its path." }),
+    ];
+  }
+  function found({ title, kind, state, in_flight: flying, in_flight_count: count, children }) {
+    const parts = [make("h4", { text: title })];
+    parts.push(
+      make(
+        "table",
+        {},
+        make(
+          "tbody",
+          {},
+          ...state.map(([label, value]) =>
+            make("tr", {}, make("th", { scope: "row", text: label }), make("td", { text: value })),
+          ),
+        ),
+      ),
+    );
+    if (children.length) {
+      parts.push(make("h5", { text: kind === "gpu" ? "SMs in use" : "Parts" }));
+      const items = children.map((child) =>
+        make("button", {
+          type: "button", class: "anb-child", text: child.text, title: child.path, onclick: () => store.select(child.path),
+        }),
+      );
+      parts.push(make("div", { class: "anb-children" }, ...items));
+    }
+    parts.push(make("h5", { text: `In flight: ${count.toLocaleString("en-US")}` }));
+    if (flying.length) {
+      const lines = flying.slice(0, MOST_LINES).map((line) => make("li", { text: line }));
+      if (count > MOST_LINES) {
+        lines.push(make("li", { class: "anb-hint", text: `and ${(count - MOST_LINES).toLocaleString("en-US")} more` }));
+      }
+      parts.push(make("ul", {}, ...lines));
+    }
+    return parts;
+  }
+
+  function draw() {
+    const answer = store.inspection;
+    if (document.activeElement !== path) path.value = store.selection;
+    clear.disabled = !store.selection;
+    const focused = body.contains(document.activeElement) ? document.activeElement.title : "";
+    const scrolled = body.scrollTop;
+    if (!store.selection) body.replaceChildren(...hint());
+    else if (answer?.error) body.replaceChildren(make("p", { class: "anb-failed", text: answer.error }));
+    else if (answer?.found) {
+      body.replaceChildren(...found(answer.found));
+      body.scrollTop = scrolled;
+      if (focused) [...body.querySelectorAll("button")].find((b) => b.title === focused)?.focus();
+    }
+  }
+  store.on("inspection", draw);
+  let selection = null;
+  store.on("change", () => {
+    if (selection === store.selection) return;
+    selection = store.selection;
+    draw();
+  });
+  draw();
+  return { element };
+}

@@ -1,0 +1,397 @@
+// What all views of one workbench show: scene, flights, the two clocks, selection.
+// Counterpart of _feed.py and _workbench.py: nothing else knows the wire format.
+
+const VERSION = 1;
+const BLOCK = 512; // flights that share one entry of the index over time
+const MOST_FLIGHTS = 2 ** 21; // kept in the browser: 42 MB; the oldest half gives way
+
+/** Line flights in the order of their events, with an index over time. */
+class Flights {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.count = 0;
+    this.chunks = []; // {first, total, place, oneIn}: numbers of flights and where they stand
+    this.lostUntil = 0; // ps: before, flights have been given up
+    this.resize(2 ** 14);
+  }
+
+  resize(capacity) {
+    const grown = (Type, old, n) => {
+      const next = new Type(n);
+      if (old) next.set(old.subarray(0, Math.min(old.length, n)));
+      return next;
+    };
+    this.start = grown(Float64Array, this.count ? this.start : null, capacity);
+    this.end = grown(Float64Array, this.count ? this.end : null, capacity);
+    this.what = grown(Uint32Array, this.count ? this.what : null, capacity); // link << 4 | kind
+    const blocks = Math.ceil(capacity / BLOCK);
+    this.first = grown(Float64Array, this.count ? this.first : null, blocks);
+    this.last = grown(Float64Array, this.count ? this.last : null, blocks);
+  }
+
+  /** Forget everything from a number on: time has gone back. */
+  truncate(number) {
+    let chunk = this.chunks.at(-1);
+    while (chunk && chunk.first >= number) {
+      this.count = chunk.place;
+      this.chunks.pop();
+      chunk = this.chunks.at(-1);
+    }
+    if (chunk && chunk.total > number) {
+      this.count = chunk.place + Math.ceil((number - chunk.first) / chunk.oneIn);
+      chunk.total = number;
+    }
+    const from = Math.floor(this.count / BLOCK) * BLOCK;
+    if (this.count > from) this.index(from, this.count);
+  }
+
+  append(first, total, oneIn, start, end, what) {
+    this.truncate(first);
+    const n = start.length;
+    if (n === 0) return;
+    if (this.count + n > MOST_FLIGHTS) this.drop(Math.min(this.count, Math.max(MOST_FLIGHTS / 2, n)));
+    let capacity = this.start.length;
+    while (capacity < this.count + n) capacity *= 2;
+    if (capacity > this.start.length) this.resize(capacity);
+    this.start.set(start, this.count);
+    this.end.set(end, this.count);
+    this.what.set(what, this.count);
+    this.chunks.push({ first, total, place: this.count, oneIn });
+    this.count += n;
+    this.index(Math.floor((this.count - n) / BLOCK) * BLOCK, this.count);
+  }
+
+  /** Give up the oldest flights. */
+  drop(n) {
+    const cut = Math.min(this.count, Math.ceil(n / BLOCK) * BLOCK);
+    for (let k = 0; k < cut; k++) this.lostUntil = Math.max(this.lostUntil, this.start[k]);
+    for (const column of [this.start, this.end, this.what]) column.copyWithin(0, cut, this.count);
+    this.count -= cut;
+    this.chunks = this.chunks
+      .map((c) => {
+        if (c.place >= cut) return { ...c, place: c.place - cut };
+        return { ...c, first: Math.min(c.total, c.first + (cut - c.place) * c.oneIn), place: 0 };
+      })
+      .filter((c, k, all) => c.first < c.total || k === all.length - 1);
+    this.index(0, this.count);
+  }
+
+  index(from, to) {
+    for (let block = from; block < to; block += BLOCK) {
+      let first = Infinity;
+      let last = -Infinity;
+      for (let k = block; k < Math.min(to, block + BLOCK); k++) {
+        if (this.start[k] < first) first = this.start[k];
+        if (this.end[k] > last) last = this.end[k];
+      }
+      this.first[block / BLOCK] = first;
+      this.last[block / BLOCK] = last;
+    }
+  }
+
+  /** Call visit(k) for every flight that is on its link at a time. */
+  at(time, visit) {
+    const { start, end, count } = this;
+    for (let block = 0; block * BLOCK < count; block++) {
+      if (this.first[block] > time || this.last[block] < time) continue;
+      const stop = Math.min(count, (block + 1) * BLOCK);
+      for (let k = block * BLOCK; k < stop; k++) if (start[k] <= time && time <= end[k]) visit(k);
+    }
+  }
+}
+
+/** A typed array over a received DataView, copied where it is not aligned. */
+function column(Type, view) {
+  const aligned = view.byteOffset % Type.BYTES_PER_ELEMENT === 0;
+  const bytes = aligned ? view.buffer : view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+  return new Type(bytes, aligned ? view.byteOffset : 0, view.byteLength / Type.BYTES_PER_ELEMENT);
+}
+
+export function createStore(model) {
+  const listeners = new Map();
+  const store = {
+    scene: null,
+    state: null,
+    timeline: null,
+    flights: new Flights(),
+    frontier: 0, // ps: what the kernel has simulated
+    furthest: 0, // ps: the furthest that it ever was
+    cursor: 0, // ps: what is shown
+    following: true, // the cursor stays with the simulation
+    replaying: false, // the view alone moves, through what was recorded
+    selection: "",
+    hover: "",
+    inspection: null,
+    window: null, // [start, end] ps of the timelines; null: everything
+    error: "",
+
+    on(name, listener) {
+      if (!listeners.has(name)) listeners.set(name, new Set());
+      listeners.get(name).add(listener);
+      return () => listeners.get(name).delete(listener);
+    },
+    emit(name) {
+      for (const listener of [...(listeners.get(name) ?? [])]) listener();
+    },
+
+    /** A command for the kernel; the cursor returns to the simulation first. */
+    command(type, options = {}) {
+      store.error = "";
+      store.follow();
+      model.send({ type, ...options });
+    },
+    get playing() {
+      return store.replaying || Boolean(store.state?.playing);
+    },
+    /** Play from the cursor: through what was recorded, then on with the simulation. */
+    play() {
+      if (store.following || store.cursor >= store.frontier) return store.command("play");
+      store.replaying = true;
+      store.emit("change");
+    },
+    pause() {
+      store.replaying = false;
+      model.send({ type: "pause" });
+      store.emit("change");
+    },
+    setSpeed(speed) {
+      model.send({ type: "set_speed", speed });
+      if (store.state) store.state.speed = speed;
+      store.emit("change");
+    },
+
+    /** Move only the cursor. */
+    scrub(time) {
+      store.replaying = false;
+      store.moveCursor(Math.min(Math.max(0, time), store.frontier));
+    },
+    moveCursor(time) {
+      store.following = false;
+      store.cursor = time;
+      share();
+      look();
+      store.emit("change");
+    },
+    follow() {
+      store.replaying = false;
+      if (!store.following) {
+        store.following = true;
+        store.cursor = store.frontier;
+        share();
+        look();
+      }
+      store.emit("change");
+    },
+
+    select(path) {
+      if (store.selection === path) return;
+      store.selection = path;
+      store.inspection = null;
+      model.set("_selection", path);
+      model.save_changes();
+      look();
+      store.emit("change");
+    },
+    hovering(name) {
+      if (store.hover === name) return;
+      store.hover = name;
+      store.emit("change");
+    },
+
+    /** The part of time that the timelines show. */
+    view() {
+      if (store.window) return store.window;
+      // Grows in steps, so that not every frame draws everything anew.
+      const end = Math.max(1000, store.furthest);
+      const step = 2 ** Math.floor(Math.log2(end)) / 8;
+      return [0, Math.ceil(end / step) * step];
+    },
+    zoom(factor, around = store.cursor) {
+      const [a, b] = store.view();
+      const length = Math.min(Math.max((b - a) * factor, 100), Math.max(1000, store.furthest * 1.02));
+      const place = (Math.min(Math.max(around, a), b) - a) / (b - a);
+      store.show(around - place * length, length);
+    },
+    pan(share) {
+      const [a, b] = store.view();
+      store.show(a + share * (b - a), b - a);
+    },
+    show(start, length) {
+      const whole = Math.max(1000, store.furthest * 1.02);
+      const from = Math.min(Math.max(0, start), Math.max(0, whole - length));
+      store.window = length >= whole ? null : [from, from + length];
+      store.emit("change");
+    },
+
+    /** Move the cursor on by some milliseconds; true while it has further to go. */
+    tick(ms) {
+      const speed = store.state?.speed ?? 0;
+      const moved = (ms / 1000) * speed;
+      if (store.replaying) {
+        store.cursor += moved;
+        if (store.cursor >= store.frontier) store.command("play");
+        else if (Math.floor(performance.now() / 250) !== Math.floor((performance.now() - ms) / 250)) look();
+        return true;
+      }
+      if (!store.following) return false;
+      if (!store.state?.playing) {
+        store.cursor = store.frontier;
+        return false;
+      }
+      const behind = Math.max(store.cursor + moved, store.frontier - speed * 0.15);
+      store.cursor = Math.min(store.frontier, behind);
+      return true;
+    },
+
+    destroy() {
+      model.off("msg:custom", received);
+      model.off("change:_cursor_ps", cursorSet);
+      model.off("change:_selection", selectionSet);
+      clearTimeout(timelineTimer);
+      clearTimeout(lookTimer);
+      clearTimeout(shareTimer);
+      listeners.clear();
+    },
+  };
+
+  let expected = 1;
+  let timelineTimer = 0;
+  let lookTimer = 0;
+  let shareTimer = 0;
+  let timelineAsked = false;
+  let looking = false;
+  let lookAgain = false;
+
+  // The cursor is told to Python ten times a second at most.
+  function share() {
+    clearTimeout(shareTimer);
+    shareTimer = setTimeout(() => {
+      model.set("_cursor_ps", store.following ? -1 : store.cursor);
+      model.save_changes();
+    }, 100);
+  }
+  function cursorSet() {
+    const at = model.get("_cursor_ps");
+    if (at < 0 && !store.following) store.follow();
+    else if (at >= 0 && (store.following || Math.abs(at - store.cursor) > 0.5) && !store.replaying) {
+      store.moveCursor(Math.min(at, store.frontier));
+    }
+  }
+  function selectionSet() {
+    store.select(model.get("_selection"));
+  }
+
+  // One question at a time: the next one is about the cursor as it is when the answer has come.
+  function look() {
+    if (!store.selection) return;
+    if (looking) {
+      lookAgain = true;
+      return;
+    }
+    looking = true;
+    lookAgain = false;
+    model.send({ type: "inspect", path: store.selection, at_ps: store.following ? null : store.cursor });
+  }
+  function lookSoon() {
+    clearTimeout(lookTimer);
+    lookTimer = setTimeout(look, store.state?.playing ? 250 : 0);
+  }
+
+  function timelineSoon() {
+    if (timelineAsked) return;
+    clearTimeout(timelineTimer);
+    timelineAsked = true;
+    const wait = store.state?.playing ? 300 : 120;
+    timelineTimer = setTimeout(() => model.send({ type: "timeline" }), wait);
+  }
+
+  const handlers = {
+    scene(message) {
+      if (message.version !== VERSION) {
+        store.error = "this page is of another version of astranb: reload it";
+        store.emit("change");
+        return;
+      }
+      store.scene = message;
+      store.flights.clear();
+      store.furthest = 0;
+      expected = 1;
+      store.emit("scene");
+    },
+    state(message, buffers) {
+      model.send({ type: "read" });
+      if (message.seq !== expected) {
+        expected = -1; // something was lost on the way: start anew, once
+        model.send({ type: "ready" });
+        return;
+      }
+      expected += 1;
+      const flights = store.flights;
+      flights.append(
+        message.first, message.total, message.one_in,
+        column(Float64Array, buffers[0]), column(Float64Array, buffers[1]), column(Uint32Array, buffers[2]),
+      );
+      const moved = message.events !== store.state?.events;
+      store.state = message;
+      store.frontier = message.now_ps;
+      store.furthest = Math.max(store.furthest, message.now_ps);
+      if (!store.following && store.cursor > store.frontier) store.cursor = store.frontier;
+      if (store.following && !message.playing) store.cursor = store.frontier;
+      if (moved) {
+        if (store.following) lookSoon();
+        timelineSoon();
+      }
+      store.emit("state");
+      store.emit("change");
+    },
+    timeline(message, buffers) {
+      const types = [Float64Array, Float64Array, Uint32Array, Int32Array];
+      types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array);
+      const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link"];
+      const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
+      store.timeline = { ...message, ...Object.fromEntries(columns) };
+      timelineAsked = false;
+      if (message.now_ps !== store.frontier) timelineSoon();
+      store.emit("change");
+    },
+    inspection(message) {
+      looking = false;
+      if (message.for === store.selection) {
+        store.inspection = message;
+        store.emit("inspection");
+      }
+      if (lookAgain || message.for !== store.selection) look();
+    },
+    error(message) {
+      store.error = message.text;
+      store.emit("change");
+    },
+  };
+  function received(message, buffers) {
+    // Before the first scene, and after a loss, states belong to somebody else.
+    if (message.type === "state" && (!store.scene || expected < 0)) return;
+    handlers[message.type]?.(message, buffers);
+  }
+
+  model.on("msg:custom", received);
+  model.on("change:_cursor_ps", cursorSet);
+  model.on("change:_selection", selectionSet);
+  store.selection = model.get("_selection");
+  store.start = () => {
+    model.send({ type: "ready" });
+    look();
+  };
+  return store;
+}
+
+const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
+
+/** Picoseconds with a unit, exact. */
+export function formatTime(ps, digits = 6) {
+  const [size, unit] = UNITS.find(([one]) => Math.abs(ps) >= one) ?? UNITS.at(-1);
+  const places = Math.min(digits, Math.round(Math.log10(size)));
+  return `${Number((ps / size).toFixed(places))} ${unit}`;
+}

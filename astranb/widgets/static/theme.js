@@ -1,0 +1,72 @@
+// Colours of JupyterLab's theme, the palettes, and canvases that are sharp on every screen.
+
+// Okabe and Ito (2008): distinguishable without full colour vision. Shape tells the kinds apart, too.
+export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
+export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
+export const STATE_COLOURS = ["#0072b2", "#d55e00", "#e69f00", "#56b4e9"];
+export const STATE_HEIGHTS = [1, 1, 0.34, 0.67]; // moving, signalling, waiting, draining
+
+// Nine steps of cividis (Nunez, Anderton and Renslow 2018).
+const CIVIDIS = [
+  [0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115],
+  [138, 134, 120], [165, 156, 116], [195, 179, 105], [254, 232, 56],
+];
+
+export function createTheme(element) {
+  const theme = { dark: false, version: 0 };
+  function read() {
+    const style = getComputedStyle(element);
+    const value = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+    theme.dark = document.body.dataset.jpThemeLight === "false";
+    theme.back = value("--jp-layout-color1", theme.dark ? "#111111" : "#ffffff");
+    theme.panel = value("--jp-layout-color2", theme.dark ? "#212121" : "#eeeeee");
+    theme.line = value("--jp-border-color1", theme.dark ? "#616161" : "#bdbdbd");
+    theme.faint = value("--jp-border-color2", theme.dark ? "#424242" : "#e0e0e0");
+    theme.ink = value("--jp-ui-font-color1", theme.dark ? "#ffffff" : "#212121");
+    theme.dim = value("--jp-ui-font-color2", theme.dark ? "#bdbdbd" : "#616161");
+    theme.brand = value("--jp-brand-color1", "#1976d2");
+    theme.gpu = theme.dark ? "#1f3d2c" : "#e3f3e6";
+    theme.node = theme.dark ? "#23364d" : "#e2ecf9";
+    theme.font = value("--jp-ui-font-family", "sans-serif");
+    theme.version += 1;
+  }
+  read();
+  const observer = new MutationObserver(() => {
+    read();
+    theme.changed?.();
+  });
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light"] });
+  theme.destroy = () => observer.disconnect();
+  /** Red, green, blue of a fraction: busy is dark on light ground and bright on dark ground. */
+  theme.ramp = (fraction) => {
+    const at = Math.min(1, Math.max(0, theme.dark ? fraction : 1 - fraction)) * (CIVIDIS.length - 1);
+    const k = Math.min(CIVIDIS.length - 2, Math.floor(at));
+    return CIVIDIS[k].map((from, c) => Math.round(from + (at - k) * (CIVIDIS[k + 1][c] - from)));
+  };
+  theme.rampText = (fraction) => `rgb(${theme.ramp(fraction).join(" ")})`;
+  return theme;
+}
+
+/** Give a canvas as many pixels as it covers on the screen; returns its context, in CSS pixels. */
+export function fit(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "text") element.textContent = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}

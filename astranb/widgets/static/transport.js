@@ -1,0 +1,138 @@
+// The controls: buttons, speed, the slider with what is recorded, the two clocks, the narration.
+
+const SVG = "http://www.w3.org/2000/svg";
+// Icons on a grid of 16: filled paths.
+const ICONS = {
+  reset: "M3 3h2v10H3z M13 3v10L6 8z",
+  back: "M12 3v10L4 8z",
+  play: "M4 2.5v11L13 8z",
+  pause: "M4 3h3v10H4z M9 3h3v10H9z",
+  event: "M4 3v10l6-5z M11 3h2v10h-2z",
+  cycle: "M2 3v10l5-5z M7 3v10l5-5z M12.500 3h2v10h-2z",
+  phase: "M2 7h7V3.500L13.500 8 9 12.500V9H2z",
+  to_breakpoint: "M1.500 7h5V4L10 8l-3.500 4V9h-5z M13 5.500a2.500 2.500 0 1 0 .01 0z",
+  to_end: "M2 3v10l5-5z M7 3v10l5-5z M13 3h1.500v10H13z",
+};
+const BUTTONS = [
+  ["reset", "Reset", "to the start (Home)"],
+  ["back", "Back", "back by one event (←), cycle (Shift+←)"],
+  ["play", "Play", "play or pause (Space)"],
+  ["event", "Event", "on by one event (→)"],
+  ["cycle", "Cycle", "on to the next instant at which something happens (Shift+→)"],
+  ["phase", "Phase", "on to the end of a phase (N)"],
+  ["to_breakpoint", "Breakpoint", "on to the next breakpoint, or the end (C)"],
+  ["to_end", "End", "on to the end, or a breakpoint (End)"],
+];
+const SLOWEST = 3; // powers of ten of ps a second
+const FASTEST = 11;
+
+function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return svg;
+}
+
+export function createTransport(store, { make, formatTime }, help) {
+  const steps = make(
+    "select",
+    { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
+    ...[1, 10, 100, 1000, 10000].map((n) => make("option", { value: n, text: `× ${n.toLocaleString("en-US")}` })),
+  );
+  const buttons = {};
+  function press(name) {
+    if (name === "play") return store.playing ? store.pause() : store.play();
+    const many = ["event", "cycle", "back"].includes(name);
+    return store.command(name, many ? { n: Number(steps.value) } : {});
+  }
+  for (const [name, label, title] of BUTTONS) {
+    buttons[name] = make(
+      "button",
+      { type: "button", class: `anb-button anb-${name}`, "aria-label": label, title, onclick: () => press(name) },
+      icon(name),
+      make("span", { text: label }),
+    );
+  }
+
+  const speedText = make("output", { class: "anb-speed-text" });
+  const speed = make("input", {
+    type: "range", class: "anb-speed", min: SLOWEST, max: FASTEST, step: 0.1, "aria-label": "Speed",
+    title: "simulated time that a second of watching shows (+ and −)",
+    oninput: () => store.setSpeed(10 ** Number(speed.value)),
+  });
+  const follow = make("input", {
+    type: "checkbox", class: "anb-follow",
+    onchange: () => (follow.checked ? store.follow() : store.scrub(store.cursor)),
+  });
+  const helpButton = make("button", {
+    type: "button", class: "anb-button anb-help-button", "aria-label": "Keyboard help", title: "keyboard (?)", text: "?",
+    onclick: help,
+  });
+
+  const slider = make("input", {
+    type: "range", class: "anb-scrub", min: 0, max: 1, step: "any", value: 0, "aria-label": "View cursor",
+    title: "moves only the view; the simulation stays where it is",
+    oninput: () => store.scrub(Number(slider.value) * Math.max(1, store.furthest)),
+  });
+  const simulated = make("output", { class: "anb-clock anb-simulated", "aria-label": "Simulated up to" });
+  const shown = make("output", { class: "anb-clock anb-shown", "aria-label": "View shows" });
+  const status = make("span", { class: "anb-status" });
+  const narration = make("span", { class: "anb-narration" });
+  const live = make("div", { class: "anb-line", role: "status", "aria-live": "polite" }, status, narration);
+
+  const element = make(
+    "div",
+    { class: "anb-transport" },
+    make(
+      "div",
+      { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
+      ...BUTTONS.map(([name]) => buttons[name]),
+      steps,
+      make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
+      make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
+      helpButton,
+    ),
+    make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown),
+    live,
+  );
+
+  let words = "";
+  const text = (target, value) => {
+    if (target.textContent !== value) target.textContent = value;
+  };
+  function draw() {
+    const state = store.state;
+    if (!state) return;
+    const playing = store.playing;
+    if (buttons.play.dataset.playing !== String(playing)) {
+      buttons.play.dataset.playing = String(playing);
+      buttons.play.setAttribute("aria-label", playing ? "Pause" : "Play");
+      buttons.play.replaceChildren(icon(playing ? "pause" : "play"), make("span", { text: playing ? "Pause" : "Play" }));
+    }
+    for (const name of ["reset", "back"]) buttons[name].disabled = state.events === 0;
+    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = state.finished;
+    buttons.play.disabled = !playing && state.finished && (store.following || store.cursor >= store.frontier);
+    const end = Math.max(1, store.furthest);
+    slider.value = store.cursor / end;
+    slider.setAttribute("aria-valuetext", formatTime(store.cursor));
+    const recorded = store.scene.recording ? Math.max(state.oldest_ps, store.flights.lostUntil) / end : 1;
+    element.style.setProperty("--anb-from", `${(100 * recorded).toFixed(2)}%`);
+    element.style.setProperty("--anb-to", `${((100 * store.frontier) / end).toFixed(2)}%`);
+    text(simulated, `simulated ${formatTime(state.now_ps)} · event ${state.events.toLocaleString("en-US")}`);
+    text(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
+    follow.checked = store.following;
+    const power = Math.log10(state.speed);
+    if (document.activeElement !== speed) speed.value = power;
+    text(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
+    text(status, store.error || state.status);
+    status.classList.toggle("anb-failed", Boolean(store.error) || state.failed);
+    words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
+    if (store.replaying) words = "replaying what was recorded";
+    text(narration, words);
+  }
+  const faster = (by) => store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
+  return { element, draw, press, faster, steps };
+}

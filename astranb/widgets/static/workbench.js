@@ -1,0 +1,163 @@
+// The workbench: loads the views, gives them one clock, and takes the keyboard.
+
+const KEYS = [
+  ["Space", "play or pause"],
+  ["→ ←", "one event on, back (as many as × says)"],
+  ["Shift + → ←", "one cycle on, back"],
+  ["N", "to the end of a phase"],
+  ["C", "to a breakpoint, or the end"],
+  ["Home End", "to the start, to the end"],
+  ["F", "follow the simulation"],
+  ["+ −", "faster, slower"],
+  ["W S A D", "zoom and move the timelines"],
+  ["Esc", "clear the selection, show all time"],
+  ["?", "this list"],
+];
+
+/** The views' modules, from the text that the kernel sent: a notebook has no address to load them from. */
+async function load(sources) {
+  const modules = {};
+  for (const [name, text] of Object.entries(sources)) {
+    const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+    try {
+      Object.assign(modules, await import(url));
+    } finally {
+      URL.revokeObjectURL(url);
+    }
+  }
+  return modules;
+}
+
+function show({ store, modules, el }) {
+  const { make, createTheme, createTransport, createTopology, createTimeline, createMemory, createInspector } = modules;
+  const root = make("div", {
+    class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
+  });
+  el.append(root);
+  const theme = createTheme(root);
+  const help = make(
+    "dl",
+    { class: "anb-help", hidden: "" },
+    ...KEYS.flatMap(([keys, words]) => [make("dt", { text: keys }), make("dd", { text: words })]),
+  );
+  const toggleHelp = () => (help.hidden = !help.hidden);
+  const transport = createTransport(store, modules, toggleHelp);
+  const topology = createTopology(store, theme, modules);
+  const timeline = createTimeline(store, theme, modules);
+  const memory = createMemory(store, theme, modules);
+  const inspector = createInspector(store, modules);
+  const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
+  root.append(
+    title, transport.element, help,
+    make("div", { class: "anb-main" }, topology.element, inspector.element), timeline.element, memory.element,
+  );
+
+  const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+  let asked = 0;
+  let last = 0;
+  let frames = 0;
+  function frame(now) {
+    asked = 0;
+    const moving = store.tick(last ? Math.min(250, now - last) : 0);
+    last = moving ? now : 0;
+    if (calm.matches && store.following) store.cursor = store.frontier;
+    if (!store.scene) return;
+    root.dataset.dots = String(topology.draw());
+    timeline.draw();
+    memory.draw();
+    transport.draw();
+    root.dataset.events = String(store.state?.events ?? "");
+    root.dataset.cursor = String(store.cursor);
+    root.dataset.frames = String((frames += 1));
+    if (moving) request();
+  }
+  function request() {
+    if (!asked) asked = requestAnimationFrame(frame);
+  }
+  function resize() {
+    for (const view of [topology, timeline, memory]) view.resize();
+    request();
+  }
+  theme.changed = () => {
+    memory.themed();
+    request();
+  };
+  const stops = [
+    store.on("change", request),
+    store.on("scene", () => {
+      title.textContent = store.scene.title;
+      resize();
+    }),
+  ];
+  const observer = new ResizeObserver(resize);
+  observer.observe(root);
+
+  const actions = {
+    " ": () => transport.press("play"),
+    ArrowRight: (event) => transport.press(event.shiftKey ? "cycle" : "event"),
+    ArrowLeft: (event) =>
+      store.command("back", { n: Number(transport.steps.value), unit: event.shiftKey ? "cycle" : "event" }),
+    n: () => transport.press("phase"),
+    c: () => transport.press("to_breakpoint"),
+    Home: () => transport.press("reset"),
+    End: () => transport.press("to_end"),
+    f: () => (store.following ? store.scrub(store.cursor) : store.follow()),
+    "+": () => transport.faster(0.25),
+    "=": () => transport.faster(0.25),
+    "-": () => transport.faster(-0.25),
+    w: () => store.zoom(0.7),
+    s: () => store.zoom(1 / 0.7),
+    a: () => store.pan(-0.2),
+    d: () => store.pan(0.2),
+    Escape: () => {
+      help.hidden = true;
+      store.window = null;
+      store.select("");
+      store.emit("change");
+    },
+    "?": toggleHelp,
+  };
+  root.addEventListener("keydown", (event) => {
+    event.stopPropagation(); // the notebook has other plans for these keys
+    const { tagName, type } = event.target;
+    if (tagName === "SELECT" || (tagName === "INPUT" && type === "text")) return;
+    if (event.target.type === "range" && /^(Arrow|Home|End)/.test(event.key)) return;
+    if ((tagName === "BUTTON" || type === "checkbox") && (event.key === " " || event.key === "Enter")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !store.state) return;
+    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action) return;
+    event.preventDefault();
+    action(event);
+  });
+  root.addEventListener("click", (event) => {
+    if (event.target instanceof HTMLCanvasElement) root.focus({ preventScroll: true });
+  });
+
+  // A view that joins later starts with what is there.
+  if (store.scene) store.emit("scene");
+  resize();
+  return () => {
+    cancelAnimationFrame(asked);
+    observer.disconnect();
+    theme.destroy();
+    for (const stop of stops) stop();
+    root.remove();
+  };
+}
+
+export default () => {
+  let ready = null; // one store for all views of one model
+  return {
+    initialize({ model }) {
+      ready = load(model.get("_modules")).then((modules) => {
+        const store = modules.createStore(model);
+        store.start();
+        return { store, modules };
+      });
+      return () => ready.then(({ store }) => store.destroy());
+    },
+    async render({ el }) {
+      return show({ ...(await ready), el });
+    },
+  };
+};
