@@ -74,46 +74,46 @@ class Workbench(anywidget.AnyWidget):
 
     def reset(self) -> None:
         """Go back to the start."""
-        self._session.ask("reset")
+        self._ask("reset")
 
     def back(self, n: int = 1, unit: str = "event") -> None:
         """Go back by n events, cycles, instructions or phases."""
-        self._session.ask("back", n=n, unit=unit)
+        self._ask("back", n=n, unit=unit)
 
     def play(self) -> None:
         """Go on at the present speed, in the background: other cells can run."""
-        self._session.ask("play")
+        self._ask("play")
 
     def pause(self) -> None:
         """Stop playing, between two events."""
-        self._session.ask("pause")
+        self._ask("pause")
 
     def event(self, n: int = 1) -> None:
         """Go on by n events."""
-        self._session.ask("event", n=n)
+        self._ask("event", n=n)
 
     def cycle(self, n: int = 1) -> None:
         """Go on by n instants at which something happens."""
-        self._session.ask("cycle", n=n)
+        self._ask("cycle", n=n)
 
     def phase(self, n: int = 1) -> None:
         """Go on to the end of a phase of the collective."""
-        self._session.ask("phase", n=n)
+        self._ask("phase", n=n)
 
     def to_breakpoint(self) -> None:
         """Go on, as fast as possible and in the background, to a breakpoint or the end."""
-        self._session.ask("to_breakpoint")
+        self._ask("to_breakpoint")
 
     def to_end(self) -> None:
         """Go on, as fast as possible and in the background, to the end or a breakpoint."""
-        self._session.ask("to_end")
+        self._ask("to_end")
 
     def set_speed(self, speed: float | str) -> None:
         """Set how much simulated time a second of watching shows, as ``"1 us"`` or in ps."""
         ps = time_ps(speed, where="speed") if isinstance(speed, str) else float(speed)
         if not ps > 0:
             raise InputError(f"the speed must be positive, got {speed!r}", where="speed")
-        self._session.ask("set_speed", speed=ps)
+        self._ask("set_speed", speed=ps)
 
     def scrub(self, when: int | str) -> None:
         """Move only the view's cursor, within what has been simulated; the simulation stays."""
@@ -143,6 +143,12 @@ class Workbench(anywidget.AnyWidget):
         """Stop showing; the simulation and its other views go on."""
         self._detach()
         super().close()
+
+    def _ask(self, command: str, **options: Any) -> None:
+        """Pass a command on; what moves time brings the cursor to the simulation first."""
+        if command not in {"pause", "set_speed"}:
+            self.follow()
+        self._session.ask(command, **options)
 
     def _at(self) -> float | None:
         return self._cursor_ps if self._cursor_ps >= 0 else None
@@ -183,7 +189,7 @@ class Workbench(anywidget.AnyWidget):
         elif kind == "inspect":
             self._tell(({"type": "inspection", "for": content["path"], **self._look(content)}, []))
         elif kind in COMMANDS:
-            self._session.ask(kind, **{k: content[k] for k in ("n", "unit", "speed") if k in content})
+            self._ask(kind, **{k: content[k] for k in ("n", "unit", "speed") if k in content})
         else:
             raise InputError(f"unknown message {kind!r}", where="workbench")
 

@@ -19,7 +19,7 @@ export function createTheme(element) {
     const value = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
     theme.dark = document.body.dataset.jpThemeLight === "false";
     theme.back = value("--jp-layout-color1", theme.dark ? "#111111" : "#ffffff");
-    theme.panel = value("--jp-layout-color2", theme.dark ? "#212121" : "#eeeeee");
+    theme.panel = theme.dark ? "#2a2a2a" : "#f2f2f2";
     theme.line = value("--jp-border-color1", theme.dark ? "#616161" : "#bdbdbd");
     theme.faint = value("--jp-border-color2", theme.dark ? "#424242" : "#e0e0e0");
     theme.ink = value("--jp-ui-font-color1", theme.dark ? "#ffffff" : "#212121");

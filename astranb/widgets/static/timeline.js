@@ -146,7 +146,8 @@ export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_H
         const block = line.what[k] >>> 3;
         const band = bands[store.scene.blocks[block]];
         const row = band.height / band.blocks;
-        const tall = Math.max(0.6, (row - (row > 3 ? 1 : 0)) * STATE_HEIGHTS[state]);
+        // In thin rows only waiting stands out by its height: fractions of a pixel would be mud.
+        const tall = row > 4 ? (row - 1) * STATE_HEIGHTS[state] : row * (STATE_HEIGHTS[state] < 0.5 ? 0.5 : 1);
         const x = scale.x(line.start[k]);
         const y = band.top + rowOf[block] * row + (row - tall) / 2;
         context.fillRect(x, y, Math.max(0.5, scale.x(line.end[k]) - x), tall);

@@ -277,10 +277,5 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
       size = [canvas.clientWidth, canvas.clientHeight];
       layOut();
     },
-    /** Where an object stands on the canvas, for whoever wants to point at it. */
-    where(name) {
-      const box = store.scene?.boxes.find((b) => b.name === name || `gpu[${b.rank}]` === name);
-      return box && [box.x * place.x, box.y * place.y];
-    },
   };
 }

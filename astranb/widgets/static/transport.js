@@ -79,25 +79,33 @@ export function createTransport(store, { make, formatTime }, help) {
   });
   const simulated = make("output", { class: "anb-clock anb-simulated", "aria-label": "Simulated up to" });
   const shown = make("output", { class: "anb-clock anb-shown", "aria-label": "View shows" });
-  const status = make("span", { class: "anb-status" });
-  const narration = make("span", { class: "anb-narration" });
-  const live = make("div", { class: "anb-line", role: "status", "aria-live": "polite" }, status, narration);
+  const status = make("div", { class: "anb-status" });
+  const narration = make("div", { class: "anb-narration" });
+  const live = make("div", { role: "status", "aria-live": "polite" }, status, narration);
 
+  const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
   const element = make(
     "div",
     { class: "anb-transport" },
     make(
       "div",
-      { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
-      ...BUTTONS.map(([name]) => buttons[name]),
-      steps,
+      { class: "anb-row" },
+      title,
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
       helpButton,
     ),
+    make(
+      "div",
+      { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
+      ...BUTTONS.map(([name]) => buttons[name]),
+      steps,
+    ),
     make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown),
     live,
   );
+
+  store.on("scene", () => (title.textContent = store.scene.title));
 
   let words = "";
   const text = (target, value) => {
@@ -132,6 +140,7 @@ export function createTransport(store, { make, formatTime }, help) {
     words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
     if (store.replaying) words = "replaying what was recorded";
     text(narration, words);
+    narration.title = words;
   }
   const faster = (by) => store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
   return { element, draw, press, faster, steps };

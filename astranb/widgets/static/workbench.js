@@ -46,9 +46,8 @@ function show({ store, modules, el }) {
   const timeline = createTimeline(store, theme, modules);
   const memory = createMemory(store, theme, modules);
   const inspector = createInspector(store, modules);
-  const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
   root.append(
-    title, transport.element, help,
+    transport.element, help,
     make("div", { class: "anb-main" }, topology.element, inspector.element), timeline.element, memory.element,
   );
 
@@ -84,10 +83,7 @@ function show({ store, modules, el }) {
   };
   const stops = [
     store.on("change", request),
-    store.on("scene", () => {
-      title.textContent = store.scene.title;
-      resize();
-    }),
+    store.on("scene", resize),
   ];
   const observer = new ResizeObserver(resize);
   observer.observe(root);

@@ -1,0 +1,392 @@
+"""The workbench in a real JupyterLab: every control, looked at and clicked as a person would."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.conftest import (
+    REPOSITORY,
+    Lab,
+    evaluate,
+    open_notebook,
+    run_all,
+    run_cell,
+    screenshot,
+    set_theme,
+    wait_idle,
+)
+
+MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('{size}', 'ring'))"
+SHOW = "workbench = anb.Workbench(sim)\nworkbench"
+PICTURE = REPOSITORY / "docs" / "workbench.png"
+
+
+def start(page: Page, lab: Lab, *more: str, size: str = "1 MiB") -> Locator:
+    """Open a notebook that shows a workbench, and give the workbench."""
+    page.set_viewport_size({"width": 1400, "height": 1500})
+    open_notebook(page, lab, [MAKE.format(size=size), SHOW, *more])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    return bench
+
+
+def button(bench: Locator, name: str) -> Locator:
+    return bench.get_by_role("button", name=name, exact=True)
+
+
+def shown(bench: Locator, events: int) -> None:
+    """Wait until the picture shows the state after some events."""
+    expect(bench).to_have_attribute("data-events", str(events))
+
+
+def point(page: Page, bench: Locator, path: str) -> dict[str, float]:
+    """Where a node stands on the topology's canvas."""
+    x, y = evaluate(
+        page,
+        "[(b.x / l.width, b.y / l.height) for l in [workbench._feed.layout] for b in l.boxes "
+        f"if b.name == sim.inspect('{path}')['path']][0]",
+    )
+    canvas = bench.locator(".anb-topology canvas").bounding_box()
+    assert canvas
+    return {"x": x * canvas["width"], "y": y * canvas["height"]}
+
+
+def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    expect(button(bench, "Back")).to_be_disabled()
+    button(bench, "Event").click()
+    shown(bench, 1)
+    button(bench, "Cycle").click()  # all events of an instant: here, the launches of all blocks
+    cycle = evaluate(page, "sim.events")
+    assert cycle > 2
+    shown(bench, cycle)
+    bench.get_by_label("Steps at once").select_option("1000")
+    button(bench, "Event").click()
+    shown(bench, cycle + 1000)
+    before = evaluate(page, "sim.state_hash()")
+    button(bench, "Back").click()
+    shown(bench, cycle)
+    button(bench, "Event").click()
+    shown(bench, cycle + 1000)
+    assert evaluate(page, "sim.state_hash()") == before
+    button(bench, "Phase").click()
+    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    assert evaluate(page, "int(sim.machine.clock[0].phases)") == 1
+    evaluate(page, "str(sim.break_at('5 us'))")
+    button(bench, "Breakpoint").click()
+    expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
+    assert evaluate(page, "sim.now_ps") <= 5_000_000
+    evaluate(page, "sim.clear()")
+    button(bench, "End").click()
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
+    expect(button(bench, "Event")).to_be_disabled()
+    assert evaluate(page, "sim.finished")
+    shown(bench, evaluate(page, "sim.events"))
+    button(bench, "Reset").click()
+    shown(bench, 0)
+    expect(bench.locator(".anb-simulated")).to_have_text("simulated 0 ps · event 0")
+
+
+def test_play_and_pause(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    button(bench, "Play").click()
+    expect(button(bench, "Pause")).to_be_visible()
+    page.wait_for_function("document.querySelector('.anb-workbench').dataset.dots > 100")
+    button(bench, "Pause").click()
+    expect(button(bench, "Play")).to_be_visible()
+    events = evaluate(page, "sim.events")
+    shown(bench, events)
+    time.sleep(0.3)
+    assert evaluate(page, "sim.events") == events > 0  # it stands still
+    button(bench, "Event").click()
+    shown(bench, events + 1)
+    assert evaluate(page, "workbench.cursor_ps == sim.now_ps")
+    bench.get_by_label("Speed").fill("8")
+    expect(bench.locator(".anb-speed-text")).to_have_text("1 s = 100 µs")
+    button(bench, "Play").click()
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
+    assert evaluate(page, "sim.result.time_ps") == evaluate(page, "sim.now_ps")
+
+
+def test_other_cells_run_while_it_plays(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "seen = sim.events\nseen", "sim.step(1000)\nmoved = sim.events")
+    button(bench, "Play").click()
+    page.wait_for_function("document.querySelector('.anb-workbench').dataset.events > 1000")
+    run_cell(page, 2)
+    first = evaluate(page, "seen")
+    assert first > 1000
+    expect(button(bench, "Pause")).to_be_visible()  # it plays on
+    run_cell(page, 3)  # a cell may even move what plays
+    assert evaluate(page, "moved") >= first + 1000
+    page.wait_for_function(
+        f"document.querySelector('.anb-workbench').dataset.events > {evaluate(page, 'moved')}"
+    )
+    button(bench, "Pause").click()
+    expect(button(bench, "Play")).to_be_visible()
+
+
+def test_keyboard(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    cells = page.locator(".jp-Cell").count()
+    bench.focus()
+    bench.press("ArrowRight")
+    shown(bench, 1)
+    bench.press("Shift+ArrowRight")
+    cycle = evaluate(page, "sim.events")
+    shown(bench, cycle)
+    bench.press("ArrowLeft")
+    shown(bench, cycle - 1)
+    bench.press("Home")
+    shown(bench, 0)
+    bench.press("n")
+    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    evaluate(page, "str(sim.break_at('6 us'))")
+    bench.press("c")
+    expect(bench.locator(".anb-status")).to_contain_text("breakpoint")
+    evaluate(page, "sim.clear()")
+    slow = bench.locator(".anb-speed-text").inner_text()
+    bench.press("+")
+    expect(bench.locator(".anb-speed-text")).not_to_have_text(slow)
+    bench.press("-")
+    expect(bench.locator(".anb-speed-text")).to_have_text(slow)
+    bench.press("Space")
+    expect(button(bench, "Pause")).to_be_visible()
+    bench.press("Space")
+    expect(button(bench, "Play")).to_be_visible()
+    bench.press("?")
+    expect(bench.locator(".anb-help")).to_be_visible()
+    bench.press("?")
+    expect(bench.locator(".anb-help")).to_be_hidden()
+    bench.press("w")
+    bench.press("d")
+    bench.press("Escape")
+    bench.press("f")
+    expect(bench.get_by_label("Follow")).not_to_be_checked()
+    bench.press("f")
+    # The notebook's own keys (insert a cell, delete one) must not have been taken by it.
+    for key in ("a", "b", "x", "d", "d"):
+        bench.press(key)
+    assert page.locator(".jp-Cell").count() == cells
+    bench.press("End")
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
+
+
+def test_look_inside(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "str(sim.run('3 us'))")
+    shown(bench, evaluate(page, "sim.events"))
+    inspector = bench.locator(".anb-inspector")
+    canvas = bench.locator(".anb-topology canvas")
+    canvas.click(position=point(page, bench, "gpu[3]"))  # type: ignore[arg-type]
+    expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.3 (GPU3)")
+    assert evaluate(page, "workbench.selected['title']") == "dgx_h100.0.xpu.3 (GPU3)"
+    count = evaluate(page, "sim.inspect('gpu[3]')['in_flight_count']")
+    expect(inspector).to_contain_text(f"In flight: {count:,}")
+    inspector.get_by_role("button", name=re.compile("^sm.0")).click()
+    expect(inspector).to_contain_text("stalled for a slot")
+    assert evaluate(page, "workbench.selected['kind']") == "sm"
+    canvas.click(position=point(page, bench, "dgx_h100.0.nvsw.1"))  # type: ignore[arg-type]
+    expect(inspector).to_contain_text("lines passed")
+    a, b = point(page, bench, "gpu[0]"), point(page, bench, "dgx_h100.0.nvsw.0")
+    canvas.click(position={"x": (a["x"] + b["x"]) / 2 - 6, "y": (a["y"] + b["y"]) / 2})
+    expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0")
+    expect(inspector).to_contain_text("utilisation so far")
+    path = inspector.get_by_label("Object to look into")
+    path.fill("gpu[5].block.2")
+    path.press("Enter")
+    expect(inspector.locator("h4")).to_contain_text("block.2")
+    path.fill("gpu[99]")
+    path.press("Enter")
+    expect(inspector.locator(".anb-failed")).to_contain_text("99")
+    bench.locator(".anb-timeline canvas").click(position={"x": 30, "y": 35})
+    expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0 (GPU0)")
+    inspector.get_by_role("button", name="Clear the selection").click()
+    expect(inspector).to_contain_text("Click a GPU")
+    assert evaluate(page, "workbench.selected") is None
+
+
+def test_scrubbing_moves_only_the_view(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "str(sim.run('8 us'))")
+    evaluate(page, "workbench.select('gpu[2]')")
+    events = evaluate(page, "sim.events")
+    shown(bench, events)
+    slider = bench.get_by_label("View cursor")
+    slider.fill("0.5")
+    expect(bench.locator(".anb-shown")).to_contain_text("(past)")
+    expect(bench.get_by_label("Follow")).not_to_be_checked()
+    then = evaluate(page, "sim.now_ps") * 0.5
+    page.wait_for_timeout(400)
+    assert abs(evaluate(page, "workbench.cursor_ps") - then) <= 1
+    assert evaluate(page, "sim.events") == events
+    # The inspector shows what a second simulation says at that time.
+    evaluate(page, "[other := sim.fork(record=False), other.goto(workbench.cursor_ps)] and 0")
+    issued = evaluate(page, "dict(map(tuple, other.inspect('gpu[2]')['state']))['instructions issued']")
+    assert issued != evaluate(page, "dict(map(tuple, sim.inspect('gpu[2]')['state']))['instructions issued']")
+    expect(bench.locator(".anb-inspector")).to_contain_text(issued)
+    button(bench, "Event").click()  # a step brings the cursor back to the simulation first
+    shown(bench, events + 1)
+    expect(bench.get_by_label("Follow")).to_be_checked()
+    assert evaluate(page, "workbench.cursor_ps == sim.now_ps")
+    evaluate(page, "workbench.scrub('2 us')")
+    expect(bench.locator(".anb-shown")).to_contain_text("view 2 µs (past)")
+    evaluate(page, "workbench.follow()")
+    expect(bench.get_by_label("Follow")).to_be_checked()
+
+
+def test_playing_from_the_past_replays_and_goes_on(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "str(sim.run('4 us'))")
+    events = evaluate(page, "sim.events")
+    shown(bench, events)
+    bench.get_by_label("View cursor").fill("0.5")
+    button(bench, "Play").click()
+    expect(bench.locator(".anb-narration")).to_contain_text("replaying")
+    assert evaluate(page, "sim.events") == events
+    bench.press("+")
+    page.wait_for_function(f"document.querySelector('.anb-workbench').dataset.events > {events}")
+    button(bench, "Pause").click()
+    expect(button(bench, "Play")).to_be_visible()
+
+
+def test_two_views_show_the_same(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "second = anb.Workbench(sim)\nsecond", "workbench")
+    run_cell(page, 2)
+    run_cell(page, 3)
+    benches = page.locator(".anb-workbench")
+    expect(benches).to_have_count(3)
+    for place, steps in enumerate(("Event", "Cycle", "Phase")):
+        button(benches.nth(place), steps).click()
+        events = evaluate(page, "sim.events")
+        for other in range(3):
+            shown(benches.nth(other), events)
+    evaluate(page, "str(sim.back(100))")  # a cell moves all of them, too
+    for other in range(3):
+        shown(benches.nth(other), evaluate(page, "sim.events"))
+    evaluate(page, "second.close()")
+    button(bench, "Event").click()
+    shown(bench, evaluate(page, "sim.events"))
+
+
+def test_interrupting_a_run_in_a_cell_leaves_it_steppable(page: Page, lab: Lab) -> None:
+    bench = start(
+        page, lab, "try:\n    sim.run()\nexcept KeyboardInterrupt:\n    stopped = sim.events", size="64 MiB"
+    )
+    run_cell(page, 2, wait=False)
+    page.wait_for_timeout(1500)
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+    wait_idle(page)
+    events = evaluate(page, "stopped")
+    assert events > 0
+    assert not evaluate(page, "sim.finished")
+    button(bench, "Event").click()
+    shown(bench, events + 1)
+    button(bench, "Back").click()
+    shown(bench, events)
+
+
+def test_a_reloaded_page_shows_it_again(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    button(bench, "Phase").click()
+    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    events = evaluate(page, "sim.events")
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    page.reload()
+    page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady")
+    wait_idle(page)
+    shown(page.locator(".anb-workbench").first, events)
+
+
+HOSTILE = """
+name: <img src>
+devices:
+  - name: <b>
+    components:
+      - {name: xpu, choice: xpu, count: 2}
+      - {name: sw, choice: switch, count: 1}
+    links:
+      - {name: l, physical: {bandwidth: {gigabits_per_second: 400}, latency: {ns: 300}}}
+    edges:
+      - ep1: {component: xpu}
+        ep2: {component: sw}
+        scheme: many2many
+        link: l
+instances:
+  - {name: <script>, device: <b>, count: 1}
+"""
+
+HOSTILE_PHASE = """
+def swap(p):
+    for rank in range(2):
+        block = p.block(rank)
+        block.phase("<img src=x onerror='document.title=`owned`'>")
+        block.copy(p.input(rank)[0], p.output(rank)[rank], p.output(1 - rank)[rank])
+"""
+
+
+def test_names_are_never_markup(page: Page, lab: Lab) -> None:
+    (lab.root / "hostile.yaml").write_text(HOSTILE)
+    make = "sim = anb.Simulation('hostile.yaml', anb.collectives.all_gather('64 KiB', swap))"
+    open_notebook(page, lab, [f"import astranb as anb\n{HOSTILE_PHASE}\n{make}", SHOW])
+    run_all(page)
+    bench = page.locator(".anb-workbench")
+    expect(bench.locator(".anb-title")).to_contain_text("<img src>")
+    evaluate(page, "[str(sim.step(300)), workbench.select('gpu[0]')]")
+    expect(bench.locator(".anb-inspector")).to_contain_text("<img src=x onerror=")
+    expect(bench.locator(".anb-inspector h4")).to_contain_text("<script>")
+    assert page.locator(".jp-OutputArea img, .jp-OutputArea script").count() == 0
+    assert "owned" not in page.title()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_looks_right(page: Page, lab: Lab, theme: Any) -> None:
+    bench = start(page, lab)
+    set_theme(page, theme)
+    evaluate(page, "str(sim.run('11 us'))")
+    evaluate(page, "workbench.select('gpu[3]')")
+    expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU3")
+    shown(bench, evaluate(page, "sim.events"))
+    page.wait_for_timeout(500)  # the timelines follow at rest
+    screenshot(page, f"workbench-{theme}-page")
+    path = Path(REPOSITORY / "build" / "ui" / f"workbench-{theme}.png")
+    bench.screenshot(path=path)
+    assert int(bench.get_attribute("data-dots") or 0) > 0
+    back = page.evaluate("getComputedStyle(document.querySelector('.anb-workbench')).backgroundColor")
+    brightness = sum(map(int, re.findall(r"\d+", back)[:3]))
+    assert (brightness > 384) == (theme == "light")
+    for canvas in bench.locator("canvas").all():  # something is drawn, in more than one colour
+        colours = canvas.evaluate(
+            """canvas => {
+                const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+                return new Set(new Uint32Array(data.buffer)).size
+            }"""
+        )
+        assert colours > 10
+    if theme == "light" and os.environ.get("ASTRANB_PICTURE"):
+        shutil.copyfile(path, PICTURE)
+
+
+def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    page.set_viewport_size({"width": 900, "height": 1200})
+    button(bench, "Phase").click()
+    page.wait_for_timeout(500)
+    screenshot(page, "workbench-narrow")
+    outer = bench.bounding_box()
+    assert outer
+    for part in (".anb-transport", ".anb-topology", ".anb-inspector", ".anb-timeline", ".anb-memory"):
+        inner = bench.locator(part).bounding_box()
+        assert inner
+        assert inner["x"] >= outer["x"], part
+        assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, part
