@@ -141,7 +141,8 @@ class Workbench(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Stop showing; the simulation and its other views go on."""
-        self._detach()
+        if "_detach" in self.__dict__:  # else it was refused before it showed anything
+            self._detach()
         super().close()
 
     def _ask(self, command: str, **options: Any) -> None:
