@@ -26,6 +26,7 @@ def main() -> int:
     """Print the table; ``--json`` prints it as one document."""
     parser = argparse.ArgumentParser(prog="make bench", description=main.__doc__)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--no-browser", action="store_true", help="leave out what needs a browser")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
 
@@ -41,6 +42,10 @@ def main() -> int:
     engine(row, bare)
     processes(row)
     infrastructure(row)
+    if not options.no_browser:
+        from .browser import browser
+
+        browser(row)
     if options.json:
         print(json.dumps(rows))
     return 0

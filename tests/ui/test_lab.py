@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.conftest import (
+from tests.ui.harness import (
     Lab,
     Record,
     evaluate,

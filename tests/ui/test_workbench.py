@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.conftest import (
+from tests.ui.harness import (
     REPOSITORY,
     Lab,
     evaluate,

@@ -1,0 +1,146 @@
+"""How quickly the workbench answers, in a real JupyterLab and a real browser.
+
+Every figure of the workbench stands beside a bare ipywidgets button of the same notebook:
+what the machine, JupyterLab and the kernel take anyway.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import Page
+from tests.ui.harness import chromium, open_notebook, run_all, serve
+
+_CLICKS = 60
+_PAUSES = 20
+_FRAMES_S = 5
+_LINES = 10_000
+
+_BARE = """
+import ipywidgets
+label, button = ipywidgets.Label("0"), ipywidgets.Button(description="bare")
+def count(_):
+    label.value = str(int(label.value) + 1)
+button.on_click(count)
+ipywidgets.HBox([button, label])
+"""
+_RING = """
+import astranb as anb
+sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("1 MiB", "ring"))
+sim.step(200_000)
+anb.Workbench(sim)
+"""
+_LONG = """
+long = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 MiB", "ring"))
+anb.Workbench(long)
+"""
+_DENSE = """
+dense = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 MiB", "ring", lanes=64))
+dense.run("9 us")
+anb.Workbench(dense)
+"""
+
+# From a click to the first frame after the page has changed: the frame's own callback runs
+# before it is painted, a timer set in it after.
+_CLICK = """async ([button, seen, attribute]) => {
+    const target = document.querySelector(seen)
+    const began = performance.now()
+    const changed = new Promise(done => {
+        const observer = new MutationObserver(() => {
+            observer.disconnect()
+            requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)))
+        })
+        const what = attribute
+            ? { attributes: true, attributeFilter: [attribute] }
+            : { childList: true, subtree: true, characterData: true }
+        observer.observe(target, what)
+    })
+    document.querySelector(button).click()
+    return changed
+}"""
+
+_DRAWN = """async ([bench, seconds, lines]) => {
+    const root = document.querySelectorAll(".anb-workbench")[bench]
+    const began = performance.now()
+    let last = began, frames = 0, drawn = 0, before = root.dataset.frames
+    const gaps = [], counts = []
+    while (last - began < 1000 * seconds) {
+        const now = await new Promise(requestAnimationFrame)
+        if (root.dataset.frames !== before && Number(root.dataset.dots) >= lines) {
+            gaps.push(now - last)
+            counts.push(Number(root.dataset.dots))
+        }
+        before = root.dataset.frames
+        last = now
+    }
+    return [gaps, counts]
+}"""
+
+
+def browser(row: Callable[..., None]) -> None:
+    """Add the browser's rows to the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, root = Path(folder, "home"), Path(folder, "root")
+        home.mkdir()
+        root.mkdir()
+        with serve(home, root) as lab, chromium() as chrome:
+            page = chrome.new_page(viewport={"width": 1400, "height": 1400})
+            page.set_default_timeout(60_000)
+            open_notebook(page, lab, [_BARE, _RING, _LONG, _DENSE])
+            run_all(page)
+            page.wait_for_function("document.querySelectorAll('.anb-workbench[data-events]').length === 3")
+            page.wait_for_timeout(1500)
+            _steps(page, row)
+            _pauses(page, row)
+            _frames(page, row)
+
+
+def _steps(page: Page, row: Callable[..., None]) -> None:
+    """Click Step to painted picture, in turn with a bare button."""
+    bare, step = [], []
+    for _ in range(_CLICKS):
+        bare.append(page.evaluate(_CLICK, [".jupyter-button", ".widget-label", ""]))
+        page.wait_for_timeout(30)
+        step.append(page.evaluate(_CLICK, [".anb-event", ".anb-workbench", "data-events"]))
+        page.wait_for_timeout(30)
+    for name, of in (("median", median), ("p95", _p95)):
+        row(f"a bare ipywidgets button, click to painted, {name}", of(bare), "ms")
+        row(f"Step, click to painted, {name}", of(step), "ms", "bare button", of(step) / of(bare))
+    row("Step beyond the bare button, p95 (limit 25 ms)", _p95(step) - _p95(bare), "ms")
+
+
+def _pauses(page: Page, row: Callable[..., None]) -> None:
+    """Click Pause, while the kernel simulates as fast as it can, to the picture at rest."""
+    took: list[float] = []
+    bench = page.locator(".anb-workbench").nth(1)
+    page.evaluate("document.querySelectorAll('.anb-workbench')[1].id = 'long'")
+    for _ in range(_PAUSES):
+        events = bench.get_attribute("data-events")
+        bench.locator(".anb-to_end").click()
+        page.wait_for_function(f"document.querySelector('#long').dataset.events !== '{events}'")
+        page.wait_for_timeout(200)
+        took.append(page.evaluate(_CLICK, ["#long .anb-play", "#long .anb-play", "aria-label"]))
+    row("Pause at full speed, click to picture at rest, median", median(took), "ms")
+    row("Pause at full speed, worst of 20 (limit 150 ms)", max(took), "ms", "150 ms", max(took) / 150)
+
+
+def _frames(page: Page, row: Callable[..., None]) -> None:
+    """Frames a second while at least 10,000 lines are in flight in the picture."""
+    bench = page.locator(".anb-workbench").nth(2)
+    bench.scroll_into_view_if_needed()
+    bench.get_by_label("Speed").fill("5")  # 100 ns a second
+    bench.get_by_label("View cursor").fill("0.84")
+    bench.locator(".anb-play").click()
+    page.wait_for_timeout(500)
+    gaps, counts = page.evaluate(_DRAWN, [2, _FRAMES_S, _LINES])
+    row("lines in flight while frames are counted, at least", min(counts, default=0), "lines")
+    row("frames with 10,000 lines and more (limit 50)", 1000 * len(gaps) / sum(gaps), "frames/s", "60", 1000 * len(gaps) / sum(gaps) / 60)
+    row("the longest of 20 such frames, p95", _p95(gaps), "ms")
+
+
+def _p95(values: list[Any]) -> float:
+    return float(sorted(values)[int(0.95 * (len(values) - 1))])

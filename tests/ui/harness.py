@@ -1,0 +1,431 @@
+"""A real JupyterLab in a real Chromium, and what tests and benchmarks do with them.
+
+`serve` and `chromium` start them; `open_notebook`, `run_all`, `run_cell`, `wait_idle`,
+`evaluate`, `set_theme` and `screenshot` are what a person does.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "build" / "ui"
+LAB = (sys.executable, "-c", "import sys, astranb._lab as lab; sys.exit(lab.open_lab(sys.argv[1:]))")
+"""What `astranb lab` runs."""
+
+TIMEOUT_S = 60
+"""How long anything may take before the test fails."""
+
+CHROMIUM_OPTIONS = (
+    "--no-sandbox",  # root in a container has no user namespaces
+    "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers give /dev/shm 64 MB
+    # What Chromium asks of the network by itself:
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+
+HARMLESS: tuple[str, ...] = ()
+"""Regular expressions of console errors that JupyterLab logs by itself."""
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab.
+
+    Attributes
+    ----------
+    url : str
+        Its address, without a slash at the end.
+    token : str
+        What lets a browser in.
+    root : Path
+        The folder it shows; holds ``notebooks/``.
+    log : Path
+        What the server wrote.
+    """
+
+    url: str
+    token: str
+    root: Path
+    log: Path
+
+
+@dataclass
+class Record:
+    """What a page logged and asked for.
+
+    Attributes
+    ----------
+    console : list of str
+        Every line of the browser's console.
+    errors : list of str
+        Errors among them that are not `HARMLESS`, and exceptions that nobody caught.
+    external : list of str
+        Addresses on other hosts that were asked for.
+    """
+
+    console: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    external: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        """Record from now on what a page does."""
+        page.on("console", lambda message: self._console(message.type, message.text))
+        page.on("pageerror", lambda error: self._error(f"uncaught: {error}"))
+        page.on("request", lambda request: self._request(request.url))
+        page.on("websocket", lambda socket: self._request(socket.url))
+
+    def _console(self, kind: str, text: str) -> None:
+        self.console.append(f"{kind}: {text}")
+        if kind == "error":
+            self._error(text)
+
+    def _error(self, text: str) -> None:
+        if not any(re.search(pattern, text) for pattern in HARMLESS):
+            self.errors.append(text)
+
+    def _request(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in {"http", "https", "ws", "wss"} and parts.hostname != "127.0.0.1":
+            self.external.append(url)
+
+
+@contextmanager
+def serve(home: Path, root: Path) -> Iterator[Lab]:
+    """Start JupyterLab as people do, with options for the tests, and end it with Ctrl-C.
+
+    Parameters
+    ----------
+    home : Path
+        An empty folder for its configuration and its log.
+    root : Path
+        The empty folder that it shows; gets copies of the notebooks.
+    """
+    (root / "notebooks").mkdir()
+    for notebook in (REPOSITORY / "notebooks").glob("*.ipynb"):
+        shutil.copyfile(notebook, root / "notebooks" / notebook.name)
+    folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    for name in folders:
+        (home / name).mkdir()
+    environment = {**os.environ, **{name: str(home / name) for name in folders}}
+    log = home / "server.log"
+    command = (
+        *(*LAB, "--no-browser", f"--port={_free_port()}", f"--ServerApp.root_dir={root}"),
+        *("--ServerApp.websocket_ping_interval=0", "--LabApp.expose_app_in_browser=True"),
+    )
+    with log.open("w") as errors:
+        server = subprocess.Popen(
+            command,
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        yield _ready(server, root, log)
+    finally:
+        _end(server)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start the system's Chromium."""
+    with sync_playwright() as playwright:
+        browser = _launch(playwright)
+        yield browser
+        browser.close()
+
+
+def open_notebook(page: Page, lab: Lab, source: str | Path | Sequence[str]) -> str:
+    """Open a notebook and wait until its kernel is idle.
+
+    Parameters
+    ----------
+    page : Page
+        A tab.
+    lab : Lab
+        The server.
+    source : str, Path or sequence of str
+        A notebook's path below the server's root, or the cells of a new notebook.
+
+    Returns
+    -------
+    str
+        The notebook's path below the server's root.
+    """
+    path = str(source) if isinstance(source, str | Path) else _write_notebook(lab.root, source)
+    page.goto(f"{lab.url}/lab/tree/{quote(path)}?reset&token={lab.token}")
+    page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady")
+    wait_idle(page)
+    return path
+
+
+def run_all(page: Page, *, wait: bool = True) -> None:
+    """Run all cells of the open notebook, and fail where one raises.
+
+    Parameters
+    ----------
+    page : Page
+        A tab with a notebook.
+    wait : bool
+        Whether to wait for the end; without, the test goes on while cells run.
+    """
+    _start(page, "notebook:run-all-cells")
+    if wait:
+        wait_idle(page)
+
+
+def run_cell(page: Page, index: int, *, wait: bool = True) -> None:
+    """Run one cell of the open notebook.
+
+    Parameters
+    ----------
+    page : Page
+        A tab with a notebook.
+    index : int
+        Its number, from 0.
+    wait : bool
+        Whether to wait for its end, and fail where it raises.
+    """
+    page.evaluate("index => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = index }", index)
+    _start(page, "notebook:run-cell")
+    if wait:
+        wait_idle(page)
+
+
+def wait_idle(page: Page, *, timeout_s: float = TIMEOUT_S) -> None:
+    """Wait until no cell of the open notebook runs and its kernel is idle.
+
+    Parameters
+    ----------
+    page : Page
+        A tab with a notebook.
+    timeout_s : float
+        How long to wait.
+
+    Raises
+    ------
+    AssertionError
+        A cell has raised; the message is the traceback.
+    """
+    page.wait_for_function(
+        """() => {
+            const panel = window.jupyterapp.shell.currentWidget
+            const busy = ({ model }) => model.type === 'code' && model.executionState === 'running'
+            const kernel = panel.sessionContext.session?.kernel
+            return !window.running && kernel?.status === 'idle' && !panel.content.widgets.some(busy)
+        }""",
+        timeout=timeout_s * 1000,
+    )
+    raised = page.evaluate(
+        """() => window.jupyterapp.shell.currentWidget.content.widgets
+            .filter(cell => cell.model.type === 'code')
+            .flatMap(cell => cell.model.outputs.toJSON())
+            .filter(output => output.output_type === 'error')
+            .map(output => output.traceback.join('\\n'))"""
+    )
+    assert not raised, re.sub(r"\x1b\[[\d;]*m", "", "\n".join(raised))
+
+
+def evaluate(page: Page, expression: str) -> Any:
+    """Ask the kernel of the open notebook for a value.
+
+    Parameters
+    ----------
+    page : Page
+        A tab with a notebook.
+    expression : str
+        A Python expression, evaluated among the notebook's variables.
+
+    Returns
+    -------
+    object
+        Its value, through JSON.
+
+    Raises
+    ------
+    AssertionError
+        The expression raises.
+    """
+    reply = page.evaluate(
+        """async value => {
+            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
+            const request = {code: '', silent: true, store_history: false, user_expressions: {value}}
+            return (await kernel.requestExecute(request).done).content.user_expressions.value
+        }""",
+        f"__import__('json').dumps({expression})",
+    )
+    assert reply["status"] == "ok", f"{expression}: {reply['ename']}: {reply['evalue']}"
+    return json.loads(ast.literal_eval(reply["data"]["text/plain"]))
+
+
+def set_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+    """Change JupyterLab's theme and wait until the page shows it.
+
+    Parameters
+    ----------
+    page : Page
+        A tab with JupyterLab.
+    theme : {"light", "dark"}
+        Which.
+    """
+    page.evaluate(
+        "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
+        f"JupyterLab {theme.capitalize()}",
+    )
+    light = "true" if theme == "light" else "false"
+    page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=light)
+
+
+def screenshot(page: Page, name: str) -> Path:
+    """Save a picture of the tab as ``build/ui/NAME.png``.
+
+    Parameters
+    ----------
+    page : Page
+        A tab.
+    name : str
+        The picture's name.
+
+    Returns
+    -------
+    Path
+        The picture.
+    """
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.png"
+    page.screenshot(path=path)
+    return path
+
+
+def _start(page: Page, command: str) -> None:
+    """Start a command of JupyterLab; `wait_idle` waits for its end."""
+    # Its promise ends with the last cell, so that it must not be awaited here.
+    page.evaluate(
+        """command => {
+            const change = by => { window.running = (window.running ?? 0) + by }
+            change(1)
+            window.jupyterapp.commands.execute(command).finally(() => change(-1))
+        }""",
+        command,
+    )
+
+
+def _write_notebook(root: Path, cells: Sequence[str]) -> str:
+    """Write a notebook of code cells and return its name."""
+    name = f"test-{time.monotonic_ns()}.ipynb"
+    document = {
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": f"cell-{number}",
+                "execution_count": None,
+                "metadata": {},
+                "outputs": [],
+                "source": source,
+            }
+            for number, source in enumerate(cells)
+        ],
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    (root / name).write_text(json.dumps(document))
+    return name
+
+
+def _launch(playwright: Playwright) -> Browser:
+    """Start Chromium, or say in one line why not."""
+    found = subprocess.run(
+        ("sh", str(REPOSITORY / "scripts" / "browser.sh")), capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        pytest.fail(found.stderr.strip(), pytrace=False)
+    return playwright.chromium.launch(
+        executable_path=found.stdout.strip(), args=list(CHROMIUM_OPTIONS), timeout=TIMEOUT_S * 1000
+    )
+
+
+def _free_port() -> int:
+    """Find a port that nobody listens on (the server takes another where it is gone again)."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _ready(server: subprocess.Popen[str], root: Path, log: Path) -> Lab:
+    """Read the address that `astranb lab` prints, and wait until it answers."""
+    assert server.stdout
+    line = server.stdout.readline()  # ends, with nothing, where the process does
+    match = re.search(r"(http://127\.0\.0\.1:\d+)\S*token=(\w+)", line)
+    if not match:
+        pytest.fail(f"JupyterLab printed {line!r} and no address\n{log.read_text()}", pytrace=False)
+    url, token = match.groups()
+    until = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/api/status?token={token}", timeout=5):
+                return Lab(url, token, root, log)
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"JupyterLab does not answer\n{log.read_text()}", pytrace=False)
+
+
+def end_kernels(lab: Lab) -> None:
+    """Shut down every kernel of the server."""
+    authorization = {"Authorization": f"token {lab.token}"}
+    everything = urllib.request.Request(f"{lab.url}/api/sessions", headers=authorization)
+    with urllib.request.urlopen(everything, timeout=TIMEOUT_S) as answer:
+        sessions = json.load(answer)
+    for session in sessions:
+        url = f"{lab.url}/api/sessions/{session['id']}"
+        one = urllib.request.Request(url, headers=authorization, method="DELETE")
+        urllib.request.urlopen(one, timeout=TIMEOUT_S).close()
+
+
+def _end(server: subprocess.Popen[str]) -> None:
+    """End a server and its kernels, gently at first."""
+    family = psutil.Process(server.pid).children(recursive=True) if server.poll() is None else []
+    server.send_signal(signal.SIGINT)
+    try:
+        server.wait(15)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+    for process in family:
+        if process.is_running():
+            process.kill()
+    if server.stdout:
+        server.stdout.close()
