@@ -10,10 +10,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import Page
+
 from tests.ui.harness import chromium, open_notebook, run_all, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 _CLICKS = 60
 _PAUSES = 20
@@ -138,7 +142,13 @@ def _frames(page: Page, row: Callable[..., None]) -> None:
     page.wait_for_timeout(500)
     gaps, counts = page.evaluate(_DRAWN, [2, _FRAMES_S, _LINES])
     row("lines in flight while frames are counted, at least", min(counts, default=0), "lines")
-    row("frames with 10,000 lines and more (limit 50)", 1000 * len(gaps) / sum(gaps), "frames/s", "60", 1000 * len(gaps) / sum(gaps) / 60)
+    row(
+        "frames with 10,000 lines and more (limit 50)",
+        1000 * len(gaps) / sum(gaps),
+        "frames/s",
+        "60",
+        1000 * len(gaps) / sum(gaps) / 60,
+    )
     row("the longest of 20 such frames, p95", _p95(gaps), "ms")
 
 

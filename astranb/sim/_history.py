@@ -52,6 +52,9 @@ class History:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.checkpoints: list[Checkpoint] = []
+        # What stands in the last checkpoint, in one piece a table: comparing it takes a fifth of
+        # the time of comparing pages, and Pause waits for that.
+        self._latest: tuple[Checkpoint, dict[str, np.ndarray]] | None = None
 
     def take(self, machine: Machine, edits: int) -> None:
         """Add a checkpoint of the machine as it stands, unless the last one is of this moment."""
@@ -61,16 +64,13 @@ class History:
             return
         new_bytes = 0
         pages: dict[str, list[bytes]] = {}
-        for name, data in _tables(machine).items():
-            before = last.pages.get(name, []) if last else []
-            now = [data[start : start + _PAGE] for start in range(0, len(data), _PAGE)]
-            kept = []
-            for number, page in enumerate(now):
-                if number < len(before) and before[number] == page:
-                    kept.append(before[number])
-                else:
-                    kept.append(bytes(page))
-                    new_bytes += len(page)
+        tables = _tables(machine)
+        for name, data in tables.items():
+            kept = list(last.pages.get(name, ())) if last else []
+            for number in self._changed(name, data, kept):
+                page = bytes(data[number * _PAGE : (number + 1) * _PAGE])
+                new_bytes += len(page)
+                kept[number : number + 1] = [page]
             pages[name] = kept
         self.checkpoints.append(
             Checkpoint(
@@ -78,7 +78,37 @@ class History:
                 int(clock.now_ps), edits, pages, new_bytes,
             )
         )  # fmt: skip
+        self._remember(tables)
         self._thin()
+
+    def _changed(self, name: str, data: memoryview, kept: list[bytes]) -> list[int]:
+        """Pages that differ from the last checkpoint, or are new; in order."""
+        count = -(-len(data) // _PAGE)
+        if len(kept) != count:  # the first checkpoint, or a table that has grown
+            kept.clear()
+            return list(range(count))
+        if self._latest is None or self._latest[0] is not self.checkpoints[-1]:
+            return [n for n, page in enumerate(kept) if page != data[n * _PAGE : (n + 1) * _PAGE]]
+        whole = len(data) // _PAGE
+        now, then = np.frombuffer(data, np.uint8), self._latest[1][name]
+        one, other = (
+            table[: whole * _PAGE].view(np.uint64).reshape(whole, _PAGE // 8) for table in (now, then)
+        )
+        changed = np.flatnonzero((one != other).any(axis=1)).tolist()
+        if not np.array_equal(now[whole * _PAGE :], then[whole * _PAGE :]):
+            changed.append(whole)
+        return changed
+
+    def _remember(self, tables: dict[str, memoryview]) -> None:
+        """Copy the tables, into the memory of the copy before where they fit."""
+        copies = self._latest[1] if self._latest else {}
+        for name, data in tables.items():
+            now = np.frombuffer(data, np.uint8)
+            if name in copies and len(copies[name]) == len(now):
+                np.copyto(copies[name], now)
+            else:
+                copies[name] = now.copy()
+        self._latest = (self.checkpoints[-1], copies)
 
     def before(self, field: str, value: int) -> Checkpoint:
         """The last checkpoint at which a counter of the clock was at most ``value``."""
@@ -90,6 +120,8 @@ class History:
             if name in checkpoint.pages:
                 data[:] = b"".join(checkpoint.pages[name])
         self.forget_after(checkpoint.events)
+        if self.checkpoints and self.checkpoints[-1] is checkpoint:
+            self._remember(_tables(machine))
 
     def forget_after(self, events: int) -> None:
         """Drop the checkpoints after an event."""

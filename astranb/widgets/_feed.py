@@ -24,7 +24,8 @@ VERSION = 1
 
 Message = tuple[dict[str, Any], list[bytes]]
 
-_MOST_FLIGHTS = 300_000  # in one message: 8 MB; of more, every n-th is sent and the view says so
+_MOST_AT_ONCE = 10_000  # flights in a message that must be quick: 0.2 MB
+_MOST_AT_REST = 500_000  # in one that may take a moment: 10 MB; of more, every n-th is sent
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
 _STRIPS = ("issue", "l2", "hbm", "link")
@@ -61,19 +62,26 @@ class Feed:
     def __init__(self, session: Session) -> None:
         self.session, self.sim = session, session.sim
         self.layout: Layout = lay_out(self.sim.fabric, used_links(self.sim))
-        self._sent = 0  # flights
+        self._sent = 0  # flights, by number
+        self._whole = 0  # up to here every one, or as many as are ever sent
         self._sequence = 0
+
+    @property
+    def coarse(self) -> bool:
+        """Whether only some of the flights of late have been sent."""
+        return self._whole < self._sent
 
     def mark(self) -> None:
         """Note the present: when time has gone back, the view must forget what it has of later."""
         self._sent = min(self._sent, int(self.sim.machine.recorder[0].flights))
+        self._whole = min(self._whole, self._sent)
 
     def scene(self) -> Message:
         """Everything that does not change: boxes, bundles, names, phases. The view starts anew."""
         sim, layout = self.sim, self.layout
         rates = sim.machine.links["bandwidth_Bps"]
         ranks = {int(node): rank for rank, node in enumerate(sim.fabric.gpus)}
-        self._sent = self._sequence = 0
+        self._sent = self._whole = self._sequence = 0
         boxes = [
             {
                 "name": b.name, "label": b.label, "kind": b.kind, "rank": ranks.get(b.node, -1),
@@ -105,14 +113,22 @@ class Feed:
         }
         return scene, []
 
-    def state(self) -> Message:
-        """Where the simulation stands, and the flights that the view does not have yet."""
+    def state(self, *, fine: bool = False) -> Message:
+        """Where the simulation stands, and the flights that the view does not have yet.
+
+        Parameters
+        ----------
+        fine : bool
+            Make good what was left out in a hurry: at rest there is time for it.
+        """
         sim, session = self.sim, self.session
         total = sim.recorder.mark()
         self.mark()
-        first, new = sim.recorder.since(self._sent)
-        one_in = max(1, -(-len(new) // _MOST_FLIGHTS))
+        first, new = sim.recorder.since(self._whole if fine else self._sent)
+        one_in = max(1, -(-len(new) // (_MOST_AT_REST if fine else _MOST_AT_ONCE)))
         flights = np.asarray(new[::one_in])
+        if fine or (one_in == 1 and not self.coarse):
+            self._whole = total
         self._sent = total
         self._sequence += 1
         meta = {
@@ -122,6 +138,7 @@ class Feed:
             "events": sim.events,
             "finished": sim.finished,
             "playing": session.playing,
+            "fast": session.playing and session.fast,
             "speed": session.speed,
             "status": session.status,
             "failed": session.failed,
@@ -130,6 +147,7 @@ class Feed:
             "first": first,
             "total": total,
             "one_in": one_in,
+            "coarse": self.coarse,
             "oldest_ps": sim.recorder.oldest_ps,
         }
         columns = [

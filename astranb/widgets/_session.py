@@ -2,7 +2,7 @@
 
 One session belongs to one simulation, however many views show it. Callbacks only append
 commands; they are applied by the thread that owns the session, between two slices of a
-run. While a run plays, an asyncio task alternates slices of about 10 ms with the kernel's
+run. While a run plays, an asyncio task alternates slices of a few ms with the kernel's
 other work, so that cells can run and Pause acts at once.
 """
 
@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -27,6 +28,12 @@ COMMANDS = (
 
 _PUBLISH_S = 0.05
 """Views are told at most 20 times a second: JupyterLab drops messages beyond 1,000 in a second."""
+
+_SLICE = 12_288
+"""Events between two turns of the kernel's other work: about 3 ms."""
+
+_TURNS = 5
+"""Rounds of the event loop that a turn gives away: a message takes several from its socket to us."""
 
 _LONGEST_FRAME_S = 0.25
 """A kernel that was busy with a cell does not catch up for longer than this."""
@@ -45,6 +52,8 @@ class Session:
     Attributes
     ----------
     playing : bool
+    fast : bool
+        Whether it plays as fast as it can, not at the speed.
     speed : float
         Simulated picoseconds a second of watching.
     status : str
@@ -64,7 +73,7 @@ class Session:
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
-        self.playing = False
+        self.playing = self.fast = False
         self.speed = _SPEED
         self.status = "ready"
         self.failed = False
@@ -146,11 +155,19 @@ class Session:
         if command not in COMMANDS:
             raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, COMMANDS))
         self._queue.append((command, options))
+        self.hand(self._drain)
+
+    def hand(self, call: Callable[[], None]) -> None:
+        """Have something called by the owner's thread: at once, or between two slices.
+
+        Some versions of the kernel bring a browser's messages in other threads, while a cell
+        or a slice runs.
+        """
         if threading.get_ident() == self._owner:
             self._loop = _running_loop() or self._loop
-            self._drain()
+            call()
         elif self._loop is not None:
-            self._loop.call_soon_threadsafe(self._drain)
+            self._loop.call_soon_threadsafe(call)
 
     def _drain(self) -> None:
         """Apply what was asked for, in order; never inside itself."""
@@ -223,11 +240,11 @@ class Session:
             if stop is not None:
                 self._say(stop.text)
             return
-        self.playing = True
+        self.playing, self.fast = True, fast
         self._say("playing")
-        self._task = self._loop.create_task(self._run(fast=fast))
+        self._task = self._loop.create_task(self._run())
 
-    async def _run(self, *, fast: bool) -> None:
+    async def _run(self) -> None:
         """Alternate slices with whatever else the kernel has to do."""
         sim = self.sim
         last_s, seen_ps, target_ps = perf_counter(), sim.now_ps, float(sim.now_ps)
@@ -237,8 +254,8 @@ class Session:
                 target_ps = float(sim.now_ps)
             target_ps += min(now_s - last_s, _LONGEST_FRAME_S) * self.speed
             last_s = now_s
-            until_ps = 2**62 if fast or target_ps > 2**62 else int(target_ps)
-            stop = self._guarded(lambda until_ps=until_ps: sim.advance(until_ps=max(until_ps, sim.now_ps)))  # type: ignore[misc]
+            until_ps = 2**62 if self.fast or target_ps > 2**62 else int(target_ps)
+            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE))
             if stop is None:
                 return
             seen_ps = sim.now_ps
@@ -248,7 +265,10 @@ class Session:
                 return
             if perf_counter() - self._published_s >= _PUBLISH_S:
                 self.publish()
-            await asyncio.sleep(0.01 if stop.why == "time" else 0)
+            if stop.why == "time":
+                await asyncio.sleep(0.01)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
 
 
 def session_of(sim: Simulation) -> Session:

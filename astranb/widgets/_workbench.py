@@ -20,8 +20,9 @@ __all__ = ["Workbench"]
 
 _STATIC = Path(__file__).parent / "static"
 _MODULES = ("store", "theme", "transport", "topology", "timeline", "memory", "inspector")
-_MOST_UNREAD = 3
-"""Messages that a browser may lag behind; what follows is told in one message when it has caught up."""
+_MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
+"""Messages that a browser may lag behind, while it plays and else: that it has paused must not wait.
+What follows is told in one message when the browser has caught up."""
 
 
 class Workbench(anywidget.AnyWidget):
@@ -161,7 +162,7 @@ class Workbench(anywidget.AnyWidget):
         self._feed.mark()
         if not self._ready:
             return
-        if self._unread >= _MOST_UNREAD:
+        if self._unread >= (_MOST_UNREAD if self._session.playing else _MOST_UNREAD_AT_REST):
             self._behind = True
             return
         self._behind = False
@@ -169,7 +170,11 @@ class Workbench(anywidget.AnyWidget):
         self._tell(self._feed.state())
 
     def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """A message of the browser's; whatever it holds, the answer is a message."""
+        """A message of the browser's, in whatever thread."""
+        self._session.hand(lambda: self._reply(content))
+
+    def _reply(self, content: Any) -> None:
+        """Whatever a message holds, the answer is a message."""
         try:
             self._answer(content)
         except (AstranbError, KeyError, TypeError, ValueError) as error:
@@ -185,6 +190,9 @@ class Workbench(anywidget.AnyWidget):
             self._unread = max(0, self._unread - 1)
             if self._behind:
                 self._changed()
+        elif kind == "fine":
+            self._unread += 1
+            self._tell(self._feed.state(fine=True))
         elif kind == "timeline":
             self._tell(self._feed.timeline())
         elif kind == "inspect":

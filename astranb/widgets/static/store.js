@@ -237,7 +237,7 @@ export function createStore(model) {
         return true;
       }
       if (!store.following) return false;
-      if (!store.state?.playing) {
+      if (!store.state?.playing || store.state.fast) {
         store.cursor = store.frontier;
         return false;
       }
@@ -253,6 +253,7 @@ export function createStore(model) {
       clearTimeout(timelineTimer);
       clearTimeout(lookTimer);
       clearTimeout(shareTimer);
+      clearTimeout(fineTimer);
       listeners.clear();
     },
   };
@@ -261,6 +262,7 @@ export function createStore(model) {
   let timelineTimer = 0;
   let lookTimer = 0;
   let shareTimer = 0;
+  let fineTimer = 0;
   let timelineAsked = false;
   let looking = false;
   let lookAgain = false;
@@ -344,7 +346,9 @@ export function createStore(model) {
         if (store.following) lookSoon();
         timelineSoon();
       }
-      store.emit("state");
+      // What was left out in a hurry is asked for when nobody waits for anything else.
+      clearTimeout(fineTimer);
+      if (message.coarse && !message.playing) fineTimer = setTimeout(() => model.send({ type: "fine" }), 400);
       store.emit("change");
     },
     timeline(message, buffers) {
