@@ -308,6 +308,21 @@ def test_a_reloaded_page_shows_it_again(page: Page, lab: Lab) -> None:
     shown(page.locator(".anb-workbench").first, events)
 
 
+def test_the_tour_runs_and_its_workbench_shows_the_end(page: Page, lab: Lab) -> None:
+    open_notebook(page, lab, "notebooks/tour.ipynb")
+    run_all(page)
+    bench = page.locator(".anb-workbench")
+    bench.scroll_into_view_if_needed()
+    shown(bench, evaluate(page, "sim.events"))
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
+    # All 465,920 lines of the run come to the browser when it is at rest: also those of the middle.
+    bench.get_by_label("View cursor").fill("0.4352")
+    expect(bench.locator(".anb-note").first).not_to_contain_text("sent to the browser")
+    expected = evaluate(page, "len(sim.recorder.flights(workbench.cursor_ps, workbench.cursor_ps)[0])")
+    expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{expected:,} lines in flight")
+    screenshot(page, "tour")
+
+
 HOSTILE = """
 name: <img src>
 devices:

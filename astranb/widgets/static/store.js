@@ -92,6 +92,17 @@ class Flights {
     }
   }
 
+  /** Of how many recorded flights the one at a place stands for all. */
+  oneIn(place) {
+    let [low, high] = [0, this.chunks.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.chunks[middle].place <= place) low = middle;
+      else high = middle - 1;
+    }
+    return this.chunks[low]?.oneIn ?? 1;
+  }
+
   /** Call visit(k) for every flight that is on its link at a time. */
   at(time, visit) {
     const { start, end, count } = this;

@@ -86,7 +86,8 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     const shown = drawDots(context, total);
     drawBoxes(context);
     const parts = [];
-    if (store.state?.one_in > 1) parts.push(`1 of ${store.state.one_in} recorded lines sent`);
+    const oneIn = total ? Math.max(store.flights.oneIn(found[0]), store.flights.oneIn(found[total - 1])) : 1;
+    if (oneIn > 1) parts.push(`1 of ${oneIn} lines sent to the browser`);
     if (shown < total) parts.push(`${total.toLocaleString("en-US")} lines in flight, ${shown.toLocaleString("en-US")} drawn`);
     else parts.push(`${total.toLocaleString("en-US")} lines in flight`);
     if (store.scene.hidden) parts.push(`${store.scene.hidden} nodes without traffic not shown`);
