@@ -25,7 +25,7 @@ __all__ = ["Machine", "build", "estimate"]
 
 _BINS = 1024  # bins of activity a row: finer than a screen has columns for
 _FIRST_BIN_PS = 16_384
-_FLIGHTS = 2**20  # flights in the ring: 40 MiB, a 1 MiB ring all-reduce twice over
+_FLIGHTS = 2**20  # flights in the ring: 48 MiB, a 1 MiB ring all-reduce twice over
 _BREAKS = 64
 
 

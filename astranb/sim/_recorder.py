@@ -47,7 +47,7 @@ class Recorder:
     def oldest_ps(self) -> int:
         """From when on every flight is still there."""
         flights, lost = self._machine.flights, self._lost
-        return int(flights["start_ps"][lost % len(flights)]) if self.on and lost else 0
+        return int(flights["queued_ps"][lost % len(flights)]) if self.on and lost else 0
 
     def flights(self, start_ps: int, end_ps: int, limit: int = 200_000) -> tuple[Records, int]:
         """Line flights that overlap a window of time.
@@ -55,7 +55,7 @@ class Recorder:
         Parameters
         ----------
         start_ps, end_ps : int
-            The window; a flight that touches it is in.
+            The window; a flight that touches it, or waits for its link in it, is in.
         limit : int
             Most flights to give.
 
@@ -67,7 +67,7 @@ class Recorder:
             1 if these are all; n if every n-th is given because there were too many.
         """
         _, kept = self.since(0)
-        found = kept[(kept["end_ps"] >= start_ps) & (kept["start_ps"] <= end_ps)]
+        found = kept[(kept["end_ps"] >= start_ps) & (kept["queued_ps"] <= end_ps)]
         one_in = max(1, -(-len(found) // max(1, limit)))
         return found[::one_in].view(np.recarray), one_in
 

@@ -166,6 +166,7 @@ def run_events(
                     recorder,
                     flights,
                     clock[0].events,
+                    time_ps,
                     start_ps,
                     arrival_ps,
                     link,

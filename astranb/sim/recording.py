@@ -11,6 +11,7 @@ __all__ = ["FLIGHT", "RECORDER", "note_busy", "note_flight"]
 FLIGHT = np.dtype(
     [
         ("event", "i8"),  # number of the event that put it on the wire
+        ("queued_ps", "i8"),  # when it reached the entrance of the link
         ("start_ps", "i8"),  # first bit on the wire
         ("end_ps", "i8"),  # last bit at the far end
         ("link", "i4"),
@@ -19,7 +20,7 @@ FLIGHT = np.dtype(
         ("line", "i4"),  # of its operation's piece
     ]
 )
-"""One line crossing one link (40 bytes)."""
+"""One line crossing one link (48 bytes)."""
 
 RECORDER = np.dtype(
     [
@@ -37,6 +38,7 @@ def note_flight(
     recorder: Records,
     flights: Records,
     event: int,
+    queued_ps: int,
     start_ps: int,
     end_ps: int,
     link: int,
@@ -48,6 +50,7 @@ def note_flight(
     place = recorder[0].flights % len(flights)
     recorder[0].flights += 1
     flights[place].event = event
+    flights[place].queued_ps = queued_ps
     flights[place].start_ps = start_ps
     flights[place].end_ps = end_ps
     flights[place].link = link

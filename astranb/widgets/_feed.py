@@ -154,6 +154,7 @@ class Feed:
             flights["start_ps"].astype("<f8"),
             flights["end_ps"].astype("<f8"),
             (flights["link"].astype("<u4") << 4) | flights["kind"].astype("<u4"),
+            np.minimum(flights["start_ps"] - flights["queued_ps"], 2**32 - 1).astype("<u4"),
         ]
         return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
 

@@ -19,7 +19,7 @@ from ._svg import draw
 __all__ = ["Workbench"]
 
 _STATIC = Path(__file__).parent / "static"
-_MODULES = ("store", "theme", "transport", "topology", "timeline", "memory", "inspector")
+_MODULES = ("flights", "store", "theme", "transport", "topology", "timeline", "memory", "inspector")
 _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 """Messages that a browser may lag behind, while it plays and else: that it has paused must not wait.
 What follows is told in one message when the browser has caught up."""

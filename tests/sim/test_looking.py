@@ -29,12 +29,14 @@ def test_every_hop_is_one_flight(done):
     assert (counts == done.machine.links["messages"]).all()
     assert (np.diff(flights["event"]) > 0).all()
     assert (flights["end_ps"] > flights["start_ps"]).all()
+    waited = np.bincount(flights["link"], flights["start_ps"] - flights["queued_ps"], len(counts))
+    assert (waited == done.machine.links["queued_ps"]).all()
 
 
 def test_a_window_holds_what_overlaps_it(done):
     flights, _ = done.recorder.flights(0, done.now_ps)
     window, _ = done.recorder.flights(1_000_000, 1_200_000)
-    expected = (flights["end_ps"] >= 1_000_000) & (flights["start_ps"] <= 1_200_000)
+    expected = (flights["end_ps"] >= 1_000_000) & (flights["queued_ps"] <= 1_200_000)
     assert len(window) == expected.sum() > 0
     some, one_in = done.recorder.flights(0, done.now_ps, limit=100)
     assert len(some) <= 100

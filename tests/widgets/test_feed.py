@@ -24,18 +24,19 @@ class Browser:
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
-        self.flights: list[tuple[float, float, int]] = []
+        self.flights: list[tuple[float, ...]] = []
         self.sequence = 0
 
     def read(self) -> None:
-        meta, (start, end, what) = self.feed.state()
+        meta, (start, end, what, wait) = self.feed.state()
         self.sequence += 1
         assert meta["seq"] == self.sequence
         del self.flights[meta["first"] :]
         assert len(self.flights) == meta["first"]
-        self.flights += zip(
-            np.frombuffer(start, "<f8"), np.frombuffer(end, "<f8"), np.frombuffer(what, "<u4"), strict=True
-        )
+        columns = [
+            np.frombuffer(b, kind) for b, kind in ((start, "<f8"), (end, "<f8"), (what, "<u4"), (wait, "<u4"))
+        ]
+        self.flights += zip(*(column.tolist() for column in columns), strict=True)
         assert len(self.flights) == meta["total"]
 
 
@@ -55,7 +56,9 @@ def test_a_browser_that_appends_has_exactly_the_recording(moves: list[tuple[str,
         browser.read()
     kept, one_in = sim.recorder.flights(0, 2**62)
     assert one_in == 1
-    expected = [(f.start_ps, f.end_ps, int(f.link) << 4 | int(f.kind)) for f in kept]
+    expected = [
+        (f.start_ps, f.end_ps, int(f.link) << 4 | int(f.kind), f.start_ps - f.queued_ps) for f in kept
+    ]
     assert browser.flights == expected
 
 
@@ -80,7 +83,7 @@ def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> No
     sim.run()
     total = int(sim.machine.recorder[0].flights)
     assert total > 2048
-    meta, (start, _, _) = feed.state()
+    meta, (start, *_) = feed.state()
     assert meta["first"] == total - 1024
     assert len(start) == 1024 * 8
     monkeypatch.undo()
@@ -126,7 +129,7 @@ def test_without_recording_there_is_a_picture_without_flights() -> None:
     sim.run()
     scene, _ = feed.scene()
     assert not scene["recording"]
-    meta, (start, _, _) = feed.state()
+    meta, (start, *_) = feed.state()
     assert (meta["total"], len(start)) == (0, 0)
     assert feed.timeline()[0]["bins"] == 0
 

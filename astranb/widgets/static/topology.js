@@ -17,7 +17,8 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
   let offsetOf = new Float32Array(0);
   let found = new Uint32Array(1024); // flights at the cursor
   let onBundle = new Uint32Array(0);
-  let drawn = new Uint32Array(0);
+  let waiting = new Uint32Array(0); // lines at the entrance of each bundle
+  let queued = 0; // of all
 
   store.on("scene", () => {
     layOut();
@@ -27,6 +28,7 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
           class: `anb-shape anb-${KIND_SHAPES[k]}`, style: `--anb-colour: ${KIND_COLOURS[k]}`,
         }), kind),
       ),
+      make("span", { class: "anb-key" }, make("i", { class: "anb-queue" }), "queue for a link"),
       note,
     );
     canvas.setAttribute("aria-label", `${store.scene.title}: ${store.scene.boxes.length} nodes`);
@@ -41,7 +43,7 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     bundleOf = new Int32Array(links).fill(-1);
     offsetOf = new Float32Array(links);
     onBundle = new Uint32Array(scene.bundles.length);
-    drawn = new Uint32Array(scene.bundles.length);
+    waiting = new Uint32Array(scene.bundles.length);
     ways = scene.bundles.map((bundle, number) => {
       const [a, b] = [scene.boxes[bundle.from], scene.boxes[bundle.to]];
       const [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
@@ -90,6 +92,7 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     if (oneIn > 1) parts.push(`1 of ${oneIn} lines sent to the browser`);
     if (shown < total) parts.push(`${total.toLocaleString("en-US")} lines in flight, ${shown.toLocaleString("en-US")} drawn`);
     else parts.push(`${total.toLocaleString("en-US")} lines in flight`);
+    parts.push(`${queued.toLocaleString("en-US")} in queues`);
     if (store.scene.hidden) parts.push(`${store.scene.hidden} nodes without traffic not shown`);
     if (!store.scene.recording) parts.push("lines are not recorded (record=False)");
     const words = parts.join(" · ");
@@ -98,13 +101,19 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
   }
 
   function collect() {
-    const { what } = store.flights;
+    const { start, what } = store.flights;
     let total = 0;
     onBundle.fill(0);
-    drawn.fill(0);
+    waiting.fill(0);
+    queued = 0;
     store.flights.at(store.cursor, (k) => {
       const bundle = bundleOf[what[k] >>> 4];
       if (bundle === undefined || bundle < 0) return;
+      if (start[k] > store.cursor) {
+        waiting[bundle] += 1;
+        queued += 1;
+        return;
+      }
       if (total === found.length) {
         const larger = new Uint32Array(2 * found.length);
         larger.set(found);
@@ -168,9 +177,15 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
           context.fillRect(x - 4, y - 1, 8, 2);
         }
         shown += 1;
-        drawn[bundle] += 1;
       }
     }
+    // A queue stands across the entrance of its link, longer for more lines.
+    ways.forEach((way, k) => {
+      if (!waiting[k]) return;
+      const reach = 3 + 1.5 * Math.log2(waiting[k]);
+      const [x, y] = [way.x + way.nx * way.middle + way.ux * 3, way.y + way.ny * way.middle + way.uy * 3];
+      line(context, x - way.nx * reach, y - way.ny * reach, x + way.nx * reach, y + way.ny * reach, theme.ink, 3, 0.8);
+    });
     // Where not every line is drawn, and where one looks, the load stands in numbers.
     context.font = `11px ${theme.font}`;
     context.textAlign = "center";
@@ -261,7 +276,8 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     const busy = load(number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
     const words = [name, `${lanes}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
-    words.push(`${onBundle[number].toLocaleString("en-US")} lines at ${formatTime(Math.round(store.cursor), 3)}`);
+    words.push(`${onBundle[number].toLocaleString("en-US")} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
+    words.push(`${waiting[number].toLocaleString("en-US")} waiting for it`);
     if (busy !== null) words.push(`${Math.round(100 * busy)}% busy`);
     return words.join(" · ");
   }

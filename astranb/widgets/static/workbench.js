@@ -146,7 +146,7 @@ export default () => {
   return {
     initialize({ model }) {
       ready = load(model.get("_modules")).then((modules) => {
-        const store = modules.createStore(model);
+        const store = modules.createStore(model, modules);
         store.start();
         return { store, modules };
       });
