@@ -186,6 +186,9 @@ class Workbench(anywidget.AnyWidget):
             self._ready, self._unread = True, 0
             self._tell(self._feed.scene())
             self._changed()
+        elif kind == "away":  # one page has closed its views; another one may still have some
+            self._ready = False
+            self._tell(({"type": "roll"}, []))
         elif kind == "read":
             self._unread = max(0, self._unread - 1)
             if self._behind:

@@ -278,6 +278,18 @@ def test_two_views_show_the_same(page: Page, lab: Lab) -> None:
     shown(bench, evaluate(page, "sim.events"))
 
 
+def test_what_nobody_looks_at_is_sent_nothing(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "first = workbench")
+    run_cell(page, 2)
+    run_cell(page, 1)  # shows another one in the place of the first
+    shown(bench, 0)
+    button(bench, "Event").click()
+    shown(bench, 1)
+    assert evaluate(page, "[first._ready, workbench._ready]") == [False, True]
+    evaluate(page, "str(sim.step(5000))")
+    shown(bench, 5001)
+
+
 def test_interrupting_a_run_in_a_cell_leaves_it_steppable(page: Page, lab: Lab) -> None:
     bench = start(
         page, lab, "try:\n    sim.run()\nexcept KeyboardInterrupt:\n    stopped = sim.events", size="64 MiB"

@@ -108,6 +108,15 @@ def test_a_browser_that_lags_behind_gets_one_message_with_all(wire: Wire) -> Non
     assert wire.got[-1]["events"] == 501
 
 
+def test_nothing_is_sent_when_nobody_looks(wire: Wire) -> None:
+    wire.say(type="ready")
+    assert wire.say(type="away") == [{"type": "roll"}]
+    wire.got.clear()
+    wire.workbench.event(10)
+    assert wire.got == []
+    assert wire.say(type="ready")[-1]["events"] == 10
+
+
 def test_questions_get_answers(wire: Wire) -> None:
     wire.say(type="ready")
     assert wire.say(type="event", n=300)[0]["events"] == 300

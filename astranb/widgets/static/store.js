@@ -263,6 +263,10 @@ export function createStore(model, { Flights, column }) {
       }
       if (lookAgain || message.for !== store.selection) look();
     },
+    // Another page has closed its last view: is anybody left?
+    roll() {
+      if (views > 0) model.send({ type: "ready" });
+    },
     error(message) {
       store.error = message.text;
       store.emit("change");
@@ -278,9 +282,18 @@ export function createStore(model, { Flights, column }) {
   model.on("change:_cursor_ps", cursorSet);
   model.on("change:_selection", selectionSet);
   store.selection = model.get("_selection");
-  store.start = () => {
+  let views = 0;
+  /** A view has been opened: what it shows comes from now on. */
+  store.open = () => {
+    views += 1;
+    if (views > 1) return;
     model.send({ type: "ready" });
     look();
+  };
+  /** A view has been closed; when nobody looks, nothing need be sent. */
+  store.close = () => {
+    views -= 1;
+    if (views === 0) model.send({ type: "away" });
   };
   return store;
 }

@@ -132,7 +132,9 @@ function show({ store, modules, el }) {
   // A view that joins later starts with what is there.
   if (store.scene) store.emit("scene");
   resize();
+  store.open();
   return () => {
+    store.close();
     cancelAnimationFrame(asked);
     observer.disconnect();
     theme.destroy();
@@ -146,9 +148,7 @@ export default () => {
   return {
     initialize({ model }) {
       ready = load(model.get("_modules")).then((modules) => {
-        const store = modules.createStore(model, modules);
-        store.start();
-        return { store, modules };
+        return { store: modules.createStore(model, modules), modules };
       });
       return () => ready.then(({ store }) => store.destroy());
     },
