@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,8 +68,8 @@ def lay_out(fabric: Fabric, used: np.ndarray) -> Layout:
     Returns
     -------
     Layout
-        GPUs in rows of eight; what passes lines on in rows between and below, by how
-        many hops it is away from a GPU.
+        What passes lines on stands in rows between and below the GPUs, by how many hops
+        it is away from one; GPUs that are joined directly stand in a ring or a square.
     """
     graph = fabric.graph
     links = fabric.links
@@ -77,11 +78,16 @@ def lay_out(fabric: Fabric, used: np.ndarray) -> Layout:
     nodes = sorted({*gpus, *links["src"][used].tolist(), *links["dst"][used].tolist()})
     tier = _tiers(gpus, nodes, links, used)
     rows: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for node in nodes:
-        if node in rank:
-            rows[_gpu_row(rank[node], len(gpus))].append(node)
-        else:
+    direct = len(nodes) == len(gpus)
+    for node in sorted(nodes, key=lambda node: rank.get(node, node)):
+        if node not in rank:
             rows[(1, tier.get(node, 1))].append(node)
+        elif direct and len(gpus) > _GPUS_A_ROW:  # a square, as a torus is drawn
+            rows[(0, rank[node] // math.ceil(math.sqrt(len(gpus))))].append(node)
+        else:
+            rows[_gpu_row(rank[node], len(gpus))].append(node)
+    if direct and (2, 0) in rows:
+        rows[(2, 0)].reverse()  # so that a ring is drawn as one
     boxes: list[Box] = []
     widest = max(len(row) for row in rows.values())
     width = 2 * _MARGIN + widest * (_WIDTH + _GAP) - _GAP

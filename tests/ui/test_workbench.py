@@ -307,6 +307,24 @@ def test_interrupting_a_run_in_a_cell_leaves_it_steppable(page: Page, lab: Lab) 
     shown(bench, events)
 
 
+def test_interrupting_the_kernel_while_it_plays_loses_nothing(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    button(bench, "Play").click()
+    page.wait_for_function("document.querySelector('.anb-workbench').dataset.events > 1000")
+    for _ in range(3):
+        page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+        page.wait_for_timeout(200)
+    if button(bench, "Pause").is_visible():
+        button(bench, "Pause").click()
+    expect(button(bench, "Play")).to_be_visible()
+    events = evaluate(page, "sim.events")
+    assert events > 1000
+    button(bench, "Event").click()
+    shown(bench, events + 1)
+    evaluate(page, "[other := anb.Simulation('dgx-h100', sim.collective), str(other.step(sim.events))] and 0")
+    assert evaluate(page, "other.state_hash() == sim.state_hash()")
+
+
 def test_a_reloaded_page_shows_it_again(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     button(bench, "Phase").click()

@@ -1,14 +1,13 @@
 // How busy each GPU's memories and links were: strips of colour under the thread blocks' time.
 
 const GUTTER = 62;
-const STRIP = 6;
+const ROOM = 200; // for all GPUs, while that leaves each strip a pixel
 const STRIPS = [
   ["issue", "SM issue"],
   ["l2", "L2"],
   ["hbm", "HBM"],
   ["out", "links out"],
 ];
-const BAND = STRIPS.length * STRIP + 3;
 const RULER = 2;
 
 export function createMemory(store, theme, { fit, make, formatTime, scaleOf, navigate }) {
@@ -44,6 +43,12 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
     });
     out = Uint8Array.from(sums, (sum, k) => sum / Math.max(1, lanes[Math.floor(k / line.bins)]));
   }
+  /** Height of a GPU's strips, and from one GPU to the next. */
+  function sizes() {
+    const strip = Math.min(6, Math.max(1, Math.floor(ROOM / ranks() / STRIPS.length)));
+    return { band: strip * STRIPS.length, pitch: strip * STRIPS.length + (strip > 2 ? 3 : 1) };
+  }
+  const gpuAt = (y) => Math.floor((y - RULER) / sizes().pitch);
   const values = (name) => (name === "out" ? out : store.timeline[name]);
 
   function paint() {
@@ -72,21 +77,24 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
   function draw() {
     if (!store.scene || !width) return;
     const gpus = ranks();
-    const height = RULER + gpus * BAND;
+    const { band, pitch } = sizes();
+    const height = RULER + gpus * pitch;
     if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
     const context = fit(canvas, width, height);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, width, height);
     const scale = scaleOf(store, width);
     const line = store.timeline;
+    const every = Math.ceil(13 / pitch); // labels have no room for all
     for (let gpu = 0; gpu < gpus; gpu++) {
       context.fillStyle = theme.panel;
-      context.fillRect(GUTTER, RULER + gpu * BAND, width - GUTTER, BAND - 3);
+      context.fillRect(GUTTER, RULER + gpu * pitch, width - GUTTER, band);
+      if (gpu % every) continue;
       context.fillStyle = theme.ink;
       context.font = `12px ${theme.font}`;
       context.textBaseline = "middle";
       context.textAlign = "left";
-      context.fillText(`GPU${gpu}`, 8, RULER + gpu * BAND + (BAND - 3) / 2);
+      context.fillText(`GPU${gpu}`, 8, RULER + gpu * pitch + band / 2);
     }
     if (line?.bins) {
       refresh();
@@ -100,8 +108,8 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
       context.imageSmoothingEnabled = false;
       const [x0, x1] = [scale.x(0), scale.x(line.bins * line.bin_ps)];
       for (let gpu = 0; gpu < gpus; gpu++) {
-        const top = RULER + gpu * BAND;
-        context.drawImage(picture, 0, gpu * STRIPS.length, line.bins, STRIPS.length, x0, top, x1 - x0, BAND - 3);
+        const top = RULER + gpu * pitch;
+        context.drawImage(picture, 0, gpu * STRIPS.length, line.bins, STRIPS.length, x0, top, x1 - x0, band);
       }
       context.restore();
     }
@@ -120,8 +128,8 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
   store.on("scene", drawLegend);
 
   canvas.addEventListener("pointermove", (event) => {
-    const gpu = Math.floor((event.offsetY - RULER) / BAND);
     const line = store.timeline;
+    const gpu = line ? gpuAt(event.offsetY) : -1;
     const inside = line?.bins && gpu >= 0 && gpu < ranks() && event.offsetX >= GUTTER;
     tip.hidden = !inside;
     if (!inside) return;
@@ -139,8 +147,8 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
   });
   canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   canvas.addEventListener("click", (event) => {
-    const gpu = Math.floor((event.offsetY - RULER) / BAND);
-    if (store.scene && gpu >= 0 && gpu < ranks()) store.select(`gpu[${gpu}]`);
+    const gpu = store.scene ? gpuAt(event.offsetY) : -1;
+    if (gpu >= 0 && gpu < ranks()) store.select(`gpu[${gpu}]`);
   });
   navigate(canvas, store);
 

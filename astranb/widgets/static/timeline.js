@@ -2,7 +2,7 @@
 
 const GUTTER = 62;
 const RULER = 20;
-const FOLDED = 26; // height of a GPU's band
+const ROOM = 420; // for all GPUs' bands, while that leaves each one enough
 const OPENED = 110; // of the selected GPU's
 
 /** The time that a place on the ruler stands for, and back. */
@@ -79,10 +79,12 @@ export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_H
     const gpus = Math.max(-1, ...blocks) + 1;
     rowOf = new Int32Array(blocks.length);
     bands = [];
+    const folded = Math.min(26, Math.max(4, Math.floor(ROOM / gpus)));
+    const gap = folded > 8 ? 3 : 1;
     let top = RULER;
     for (let gpu = 0; gpu < gpus; gpu++) {
-      bands.push({ gpu, top, height: gpu === opened ? OPENED : FOLDED, blocks: 0 });
-      top += bands[gpu].height + 3;
+      bands.push({ gpu, top, height: gpu === opened ? Math.max(OPENED, folded) : folded, blocks: 0 });
+      top += bands[gpu].height + gap;
     }
     blocks.forEach((gpu, block) => (rowOf[block] = bands[gpu].blocks++));
     return top;
@@ -125,12 +127,15 @@ export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_H
     ruler(context, scale);
     context.textBaseline = "middle";
     context.textAlign = "left";
+    let free = 0; // down to here the gutter has labels
     for (const { gpu, top, height: tall } of bands) {
       context.fillStyle = theme.panel;
       context.fillRect(GUTTER, top, width - GUTTER, tall);
       context.fillStyle = theme.ink;
       context.font = `12px ${theme.font}`;
+      if (top + tall / 2 - 6 < free) continue;
       context.fillText(`GPU${gpu}`, 8, top + tall / 2);
+      free = top + tall / 2 + 7;
     }
     const line = store.timeline;
     if (!line) return;

@@ -194,7 +194,7 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
       const name = store.scene.bundles[k].name;
       const looked = name === store.hover || name === store.selection.split("#")[0];
       const busy = load(k);
-      if (busy === null || !(looked || oneIn[k] > 1)) return;
+      if (busy === null || way.length < 45 || !(looked || oneIn[k] > 1)) return;
       const text = `${Math.round(100 * busy)}%`;
       const [x, y] = [
         way.x + way.ux * way.length * 0.3 + way.nx * way.middle, way.y + way.uy * way.length * 0.3 + way.ny * way.middle,
