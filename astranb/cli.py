@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from typing import Any, NoReturn
 
@@ -24,6 +25,17 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, where=self.prog, mend=f"see {self.prog} --help")
+
+
+def _joined(argv: list[str]) -> list[str]:
+    """Join an option and its negative value, which argparse would take for another option."""
+    joined: list[str] = []
+    for word in argv:
+        if re.match(r"-[\d.]", word) and joined and re.fullmatch(r"--[\w-]+", joined[-1]):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def main(argv: list[str]) -> int:
@@ -47,7 +59,7 @@ def main(argv: list[str]) -> int:
     try:
         if argv[:1] == ["lab"]:  # everything behind it is JupyterLab's, options first too
             return _lab(argv[1:])
-        args = _parser().parse_args(argv)
+        args = _parser().parse_args(_joined(argv))
         return int(args.command(args))
     except AstranbError as error:
         print(f"astranb: {error}", file=sys.stderr)

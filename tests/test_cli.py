@@ -82,6 +82,8 @@ def test_collective_list(capsys):
     [
         ([*RUN, "--size", "1 MX"], "unknown size unit"),
         ([*RUN, "--size", "-5"], "negative"),
+        ([*RUN, "--size", "-1MiB"], "negative"),
+        ([*RUN, "--size", "1PiB"], "memory"),
         ([*RUN, "--size", "0"], "0 bytes"),
         ([*RUN, "--size", "1KiB", "--algorithm", "rign"], "did you mean 'ring'"),
         ([*RUN, "--size", "1KiB", "--gpu", "h100"], "h100-sxm"),

@@ -30,8 +30,8 @@ _INT64_MAX = 2**63 - 1
 _SIZE = MappingProxyType(
     {
         "B": 1,
-        "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-        "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+        "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15,
+        "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50,
     }
 )  # fmt: skip
 _TIME = MappingProxyType(
@@ -56,8 +56,8 @@ def size_bytes(value: int | str, *, where: str = "size") -> int:
     Parameters
     ----------
     value : int or str
-        A plain int is bytes; text is a number and one of ``B, kB, MB, GB, TB``
-        (powers of 1000) or ``KiB, MiB, GiB, TiB`` (powers of 1024). A number in text
+        A plain int is bytes; text is a number and one of ``B, kB, MB, GB, TB, PB``
+        (powers of 1000) or ``KiB, MiB, GiB, TiB, PiB`` (powers of 1024). A number in text
         without a unit is bytes.
     where : str
         What the value belongs to, for the error line.

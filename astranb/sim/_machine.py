@@ -13,7 +13,6 @@ from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.queue import EVENT
 from astranb.core.ticks import transfer_ps
-from astranb.core.units import format_bytes
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.net import Fabric
@@ -149,7 +148,7 @@ def build(
     allowed = memory_bytes if memory_bytes is not None else _free_bytes() * 4 // 5
     if needed > allowed:
         raise InputError(
-            f"this run needs about {format_bytes(needed)} of memory, {format_bytes(allowed)} can be used",
+            f"this run needs about {needed / 1e9:,.1f} GB of memory, {allowed / 1e9:,.1f} GB can be used",
             where=program.name,
             mend="reduce the size, the number of GPUs or the lanes",
         )
