@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ._breakpoints import Breakpoint, install
@@ -49,7 +50,13 @@ class Driver:
         return int(self.machine.heap[0].time_ps) if self.machine.clock[0].queued else FOREVER
 
     def forward(
-        self, sim: Simulation, points: list[Breakpoint], *, until_ps: int = FOREVER, **limits: int
+        self,
+        sim: Simulation,
+        points: list[Breakpoint],
+        beat: Callable[[], None],
+        *,
+        until_ps: int = FOREVER,
+        **limits: int,
     ) -> tuple[str, Breakpoint | None]:
         """Handle events up to the limits or a breakpoint.
 
@@ -59,6 +66,8 @@ class Driver:
             What a callable breakpoint is given.
         points : list of Breakpoint
             Those in force.
+        beat : callable
+            Called after each slice, for those who watch a long run.
         until_ps : int
             Handle nothing later than this.
         **limits : int
@@ -90,6 +99,7 @@ class Driver:
                 return "end", None
             if why != "events" or self.events >= last_event:
                 return why, None
+            beat()
 
     def back_to(self, field: str, target: int) -> None:
         """Restore the nearest checkpoint and replay, edits included.

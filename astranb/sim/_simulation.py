@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from astranb.collectives import Collective, Lowered, check, lower
@@ -29,6 +30,7 @@ from ._stop import Stop
 __all__ = ["Simulation"]
 
 _CHECKPOINT_BYTES = 2**30
+_BEAT_S = 0.5
 _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions", "phase": "phases"}
 _FIDELITIES = ("cacheline",)
 
@@ -118,7 +120,8 @@ class Simulation:
     def _start(self, history: History, edits: list[Edit]) -> None:
         self._driver = Driver(self.machine, history, edits)
         self._points: list[Breakpoint] = []
-        self._listeners: list[Callable[[Stop], None]] = []
+        self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
+        self._beat_s = 0.0
         self.recorder = Recorder(self.machine, self.fabric, self.program)
         self._inspector = Inspector(self)
 
@@ -283,15 +286,33 @@ class Simulation:
 
         return load(Path(path), lambda: object.__new__(Simulation))
 
-    def subscribe(self, listener: Callable[[Stop], None]) -> Callable[[], None]:
-        """Have a function called whenever time has moved, whoever moved it; returns what ends that."""
-        self._listeners.append(listener)
+    def subscribe(
+        self, moved: Callable[[Stop], None], moving: Callable[[], None] = lambda: None
+    ) -> Callable[[], None]:
+        """Have functions called when time has moved, whoever moved it; returns what ends that.
+
+        Parameters
+        ----------
+        moved : callable
+            Called after each verb, with its stop.
+        moving : callable
+            Called twice a second while a long verb is under way; must not move time.
+        """
+        pair = (moved, moving)
+        self._listeners.append(pair)
 
         def end() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            if pair in self._listeners:
+                self._listeners.remove(pair)
 
         return end
+
+    def _beat(self) -> None:
+        if perf_counter() - self._beat_s < _BEAT_S:
+            return
+        for _, moving in list(self._listeners):
+            moving()
+        self._beat_s = perf_counter()
 
     # Breakpoints -------------------------------------------------------------
 
@@ -332,7 +353,9 @@ class Simulation:
 
     def _go(self, **limits: int) -> Stop:
         """Every verb that goes forward ends here."""
-        why, point = self._driver.forward(self, [p for p in self._points if p.enabled], **limits)
+        self._beat_s = perf_counter()
+        points = [p for p in self._points if p.enabled]
+        why, point = self._driver.forward(self, points, self._beat, **limits)
         if why == "deadlock":
             from ._deadlock import explain_deadlock
 
@@ -353,8 +376,8 @@ class Simulation:
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
         stop = Stop(why, self.now_ps, self.events, point.object if point else "", point)
-        for listener in list(self._listeners):
-            listener(stop)
+        for moved, _ in list(self._listeners):
+            moved(stop)
         return stop
 
     def __repr__(self) -> str:

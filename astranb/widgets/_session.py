@@ -60,6 +60,8 @@ class Session:
         Why it stopped, or what went wrong.
     failed : bool
         Whether the status is an error.
+    blocked : bool
+        Whether views are told of something while nothing they say is heard.
 
     Examples
     --------
@@ -76,7 +78,7 @@ class Session:
         self.playing = self.fast = False
         self.speed = _SPEED
         self.status = "ready"
-        self.failed = False
+        self.failed = self.blocked = False
         self._queue: deque[tuple[str, dict[str, Any]]] = deque()
         self._owner = threading.get_ident()
         self._loop = _running_loop()
@@ -86,7 +88,7 @@ class Session:
         self._quiet = False
         self._published_s = 0.0
         self._replica: Simulation | None = None
-        sim.subscribe(self._moved)
+        sim.subscribe(self._moved, self._moving)
 
     # Who is told -------------------------------------------------------------
 
@@ -110,6 +112,13 @@ class Session:
         """Time was moved by a cell: show it."""
         if not self._quiet:
             self._say(stop.text)
+
+    def _moving(self) -> None:
+        """A cell is moving time, and keeps the kernel from hearing the views."""
+        if not self._quiet:
+            self.blocked = True
+            self._say("running in a cell: interrupt the kernel to pause")
+            self.blocked = False
 
     def _say(self, status: str, *, failed: bool = False) -> None:
         self.status, self.failed = status, failed

@@ -162,7 +162,8 @@ class Workbench(anywidget.AnyWidget):
         self._feed.mark()
         if not self._ready:
             return
-        if self._unread >= (_MOST_UNREAD if self._session.playing else _MOST_UNREAD_AT_REST):
+        most = _MOST_UNREAD if self._session.playing else _MOST_UNREAD_AT_REST
+        if self._unread >= most and not self._session.blocked:
             self._behind = True
             return
         self._behind = False

@@ -92,6 +92,20 @@ def test_views_are_told_and_can_leave(shared: anb.Simulation) -> None:
     assert told == [3, 7, 5]
 
 
+def test_a_long_run_in_a_cell_is_shown_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astranb.sim._simulation._BEAT_S", 0.0)
+    sim = small("ring", "1 MiB")
+    session = session_of(sim)
+    told: list[tuple[int, str]] = []
+    session.attach(lambda: told.append((sim.events, session.status)))
+    sim.run()
+    events = [e for e, _ in told]
+    assert events == sorted(set(events))
+    assert all("running in a cell" in status for _, status in told[:-1])
+    assert len(told) > 10
+    assert "nothing is left" in told[-1][1]
+
+
 def test_playing_lets_others_work_and_pauses_at_once() -> None:
     sim = small("ring", "1 MiB")
 
