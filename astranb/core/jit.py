@@ -26,6 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from .files import whole_file
 from .progress import announce
 
 __all__ = ["JIT", "Entry", "Kernel", "Records", "cache_folder", "kernel", "kernel_sources", "source_hash"]
@@ -148,7 +149,9 @@ class Entry:
         file = folder / f"{self.name}.o"
         if not file.exists():
             with announce(f"compiling {self.name} (once for each version of astranb; about 20 s)"):
-                _write(file, _compile(self))
+                code = _compile(self)
+                with whole_file(file) as out:  # two processes may compile at once
+                    out.write(code)
         address = self._link(file)
         types = [ctypes.c_void_p] * (len(self.dtypes) + 1)
         self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
@@ -262,14 +265,6 @@ def _compile(entry: Entry) -> bytes:
     externals = [g.name for g in (*module.functions, *module.global_variables) if g.is_declaration]
     header = " ".join([callback._wrapper_name, *(e for e in externals if not e.startswith("llvm."))])  # noqa: SLF001
     return header.encode() + b"\n" + code
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all: two processes may compile at once."""
-    handle, name = tempfile.mkstemp(dir=file.parent)
-    with os.fdopen(handle, "wb") as out:
-        out.write(data)
-    Path(name).replace(file)
 
 
 def _cpu() -> str:

@@ -6,7 +6,6 @@ import copy
 import html
 import json
 import os
-import tempfile
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import yaml
 
 from astranb.core.errors import InputError
+from astranb.core.files import whole_file
 
 from ._annotate import Annotations, read_annotations
 from ._expand import expand_edges, expand_nodes
@@ -231,19 +231,8 @@ class Infra:
             text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         else:
             text = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
-        temporary = ""
-        try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)
-            Path(temporary).replace(path)
-        except OSError as error:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
-            raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+        with whole_file(path) as file:
+            file.write(text.encode())
 
     def check(self) -> list[str]:
         """List what is allowed but was perhaps not meant.

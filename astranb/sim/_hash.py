@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
 
 import numpy as np
+
+from astranb.core.state import digest
 
 from ._machine import Machine
 
@@ -17,17 +19,18 @@ def state_hash(machine: Machine) -> str:
     Free slots, spare capacity and the order of the heap's array are no part of it: the
     queued events are taken in their order, and of the requests only those under way.
     """
-    digest = hashlib.blake2b(digest_size=16)
+    return digest(_live(machine))
+
+
+def _live(machine: Machine) -> Iterator[tuple[str, np.ndarray]]:
     for name, table in machine.tables.items():
+        rows = np.asarray(table)
         if name == "heap":
-            live = np.asarray(table[: int(machine.clock[0].queued)])
-            live = live[np.lexsort((live["seq"], live["time_ps"]))]
+            queued = rows[: int(machine.clock[0].queued)]
+            yield name, queued[np.lexsort((queued["seq"], queued["time_ps"]))]
         elif name == "requests":
-            number = np.flatnonzero(table["live"])
-            digest.update(number.tobytes())
-            live = np.asarray(table[number])
+            slots = np.flatnonzero(rows["live"])
+            yield "slots", slots
+            yield name, rows[slots]
         else:
-            live = np.asarray(table)
-        digest.update(f"{name}:{len(live)}:".encode())
-        digest.update(np.ascontiguousarray(live).tobytes())
-    return digest.hexdigest()
+            yield name, rows

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from astranb.collectives import Lowered
-from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.queue import EVENT
+from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
@@ -75,15 +74,15 @@ class Machine:
 
     def copy(self, *, record: bool = True) -> Machine:
         """An independent machine in the same state; without its recording where not wanted."""
-        recorder = _own(self.recorder)
+        recorder = own(self.recorder)
         recorder["on"] &= int(record)
         return Machine(
-            {name: _own(table) for name, table in self.tables.items()},
-            _own(self.control),
-            _own(self.breaks),
+            {name: own(table) for name, table in self.tables.items()},
+            own(self.control),
+            own(self.breaks),
             recorder,
-            _own(self.flights if record else self.flights[:1]),
-            _own(self.activity if record else self.activity[:1]),
+            own(self.flights if record else self.flights[:1]),
+            own(self.activity if record else self.activity[:1]),
         )
 
     @property
@@ -144,18 +143,16 @@ def build(
     InputError
         It would not fit in memory, or two GPUs that must talk have no route.
     """
-    needed = estimate(fabric, presets, program)
-    allowed = memory_bytes if memory_bytes is not None else _free_bytes() * 4 // 5
-    if needed > allowed:
-        raise InputError(
-            f"this run needs about {needed / 1e9:,.1f} GB of memory, {allowed / 1e9:,.1f} GB can be used",
-            where=program.name,
-            mend="reduce the size, the number of GPUs or the lanes",
-        )
+    require_bytes(
+        estimate(fabric, presets, program),
+        where=program.name,
+        mend="reduce the size, the number of GPUs or the lanes",
+        allowed=memory_bytes,
+    )
     operands, ways, route, notes = _route(fabric, program)
-    tables: dict[str, Records] = {name: _records(0, dtype) for name, dtype in OWNERS}
+    tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
     gpus, sms, slices, channels = _gpus(presets, program)
-    blocks = _own(program.blocks)
+    blocks = own(program.blocks)
     warps_of = np.array([p.warps_per_block for p in presets], np.int64)[blocks["gpu"]]
     unroll_of = np.array([p.unroll for p in presets], np.int64)[blocks["gpu"]]
     blocks["warps"] = warps_of
@@ -164,15 +161,15 @@ def build(
     blocks["op"] = blocks["first_op"]
     blocks["started_ps"] = blocks["ended_ps"] = -1
     warps, jobs = _warps(warps_of, unroll_of)
-    requests = _records(
+    requests = allocate(
         sum(_requests(p, program, rank) for rank, p in enumerate(presets)), t.REQUEST
     )  # fmt: skip
     requests["next_free"] = np.arange(1, len(requests) + 1)
-    clock = _records(1, t.CLOCK)
+    clock = allocate(1, t.CLOCK)
     clock["now_ps"] = -1
     tables.update(
         clock=clock,
-        heap=_records(len(requests) + len(sms) + len(blocks) + 1, EVENT),
+        heap=allocate(len(requests) + len(sms) + len(blocks) + 1, EVENT),
         gpus=gpus,
         sms=sms,
         slices=slices,
@@ -180,19 +177,19 @@ def build(
         blocks=blocks,
         warps=warps,
         jobs=jobs,
-        ops=_own(program.ops),
+        ops=own(program.ops),
         operands=operands,
-        pieces=_own(program.pieces),
-        semaphores=_own(program.semaphores),
-        phases=_own(program.phases),
+        pieces=own(program.pieces),
+        semaphores=own(program.semaphores),
+        phases=own(program.phases),
         ways=ways,
         route=route,
         requests=requests,
-        resident=_records(max(1, int(program.lines.sum())), np.dtype("u1")),
-        links=_own(fabric.links),
+        resident=allocate(max(1, int(program.lines.sum())), np.dtype("u1")),
+        links=own(fabric.links),
     )
     _seat(tables)
-    recorder = _records(1, RECORDER)
+    recorder = allocate(1, RECORDER)
     rows = len(fabric.links) + 3 * len(presets)
     recorder[0].on, recorder[0].bin_ps, recorder[0].bins, recorder[0].rows = (
         int(record),
@@ -202,11 +199,11 @@ def build(
     )
     machine = Machine(
         tables,
-        _records(1, CONTROL),
-        _records(_BREAKS, BREAK),
+        allocate(1, CONTROL),
+        allocate(_BREAKS, BREAK),
         recorder,
-        _records(_FLIGHTS if record else 1, FLIGHT),
-        _records(rows * _BINS if record else 1, np.dtype("i8")),
+        allocate(_FLIGHTS if record else 1, FLIGHT),
+        allocate(rows * _BINS if record else 1, np.dtype("i8")),
     )
     return machine, notes
 
@@ -233,7 +230,7 @@ def _seat(tables: dict[str, Records]) -> None:
 
 def _gpus(presets: Sequence[Preset], program: Lowered) -> tuple[Records, Records, Records, Records]:
     """The records of the GPUs and of their SMs, slices and channels."""
-    gpus = _records(len(presets), t.GPU)
+    gpus = allocate(len(presets), t.GPU)
     for name, values in {
         "sms": [p.sms for p in presets],
         "slices": [p.l2_slices for p in presets],
@@ -255,24 +252,24 @@ def _gpus(presets: Sequence[Preset], program: Lowered) -> tuple[Records, Records
     for first, count in (("first_sm", "sms"), ("first_slice", "slices"), ("first_channel", "channels")):
         gpus[first] = np.cumsum(gpus[count]) - gpus[count]
     gpus["first_line"] = np.cumsum(program.lines) - program.lines
-    sms = _records(int(gpus["sms"].sum()), t.SM)
+    sms = allocate(int(gpus["sms"].sum()), t.SM)
     sms["gpu"] = np.repeat(np.arange(len(presets)), gpus["sms"])
     sms["ready_head"] = sms["ready_tail"] = -1
-    slices = _records(int(gpus["slices"].sum()), t.SERVER)
-    channels = _records(int(gpus["channels"].sum()), t.SERVER)
+    slices = allocate(int(gpus["slices"].sum()), t.SERVER)
+    channels = allocate(int(gpus["channels"].sum()), t.SERVER)
     return gpus, sms, slices, channels
 
 
 def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Records]:
     """The warps of every block, each with a list of free jobs as long as its unroll factor."""
     block = np.repeat(np.arange(len(warps_of)), warps_of)
-    warps = _records(len(block), t.WARP)
+    warps = allocate(len(block), t.WARP)
     unroll = unroll_of[block]
     first_job = np.cumsum(unroll) - unroll
     warps["block"] = block
     warps["loading"] = warps["ready_head"] = warps["ready_tail"] = warps["next_ready"] = -1
     warps["free_job"] = first_job
-    jobs = _records(int(unroll.sum()), t.JOB)
+    jobs = allocate(int(unroll.sum()), t.JOB)
     jobs["warp"] = np.repeat(np.arange(len(block)), unroll)
     jobs["next"] = np.arange(1, len(jobs) + 1)
     jobs["next"][first_job + unroll - 1] = -1
@@ -281,7 +278,7 @@ def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Record
 
 def _route(fabric: Fabric, program: Lowered) -> tuple[Records, Records, Records, list[str]]:
     """Find the ways between the ranks that talk, and enter them in the operands."""
-    operands = _own(program.operands)
+    operands = own(program.operands)
     ops = program.ops
     counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
     issuer = np.repeat(program.blocks["gpu"][ops["block"]], counts)
@@ -300,10 +297,10 @@ def _route(fabric: Fabric, program: Lowered) -> tuple[Records, Records, Records,
         here, there = int(issuer[operand]), int(operands["gpu"][operand])
         operands["out_way"][operand], operands["out_ways"][operand] = place[here, there]
         operands["back_way"][operand], operands["back_ways"][operand] = place[there, here]
-    way_table = _records(max(1, len(ways)), t.WAY)
+    way_table = allocate(max(1, len(ways)), t.WAY)
     if ways:
         way_table[:] = ways
-    route_table = _records(max(1, len(route)), np.dtype("i4"))
+    route_table = allocate(max(1, len(route)), np.dtype("i4"))
     route_table[: len(route)] = route
     return operands, way_table, route_table, notes
 
@@ -311,23 +308,3 @@ def _route(fabric: Fabric, program: Lowered) -> tuple[Records, Records, Records,
 def _requests(preset: Preset, program: Lowered, rank: int) -> int:
     """Requests that one GPU can have under way: the slots of the SMs that have blocks."""
     return preset.max_outstanding * min(preset.sms, int((program.blocks["gpu"] == rank).sum()))
-
-
-def _free_bytes() -> int:
-    """Memory that could be taken now."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123 - a pseudo file
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 4 * 2**30
-
-
-def _records(count: int, dtype: Any) -> Records:
-    return np.zeros(count, dtype).view(np.recarray)
-
-
-def _own(table: Any) -> Records:
-    return table.copy()  # type: ignore[no-any-return]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +12,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Lowered
 from astranb.core.errors import InputError
+from astranb.core.state import read_tables, write_tables
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import compile_fabric
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _FORMAT = "astranb simulation 1"
+_WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
 
@@ -57,37 +56,20 @@ def save(sim: Simulation, path: Path) -> None:
         "assumed": sim.assumed,
         "record": bool(sim.machine.recorder[0].on),
     }
-    arrays: dict[str, Any] = {
-        f"state/{name}": np.asarray(table) for name, table in sim.machine.tables.items()
-    }
-    arrays |= {f"program/{name}": np.asarray(getattr(sim.program, name)) for name in _PROGRAM}
-    arrays["inputs"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"cannot write there: {error.strerror}", where=str(path)) from error
-    try:
-        with os.fdopen(handle, "wb") as out:
-            np.savez(out, allow_pickle=False, **arrays)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    tables: dict[str, Any] = {f"state/{name}": table for name, table in sim.machine.tables.items()}
+    tables |= {f"program/{name}": getattr(sim.program, name) for name in _PROGRAM}
+    tables["inputs"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
+    write_tables(path, tables)
 
 
 def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     """Read a simulation that :func:`save` wrote, into an empty one that ``make`` gives."""
+    data = read_tables(path, _WHAT, _MEND)
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
         said = json.loads(data["inputs"].tobytes())
         version = said["format"]
-    except FileNotFoundError:
-        raise InputError("there is no such file", where=str(path)) from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(
-            "not a saved simulation", where=str(path), mend="save one with sim.save(path)"
-        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"not {_WHAT}", where=str(path), mend=_MEND) from error
     if version != _FORMAT:
         raise InputError(f"written by another version ({version})", where=str(path))
     sim = make()
@@ -95,8 +77,8 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     sim.collective = Collective(**said["collective"])
     sim.fabric = compile_fabric(sim.infra.expand())
     sim.presets = [Preset(**p) for p in said["presets"]]
-    tables = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
-    plain = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
+    tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
+    plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
     words = {**said["program"], "phase_names": tuple(said["program"]["phase_names"])}
     sim.program = Lowered(**words, **tables, **plain)
     sim.assumed = list(said["assumed"])

@@ -40,8 +40,8 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         pytest.skip("ASTRANB_JIT=0: there is no compiled code to be stale")
     copy = tmp_path / "astranb"
     (copy / "core").mkdir(parents=True)
-    for name in ("__init__.py", "core/__init__.py", "core/jit.py", "core/progress.py"):
-        shutil.copy(PACKAGE / name, copy / name)
+    for name in ("__init__", "core/__init__", "core/errors", "core/files", "core/jit", "core/progress"):
+        shutil.copy(PACKAGE / f"{name}.py", copy / f"{name}.py")
     (copy / "callee.py").write_text(
         "from .core.jit import kernel\n\n@kernel\ndef more(x):\n    return x + 1\n"
     )

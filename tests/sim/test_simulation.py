@@ -265,7 +265,7 @@ def test_a_file_that_is_no_simulation(tmp_path, content):
         anb.Simulation.load(tmp_path / "x")
     with pytest.raises(InputError, match="no such file"):
         anb.Simulation.load(tmp_path / "y")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot be written"):
         make().save(tmp_path / "no" / "folder")
 
 

@@ -1,0 +1,134 @@
+"""The state of a simulated machine as named tables of records: allocate, copy, hash, save, load.
+
+A table is a one-dimensional record array without padding; a state is a dictionary of them.
+Nothing here knows what the tables are about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError
+from .files import whole_file
+from .jit import Records
+
+__all__ = ["allocate", "digest", "free_bytes", "own", "read_tables", "require_bytes", "write_tables"]
+
+
+def allocate(count: int, dtype: Any) -> Records:
+    """Make a table of so many records, all zero.
+
+    Examples
+    --------
+    >>> allocate(2, [("time_ps", "i8")]).time_ps.tolist()
+    [0, 0]
+    """
+    return np.zeros(count, dtype).view(np.recarray)
+
+
+def own(table: Any) -> Records:
+    """Copy a table, so that what is done to the copy stays in it."""
+    return table.copy()
+
+
+def digest(tables: Iterable[tuple[str, Any]]) -> str:
+    """Hash named tables in their order: 32 hex digits (BLAKE2b, 128 bits).
+
+    Parameters
+    ----------
+    tables : iterable of (str, ndarray)
+        Names and lengths count, so that two tables cannot pass for one.
+
+    Examples
+    --------
+    >>> one = digest([("a", np.arange(3)), ("b", np.arange(2))])
+    >>> one == digest([("a", np.arange(3)), ("b", np.arange(2))])
+    True
+    >>> one == digest([("a", np.arange(5)), ("b", np.arange(0))])
+    False
+    """
+    state = hashlib.blake2b(digest_size=16)
+    for name, table in tables:
+        rows = np.ascontiguousarray(table)
+        state.update(f"{name}:{len(rows)}:".encode())
+        state.update(rows.tobytes())
+    return state.hexdigest()
+
+
+def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
+    """Write named arrays to exactly this path, whole or not at all; no pickle.
+
+    Raises
+    ------
+    InputError
+        It cannot be written there.
+    """
+    with whole_file(path) as file:
+        np.savez(file, allow_pickle=False, **{name: np.asarray(table) for name, table in tables.items()})
+
+
+def read_tables(path: Path, what: str, mend: str) -> dict[str, np.ndarray]:
+    """Read what :func:`write_tables` wrote.
+
+    Parameters
+    ----------
+    path : Path
+    what, mend : str
+        What the file should be, and how one makes such a one: for the error.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is something else.
+    """
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputError("there is no such file", where=str(path)) from None
+    except (OSError, ValueError, KeyError, AttributeError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(f"not {what}", where=str(path), mend=mend) from error
+
+
+def require_bytes(needed: int, *, where: str, mend: str, allowed: int | None = None) -> None:
+    """Refuse what would not fit in memory, before anything is allocated.
+
+    Parameters
+    ----------
+    needed : int
+        Estimated bytes.
+    where, mend : str
+        For the error: what would not fit, and how to make it smaller.
+    allowed : int, optional
+        Bytes that may be taken; four fifths of what is free where not given.
+
+    Raises
+    ------
+    InputError
+        It would not fit.
+    """
+    most = free_bytes() * 4 // 5 if allowed is None else allowed
+    if needed > most:
+        raise InputError(
+            f"this run needs about {needed / 1e9:,.1f} GB of memory, {most / 1e9:,.1f} GB can be used",
+            where=where,
+            mend=mend,
+        )
+
+
+def free_bytes() -> int:
+    """Memory that could be taken now; 4 GiB where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123 - a pseudo file
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 4 * 2**30
