@@ -61,6 +61,15 @@ def point(page: Page, bench: Locator, path: str) -> dict[str, float]:
     return {"x": x * canvas["width"], "y": y * canvas["height"]}
 
 
+def inside(bench: Locator, part: str) -> None:
+    """Check that a part does not stand out of the workbench."""
+    outer, inner = bench.bounding_box(), bench.locator(part).bounding_box()
+    assert outer
+    assert inner
+    assert inner["x"] >= outer["x"], part
+    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, part
+
+
 def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     expect(button(bench, "Back")).to_be_disabled()
@@ -165,6 +174,8 @@ def test_keyboard(page: Page, lab: Lab) -> None:
     expect(button(bench, "Play")).to_be_visible()
     bench.press("?")
     expect(bench.locator(".anb-help")).to_be_visible()
+    inside(bench, ".anb-help")
+    screenshot(page, "workbench-help")
     bench.press("?")
     expect(bench.locator(".anb-help")).to_be_hidden()
     bench.press("w")
@@ -434,10 +445,5 @@ def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
     button(bench, "Phase").click()
     page.wait_for_timeout(500)
     screenshot(page, "workbench-narrow")
-    outer = bench.bounding_box()
-    assert outer
     for part in (".anb-transport", ".anb-topology", ".anb-inspector", ".anb-timeline", ".anb-memory"):
-        inner = bench.locator(part).bounding_box()
-        assert inner
-        assert inner["x"] >= outer["x"], part
-        assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, part
+        inside(bench, part)

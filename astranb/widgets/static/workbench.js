@@ -36,9 +36,9 @@ function show({ store, modules, el }) {
   el.append(root);
   const theme = createTheme(root);
   const help = make(
-    "dl",
-    { class: "anb-help", hidden: "" },
-    ...KEYS.flatMap(([keys, words]) => [make("dt", { text: keys }), make("dd", { text: words })]),
+    "div",
+    { class: "anb-help", hidden: "", role: "note", "aria-label": "Keyboard" },
+    ...KEYS.flatMap(([keys, words]) => [make("b", { text: keys }), make("span", { text: words })]),
   );
   const toggleHelp = () => (help.hidden = !help.hidden);
   const transport = createTransport(store, modules, toggleHelp);
