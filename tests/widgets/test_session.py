@@ -192,7 +192,7 @@ def test_commands_of_another_thread_are_applied_by_the_owner() -> None:
         threads = [threading.Thread(target=session.ask, args=("event",), kwargs={"n": 10}) for _ in range(8)]
         for thread in threads:
             thread.start()
-        await asyncio.sleep(0.2)
+        await until(lambda: sim.events >= 80)
         for thread in threads:
             thread.join()
         assert sim.events == 80
