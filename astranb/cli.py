@@ -87,15 +87,13 @@ def _parser() -> _Parser:
 
     run = commands.add_parser("run", help="run one collective on one infrastructure", allow_abbrev=False)
     run.add_argument("--infra", required=True, help="an InfraGraph file, or a blueprint such as dgx-h100")
-    run.add_argument(
-        "--collective", required=True, help="all_reduce, all_gather, reduce_scatter, all_to_all, broadcast"
-    )
+    run.add_argument("--collective", required=True, help="as all_reduce; `astranb collective list` has them")
     run.add_argument("--size", required=True, help="bytes of the larger buffer of a rank, as 1MiB")
     run.add_argument(
         "--algorithm", help="as listed by 'astranb collective list', or your own as FILE.py:FUNCTION"
     )
     run.add_argument("--lanes", type=int, help="sets of thread blocks (chosen from the size)")
-    run.add_argument("--root", type=int, default=0, help="root of a broadcast")
+    run.add_argument("--root", type=int, default=0, help="root of a broadcast, reduce, gather or scatter")
     run.add_argument("--gpu", help="GPU preset (taken from the infrastructure)")
     run.add_argument("--fidelity", default="cacheline", help="cacheline")
     run.add_argument("--explain", action="store_true", help="say where the time went")

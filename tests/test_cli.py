@@ -68,7 +68,7 @@ def test_infra_show(capsys):
 def test_collective_list(capsys):
     assert main(["collective", "list", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"} == {
+    assert {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"} <= {
         r["collective"] for r in said
     }
     names = {r["algorithm"] for r in said if r["collective"] == "all_reduce"}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _library as _library  # registers the algorithms that come with astranb
+# Importing these registers the algorithms that come with astranb.
+from . import _library as _library
+from . import _logarithmic as _logarithmic
+from . import _rooted as _rooted
 from ._check import Contents, check, contents
 from ._lower import Lowered, lower
 from ._program import Block, Buffer, Chunk, Program, Semaphore
@@ -30,8 +33,11 @@ __all__ = [
     "broadcast",
     "check",
     "contents",
+    "gather",
     "lower",
+    "reduce",
     "reduce_scatter",
+    "scatter",
 ]
 
 
@@ -43,8 +49,8 @@ def all_reduce(size: int | str, algorithm: Any = None, *, lanes: int | None = No
     size : int or str
         Bytes of each rank's buffer, as ``"1 MiB"``.
     algorithm : str or callable, optional
-        ``"ring"`` (default), ``"allpairs"``, ``"allpairs_oneshot"``, or a function over
-        a :class:`Program`.
+        ``"ring"`` (default), ``"allpairs"``, ``"allpairs_oneshot"``, ``"tree"``,
+        ``"halving_doubling"``, or a function over a :class:`Program`.
     lanes : int, optional
         Sets of thread blocks.
 
@@ -76,3 +82,18 @@ def broadcast(
 ) -> Collective:
     """Every rank gets the root's buffer."""
     return Collective.of("broadcast", size, algorithm, lanes=lanes, root=root)
+
+
+def reduce(size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0) -> Collective:
+    """The root gets the sum of all ranks' buffers."""
+    return Collective.of("reduce", size, algorithm, lanes=lanes, root=root)
+
+
+def gather(size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0) -> Collective:
+    """The root gets every rank's chunk; ``size`` is all that it gets, its own chunk included."""
+    return Collective.of("gather", size, algorithm, lanes=lanes, root=root)
+
+
+def scatter(size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0) -> Collective:
+    """Rank r gets the root's chunk r; ``size`` is all that the root has."""
+    return Collective.of("scatter", size, algorithm, lanes=lanes, root=root)

@@ -17,6 +17,7 @@ from astranb.core.jit import Records
 from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
 
 from ._lower import BUFFERS, Lowered
+from ._registry import COLLECTIVES
 
 __all__ = ["MIXED", "NOTHING", "Contents", "check", "contents"]
 
@@ -110,18 +111,20 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     """
     held = contents(program, ops, operands, pieces)
     output = np.flatnonzero((pieces["buffer"] == BUFFERS.index("output")) & (pieces["lines"] > 0))
+    if COLLECTIVES[kind].root_only:
+        output = output[pieces["gpu"][output] == root]
     rank, index = pieces["gpu"][output].astype(np.int64), pieces["chunk"][output].astype(np.int64)
     wanted = np.zeros((len(output), program.ranks), np.int32)
     rows = np.arange(len(output))
-    if kind in ("all_reduce", "reduce_scatter"):
+    if kind in ("all_reduce", "reduce_scatter", "reduce"):
         wanted[:] = 1
-        chunk = index if kind == "all_reduce" else rank
-    elif kind in ("all_gather", "all_to_all"):
+        chunk = rank if kind == "reduce_scatter" else index
+    elif kind in ("all_gather", "gather", "all_to_all"):
         wanted[rows, index] = 1
-        chunk = np.zeros_like(index) if kind == "all_gather" else rank
+        chunk = rank if kind == "all_to_all" else np.zeros_like(index)
     else:
         wanted[:, root] = 1
-        chunk = index
+        chunk = rank if kind == "scatter" else index
     wrong = (held.times[output] != wanted).any(axis=1) | (held.chunk[output] != chunk)
     if not wrong.any():
         return

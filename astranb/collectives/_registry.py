@@ -15,7 +15,7 @@ __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "Collective", "algorithm", 
 
 Writer: TypeAlias = Callable[[Program], None]
 
-_CHUNKS_OF_A_BROADCAST = 8
+_CHUNKS = 8  # of a broadcast or reduction: what follows one another down a chain
 _BYTES_A_LANE = 8192  # below this a lane's semaphores cost more than its lines
 _MOST_LANES = 16  # NCCL 2.2x uses 16 to 24 channels on eight H100
 
@@ -29,6 +29,8 @@ class Kind:
     busbw : callable
         Factor from algbw to busbw for n ranks, as nccl-tests defines it
         (nccl-tests, doc/PERFORMANCE.md).
+    root_only : bool
+        Whether only the root's output is promised.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Kind:
     output_chunks: Callable[[int], int]
     busbw: Callable[[int], float]
     default: str
+    root_only: bool = False
 
 
 COLLECTIVES = {
@@ -47,11 +50,14 @@ COLLECTIVES = {
         Kind("all_to_all", lambda n: n, lambda n: n, lambda n: (n - 1) / n, "allpairs"),
         Kind(
             "broadcast",
-            lambda _: _CHUNKS_OF_A_BROADCAST,
-            lambda _: _CHUNKS_OF_A_BROADCAST,
+            lambda _: _CHUNKS,
+            lambda _: _CHUNKS,
             lambda _: 1.0,
             "ring",
         ),
+        Kind("reduce", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring", root_only=True),
+        Kind("gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", root_only=True),
+        Kind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
     )
 }
 """The collectives by name."""
@@ -66,6 +72,7 @@ class Algorithm:
     summary: str
     write: Writer
     min_ranks: int = 2
+    power_of_two: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -73,20 +80,22 @@ ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
 
 
 def algorithm(
-    collective: str, name: str, summary: str = "", *, min_ranks: int = 2
+    collective: str, name: str, summary: str = "", *, min_ranks: int = 2, power_of_two: bool = False
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
     Parameters
     ----------
     collective : str
-        One of ``all_reduce, all_gather, reduce_scatter, all_to_all, broadcast``.
+        One of :data:`COLLECTIVES`.
     name : str
         What ``algorithm=`` and ``--algorithm`` take.
     summary : str
         One line for listings; the function's docstring where it is empty.
     min_ranks : int
         The fewest ranks it can run on.
+    power_of_two : bool
+        Whether it runs on 2, 4, 8, … ranks only.
 
     Returns
     -------
@@ -98,15 +107,20 @@ def algorithm(
 
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
-        ALGORITHMS[collective, name] = Algorithm(collective, name, text, write, min_ranks)
+        ALGORITHMS[collective, name] = Algorithm(collective, name, text, write, min_ranks, power_of_two)
         return write
 
     return register
 
 
 def algorithms(collective: str | None = None) -> list[Algorithm]:
-    """List the algorithms, of one collective or of all."""
-    return [a for a in ALGORITHMS.values() if collective in (None, a.collective)]
+    """List the algorithms, of one collective or of all, by collective."""
+    return [
+        found
+        for kind in COLLECTIVES
+        for found in ALGORITHMS.values()
+        if found.collective == kind and collective in (None, kind)
+    ]
 
 
 def find(collective: str, name: str) -> Algorithm:
@@ -130,14 +144,14 @@ class Collective:
         The collective.
     size : int
         Bytes of the larger of a rank's two buffers, as nccl-tests prints them: the
-        whole buffer of an all-reduce or broadcast, the output of an all-gather, the
-        input of a reduce-scatter, either of an all-to-all.
+        whole buffer of an all-reduce, broadcast or reduction, the output of an all-gather
+        or gather, the input of a reduce-scatter or scatter, either of an all-to-all.
     algorithm : str or callable
         A registered name, or a function over a :class:`Program`.
     lanes : int, optional
         Sets of thread blocks; chosen from the size where not given.
     root : int
-        The root of a broadcast.
+        The root of a broadcast, reduction, gather or scatter.
     """
 
     name: str
@@ -201,6 +215,12 @@ class Collective:
                 f"{self.title} needs at least {fewest} ranks, the infrastructure has {ranks}",
                 where="algorithm",
                 mend="take an infrastructure with more GPUs",
+            )
+        if found and found.power_of_two and ranks & (ranks - 1):
+            raise InputError(
+                f"{self.title} runs on a power of two of ranks, the infrastructure has {ranks}",
+                where="algorithm",
+                mend="take another algorithm or another number of GPUs",
             )
         if not 0 <= self.root < ranks:
             raise InputError(

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.collectives import ALGORITHMS, COLLECTIVES, Collective
+from astranb.collectives._logarithmic import double_tree
 from astranb.core.errors import InputError
 
 _ALL = sorted(ALGORITHMS)
+_ANY_NUMBER = sorted(key for key, found in ALGORITHMS.items() if not found.power_of_two)
 
 
 def _run(infra, kind, algorithm, size, **options):
@@ -26,7 +28,7 @@ def test_it_is_right_at_any_size(kind, algorithm, size):
     assert (sim.machine.requests["live"] == 0).all()
 
 
-@pytest.mark.parametrize("kind,algorithm", _ALL)
+@pytest.mark.parametrize("kind,algorithm", _ANY_NUMBER)
 @pytest.mark.parametrize("gpus", [2, 3, 5])
 def test_it_is_right_on_any_number_of_ranks(kind, algorithm, gpus):
     _run(f"ring:gpus={gpus}", kind, algorithm, 9000)
@@ -34,8 +36,8 @@ def test_it_is_right_on_any_number_of_ranks(kind, algorithm, gpus):
 
 @settings(max_examples=15)
 @given(
-    which=st.sampled_from(_ALL),
-    gpus=st.integers(2, 6),
+    which=st.sampled_from(_ANY_NUMBER),
+    gpus=st.integers(2, 9),
     size=st.integers(1, 20_000),
     lanes=st.integers(1, 5),
     root=st.integers(0, 1),
@@ -75,7 +77,8 @@ def test_busbw_factors_are_those_of_nccl_tests():
     factors = {name: kind.busbw(8) for name, kind in COLLECTIVES.items()}
     assert factors["all_reduce"] == pytest.approx(1.75)
     assert factors["all_gather"] == factors["reduce_scatter"] == factors["all_to_all"] == pytest.approx(0.875)
-    assert factors["broadcast"] == 1.0
+    assert factors["broadcast"] == factors["reduce"] == 1.0
+    assert factors["gather"] == factors["scatter"] == pytest.approx(0.875)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,41 @@ def test_busbw_factors_are_those_of_nccl_tests():
 def test_bad_parameters(arguments, says):
     with pytest.raises(InputError, match=says):
         Collective.of(*arguments)
+
+
+@pytest.mark.parametrize("kind,algorithm", [key for key in _ALL if key not in _ANY_NUMBER])
+def test_it_is_right_on_powers_of_two_and_refuses_others(kind, algorithm):
+    for gpus in (2, 8, 16):
+        _run(f"switch:gpus={gpus}", kind, algorithm, 20_001)
+    for gpus in (3, 6):
+        with pytest.raises(InputError, match=f"power of two of ranks, the infrastructure has {gpus}"):
+            _run(f"switch:gpus={gpus}", kind, algorithm, 20_001)
+
+
+@pytest.mark.parametrize("ranks", range(1, 40))
+def test_two_trees_reach_everybody_and_share_no_inner_rank(ranks):
+    trees = double_tree(ranks)
+    for tree in trees:
+        assert sum(parent < 0 for parent, _ in tree) == 1
+        for rank, (parent, children) in enumerate(tree):
+            assert all(tree[child][0] == rank for child in children)
+            assert len(children) <= 2
+            steps, at = 0, rank
+            while tree[at][0] >= 0:
+                at, steps = tree[at][0], steps + 1
+            assert steps <= ranks.bit_length()
+            assert parent != rank
+    if ranks % 2 == 0:
+        inner = [{r for r, (_, children) in enumerate(tree) if len(children) == 2} for tree in trees]
+        assert not inner[0] & inner[1]
+
+
+def test_logarithmic_steps_beat_the_ring_when_small():
+    def time_ps(algorithm, size):
+        return _run("switch:gpus=16", "all_reduce", algorithm, size).now_ps
+
+    assert time_ps("halving_doubling", 2048) < time_ps("ring", 2048)
+    assert time_ps("tree", 2048) < time_ps("ring", 2048)
 
 
 def test_an_algorithm_says_how_many_ranks_it_needs():
