@@ -93,6 +93,7 @@ def _parser() -> _Parser:
         "--algorithm", help="as listed by 'astranb collective list', or your own as FILE.py:FUNCTION"
     )
     run.add_argument("--lanes", type=int, help="sets of thread blocks (chosen from the size)")
+    run.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
     run.add_argument("--root", type=int, default=0, help="root of a broadcast, reduce, gather or scatter")
     run.add_argument("--gpu", help="GPU preset (taken from the infrastructure)")
     run.add_argument("--fidelity", default="cacheline", help="cacheline")
@@ -129,7 +130,9 @@ def _run(args: argparse.Namespace) -> int:
     from astranb.sim import Simulation
 
     algorithm = _algorithm(args.algorithm)
-    collective = Collective.of(args.collective, args.size, algorithm, lanes=args.lanes, root=args.root)
+    collective = Collective.of(
+        args.collective, args.size, algorithm, lanes=args.lanes, root=args.root, protocol=args.protocol
+    )
     sim = Simulation(
         args.infra, collective, gpu=args.gpu, fidelity=args.fidelity, record=False, checkpoint_bytes=0
     )
@@ -142,7 +145,8 @@ def _run(args: argparse.Namespace) -> int:
             {
                 "infra": sim.infra.name,
                 "collective": collective.name,
-                "algorithm": collective.title.partition("/")[2],
+                "algorithm": collective.algorithm_name,
+                "protocol": collective.protocol,
                 "size_bytes": collective.size,
                 "fidelity": args.fidelity,
                 "time_ps": result.time_ps,

@@ -10,20 +10,25 @@ from . import _logarithmic as _logarithmic
 from . import _rooted as _rooted
 from ._check import Contents, check, contents
 from ._lower import Lowered, lower
-from ._program import Block, Buffer, Chunk, Program, Semaphore
+from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
+from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
 
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
+    "PROTOCOLS",
     "Algorithm",
     "Block",
     "Buffer",
+    "Channel",
     "Chunk",
     "Collective",
     "Contents",
     "Lowered",
+    "Operation",
     "Program",
+    "Rank",
     "Semaphore",
     "algorithm",
     "algorithms",
@@ -41,7 +46,9 @@ __all__ = [
 ]
 
 
-def all_reduce(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+def all_reduce(
+    size: int | str, algorithm: Any = None, *, lanes: int | None = None, protocol: str = "Simple"
+) -> Collective:
     """Every rank gets the sum of all ranks' buffers.
 
     Parameters
@@ -53,47 +60,81 @@ def all_reduce(size: int | str, algorithm: Any = None, *, lanes: int | None = No
         ``"halving_doubling"``, or a function over a :class:`Program`.
     lanes : int, optional
         Sets of thread blocks.
+    protocol : str
+        ``"Simple"``, ``"LL"`` or ``"LL128"``.
 
     Examples
     --------
     >>> all_reduce("1 MiB", algorithm="ring").size
     1048576
     """
-    return Collective.of("all_reduce", size, algorithm, lanes=lanes)
+    return Collective.of("all_reduce", size, algorithm, lanes=lanes, protocol=protocol)
 
 
-def all_gather(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+def all_gather(
+    size: int | str, algorithm: Any = None, *, lanes: int | None = None, protocol: str = "Simple"
+) -> Collective:
     """Every rank gets every rank's chunk; ``size`` is the whole output of a rank."""
-    return Collective.of("all_gather", size, algorithm, lanes=lanes)
+    return Collective.of("all_gather", size, algorithm, lanes=lanes, protocol=protocol)
 
 
-def reduce_scatter(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+def reduce_scatter(
+    size: int | str, algorithm: Any = None, *, lanes: int | None = None, protocol: str = "Simple"
+) -> Collective:
     """Rank r gets the sum of all ranks' chunk r; ``size`` is the whole input of a rank."""
-    return Collective.of("reduce_scatter", size, algorithm, lanes=lanes)
+    return Collective.of("reduce_scatter", size, algorithm, lanes=lanes, protocol=protocol)
 
 
-def all_to_all(size: int | str, algorithm: Any = None, *, lanes: int | None = None) -> Collective:
+def all_to_all(
+    size: int | str, algorithm: Any = None, *, lanes: int | None = None, protocol: str = "Simple"
+) -> Collective:
     """Rank r gets chunk r of every rank; ``size`` is all that a rank sends, its own chunk included."""
-    return Collective.of("all_to_all", size, algorithm, lanes=lanes)
+    return Collective.of("all_to_all", size, algorithm, lanes=lanes, protocol=protocol)
 
 
 def broadcast(
-    size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0
+    size: int | str,
+    algorithm: Any = None,
+    *,
+    lanes: int | None = None,
+    root: int = 0,
+    protocol: str = "Simple",
 ) -> Collective:
     """Every rank gets the root's buffer."""
-    return Collective.of("broadcast", size, algorithm, lanes=lanes, root=root)
+    return Collective.of("broadcast", size, algorithm, lanes=lanes, root=root, protocol=protocol)
 
 
-def reduce(size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0) -> Collective:
+def reduce(
+    size: int | str,
+    algorithm: Any = None,
+    *,
+    lanes: int | None = None,
+    root: int = 0,
+    protocol: str = "Simple",
+) -> Collective:
     """The root gets the sum of all ranks' buffers."""
-    return Collective.of("reduce", size, algorithm, lanes=lanes, root=root)
+    return Collective.of("reduce", size, algorithm, lanes=lanes, root=root, protocol=protocol)
 
 
-def gather(size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0) -> Collective:
+def gather(
+    size: int | str,
+    algorithm: Any = None,
+    *,
+    lanes: int | None = None,
+    root: int = 0,
+    protocol: str = "Simple",
+) -> Collective:
     """The root gets every rank's chunk; ``size`` is all that it gets, its own chunk included."""
-    return Collective.of("gather", size, algorithm, lanes=lanes, root=root)
+    return Collective.of("gather", size, algorithm, lanes=lanes, root=root, protocol=protocol)
 
 
-def scatter(size: int | str, algorithm: Any = None, *, lanes: int | None = None, root: int = 0) -> Collective:
+def scatter(
+    size: int | str,
+    algorithm: Any = None,
+    *,
+    lanes: int | None = None,
+    root: int = 0,
+    protocol: str = "Simple",
+) -> Collective:
     """Rank r gets the root's chunk r; ``size`` is all that the root has."""
-    return Collective.of("scatter", size, algorithm, lanes=lanes, root=root)
+    return Collective.of("scatter", size, algorithm, lanes=lanes, root=root, protocol=protocol)

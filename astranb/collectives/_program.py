@@ -11,9 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 
-__all__ = ["Block", "Buffer", "Chunk", "Operation", "Program", "Semaphore"]
+from ._rank import Channels, Rank
+
+__all__ = [
+    "PROTOCOLS",
+    "SWITCH_READS",
+    "SWITCH_WRITES",
+    "Block",
+    "Buffer",
+    "Chunk",
+    "Operation",
+    "Program",
+    "Semaphore",
+]
+
+PROTOCOLS = ("Simple", "LL", "LL128")
+"""How a receiver learns that data has come (NCCL's names): ``Simple`` by a semaphore that the
+sender raises behind a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
+
+SWITCH_READS, SWITCH_WRITES = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +60,14 @@ class Semaphore:
 class Operation:
     """One operation of a thread block, as written."""
 
-    kind: str  # "move", "signal", "wait"
+    kind: str  # "move", "signal", "wait", "fence", "compute"
     phase: int
     sources: tuple[Chunk, ...] = ()
     targets: tuple[Chunk, ...] = ()
     semaphore: Semaphore | None = None
-    value: int = 0
+    value: int = 0  # to add, to reach, or instructions to compute
+    relaxed: bool = False  # a signal that does not wait for the stores before it
+    in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
 
 
 class Buffer:
@@ -74,11 +94,20 @@ class Block:
     A move starts when the one before it has issued all its stores. Where it reads or
     writes what an earlier move of this block stored, and before every signal, the block
     first waits until those stores are acknowledged (a fence); the builder sees to that.
+
+    Attributes
+    ----------
+    unit : str
+        ``"sm"``, or ``"engine"`` for the list of descriptors of a copy engine.
+    kernel : int
+        Number of the kernel it belongs to; kernels are launched in this order.
     """
 
     program: Program
     rank: int
     lane: int
+    unit: str = "sm"
+    kernel: int = 0
     operations: list[Operation] = field(default_factory=list)
     waited: dict[Semaphore, int] = field(default_factory=dict)
     current: int = 0
@@ -105,10 +134,34 @@ class Block:
         """Load the same line of several chunks, add them up, and store the sum."""
         self._move(tuple(sources), targets)
 
-    def signal(self, semaphore: Semaphore, value: int = 1) -> None:
-        """Add to a semaphore, once everything this block has stored is acknowledged."""
+    def switch_reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
+        """Have a switch read the same line of every rank and add them up (``multimem.ld_reduce``)."""
+        self._move(tuple(sources), targets, SWITCH_READS)
+
+    def switch_store(self, source: Chunk, *targets: Chunk) -> None:
+        """Store once; a switch passes the line on to every target (``multimem.st``)."""
+        self._move((source,), targets, SWITCH_WRITES)
+
+    def switch_reduce_store(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
+        """Have a switch add the sources up, and pass the sum on to every target."""
+        self._move(tuple(sources), targets, SWITCH_READS | SWITCH_WRITES)
+
+    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None:
+        """Add to a semaphore, once everything this block has stored is acknowledged.
+
+        Parameters
+        ----------
+        semaphore : Semaphore
+        value : int
+        relaxed : bool
+            Do not wait for the stores before it: right only where they need no order.
+        """
         self._own(semaphore)
-        self.operations.append(Operation("signal", self.current, semaphore=semaphore, value=value))
+        if value < 1:
+            raise InputError(f"a signal adds at least 1, got {value}", where=self._where)
+        self.operations.append(
+            Operation("signal", self.current, semaphore=semaphore, value=value, relaxed=relaxed)
+        )
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None:
         """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
@@ -119,9 +172,25 @@ class Block:
                 where=f"program {self.program.name!r}",
                 mend="take the semaphore on the rank that waits",
             )
+        if value < 1:
+            raise InputError(f"a wait is for a rise of at least 1, got {value}", where=self._where)
         reached = self.waited.get(semaphore, 0) + value
         self.waited[semaphore] = reached
         self.operations.append(Operation("wait", self.current, semaphore=semaphore, value=reached))
+
+    def fence(self) -> None:
+        """Wait until everything this block has stored is acknowledged (``__threadfence_system``)."""
+        self.operations.append(Operation("fence", self.current))
+
+    def compute(self, instructions: int = 1) -> None:
+        """Have every warp issue instructions that touch no memory (1: a ``__syncthreads``)."""
+        if instructions < 1:
+            raise InputError(f"at least one instruction, got {instructions}", where=self._where)
+        self.operations.append(Operation("compute", self.current, value=instructions))
+
+    @property
+    def _where(self) -> str:
+        return f"program {self.program.name!r}, rank {self.rank}"
 
     def _own(self, semaphore: Semaphore) -> None:
         if not 0 <= semaphore.number < len(self.program.semaphores):
@@ -135,18 +204,17 @@ class Block:
                 mend="use copy(), put() from the own rank or get() to it",
             )
 
-    def _move(self, sources: Sequence[Chunk], targets: Sequence[Chunk]) -> None:
+    def _move(self, sources: Sequence[Chunk], targets: Sequence[Chunk], in_switch: int = 0) -> None:
         if not sources or not targets:
-            raise InputError(
-                "a move needs at least one source and one target",
-                where=f"program {self.program.name!r}, rank {self.rank}",
-            )
+            raise InputError("a move needs at least one source and one target", where=self._where)
         if len(set(targets)) < len(targets):
-            raise InputError(
-                "a move stores twice to the same chunk",
-                where=f"program {self.program.name!r}, rank {self.rank}",
-            )
-        self.operations.append(Operation("move", self.current, tuple(sources), tuple(targets)))
+            raise InputError("a move stores twice to the same chunk", where=self._where)
+        for chunk in (*sources, *targets):
+            if not isinstance(chunk, Chunk):
+                raise InputError(f"not a chunk: {chunk!r}", where=self._where, mend="index a buffer")
+        self.operations.append(
+            Operation("move", self.current, tuple(sources), tuple(targets), in_switch=in_switch)
+        )
 
 
 class Program:
@@ -164,6 +232,8 @@ class Program:
         Chunks of each rank's input and output buffer.
     root : int
         The root of a rooted collective.
+    protocol : str
+        One of :data:`PROTOCOLS`.
 
     Examples
     --------
@@ -178,18 +248,71 @@ class Program:
     """
 
     def __init__(
-        self, name: str, *, ranks: int, lanes: int, input_chunks: int, output_chunks: int, root: int = 0
+        self,
+        name: str,
+        *,
+        ranks: int,
+        lanes: int,
+        input_chunks: int,
+        output_chunks: int,
+        root: int = 0,
+        protocol: str = "Simple",
     ) -> None:
+        if protocol not in PROTOCOLS:
+            raise InputError(
+                f"unknown protocol {protocol!r}", where="protocol", mend=near(protocol, PROTOCOLS)
+            )
         self.name, self.ranks, self.lanes, self.root = name, ranks, lanes, root
+        self.protocol = protocol
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
         self.lane = 0
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
         self.phases: list[str] = []
+        self.kernels: list[str] = ["collective"]
+        self._kernel = 0
+
+    @property
+    def by_semaphore(self) -> bool:
+        """Whether a receiver waits for a semaphore (``Simple``), not for flags in the data."""
+        return self.protocol == "Simple"
+
+    @property
+    def everyone(self) -> list[Rank]:
+        """All ranks in their order."""
+        return [Rank(self, number) for number in range(self.ranks)]
+
+    def rank(self, number: int) -> Rank:
+        """One rank."""
+        return Rank(self, self._rank(number))
+
+    def channels(self) -> Channels:
+        """Channels between the ranks, for the present lane."""
+        return Channels(self)
+
+    def kernel(self, name: str) -> None:
+        """Begin another kernel: the blocks that follow belong to it.
+
+        Kernels of a GPU are launched in this order and share its SMs: blocks take free
+        places as they come, so that an earlier kernel's blocks go first.
+        """
+        if name not in self.kernels:
+            self.kernels.append(name)
+        self._kernel = self.kernels.index(name)
 
     def block(self, rank: int) -> Block:
         """Add a thread block to a rank, in the present lane."""
-        block = Block(self, self._rank(rank), self.lane)
+        block = Block(self, self._rank(rank), self.lane, kernel=self._kernel)
+        self.blocks.append(block)
+        return block
+
+    def engine(self, rank: int) -> Block:
+        """Add a list of descriptors for a copy engine (DMA) of a rank.
+
+        An engine carries out moves in large requests without a thread block's help; it
+        begins one behind a wait for a semaphore that a thread block raises.
+        """
+        block = Block(self, self._rank(rank), self.lane, "engine", self._kernel)
         self.blocks.append(block)
         return block
 
@@ -210,6 +333,14 @@ class Program:
     def scratch(self, rank: int) -> Buffer:
         """Working memory: any index; a chunk is as large as what is put there."""
         return Buffer(self, self._rank(rank), "scratch", None)
+
+    def packets(self, rank: int) -> Buffer:
+        """Working memory in which every line carries its own flags; written once."""
+        return Buffer(self, self._rank(rank), "packets", None)
+
+    def inbox(self, rank: int) -> Buffer:
+        """Where messages arrive: scratch under ``Simple``, packets under ``LL`` and ``LL128``."""
+        return self.scratch(rank) if self.by_semaphore else self.packets(rank)
 
     def barrier(self, blocks: Sequence[Block]) -> None:
         """Let no block of the list go on before all have come here.

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import size_bytes
 
-from ._program import Program
+from ._program import PROTOCOLS, Program
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
 
@@ -73,6 +73,7 @@ class Algorithm:
     write: Writer
     min_ranks: int = 2
     power_of_two: bool = False
+    protocols: tuple[str, ...] = ("Simple",)
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -80,7 +81,13 @@ ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
 
 
 def algorithm(
-    collective: str, name: str, summary: str = "", *, min_ranks: int = 2, power_of_two: bool = False
+    collective: str,
+    name: str,
+    summary: str = "",
+    *,
+    min_ranks: int = 2,
+    power_of_two: bool = False,
+    protocols: tuple[str, ...] = ("Simple",),
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -96,6 +103,8 @@ def algorithm(
         The fewest ranks it can run on.
     power_of_two : bool
         Whether it runs on 2, 4, 8, … ranks only.
+    protocols : tuple of str
+        Those of :data:`PROTOCOLS` that it is written for.
 
     Returns
     -------
@@ -107,7 +116,9 @@ def algorithm(
 
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
-        ALGORITHMS[collective, name] = Algorithm(collective, name, text, write, min_ranks, power_of_two)
+        ALGORITHMS[collective, name] = Algorithm(
+            collective, name, text, write, min_ranks, power_of_two, protocols
+        )
         return write
 
     return register
@@ -152,6 +163,8 @@ class Collective:
         Sets of thread blocks; chosen from the size where not given.
     root : int
         The root of a broadcast, reduction, gather or scatter.
+    protocol : str
+        ``"Simple"``, ``"LL"`` or ``"LL128"``.
     """
 
     name: str
@@ -159,6 +172,7 @@ class Collective:
     algorithm: str | Writer
     lanes: int | None = None
     root: int = 0
+    protocol: str = "Simple"
 
     @classmethod
     def of(
@@ -169,20 +183,31 @@ class Collective:
         *,
         lanes: int | None = None,
         root: int = 0,
+        protocol: str = "Simple",
     ) -> Collective:
         """Check the parameters and make a collective of them.
 
         Raises
         ------
         InputError
-            Unknown collective or algorithm, a size that cannot be read or is 0, a
-            number of lanes below 1.
+            Unknown collective, algorithm or protocol, a size that cannot be read or is 0,
+            a number of lanes below 1.
         """
         if name not in COLLECTIVES:
             raise InputError(f"unknown collective {name!r}", mend=near(name, COLLECTIVES))
         chosen = algorithm if algorithm is not None else COLLECTIVES[name].default
+        if protocol not in PROTOCOLS:
+            raise InputError(
+                f"unknown protocol {protocol!r}", where="protocol", mend=near(protocol, PROTOCOLS)
+            )
         if isinstance(chosen, str):
-            find(name, chosen)
+            able = find(name, chosen).protocols
+            if protocol not in able:
+                raise InputError(
+                    f"{name}/{chosen} is not written for protocol {protocol}",
+                    where="protocol",
+                    mend=f"take {' or '.join(able)}, or another algorithm",
+                )
         elif not callable(chosen):
             raise InputError(f"an algorithm is a name or a function, got {chosen!r}", where="algorithm")
         size_in_bytes = size_bytes(size)
@@ -192,12 +217,18 @@ class Collective:
             )
         if lanes is not None and lanes < 1:
             raise InputError(f"lanes must be at least 1, got {lanes}", where="lanes")
-        return cls(name, size_in_bytes, chosen, lanes, root)
+        return cls(name, size_in_bytes, chosen, lanes, root, protocol)
 
     @property
     def title(self) -> str:
-        """``all_reduce/ring``."""
-        return f"{self.name}/{self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__}"
+        """``all_reduce/ring``, and the protocol where it is not Simple: ``all_reduce/ring/LL``."""
+        protocol = "" if self.protocol == "Simple" else f"/{self.protocol}"
+        return f"{self.name}/{self.algorithm_name}{protocol}"
+
+    @property
+    def algorithm_name(self) -> str:
+        """Name of the algorithm, or of the function that writes it."""
+        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__
 
     def program(self, ranks: int) -> Program:
         """Write the program for a number of ranks.
@@ -234,6 +265,7 @@ class Collective:
             input_chunks=kind.input_chunks(ranks),
             output_chunks=kind.output_chunks(ranks),
             root=self.root,
+            protocol=self.protocol,
         )
         write = found.write if found else self.algorithm
         for lane in range(lanes):

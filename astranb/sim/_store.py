@@ -40,9 +40,10 @@ def save(sim: Simulation, path: Path) -> None:
         "collective": {
             "name": sim.collective.name,
             "size": sim.collective.size,
-            "algorithm": sim.collective.title.partition("/")[2],
+            "algorithm": sim.collective.algorithm_name,
             "lanes": sim.collective.lanes,
             "root": sim.collective.root,
+            "protocol": sim.collective.protocol,
         },
         "program": {
             "name": sim.program.name,
