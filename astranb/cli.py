@@ -97,6 +97,11 @@ def _parser() -> _Parser:
     run.add_argument("--root", type=int, default=0, help="root of a broadcast, reduce, gather or scatter")
     run.add_argument("--gpu", help="GPU preset (taken from the infrastructure)")
     run.add_argument("--fidelity", default="cacheline", help="cacheline")
+    run.add_argument("--launch", default="none", help="cost of starting a kernel: none, graph or stream")
+    run.add_argument("--arbitration", default="fifo", help="fifo, round_robin, or fair to control messages")
+    run.add_argument("--buffers", type=int, default=0, help="messages behind a link and class (0: no limit)")
+    run.add_argument("--cut-through", action="store_true", help="pass a message on when its header has come")
+    run.add_argument("--multipath", default="interleave", help="interleave, static, flow_hash or spray")
     run.add_argument("--explain", action="store_true", help="say where the time went")
     run.add_argument("--save", metavar="FILE", help="save the finished simulation")
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
@@ -127,14 +132,23 @@ def _parser() -> _Parser:
 
 def _run(args: argparse.Namespace) -> int:
     from astranb.collectives import Collective
+    from astranb.net import Network
     from astranb.sim import Simulation
 
     algorithm = _algorithm(args.algorithm)
     collective = Collective.of(
         args.collective, args.size, algorithm, lanes=args.lanes, root=args.root, protocol=args.protocol
     )
+    network = Network(args.arbitration, args.buffers, args.cut_through, args.multipath)
     sim = Simulation(
-        args.infra, collective, gpu=args.gpu, fidelity=args.fidelity, record=False, checkpoint_bytes=0
+        args.infra,
+        collective,
+        gpu=args.gpu,
+        fidelity=args.fidelity,
+        network=network,
+        launch=args.launch,
+        record=False,
+        checkpoint_bytes=0,
     )
     sim.run()
     if args.save:

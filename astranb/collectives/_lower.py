@@ -16,9 +16,12 @@ from ._program import Chunk, Operation, Program
 
 __all__ = ["BUFFERS", "Lowered", "lower"]
 
-BUFFERS = ("input", "output", "scratch")
+BUFFERS = ("input", "output", "scratch", "packets")
 """Names of the buffers, by the number that a piece carries."""
 
+_PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
+# Of each line of packets, the part that is data: LL has 4 B of flag with 4 B of data, LL128
+# 8 B of flag in 128 B (NCCL, src/device/prims_ll.h and prims_ll128.h).
 _NEVER_SEEN = -9  # below every writer, see gpu.tables
 
 
@@ -31,6 +34,8 @@ class Lowered:
     blocks, ops, operands, pieces, semaphores, phases : recarray
         Of the dtypes of the same name in :mod:`astranb.gpu.tables`; blocks are sorted by
         rank, the operations of a block are consecutive.
+    flags : int
+        Flags of packets, one a line.
     block_lane : ndarray of int64, shape (blocks,)
         The lane that each block serves.
     lines : ndarray of int64, shape (ranks,)
@@ -53,9 +58,18 @@ class Lowered:
     phases: Records
     block_lane: np.ndarray
     lines: np.ndarray
+    flags: int = 0
 
 
-def lower(program: Program, *, kind: str, size: int, line_bytes: int = 128) -> Lowered:
+def lower(
+    program: Program,
+    *,
+    kind: str,
+    size: int,
+    line_bytes: int = 128,
+    bulk_lines: int = 1,
+    engine_lines: int = 1,
+) -> Lowered:
     """Lay out memory, cut chunks into pieces and turn operations into tables.
 
     Parameters
@@ -68,6 +82,8 @@ def lower(program: Program, *, kind: str, size: int, line_bytes: int = 128) -> L
         Bytes of the larger buffer of a rank.
     line_bytes : int
         Bytes of a cache line.
+    bulk_lines, engine_lines : int
+        Lines that one instruction of a thread block, or one request of a copy engine, moves.
 
     Returns
     -------
@@ -80,18 +96,29 @@ def lower(program: Program, *, kind: str, size: int, line_bytes: int = 128) -> L
     """
     if not program.blocks:
         raise InputError("the algorithm wrote no thread block", where=f"program {program.name!r}")
-    order = sorted(range(len(program.blocks)), key=lambda b: program.blocks[b].rank)
+    # On each rank the blocks of SMs come first, kernel by kernel, then those of copy engines.
+    order = sorted(
+        range(len(program.blocks)),
+        key=lambda b: (
+            program.blocks[b].rank, program.blocks[b].unit != "sm", program.blocks[b].kernel
+        ),
+    )  # fmt: skip
     operations = [op for b in order for op in program.blocks[b].operations]
     extents = _Extents(program, kind, size, line_bytes)
     numbers = extents.settle(operations)
-    pieces, lines = _pieces(program, numbers, extents)
+    packet_bytes = _packet_bytes(program, line_bytes)
+    pieces, lines, flags = _pieces(program, numbers, extents, packet_bytes)
     semaphores = _semaphores(program, lines)
-    ops, operands = _operations(program, order, numbers, pieces, semaphores, line_bytes)
+    ops, operands = _operations(
+        program, order, numbers, pieces, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
+    )
     blocks = _records(len(order), t.BLOCK)
     ends = np.cumsum([len(program.blocks[b].operations) for b in order])
     blocks["gpu"] = [program.blocks[b].rank for b in order]
     blocks["first_op"] = np.concatenate([[0], ends[:-1]])
     blocks["last_op"] = ends
+    blocks["engine"] = [program.blocks[b].unit == "engine" for b in order]
+    blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phases = _records(len(program.phases), t.PHASE)
     phases["left"] = np.bincount(ops["phase"], minlength=len(program.phases))
     phases["started_ps"] = phases["ended_ps"] = -1
@@ -109,7 +136,14 @@ def lower(program: Program, *, kind: str, size: int, line_bytes: int = 128) -> L
         phases=phases,
         block_lane=np.array([program.blocks[b].lane for b in order], np.int64),
         lines=lines,
+        flags=flags,
     )
+
+
+def _packet_bytes(program: Program, line_bytes: int) -> int:
+    """Bytes of data in a line of packets."""
+    part, whole = _PACKET_DATA["LL" if program.by_semaphore else program.protocol]
+    return line_bytes * part // whole
 
 
 class _Extents:
@@ -177,8 +211,8 @@ class _Extents:
 
 
 def _pieces(
-    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: _Extents
-) -> tuple[Records, np.ndarray]:
+    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: _Extents, packet_bytes: int
+) -> tuple[Records, np.ndarray, int]:
     """Lay every chunk's pieces out in its rank's memory: inputs, outputs, scratch."""
     whole = dict(extents)
     # The whole input and output exist and are checked, moved or not.
@@ -199,6 +233,10 @@ def _pieces(
     pieces["lane"] = [c.lane for c in order]
     pieces["lines"] = [whole[c][0] for c in order]
     pieces["bytes"] = [whole[c][1] for c in order]
+    packed = pieces["buffer"] == BUFFERS.index("packets")
+    pieces["lines"][packed] = -(-pieces["bytes"][packed] // packet_bytes)
+    in_packets = np.where(packed, pieces["lines"], 0)
+    pieces["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
     pieces["writer"] = np.where(pieces["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
     pieces["writing"] = -1
     lines = np.zeros(program.ranks, np.int64)
@@ -207,7 +245,7 @@ def _pieces(
         ends = np.cumsum(pieces["lines"][of_rank])
         pieces["line"][of_rank] = ends - pieces["lines"][of_rank]
         lines[rank] = ends[-1] if len(ends) else 0
-    return pieces, lines
+    return pieces, lines, int(in_packets.sum())
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
@@ -227,47 +265,70 @@ def _operations(
     pieces: Records,
     semaphores: Records,
     line_bytes: int,
+    packet_bytes: int,
+    bulk: tuple[int, int],
 ) -> tuple[Records, Records]:
     """Fill the tables of operations and operands, and set the fences."""
-    total = sum(len(program.blocks[b].operations) for b in order)
-    kinds = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT}
+    kinds = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
     rows: list[tuple[int, ...]] = []
-    operands: list[tuple[int, int]] = []  # (piece, -1) or (-1, semaphore)
+    operands: list[tuple[int, int, int]] = []  # (piece, -1, stride) or (-1, semaphore, 0)
     for place, b in enumerate(order):
+        engine = program.blocks[b].unit == "engine"
         dirty: set[int] = set()
         for number, op in enumerate(program.blocks[b].operations):
             sources = [numbers[c][0] for c in op.sources]
             targets = [numbers[c][0] for c in op.targets]
-            touched = {*sources, *targets}
-            fence = bool(dirty) if op.kind == "signal" else op.kind == "move" and bool(dirty & touched)
+            fence = _fence(op, dirty, {*sources, *targets})
             if fence:
                 dirty.clear()
             dirty.update(targets)
+            packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
+            spins = any(packets[: len(sources)])
+            if any(packets) and (op.in_switch or engine):
+                raise InputError(
+                    "packets can neither pass a switch that adds up nor be moved by a copy engine",
+                    where=f"program {program.name!r}, rank {program.blocks[b].rank}",
+                )
+            payload = packet_bytes if any(packets) else line_bytes * bulk[engine]
             first = len(operands)
-            operands.extend((piece, -1) for piece in (*sources, *targets))
+            operands.extend(
+                (piece, -1, line_bytes if packed else payload)
+                for piece, packed in zip((*sources, *targets), packets, strict=True)
+            )
             semaphore = op.semaphore.number if op.semaphore else -1
             if op.semaphore:
-                operands.append((-1, semaphore))
-            lines = int(pieces["lines"][sources[0]]) if sources else 0
-            last = int(pieces["bytes"][sources[0]]) - (lines - 1) * line_bytes if lines else 0
+                operands.append((-1, semaphore, 0))
+            size = int(pieces["bytes"][sources[0]]) if sources else 0
+            lines = -(-size // payload)
             rows.append(
                 (
                     kinds[op.kind], place, first, len(sources), first + len(sources), len(targets),
-                    semaphore, op.value, op.phase, int(fence), last, number, lines, 0, -1, -1, -1,
+                    semaphore, op.value, op.phase, fence, op.in_switch, int(spins), payload,
+                    size - (lines - 1) * payload if lines else 0, number, lines, 0, -1, -1, -1,
                 )
             )  # fmt: skip
-    ops = _records(total, t.OP)
+    ops = _records(len(rows), t.OP)
     ops[:] = rows
     table = _records(len(operands), t.OPERAND)
-    piece, semaphore_of = np.array(operands, np.int64).reshape(-1, 2).T
+    piece, semaphore_of, stride = np.array(operands, np.int64).reshape(-1, 3).T
     of_piece = piece >= 0
     table["piece"] = piece
+    table["stride"] = stride
     table["seen"] = _NEVER_SEEN
+    table["flag"] = -1
+    table["flag"][of_piece] = pieces["flag"][piece[of_piece]]
     table["gpu"][of_piece] = pieces["gpu"][piece[of_piece]]
     table["line"][of_piece] = pieces["line"][piece[of_piece]]
     table["gpu"][~of_piece] = semaphores["gpu"][semaphore_of[~of_piece]]
     table["line"][~of_piece] = semaphores["line"][semaphore_of[~of_piece]]
     return ops, table
+
+
+def _fence(op: Operation, dirty: set[int], touched: set[int]) -> int:
+    """What an operation waits for: stores of its block that it makes known, or touches itself."""
+    if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and dirty):
+        return t.ACKNOWLEDGED | t.SYSTEM_WIDE
+    return t.ACKNOWLEDGED if op.kind == "move" and dirty & touched else 0
 
 
 def _records(count: int, dtype: Any) -> Records:

@@ -15,7 +15,7 @@ from .jit import kernel
 if TYPE_CHECKING:
     from .jit import Records
 
-__all__ = ["EVENT", "new_queue", "pop", "push"]
+__all__ = ["EVENT", "close_hole", "new_queue", "pop", "push", "schedule"]
 
 EVENT = np.dtype([("time_ps", "i8"), ("seq", "i8"), ("kind", "i4"), ("arg", "i4")])
 """One entry of the heap (24 bytes)."""
@@ -69,17 +69,22 @@ def push(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) 
 def pop(heap: Records, size: int) -> int:
     """Remove the first event (``heap[0]``, read it before); returns the new size."""
     last = size - 1
-    time_ps = heap[last].time_ps
-    seq = heap[last].seq
+    sift(heap, last, heap[last].time_ps, heap[last].seq, heap[last].kind, heap[last].arg)
+    return last
+
+
+@kernel
+def sift(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) -> None:
+    """Put an event in the place of the first one, and down to where it belongs among ``size``."""
     hole = 0
     while True:
         child = 4 * hole + 1
-        if child >= last:
+        if child >= size:
             break
         best = child
         best_time = heap[child].time_ps
         best_seq = heap[child].seq
-        for other in range(child + 1, min(child + 4, last)):
+        for other in range(child + 1, min(child + 4, size)):
             t = heap[other].time_ps
             if t < best_time or (t == best_time and heap[other].seq < best_seq):
                 best, best_time, best_seq = other, t, heap[other].seq
@@ -92,6 +97,28 @@ def pop(heap: Records, size: int) -> int:
         hole = best
     heap[hole].time_ps = time_ps
     heap[hole].seq = seq
-    heap[hole].kind = heap[last].kind
-    heap[hole].arg = heap[last].arg
-    return last
+    heap[hole].kind = kind
+    heap[hole].arg = arg
+
+
+@kernel
+def schedule(clock: Records, heap: Records, time_ps: int, kind: int, arg: int) -> None:
+    """Queue an event.
+
+    While an event is handled its place at the top stays open (``clock.hole``): the first
+    event that it brings forth takes it, one way down the heap instead of two.
+    """
+    if clock[0].hole == 1:
+        clock[0].hole = 0
+        sift(heap, clock[0].queued, time_ps, clock[0].seq, kind, arg)
+    else:
+        clock[0].queued = push(heap, clock[0].queued, time_ps, clock[0].seq, kind, arg)
+    clock[0].seq += 1
+
+
+@kernel
+def close_hole(clock: Records, heap: Records) -> None:
+    """Remove the event that was handled, where no other took its place."""
+    if clock[0].hole == 1:
+        clock[0].hole = 0
+        clock[0].queued = pop(heap, clock[0].queued)

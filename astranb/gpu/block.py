@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
+from astranb.core.queue import schedule
 
-from .sm import make_ready, schedule
-from .tables import DONE, DRAINING, LAUNCH, MOVE, MOVING, SIGNALLING, WAIT, WAITING
+from .sm import make_ready
+from .tables import (
+    COMPUTE,
+    DONE,
+    DRAINING,
+    FENCE,
+    FLUSH,
+    LAUNCH,
+    MOVE,
+    MOVING,
+    SIGNALLING,
+    SYSTEM_WIDE,
+    WAIT,
+    WAITING,
+)
 
-__all__ = ["acknowledge", "begin", "enter", "finish_op", "launch"]
+__all__ = ["acknowledge", "begin", "enter", "finish_op", "launch", "pass_fence"]
 
 
 @kernel
@@ -59,37 +73,64 @@ def begin(
 ) -> None:
     """Start the operation that a block is at, passing those that have nothing to do."""
     sm = blocks[block].sm
+    gpu = blocks[block].gpu
     first_warp = blocks[block].first_warp
     while True:
         op = blocks[block].op
         at_end = op == blocks[block].last_op
-        if blocks[block].unacked > 0 and (at_end or ops[op].fence):
-            if blocks[block].state != DRAINING:
+        if at_end or ops[op].fence:
+            if blocks[block].unacked > 0:
+                if blocks[block].state != DRAINING:
+                    enter(clock, sms, blocks, block, DRAINING)
+                return
+            if at_end:
+                end(clock, heap, gpus, sms, blocks, block)
+                return
+            if ops[op].fence & SYSTEM_WIDE and gpus[gpu].fence_ps > 0 and blocks[block].fenced == 0:
                 enter(clock, sms, blocks, block, DRAINING)
-            return
-        if at_end:
-            end(clock, heap, gpus, sms, blocks, block)
-            return
+                blocks[block].fenced = 1
+                schedule(clock, heap, clock[0].now_ps + gpus[gpu].fence_ps, FENCE, block)
+                return
+        blocks[block].fenced = 0
         ops[op].started_ps = clock[0].now_ps
         if phases[ops[op].phase].started_ps < 0:
             phases[ops[op].phase].started_ps = clock[0].now_ps
         kind = ops[op].kind
+        if kind == FLUSH or (kind == MOVE and ops[op].lines == 0):
+            ops[op].issued_ps = clock[0].now_ps
+            finish_op(clock, ops, phases, op)
+            blocks[block].op += 1
+            continue
         if kind == MOVE:
-            if ops[op].lines == 0:
-                ops[op].issued_ps = clock[0].now_ps
-                finish_op(clock, ops, phases, op)
-                blocks[block].op += 1
-                continue
             blocks[block].lines_left = ops[op].lines
             enter(clock, sms, blocks, block, MOVING)
+            if ops[op].spins:
+                clock[0].spinners += 1
             for warp in range(min(blocks[block].warps, ops[op].lines)):
                 warps[first_warp + warp].next_line = warp
+                make_ready(clock, heap, sms, warps, first_warp + warp, sm)
+            return
+        if kind == COMPUTE:
+            blocks[block].lines_left = ops[op].value * blocks[block].warps
+            enter(clock, sms, blocks, block, MOVING)
+            for warp in range(blocks[block].warps):
+                warps[first_warp + warp].next_line = ops[op].value
                 make_ready(clock, heap, sms, warps, first_warp + warp, sm)
             return
         # Warp zero alone issues control requests.
         enter(clock, sms, blocks, block, WAITING if kind == WAIT else SIGNALLING)
         make_ready(clock, heap, sms, warps, first_warp, sm)
         return
+
+
+@kernel
+def pass_fence(
+    clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Records, warps: Records,
+    ops: Records, phases: Records, block: int,
+) -> None:  # fmt: skip
+    """The FENCE event: the time of a system-wide fence is over."""
+    blocks[block].fenced = 2
+    begin(clock, heap, gpus, sms, blocks, warps, ops, phases, block)
 
 
 @kernel
@@ -104,13 +145,20 @@ def end(clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Reco
     if gpus[gpu].blocks_left == 0:
         gpus[gpu].ended_ps = clock[0].now_ps
     sms[sm].resident -= 1
-    following = gpus[gpu].next_block
-    if following < gpus[gpu].last_block:
+    if sms[sm].engine:
+        following = gpus[gpu].next_list
+        if following >= gpus[gpu].last_list:
+            return
+        gpus[gpu].next_list += 1
+    else:
+        following = gpus[gpu].next_block
+        if following >= gpus[gpu].last_block:
+            return
         gpus[gpu].next_block += 1
-        blocks[following].sm = sm
-        sms[sm].resident += 1
-        clock[0].busy += 1
-        schedule(clock, heap, clock[0].now_ps, LAUNCH, following)
+    blocks[following].sm = sm
+    sms[sm].resident += 1
+    clock[0].busy += 1
+    schedule(clock, heap, max(clock[0].now_ps, blocks[following].launch_ps), LAUNCH, following)
 
 
 @kernel

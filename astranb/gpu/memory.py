@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
+from astranb.core.queue import schedule
 
-from .sm import schedule
-from .tables import HBM, HOP, LOAD, POLL, RETURN, SIGNAL, STORE, TORN
+from .cache import fill, find
+from .tables import HBM, LOAD, POLL, SIGNAL, STORE, TORN
+from .travel import channel_of, respond, slice_of
 
-__all__ = ["reach_hbm", "reach_l2", "spread"]
-
-
-@kernel
-def spread(line: int, ways: int) -> int:
-    """Spread line addresses over slices or channels so that no stride hits only some.
-
-    Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4); real GPUs hash
-    addresses likewise, by functions that are not published.
-    """
-    return ((line * 2654435769) & 0xFFFFFFFF) * ways >> 32
+__all__ = ["reach_hbm", "reach_l2"]
 
 
 @kernel
@@ -32,79 +24,109 @@ def serve(servers: Records, server: int, now_ps: int, service_ps: int) -> int:
 
 
 @kernel
-def reach_l2(
-    clock: Records,
-    heap: Records,
-    gpus: Records,
-    slices: Records,
-    operands: Records,
-    pieces: Records,
-    ops: Records,
-    semaphores: Records,
-    requests: Records,
-    resident: Records,
-    request: int,
-) -> None:
-    """The L2 event: stores and signals take effect here; loads of lines never touched go on to HBM.
+def serve_channel(gpus: Records, channels: Records, gpu: int, line: int, now_ps: int) -> int:
+    """Take a line through its channel; a line of another row than the one before takes longer."""
+    channel = gpus[gpu].first_channel + channel_of(gpus, gpu, line)
+    row = line // gpus[gpu].row_lines
+    service_ps = gpus[gpu].channel_ps
+    if channels[channel].row != row:
+        service_ps += gpus[gpu].row_miss_ps
+        channels[channel].row = row
+    return serve(channels, channel, now_ps, service_ps)
 
-    A line is resident from its first touch on: compulsory misses are modelled, capacity
-    misses are not, and neither is the write-back of dirty lines.
+
+@kernel
+def keep(
+    gpus: Records, channels: Records, tags: Records, gpu: int, line: int, dirty: int, now_ps: int
+) -> None:
+    """Put a line into the L2; the one that gives way is written back if it is dirty."""
+    back = fill(gpus, tags, gpu, line, dirty)
+    if back >= 0:
+        serve_channel(gpus, channels, gpu, back, now_ps)
+
+
+@kernel
+def reach_l2(
+    clock: Records, heap: Records, gpus: Records, slices: Records, channels: Records, tags: Records,
+    flags: Records, operands: Records, pieces: Records, ops: Records, semaphores: Records, links: Records,
+    route: Records, requests: Records, request: int,
+) -> None:  # fmt: skip
+    """The L2 event: stores and signals take effect here; loads of lines that are not there go on to HBM.
+
+    A request of several lines takes each through its own slice; they work in parallel.
+    A store allocates without reading, because it is of whole lines or sectors.
     """
     gpu = requests[request].target
     line = requests[request].line
     kind = requests[request].kind
-    server = gpus[gpu].first_slice + spread(line, gpus[gpu].slices)
-    served_ps = serve(slices, server, clock[0].now_ps, gpus[gpu].slice_ps)
+    now_ps = clock[0].now_ps
+    cached = gpus[gpu].sets > 0
+    service_ps = gpus[gpu].slice_ps
+    if kind == SIGNAL:
+        service_ps += gpus[gpu].atomic_ps
+    served_ps = 0
+    missed = 0
+    for place in range(line, line + requests[request].span):
+        server = gpus[gpu].first_slice + slice_of(gpus, gpu, place)
+        done_ps = serve(slices, server, now_ps, service_ps)
+        if cached:
+            writes = 1 if kind == STORE or kind == SIGNAL else 0
+            if find(gpus, tags, gpu, place, writes) == 0:
+                if kind == LOAD:
+                    missed += 1
+                else:
+                    keep(gpus, channels, tags, gpu, place, writes, now_ps)
+        else:
+            done_ps = serve_channel(gpus, channels, gpu, place, done_ps) + gpus[gpu].hbm_ps
+        served_ps = max(served_ps, done_ps)
+    operand = requests[request].operand
+    op = requests[request].op
     if kind == LOAD:
-        if resident[gpus[gpu].first_line + line] == 0:
+        if missed > 0:
             schedule(clock, heap, served_ps, HBM, request)
             return
-        read_piece(pieces, operands, requests[request].operand, requests[request].op)
+        read(flags, pieces, operands, requests, request)
     elif kind == STORE:
-        resident[gpus[gpu].first_line + line] = 1
-        write_piece(pieces, operands[requests[request].operand].piece, requests[request].op)
+        if operands[operand].flag >= 0:
+            flags[operands[operand].flag + requests[request].index] = 1
+        write_piece(pieces, operands[operand].piece, op, ops[op].lines)
     elif kind == SIGNAL:
-        semaphores[ops[requests[request].op].semaphore].value += ops[requests[request].op].value
+        semaphores[ops[op].semaphore].value += ops[op].value
     elif kind == POLL:
-        requests[request].seen = semaphores[ops[requests[request].op].semaphore].value
-    respond(clock, heap, gpus, requests, request, served_ps + gpus[gpu].l2_ps)
+        requests[request].seen = semaphores[ops[op].semaphore].value
+    respond(
+        clock, heap, gpus, links, route, requests, request, served_ps + gpus[gpu].l2_ps
+    )  # fmt: skip
 
 
 @kernel
 def reach_hbm(
-    clock: Records,
-    heap: Records,
-    gpus: Records,
-    channels: Records,
-    operands: Records,
-    pieces: Records,
-    requests: Records,
-    resident: Records,
-    request: int,
-) -> None:
-    """The HBM event: a line that missed in L2 is read and becomes resident."""
+    clock: Records, heap: Records, gpus: Records, channels: Records, tags: Records, flags: Records,
+    operands: Records, pieces: Records, links: Records, route: Records, requests: Records, request: int,
+) -> None:  # fmt: skip
+    """The HBM event: lines that missed in L2 are read and put there."""
     gpu = requests[request].target
     line = requests[request].line
-    server = gpus[gpu].first_channel + spread(line, gpus[gpu].channels)
-    served_ps = serve(channels, server, clock[0].now_ps, gpus[gpu].channel_ps)
-    resident[gpus[gpu].first_line + line] = 1
-    read_piece(pieces, operands, requests[request].operand, requests[request].op)
-    respond(clock, heap, gpus, requests, request, served_ps + gpus[gpu].hbm_ps + gpus[gpu].l2_ps)
+    now_ps = clock[0].now_ps
+    served_ps = now_ps
+    for place in range(line, line + requests[request].span):
+        if find(gpus, tags, gpu, place, 0) == 0:
+            served_ps = max(served_ps, serve_channel(gpus, channels, gpu, place, now_ps))
+            keep(gpus, channels, tags, gpu, place, 0, now_ps)
+    read(flags, pieces, operands, requests, request)
+    ready_ps = served_ps + gpus[gpu].hbm_ps + gpus[gpu].l2_ps
+    respond(clock, heap, gpus, links, route, requests, request, ready_ps)
 
 
 @kernel
-def respond(
-    clock: Records, heap: Records, gpus: Records, requests: Records, request: int, ready_ps: int
-) -> None:
-    """Send the response or acknowledgement on its way back."""
-    at_port_ps = ready_ps + gpus[requests[request].target].noc_ps
-    requests[request].returning = 1
-    if requests[request].last_back_hop == 0:
-        schedule(clock, heap, at_port_ps, RETURN, request)
-    else:
-        requests[request].hop = requests[request].back_hop
-        requests[request].last_hop = requests[request].last_back_hop
-        schedule(clock, heap, at_port_ps, HOP, request)
+def read(flags: Records, pieces: Records, operands: Records, requests: Records, request: int) -> None:
+    """Note what a load has found; a packet that is not there yet makes it load again."""
+    operand = requests[request].operand
+    flag = operands[operand].flag
+    if flag >= 0 and flags[flag + requests[request].index] == 0:
+        requests[request].seen = 0
+        return
+    read_piece(pieces, operands, operand, requests[request].op)
 
 
 @kernel
@@ -112,10 +134,14 @@ def read_piece(pieces: Records, operands: Records, operand: int, op: int) -> Non
     """Note whose write a source line shows; lines of different writes make the source torn.
 
     An operation may write over its own source: it reads each line before it writes it.
+    A packet's flag vouches for its own line, so that a write under way counts.
     """
     piece = operands[operand].piece
     writing = pieces[piece].writing
-    writer = pieces[piece].writer if writing < 0 or writing == op else TORN
+    if operands[operand].flag >= 0 and writing >= 0 and pieces[piece].writer < TORN + 2:
+        writer = writing
+    else:
+        writer = pieces[piece].writer if writing < 0 or writing == op else TORN
     # ``seen`` starts as a number that no writer has.
     if operands[operand].seen < TORN:
         operands[operand].seen = writer
@@ -124,13 +150,13 @@ def read_piece(pieces: Records, operands: Records, operand: int, op: int) -> Non
 
 
 @kernel
-def write_piece(pieces: Records, piece: int, op: int) -> None:
-    """Count a line of a write in; the last one makes the operation the piece's writer."""
+def write_piece(pieces: Records, piece: int, op: int, lines: int) -> None:
+    """Count a request of a write in; the last one makes the operation the piece's writer."""
     if pieces[piece].writing != op:
         # Two writes at once leave a mixture: neither of them ever counts as complete.
-        pieces[piece].arrived = 0 if pieces[piece].writing < 0 else pieces[piece].lines + 1
+        pieces[piece].arrived = 0 if pieces[piece].writing < 0 else lines + 1
         pieces[piece].writing = op
     pieces[piece].arrived += 1
-    if pieces[piece].arrived == pieces[piece].lines:
+    if pieces[piece].arrived == lines:
         pieces[piece].writing = -1
         pieces[piece].writer = op

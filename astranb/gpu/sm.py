@@ -1,20 +1,28 @@
-"""Streaming multiprocessors: ready warps, issue slots, and what they put under way."""
+"""Streaming multiprocessors: ready warps and issue slots. A copy engine is one with one warp a list."""
 
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import push
+from astranb.core.queue import schedule
 
-from .tables import HOP, ISSUE, L2, POLL, SIGNAL, STORE
+from .tables import ISSUE
 
-__all__ = ["make_ready", "release", "schedule", "send", "wake"]
+__all__ = ["free_slot", "has_slot", "issue_gap_ps", "make_ready", "release", "wake"]
 
 
 @kernel
-def schedule(clock: Records, heap: Records, time_ps: int, kind: int, arg: int) -> None:
-    """Queue an event."""
-    clock[0].queued = push(heap, clock[0].queued, time_ps, clock[0].seq, kind, arg)
-    clock[0].seq += 1
+def issue_gap_ps(gpus: Records, sms: Records, sm: int) -> int:
+    """Time between two instructions of an SM, or two requests of a copy engine."""
+    gpu = sms[sm].gpu
+    return gpus[gpu].engine_issue_ps if sms[sm].engine else gpus[gpu].issue_ps
+
+
+@kernel
+def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
+    """Whether an SM or copy engine may have another request under way."""
+    gpu = sms[sm].gpu
+    most = gpus[gpu].engine_outstanding if sms[sm].engine else gpus[gpu].max_outstanding
+    return sms[sm].outstanding < most
 
 
 @kernel
@@ -41,75 +49,18 @@ def make_ready(clock: Records, heap: Records, sms: Records, warps: Records, warp
 
 
 @kernel
-def send(
-    clock: Records,
-    heap: Records,
-    gpus: Records,
-    sms: Records,
-    ops: Records,
-    operands: Records,
-    ways: Records,
-    requests: Records,
-    kind: int,
-    sm: int,
-    warp: int,
-    job: int,
-    op: int,
-    operand: int,
-    line: int,
-) -> None:
-    """Put one line request under way: to the GPU's own L2, or to the entrance of its first link."""
-    gpu = sms[sm].gpu
-    request = clock[0].free_request
-    clock[0].free_request = requests[request].next_free
-    sms[sm].outstanding += 1
-    address = operands[operand].line + line
-    header = gpus[gpu].header_bytes
-    payload = gpus[gpu].line_bytes
-    if kind == SIGNAL or kind == POLL:
-        payload = gpus[gpu].signal_bytes
-    elif line == ops[op].lines - 1:
-        payload = ops[op].last_bytes
-    carries_out = kind == STORE or kind == SIGNAL
-    requests[request].live = 1
-    requests[request].returning = 0
-    requests[request].kind = kind
-    requests[request].line = address
-    requests[request].issued_ps = clock[0].now_ps
-    requests[request].seen = 0
-    requests[request].link = -1
-    requests[request].warp = warp
-    requests[request].job = job
-    requests[request].op = op
-    requests[request].operand = operand
-    requests[request].gpu = gpu
-    requests[request].target = operands[operand].gpu
-    requests[request].out_bytes = header + (payload if carries_out else 0)
-    requests[request].back_bytes = header + (0 if carries_out else payload)
-    at_port_ps = clock[0].now_ps + gpus[gpu].noc_ps
-    if operands[operand].out_ways == 0:
-        requests[request].last_back_hop = 0
-        requests[request].back_hop = 0
-        schedule(clock, heap, at_port_ps, L2, request)
-    else:
-        # Consecutive lines take the equal ways in turn, as NVLink interleaves addresses.
-        out = operands[operand].out_way + address % operands[operand].out_ways
-        back = operands[operand].back_way + address % operands[operand].back_ways
-        requests[request].hop = ways[out].first
-        requests[request].last_hop = ways[out].last
-        requests[request].back_hop = ways[back].first
-        requests[request].last_back_hop = ways[back].last
-        schedule(clock, heap, at_port_ps, HOP, request)
-
-
-@kernel
-def release(clock: Records, heap: Records, sms: Records, requests: Records, sm: int, request: int) -> None:
-    """A response is back: its slot is free, and an SM that stalled for one goes on."""
-    requests[request].live = 0
-    requests[request].next_free = clock[0].free_request
-    clock[0].free_request = request
+def free_slot(clock: Records, heap: Records, sms: Records, sm: int) -> None:
+    """A response is back: an SM that stalled for its slot goes on."""
     sms[sm].outstanding -= 1
     if sms[sm].stalled:
         sms[sm].stalled = 0
         sms[sm].stalled_ps += clock[0].now_ps - sms[sm].stalled_since_ps
         wake(clock, heap, sms, sm)
+
+
+@kernel
+def release(clock: Records, requests: Records, request: int) -> None:
+    """Give a request's record back."""
+    requests[request].live = 0
+    requests[request].next_free = clock[0].free_request
+    clock[0].free_request = request

@@ -11,48 +11,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = [
-    "BLOCK",
-    "BLOCK_STATES",
-    "CLOCK",
-    "DONE",
-    "DRAINING",
-    "EVENT_KINDS",
-    "GPU",
-    "HBM",
-    "HOP",
-    "INITIAL",
-    "ISSUE",
-    "JOB",
-    "L2",
-    "LAUNCH",
-    "LOAD",
-    "MOVE",
-    "MOVING",
-    "OP",
-    "OPERAND",
-    "OP_KINDS",
-    "PENDING",
-    "PHASE",
-    "PIECE",
-    "POLL",
-    "REQUEST",
-    "REQUEST_KINDS",
-    "RETURN",
-    "SEMAPHORE",
-    "SERVER",
-    "SIGNAL",
-    "SIGNALLING",
-    "SM",
-    "STORE",
-    "TORN",
-    "UNWRITTEN",
-    "WAIT",
-    "WAITING",
-    "WARP",
-    "WAY",
-]  # fmt: skip
-
 # Event kinds: what the argument of the event is.
 LAUNCH: Final = 0  # block: a thread block begins on its SM
 ISSUE: Final = 1  # sm: an SM issues one instruction of one ready warp
@@ -60,7 +18,13 @@ HOP: Final = 2  # request: a line reaches the entrance of a link
 L2: Final = 3  # request: a line reaches its L2 slice
 HBM: Final = 4  # request: a line that missed reaches its HBM channel
 RETURN: Final = 5  # request: a response or acknowledgement is back at its SM
-EVENT_KINDS: Final = ("launch", "issue", "hop", "l2", "hbm", "return")
+WIRE: Final = 6  # link: its wire is free, or a buffer behind it: who is next?
+SWITCH: Final = 7  # request: a line reaches the switch that multiplies or adds up
+FENCE: Final = 8  # block: a system-wide fence has taken its time
+FAULT: Final = 9  # fault: a link changes, fails or comes back
+EVENT_KINDS: Final = (
+    "launch", "issue", "hop", "l2", "hbm", "return", "wire", "switch", "fence", "fault",
+)  # fmt: skip
 
 # Request kinds: what travels.
 LOAD: Final = 0
@@ -73,16 +37,36 @@ REQUEST_KINDS: Final = ("load", "store", "signal", "poll")
 MOVE: Final = 0  # load one or more sources line by line, reduce, store to one or more targets
 NOTIFY: Final = 1  # add to a semaphore, here or on another GPU
 WAIT: Final = 2  # until a semaphore has reached a value
-OP_KINDS: Final = ("move", "signal", "wait")
+FLUSH: Final = 3  # until every store is acknowledged
+COMPUTE: Final = 4  # instructions that touch no memory
+OP_KINDS: Final = ("move", "signal", "wait", "fence", "compute")
+
+# Bits of an operation's ``in_switch``.
+SWITCH_READS: Final = 1
+SWITCH_WRITES: Final = 2
+
+# Bits of an operation's ``fence``.
+ACKNOWLEDGED: Final = 1  # only when every earlier store is acknowledged
+SYSTEM_WIDE: Final = 2  # and after the time that a system-wide fence takes
 
 # States of a thread block.
 PENDING: Final = 0  # not on an SM yet
-MOVING: Final = 1  # lines of a move are being issued
+MOVING: Final = 1  # lines of a move are being issued, or instructions of a computation
 SIGNALLING: Final = 2  # a signal is about to be issued
 WAITING: Final = 3  # polling a semaphore
 DRAINING: Final = 4  # a fence: until every store is acknowledged
 DONE: Final = 5
 BLOCK_STATES: Final = ("pending", "moving", "signalling", "waiting", "draining", "done")
+
+# Where a request is on its way.
+ON_FABRIC: Final = 0  # on links between devices
+ON_CHIP: Final = 1  # on the mesh of a GPU
+
+# How a message's way is chosen among equal ones.
+INTERLEAVED: Final = 0  # by address, as NVLink does
+STATIC: Final = 1  # always the same for a pair
+FLOW_HASH: Final = 2  # by thread block and target, as ECMP does by flow
+SPRAYED: Final = 3  # each message the next way
 
 # Who wrote a piece last; 0 and above is an operation.
 INITIAL: Final = -1  # what the rank brought
@@ -104,6 +88,16 @@ CLOCK = np.dtype(
         ("done", "i8"),  # blocks that have ended
         ("last_kind", "i8"),  # the event handled last
         ("last_arg", "i8"),
+        ("hole", "i8"),  # 1: the first entry of the heap is the event being handled
+        ("spinners", "i8"),  # blocks in a move that reads packets
+        ("searched_ps", "i8"),  # when the last search for a deadlock among them was
+        ("sprayed", "i8"),  # messages whose way was chosen by spraying
+        # What does not change while time passes: options of the fabric.
+        ("multipath", "i8"),
+        ("cut_through", "i8"),
+        ("managed", "i8"),  # 1: links have queues, an arbiter and buffers of a size
+        ("finite", "i8"),  # 1: a message leaves only when there is a buffer for it
+        ("arbitration", "i8"),
     ]
 )
 """One row: the scalars of the whole machine."""
@@ -112,25 +106,43 @@ GPU = np.dtype(
     [
         ("first_sm", "i8"),
         ("sms", "i8"),
+        ("engines", "i8"),  # copy engines: behind the SMs in their table
         ("first_slice", "i8"),
         ("slices", "i8"),
         ("first_channel", "i8"),
         ("channels", "i8"),
-        ("first_line", "i8"),  # of this GPU in the table of resident lines
         ("issue_ps", "i8"),  # between two instructions of one SM
         ("noc_ps", "i8"),  # SM to L2 slice or to I/O port, one way
         ("l2_ps", "i8"),  # L2 slice: from the end of service to the response
-        ("hbm_ps", "i8"),  # HBM channel: likewise
+        ("far_ps", "i8"),  # more, each way, to a slice of the other partition
+        ("hbm_ps", "i8"),  # HBM channel: from the end of service to the response
         ("slice_ps", "i8"),  # one line occupies its slice
+        ("atomic_ps", "i8"),  # a signal occupies its slice for so much longer
         ("channel_ps", "i8"),  # one line occupies its channel
+        ("row_miss_ps", "i8"),  # and longer where it lies in another row than the line before
+        ("row_lines", "i8"),  # lines of all channels' rows together
+        ("fence_ps", "i8"),  # a system-wide fence, once all stores are acknowledged
         ("max_outstanding", "i8"),  # requests of one SM under way
-        ("unroll", "i8"),  # lines of one warp under way
-        ("blocks_per_sm", "i8"),
+        ("engine_issue_ps", "i8"),  # between two requests of one copy engine
+        ("engine_outstanding", "i8"),
         ("line_bytes", "i8"),
         ("header_bytes", "i8"),  # of every message
+        ("max_payload", "i8"),  # bytes behind one header
         ("signal_bytes", "i8"),  # payload of a signal
+        ("first_tag", "i8"),  # of this GPU's L2
+        ("sets", "i8"),  # 0: no L2
+        ("l2_ways", "i8"),
+        ("first_plane", "i8"),  # switch planes that can add up and multiply
+        ("planes", "i8"),
+        ("mesh", "i8"),  # 1: a mesh of routers; 0: noc_ps to everywhere
+        ("columns", "i8"),
+        ("rows", "i8"),
+        ("ports", "i8"),
+        ("first_chip_link", "i8"),
         ("next_block", "i8"),  # first block that has no SM yet
-        ("last_block", "i8"),  # one past the last block of this GPU
+        ("last_block", "i8"),  # one past its last block for an SM
+        ("next_list", "i8"),  # the same for lists of descriptors and copy engines
+        ("last_list", "i8"),
         ("ended_ps", "i8"),  # when its last block ended
         ("blocks_left", "i8"),
     ]
@@ -139,6 +151,7 @@ GPU = np.dtype(
 SM = np.dtype(
     [
         ("gpu", "i8"),
+        ("engine", "i8"),  # 1: a copy engine
         ("next_issue_ps", "i8"),
         ("scheduled", "i8"),  # 1: an ISSUE event is queued
         ("stalled", "i8"),  # 1: a ready warp waits for an outstanding slot
@@ -153,8 +166,10 @@ SM = np.dtype(
     ]
 )
 
-SERVER = np.dtype([("free_at_ps", "i8"), ("busy_ps", "i8"), ("queued_ps", "i8"), ("lines", "i8")])
-"""An L2 slice or an HBM channel: a FIFO server with a fixed time a line."""
+SERVER = np.dtype(
+    [("free_at_ps", "i8"), ("busy_ps", "i8"), ("queued_ps", "i8"), ("lines", "i8"), ("row", "i8")]
+)
+"""An L2 slice or an HBM channel: a FIFO server; ``row`` is the row that a channel has open."""
 
 BLOCK = np.dtype(
     [
@@ -175,7 +190,11 @@ BLOCK = np.dtype(
         ("signalling_ps", "i8"),
         ("waiting_ps", "i8"),
         ("draining_ps", "i8"),
-        ("polls", "i8"),  # polls that found the semaphore too low
+        ("polls", "i8"),  # reads that found the semaphore too low, or a packet not there
+        ("fenced", "i8"),  # 1: the time of a system-wide fence runs, 2: has run
+        ("kernel", "i8"),
+        ("launch_ps", "i8"),  # its kernel begins then
+        ("engine", "i8"),  # 1: for a copy engine
     ]
 )
 
@@ -188,6 +207,8 @@ WARP = np.dtype(
         ("ready_head", "i4"),  # FIFO of jobs whose data is there
         ("ready_tail", "i4"),
         ("free_job", "i4"),  # head of the list of free jobs
+        ("retry_head", "i4"),  # FIFO of loads that found no packet yet
+        ("retry_tail", "i4"),
         ("pad", "i4"),
         ("next_line", "i8"),  # of the move, strided by the number of warps
     ]
@@ -207,10 +228,13 @@ OP = np.dtype(
         ("semaphore", "i4"),
         ("value", "i4"),  # to add (signal) or to reach (wait)
         ("phase", "i4"),
-        ("fence", "i4"),  # 1: only when every earlier store is acknowledged
-        ("last_bytes", "i4"),  # bytes of the last line
+        ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE
+        ("in_switch", "i4"),  # SWITCH_READS, SWITCH_WRITES
+        ("spins", "i4"),  # 1: it reads packets
+        ("payload", "i4"),  # bytes of data that one request moves
+        ("last_bytes", "i4"),  # of the last request
         ("number", "i4"),  # place in its block, as the program counts
-        ("lines", "i8"),
+        ("lines", "i8"),  # requests an operand takes
         ("acked", "i8"),
         ("started_ps", "i8"),  # -1: not yet
         ("issued_ps", "i8"),  # last instruction issued
@@ -226,6 +250,8 @@ OPERAND = np.dtype(
         ("out_ways", "i4"),  # 0: on this GPU
         ("back_way", "i4"),
         ("back_ways", "i4"),
+        ("stride", "i4"),  # bytes of memory from one request to the next
+        ("flag", "i4"),  # first of its packets' flags, -1: plain memory
         ("line", "i8"),  # first line in the GPU's memory
         ("seen", "i8"),  # as a source: who had written the piece when it was read
     ]
@@ -242,7 +268,8 @@ PIECE = np.dtype(
         ("bytes", "i8"),
         ("writer", "i8"),  # operation whose write is complete, or INITIAL, UNWRITTEN, TORN
         ("writing", "i8"),  # operation whose write is under way, or -1
-        ("arrived", "i8"),  # its lines so far
+        ("arrived", "i8"),  # its requests so far
+        ("flag", "i8"),  # first of its packets' flags, -1: plain memory
     ]
 )
 """The part of a chunk that one thread block moves: the unit in which contents are tracked."""
@@ -254,14 +281,29 @@ PHASE = np.dtype([("left", "i8"), ("started_ps", "i8"), ("ended_ps", "i8")])
 WAY = np.dtype([("first", "i8"), ("last", "i8")])
 """One way from a GPU to another: links ``route[first:last]``."""
 
+PLANE = np.dtype([("up", "i8"), ("down", "i8")])
+"""A way between a GPU and a switch that adds up: places of two links in ``route``."""
+
+FAULT_ROW = np.dtype(
+    [
+        ("link", "i8"),
+        ("bandwidth_Bps", "i8"),
+        ("latency_ps", "i8"),
+        ("down_until_ps", "i8"),  # 0: it is up
+    ]
+)
+"""What a link becomes at a time that stands in the queue from the start."""
+
 REQUEST = np.dtype(
     [
         ("line", "i8"),  # in the target GPU's memory
         ("issued_ps", "i8"),
-        ("seen", "i8"),  # POLL: the value that was read
+        ("seen", "i8"),  # POLL: the value that was read; LOAD: 0 where the packet is not there
         ("arrives_ps", "i8"),  # last bit at the far end of the link it crosses
+        ("offered_ps", "i8"),  # when it came to the queue of its next link
         ("out_bytes", "i8"),  # on a wire, header included
         ("back_bytes", "i8"),
+        ("index", "i8"),  # number within its operation's operand
         ("kind", "i4"),
         ("live", "i4"),
         ("returning", "i4"),  # 1: response or acknowledgement
@@ -271,12 +313,23 @@ REQUEST = np.dtype(
         ("operand", "i4"),
         ("gpu", "i4"),  # that issued it
         ("target", "i4"),  # GPU whose memory it is for
+        ("sm", "i4"),  # that issued it
+        ("span", "i4"),  # lines of memory
+        ("way", "i4"),  # that it takes there, -1: none
         ("hop", "i4"),  # next place in the route
         ("last_hop", "i4"),
         ("back_hop", "i4"),
         ("last_back_hop", "i4"),
-        ("link", "i4"),  # it crosses or crossed last, -1: none yet
-        ("next_free", "i4"),
+        ("leg", "i4"),  # ON_FABRIC or ON_CHIP
+        ("next_link", "i4"),  # that it is about to enter
+        ("link", "i4"),  # between devices: it crosses or crossed last, -1: none yet
+        ("router", "i4"),  # of the mesh: it is at or comes to
+        ("to_router", "i4"),
+        ("exit_link", "i4"),  # out of the mesh
+        ("held", "i4"),  # queue whose buffer it occupies, -1: none
+        ("parent", "i4"),  # the request that a switch multiplied, -1: none
+        ("children", "i4"),  # of those, how many are under way
+        ("next_free", "i4"),  # also next in a queue
     ]
 )
 """A line request under way (the wavefront request of ASTRA-sim 3.0)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -79,6 +80,22 @@ class Fabric:
         raise InputError(
             f"there is no link {name!r}", mend="write A->B or A->B#k with names of the infrastructure"
         )
+
+    def full(self, path: str) -> str:
+        """Replace ``gpu[3]`` by the full name of rank 3, at both ends of a link.
+
+        Raises
+        ------
+        InputError
+            There is no such rank.
+        """
+
+        def name(match: re.Match[str]) -> str:
+            if int(match[1]) >= len(self.gpus):
+                raise InputError(f"there is no {match[0]}", mend=f"ranks are 0 to {len(self.gpus) - 1}")
+            return self.graph.name(int(self.gpus[int(match[1])]))
+
+        return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
 
     def routes(
         self, pairs: Iterable[tuple[int, int]]
@@ -214,7 +231,7 @@ def compile_fabric(graph: Graph) -> Fabric:
     lane = np.zeros(len(links), np.int64)
     out: dict[int, list[tuple[int, list[int], int]]] = defaultdict(list)
     for (src, dst), members in bundles.items():
-        lane[members] = np.arange(len(members))
+        lane[members] = links["lane"][members] = np.arange(len(members))
         first = links[members[0]]
         wire = transfer_ps(_PROBE_BYTES, int(first.bandwidth_Bps))
         out[src].append((dst, members, wire + int(first.latency_ps) + int(first.forward_ps)))

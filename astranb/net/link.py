@@ -7,7 +7,7 @@ import numpy as np
 from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
 
-__all__ = ["LINK", "cross"]
+__all__ = ["LINK", "cross", "head_ps", "strike"]
 
 LINK = np.dtype(
     [
@@ -16,18 +16,24 @@ LINK = np.dtype(
         ("bandwidth_Bps", "i8"),  # of this one lane, in this direction
         ("latency_ps", "i8"),  # propagation: first bit out to first bit in
         ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
+        ("gap_ps", "i8"),  # least time between two messages, as of a NIC
+        ("lane", "i8"),  # number among its parallel ones
         ("free_at_ps", "i8"),  # when the last bit of the last accepted message is out
+        ("wire_ps", "i8"),  # what the last accepted message takes on the wire
         ("busy_ps", "i8"),  # time the wire carried bits, summed
         ("queued_ps", "i8"),  # time messages waited for the wire, summed
         ("messages", "i8"),  # messages put on the wire
         ("bytes", "i8"),  # bytes put on the wire, headers included
+        ("marked", "i8"),  # messages that found a longer queue than the mark
+        ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
+        ("turn", "i8"),  # class that was served last (managed links)
     ]
 )
 """One directed lane. To add a property, follow docs/architecture.md ("Add a link property")."""
 
 
 @kernel
-def cross(links: Records, link: int, now_ps: int, size: int) -> int:
+def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int) -> int:
     """Accept a message at the entrance of a link; returns when its last bit arrives.
 
     Parameters
@@ -37,21 +43,46 @@ def cross(links: Records, link: int, now_ps: int, size: int) -> int:
     link : int
         Which one.
     now_ps : int
-        When the message reaches the entrance. Events are handled in time order, so that
-        ``free_at_ps`` alone is an exact FIFO queue of unlimited length.
+        When the message's head reaches the entrance. Events are handled in time order, so
+        that ``free_at_ps`` alone is an exact FIFO queue of unlimited length.
     size : int
         Bytes on the wire: header and payload.
+    tail_ps : int
+        When its last bit reaches the entrance: later than the head where nodes cut
+        through. A message leaves without gaps, so that it starts late enough for its last
+        bit to be there in time.
 
     Returns
     -------
     int
-        Arrival of the last bit at the far end (store and forward), in ps.
+        Arrival of the last bit at the far end, in ps.
     """
-    start_ps = max(now_ps, links[link].free_at_ps)
-    wire_ps = transfer_ps(size, links[link].bandwidth_Bps)
+    wire_ps = max(transfer_ps(size, links[link].bandwidth_Bps), links[link].gap_ps)
+    start_ps = max(now_ps, links[link].free_at_ps, tail_ps - wire_ps)
     links[link].free_at_ps = start_ps + wire_ps
+    links[link].wire_ps = wire_ps
     links[link].busy_ps += wire_ps
     links[link].queued_ps += start_ps - now_ps
     links[link].messages += 1
     links[link].bytes += size
     return start_ps + wire_ps + links[link].latency_ps
+
+
+@kernel
+def head_ps(links: Records, link: int, tail_ps: int, header_bytes: int) -> int:
+    """When the header of the message accepted last has arrived at the far end: it may go on then."""
+    header = transfer_ps(header_bytes, links[link].bandwidth_Bps)
+    return tail_ps - max(0, links[link].wire_ps - header)
+
+
+@kernel
+def strike(links: Records, faults: Records, fault: int, now_ps: int) -> None:
+    """A link changes: it becomes slower or faster, or is down for a while.
+
+    What is on the wire arrives; while the link is down what comes to it waits.
+    """
+    link = faults[fault].link
+    links[link].bandwidth_Bps = faults[fault].bandwidth_Bps
+    links[link].latency_ps = faults[fault].latency_ps
+    if faults[fault].down_until_ps > now_ps:
+        links[link].free_at_ps = max(links[link].free_at_ps, faults[fault].down_until_ps)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from astranb.collectives import Lowered
 from astranb.core.errors import InputError
-from astranb.core.units import format_bytes
 from astranb.gpu import PRESETS, Preset, preset
 from astranb.infragraph import Infra
 from astranb.net import Fabric
 
-__all__ = ["beyond_l2", "presets_of"]
+__all__ = ["presets_of"]
 
 
 def presets_of(infra: Infra, fabric: Fabric, gpu: str | Preset | None) -> tuple[list[Preset], list[str]]:
@@ -28,18 +26,8 @@ def presets_of(infra: Infra, fabric: Fabric, gpu: str | Preset | None) -> tuple[
     if unsaid:
         why = f"the name {infra.name!r} suggests it" if named else "nothing says otherwise"
         notes.append(f"{unsaid} GPUs are taken for {named or 'h100-sxm'}: {why}")
-    sizes = {p.line_bytes for p in presets}
-    if len(sizes) > 1:
-        raise InputError(f"GPUs with different line sizes: {sorted(sizes)}", where=infra.name)
+    for number in ("line_bytes", "bulk_lines", "engine_lines"):
+        found = sorted({getattr(p, number) for p in presets})
+        if len(found) > 1:
+            raise InputError(f"GPUs with different {number}: {found}", where=infra.name)
     return presets, notes
-
-
-def beyond_l2(program: Lowered, presets: list[Preset]) -> list[str]:
-    """Say so where the model is too kind: lines stay in L2 from their first touch on."""
-    sizes = [int(lines) * program.line_bytes for lines in program.lines]
-    over = [rank for rank, size in enumerate(sizes) if size > presets[rank].l2_bytes]
-    if not over:
-        return []
-    biggest = max(sizes[rank] for rank in over)
-    which = f"the buffers of {len(over)} GPUs (up to {format_bytes(biggest)})"
-    return [f"{which} exceed their L2: capacity misses are not modelled, so that reading twice is too fast"]

@@ -122,7 +122,15 @@ class Inspector:
         if kind == t.ISSUE:
             sm = machine.sms[arg]
             stalled = " stalls: every outstanding slot is taken" if sm.stalled else " issues one instruction"
+            if sm.engine:
+                return f"{when}GPU{sm.gpu} copy engine{stalled} ({sm.outstanding} requests under way)"
             return f"{when}GPU{sm.gpu} sm.{self._sm(arg)}{stalled} ({sm.outstanding} requests under way)"
+        if kind == t.FENCE:
+            return f"{when}{self._block(arg)} has passed its fence"
+        if kind == t.WIRE:
+            return f"{when}a link has room for the next message"
+        if kind == t.FAULT:
+            return f"{when}{self._sim.fabric.name(int(machine.faults[arg].link))} changes"
         return when + self._request_event(kind, arg)
 
     def _request_event(self, kind: int, number: int) -> str:
@@ -130,7 +138,10 @@ class Inspector:
         request = machine.requests[number]
         what = self._request(number)
         if kind == t.HOP:
-            return f"{fabric.name(int(request.link))}: {what}"
+            on_chip = request.leg == t.ON_CHIP
+            return f"{'the mesh' if on_chip else fabric.name(int(request.link))}: {what}"
+        if kind == t.SWITCH:
+            return f"in a switch: {what}"
         if kind == t.L2:
             return f"GPU{request.target} L2: {what}"
         if kind == t.HBM:
@@ -151,7 +162,7 @@ class Inspector:
         if operand.piece < 0:
             return f"{kind} semaphore {int(op.semaphore)} of GPU{operand.gpu}{phase}"
         piece = machine.pieces[int(operand.piece)]
-        line = int(request.line - operand.line)
+        line = int(request.index)
         return (
             f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(piece.buffer)]}[{piece.chunk}] "
             f"of GPU{piece.gpu}{phase}"

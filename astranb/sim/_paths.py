@@ -64,14 +64,13 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
     """
     path = path.strip()
     if "->" in path:
-        ends = [_full(end, fabric) for end in path.split("->", 1)]
-        links = fabric.find("->".join(ends))
-        return Place("link", tuple(links), "->".join(ends))
+        full = fabric.full(path)
+        return Place("link", tuple(fabric.find(full)), full)
     head, kind, number = path, "", ""
     match = re.fullmatch(r"(.*)\.(sm|block)\.(\d+)", path)
     if match:
         head, kind, number = match.groups()
-    node = _node(_full(head, fabric), fabric)
+    node = _node(fabric.full(head), fabric)
     rank = _rank(node, fabric)
     if not kind:
         name = fabric.graph.name(node)
@@ -103,17 +102,6 @@ def split_field(text: str, known: Sequence[str]) -> tuple[str, str]:
     if name not in known:
         raise InputError(f"{path!r} has no field {name!r}", mend=near(name, known))
     return path, name
-
-
-def _full(name: str, fabric: Fabric) -> str:
-    """Replace ``gpu[3]`` by the full name of rank 3."""
-    name, hash_mark, lane = name.strip().partition("#")
-    match = re.fullmatch(r"gpu\[(\d+)\]", name)
-    if match:
-        if int(match[1]) >= len(fabric.gpus):
-            raise InputError(f"there is no {name}", mend=f"ranks are 0 to {len(fabric.gpus) - 1}")
-        name = fabric.graph.name(int(fabric.gpus[int(match[1])]))
-    return name + hash_mark + lane
 
 
 def _node(name: str, fabric: Fabric) -> int:

@@ -108,7 +108,7 @@ class Recorder:
         now_ps = max(0, int(self._machine.clock[0].now_ps))
         used = min(bins, now_ps // bin_ps + 1)
         rows = np.asarray(self._machine.activity).reshape(-1, bins)[:, :used] / bin_ps
-        links = len(self._machine.links)
+        links = int(recorder.links)
         per_gpu = rows[links:].reshape(len(gpus), 3, used)
         return {
             "bin_ps": bin_ps,

@@ -159,7 +159,8 @@ class Result:
         best, name = 0.0, ""
         for rank, node in enumerate(sim.fabric.gpus):
             for field, way in (("src", "out of"), ("dst", "into")):
-                mine = machine.links[(machine.links[field] == node) & (machine.links["messages"] > 0)]
+                between = machine.links[: len(sim.fabric.links)]
+                mine = between[(between[field] == node) & (between["messages"] > 0)]
                 if len(mine):
                     need = float(mine["bytes"].sum()) / float(mine["bandwidth_Bps"].sum()) * 1e12
                     if need > best:
@@ -185,7 +186,7 @@ class Result:
                 "queued_ps": int(row["queued_ps"]),
                 "utilisation": min(1.0, int(row["busy_ps"]) / total),
             }
-            for number, row in enumerate(links)
+            for number, row in enumerate(links[: len(fabric.links)])
         ]
 
     def _phases(self) -> list[dict[str, Any]]:

@@ -7,22 +7,23 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from astranb.collectives import Collective, Lowered, check, lower
+from astranb.collectives import Collective, Lowered, check
 from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
-from astranb.net import Fabric, compile_fabric
+from astranb.net import Fabric, Network, compile_fabric
 
 from . import _breakpoints as breakpoints
-from ._assumptions import beyond_l2, presets_of
+from ._assumptions import presets_of
 from ._breakpoints import Breakpoint
+from ._build import Plan, build, lower_for
 from ._driver import FOREVER, SLICE, Driver
 from ._edits import Edit, read_edit
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
-from ._machine import Machine, build
+from ._machine import Machine
 from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
@@ -48,6 +49,10 @@ class Simulation:
         The kind of GPU; where not given, what the infrastructure says or its name suggests.
     fidelity : str
         ``"cacheline"``: every line of every load and store.
+    network : Network, optional
+        How messages share the fabric: arbitration, buffers, switching, multipath, faults.
+    launch : str
+        What it costs to start a kernel: ``"none"``, ``"graph"`` or ``"stream"``.
     record : bool
         Whether line flights and activity are noted for views.
     checkpoint_bytes : int
@@ -80,6 +85,8 @@ class Simulation:
         *,
         gpu: str | Preset | None = None,
         fidelity: str = "cacheline",
+        network: Network | None = None,
+        launch: str = "none",
         record: bool = True,
         checkpoint_bytes: int = _CHECKPOINT_BYTES,
         memory_bytes: int | None = None,
@@ -99,22 +106,13 @@ class Simulation:
         self.collective = collective
         self.fabric: Fabric = compile_fabric(self.infra.expand())
         self.presets, notes = presets_of(self.infra, self.fabric, gpu)
-        self.program: Lowered = lower(
-            collective.program(len(self.fabric.gpus)),
-            kind=collective.name,
-            size=collective.size,
-            line_bytes=self.presets[0].line_bytes,
-        )
+        self.program: Lowered = lower_for(collective, self.presets)
+        self.network = network or Network()
+        self.launch = launch
+        plan = Plan(self.fabric, self.presets, self.program, self.network, launch)
         self.machine: Machine
-        self.machine, more = build(
-            self.fabric, self.presets, self.program, record=record, memory_bytes=memory_bytes
-        )  # fmt: skip
-        self.assumed: list[str] = [
-            *self.fabric.assumed,
-            *notes,
-            *more,
-            *beyond_l2(self.program, self.presets),
-        ]
+        self.machine, more = build(plan, record=record, memory_bytes=memory_bytes)
+        self.assumed: list[str] = [*self.fabric.assumed, *notes, *more]
         self._start(History(checkpoint_bytes), [])
 
     def _start(self, history: History, edits: list[Edit]) -> None:
@@ -242,7 +240,7 @@ class Simulation:
             Whether the fork keeps and goes on with the recording.
         """
         other = object.__new__(Simulation)
-        for name in ("infra", "collective", "fabric", "presets", "program"):
+        for name in ("infra", "collective", "fabric", "presets", "program", "network", "launch"):
             setattr(other, name, getattr(self, name))
         other.assumed = list(self.assumed)
         other.machine = self.machine.copy(record=record)

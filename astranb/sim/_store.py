@@ -15,11 +15,11 @@ from astranb.core.errors import InputError
 from astranb.core.state import read_tables, write_tables
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
-from astranb.net import compile_fabric
+from astranb.net import Fault, Network, compile_fabric
 
+from ._build import Plan, build
 from ._edits import Edit
 from ._history import History
-from ._machine import build
 from .loop import OWNERS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-_FORMAT = "astranb simulation 1"
+_FORMAT = "astranb simulation 2"
 _WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
@@ -51,8 +51,11 @@ def save(sim: Simulation, path: Path) -> None:
             "lanes": sim.program.lanes,
             "line_bytes": sim.program.line_bytes,
             "phase_names": list(sim.program.phase_names),
+            "flags": sim.program.flags,
         },
         "presets": [dataclasses.asdict(p) for p in sim.presets],
+        "network": dataclasses.asdict(sim.network),
+        "launch": sim.launch,
         "edits": [dataclasses.asdict(e) for e in sim._driver.edits],  # noqa: SLF001 - its own file format
         "assumed": sim.assumed,
         "record": bool(sim.machine.recorder[0].on),
@@ -84,7 +87,10 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     sim.program = Lowered(**words, **tables, **plain)
     sim.assumed = list(said["assumed"])
     # The start is built anew, so that the loaded run can be taken back to it.
-    start, _ = build(sim.fabric, sim.presets, sim.program, record=said["record"])
+    faults = tuple(Fault(**fault) for fault in said["network"].pop("faults"))
+    sim.network, sim.launch = Network(**said["network"], faults=faults), said["launch"]
+    plan = Plan(sim.fabric, sim.presets, sim.program, sim.network, sim.launch)
+    start, _ = build(plan, record=said["record"])
     sim.machine = start
     history = History(2**30)
     history.take(start, 0)

@@ -11,16 +11,32 @@ from typing import Final
 import numpy as np
 
 from astranb.core.jit import Entry, Records, kernel
-from astranb.core.queue import EVENT, pop
-from astranb.core.ticks import transfer_ps
+from astranb.core.queue import EVENT, close_hole
 from astranb.gpu import tables as t
-from astranb.gpu.block import launch
+from astranb.gpu.block import launch, pass_fence
 from astranb.gpu.issue import issue
-from astranb.gpu.memory import reach_hbm, reach_l2, spread
+from astranb.gpu.memory import reach_hbm, reach_l2
 from astranb.gpu.response import come_back
-from astranb.gpu.sm import schedule
-from astranb.gpu.tables import HBM, HOP, ISSUE, L2, LAUNCH, RETURN
-from astranb.net.link import LINK, cross
+from astranb.gpu.sm import issue_gap_ps
+from astranb.gpu.switch import at_switch
+from astranb.gpu.tables import (
+    FAULT,
+    FENCE,
+    HBM,
+    HOP,
+    ISSUE,
+    L2,
+    LAUNCH,
+    ON_FABRIC,
+    RETURN,
+    SIGNAL,
+    SWITCH,
+    WIRE,
+)
+from astranb.gpu.travel import channel_of, onward, slice_of
+from astranb.gpu.wire import free_buffer, look_again, offer, pick
+from astranb.net.link import LINK, cross, head_ps, strike
+from astranb.net.port import QUEUE
 
 from .recording import FLIGHT, RECORDER, note_busy, note_flight
 
@@ -83,9 +99,13 @@ OWNERS: Final = (
     ("semaphores", t.SEMAPHORE),
     ("phases", t.PHASE),
     ("ways", t.WAY),
+    ("planes", t.PLANE),
     ("route", np.dtype("i4")),
     ("requests", t.REQUEST),
-    ("resident", np.dtype("u1")),
+    ("tags", np.dtype("i4")),
+    ("flags", np.dtype("u1")),
+    ("faults", t.FAULT_ROW),
+    ("queues", QUEUE),
     ("links", LINK),
 )
 """Every table of the simulated state, in the order in which the loop takes them."""
@@ -118,14 +138,20 @@ def run_events(
     semaphores: Records,
     phases: Records,
     ways: Records,
+    planes: Records,
     route: Records,
     requests: Records,
-    resident: Records,
+    tags: Records,
+    flags: Records,
+    faults: Records,
+    queues: Records,
     links: Records,
 ) -> int:
     """Handle events until a limit is reached; returns one of ``STOPS`` by number."""
     limits = control[0]
     recording = recorder[0].on == 1
+    managed = clock[0].managed
+    cut_through = clock[0].cut_through
     while True:
         if clock[0].queued == 0:
             return END
@@ -141,76 +167,107 @@ def run_events(
             clock[0].now_ps = time_ps
         kind = heap[0].kind
         arg = heap[0].arg
-        clock[0].queued = pop(heap, clock[0].queued)
+        clock[0].hole = 1
         clock[0].events += 1
         clock[0].last_kind = kind
         clock[0].last_arg = arg
         concerned = -1
         if limits.breaks > 0:
-            concerned = match_event(breaks, limits.breaks, sms, blocks, warps, route, requests, kind, arg)
+            concerned = match_event(breaks, limits.breaks, sms, blocks, warps, requests, faults, kind, arg)
         dead = 0
-        if kind == HOP:
-            link = route[requests[arg].hop]
-            returning = requests[arg].returning
-            size = requests[arg].back_bytes if returning else requests[arg].out_bytes
-            arrival_ps = cross(links, link, time_ps, size)
+        entered = -1
+        if managed == 1:
+            if kind == HOP:
+                entered = pick(
+                    clock, heap, links, queues, requests, offer(clock, queues, requests, arg)
+                )  # fmt: skip
+            elif kind == WIRE:
+                links[arg].awake = 0
+                entered = pick(clock, heap, links, queues, requests, arg)
+            elif kind == L2 or kind == RETURN or kind == SWITCH:
+                free_buffer(clock, heap, links, queues, requests, arg)
+        elif kind == HOP:
+            entered = arg
+        if entered >= 0:
+            link = requests[entered].next_link
+            returning = requests[entered].returning
+            size = requests[entered].back_bytes if returning else requests[entered].out_bytes
+            came_ps = requests[entered].offered_ps if managed == 1 else time_ps
+            tail_in_ps = requests[entered].arrives_ps if cut_through == 1 else time_ps
+            tail_ps = cross(links, link, time_ps, size, tail_in_ps)
+            requests[entered].arrives_ps = tail_ps
             clock[0].hops += 1
-            requests[arg].link = link
-            requests[arg].arrives_ps = arrival_ps
-            if recording:
-                wire_ps = transfer_ps(size, links[link].bandwidth_Bps)
-                start_ps = links[link].free_at_ps - wire_ps
-                line = requests[arg].line - operands[requests[arg].operand].line
-                what = 2 * requests[arg].kind + returning
-                note_flight(
-                    recorder,
-                    flights,
-                    clock[0].events,
-                    time_ps,
-                    start_ps,
-                    arrival_ps,
-                    link,
-                    what,
-                    requests[arg].op,
-                    line,
-                )
-                note_busy(recorder, activity, link, start_ps, wire_ps)
-            requests[arg].hop += 1
-            if requests[arg].hop < requests[arg].last_hop:
-                schedule(clock, heap, arrival_ps + links[link].forward_ps, HOP, arg)
-            elif returning:
-                schedule(clock, heap, arrival_ps + gpus[requests[arg].gpu].noc_ps, RETURN, arg)
-            else:
-                schedule(clock, heap, arrival_ps + gpus[requests[arg].target].noc_ps, L2, arg)
+            if requests[entered].leg == ON_FABRIC:
+                requests[entered].link = link
+                if recording:
+                    start_ps = tail_ps - links[link].latency_ps - links[link].wire_ps
+                    line = requests[entered].line - operands[requests[entered].operand].line
+                    what = 2 * requests[entered].kind + returning
+                    note_flight(
+                        recorder,
+                        flights,
+                        clock[0].events,
+                        came_ps,
+                        start_ps,
+                        tail_ps,
+                        link,
+                        what,
+                        requests[entered].op,
+                        line,
+                    )
+                    note_busy(recorder, activity, link, start_ps, links[link].wire_ps)
+            ahead_ps = tail_ps
+            if cut_through == 1:
+                ahead_ps = head_ps(links, link, tail_ps, gpus[requests[entered].gpu].header_bytes)
+            onward(clock, heap, gpus, links, route, requests, entered, link, ahead_ps, tail_ps)
+            if managed == 1:
+                links[link].queued_ps += time_ps - came_ps
+                look_again(clock, heap, links, queues, link)
         elif kind == RETURN:
             dead = come_back(
-                clock, heap, gpus, sms, blocks, warps, jobs, ops, phases, semaphores, requests, arg
+                clock, heap, gpus, sms, blocks, warps, jobs, ops, operands, flags, phases, semaphores,
+                requests, arg,
             )  # fmt: skip
         elif kind == ISSUE:
             issued = issue(
-                clock, heap, gpus, sms, blocks, warps, jobs, ops, operands, phases, ways, requests, arg
+                clock, heap, gpus, sms, blocks, warps, jobs, ops, operands, phases, links, ways, route,
+                planes, requests, arg,
             )  # fmt: skip
-            if recording and issued == 1:
-                gpu = sms[arg].gpu
-                note_busy(recorder, activity, len(links) + 3 * gpu, time_ps, gpus[gpu].issue_ps)
+            if recording and issued == 1 and sms[arg].engine == 0:
+                row = recorder[0].links + 3 * sms[arg].gpu
+                note_busy(recorder, activity, row, time_ps, issue_gap_ps(gpus, sms, arg))
         elif kind == L2:
             reach_l2(
-                clock, heap, gpus, slices, operands, pieces, ops, semaphores, requests, resident, arg
+                clock, heap, gpus, slices, channels, tags, flags, operands, pieces, ops, semaphores,
+                links, route, requests, arg,
             )  # fmt: skip
             if recording:
                 gpu = requests[arg].target
-                server = gpus[gpu].first_slice + spread(requests[arg].line, gpus[gpu].slices)
-                start_ps = slices[server].free_at_ps - gpus[gpu].slice_ps
-                note_busy(recorder, activity, len(links) + 3 * gpu + 1, start_ps, gpus[gpu].slice_ps)
+                server = gpus[gpu].first_slice + slice_of(gpus, gpu, requests[arg].line)
+                busy_ps = gpus[gpu].slice_ps
+                if requests[arg].kind == SIGNAL:
+                    busy_ps += gpus[gpu].atomic_ps
+                row = recorder[0].links + 3 * gpu + 1
+                note_busy(recorder, activity, row, slices[server].free_at_ps - busy_ps, busy_ps)
         elif kind == HBM:
-            reach_hbm(clock, heap, gpus, channels, operands, pieces, requests, resident, arg)
+            reach_hbm(
+                clock, heap, gpus, channels, tags, flags, operands, pieces, links, route, requests, arg
+            )  # fmt: skip
             if recording:
                 gpu = requests[arg].target
-                server = gpus[gpu].first_channel + spread(requests[arg].line, gpus[gpu].channels)
+                server = gpus[gpu].first_channel + channel_of(gpus, gpu, requests[arg].line)
                 start_ps = channels[server].free_at_ps - gpus[gpu].channel_ps
-                note_busy(recorder, activity, len(links) + 3 * gpu + 2, start_ps, gpus[gpu].channel_ps)
+                row = recorder[0].links + 3 * gpu + 2
+                note_busy(recorder, activity, row, start_ps, gpus[gpu].channel_ps)
+        elif kind == SWITCH:
+            at_switch(clock, heap, gpus, operands, ops, planes, route, requests, arg)
+        elif kind == FENCE:
+            pass_fence(clock, heap, gpus, sms, blocks, warps, ops, phases, arg)
         elif kind == LAUNCH:
             launch(clock, heap, gpus, sms, blocks, warps, ops, phases, arg)
+        elif kind == FAULT:
+            strike(links, faults, arg, time_ps)
+        close_hole(clock, heap)
         if dead == 1:
             return DEADLOCK
         if limits.breaks > 0:
@@ -239,23 +296,33 @@ def match_event(
     sms: Records,
     blocks: Records,
     warps: Records,
-    route: Records,
     requests: Records,
+    faults: Records,
     kind: int,
     arg: int,
 ) -> int:
     """Find the first breakpoint on an event kind that the event about to be handled matches, or -1."""
     link = -1
-    if kind == LAUNCH:
+    block = -1
+    gpu = -1
+    if kind == LAUNCH or kind == FENCE:
         block = arg
     elif kind == ISSUE:
         block = warps[sms[arg].ready_head].block
+    elif kind == WIRE:
+        link = arg
+    elif kind == FAULT:
+        link = faults[arg].link
     else:
         block = warps[requests[arg].warp].block
         if kind == HOP:
-            link = route[requests[arg].hop]
-    gpu = requests[arg].target if kind == L2 or kind == HBM else blocks[block].gpu
-    sm = blocks[block].sm
+            link = requests[arg].next_link
+    sm = -1
+    if block >= 0:
+        gpu = blocks[block].gpu
+        sm = blocks[block].sm
+    if kind == L2 or kind == HBM:
+        gpu = requests[arg].target
     for row in range(count):
         if (
             breaks[row].owner < 0

@@ -29,6 +29,7 @@ RECORDER = np.dtype(
         ("bin_ps", "i8"),  # width of a bin of activity
         ("bins", "i8"),  # bins a row
         ("rows", "i8"),
+        ("links", "i8"),  # between devices: rows of activity before those of the GPUs
     ]
 )
 

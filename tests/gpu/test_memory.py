@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astranb.gpu import tables as t
-from astranb.gpu.memory import read_piece, serve, spread, write_piece
+from astranb.gpu.memory import read_piece, serve, write_piece
+from astranb.gpu.travel import spread
 
 
 @given(st.integers(0, 2**31), st.integers(1, 128))
@@ -35,6 +36,7 @@ def _tables(lines):
     pieces = np.zeros(1, t.PIECE).view(np.recarray)
     pieces[0].lines, pieces[0].writer, pieces[0].writing = lines, t.INITIAL, -1
     operands = np.zeros(4, t.OPERAND).view(np.recarray)
+    operands["flag"] = -1
     operands["seen"] = t.TORN - 1
     return pieces, operands
 
@@ -42,10 +44,10 @@ def _tables(lines):
 def test_a_write_counts_when_its_last_line_is_there():
     pieces, operands = _tables(2)
     read_piece(pieces, operands, 0, 9)
-    write_piece(pieces, 0, 5)
+    write_piece(pieces, 0, 5, 2)
     read_piece(pieces, operands, 1, 9)
     read_piece(pieces, operands, 2, 5)  # the writer itself may read on
-    write_piece(pieces, 0, 5)
+    write_piece(pieces, 0, 5, 2)
     read_piece(pieces, operands, 3, 9)
     assert operands["seen"].tolist() == [t.INITIAL, t.TORN, t.INITIAL, 5]
 
@@ -53,7 +55,7 @@ def test_a_write_counts_when_its_last_line_is_there():
 def test_a_source_whose_lines_show_different_writes_is_torn():
     pieces, operands = _tables(1)
     read_piece(pieces, operands, 0, 9)
-    write_piece(pieces, 0, 5)
+    write_piece(pieces, 0, 5, 1)
     read_piece(pieces, operands, 0, 9)
     assert operands[0].seen == t.TORN
 
@@ -63,7 +65,7 @@ def test_two_writers_at_once_never_leave_a_complete_write(order):
     """A write is whole only if its lines came with no other's between them."""
     pieces, _ = _tables(3)
     for op in order:
-        write_piece(pieces, 0, op)
+        write_piece(pieces, 0, op, 3)
     runs = "".join(map(str, order))
     if int(pieces[0].writing) < 0:
         assert runs.endswith(("333", "444"))

@@ -18,7 +18,7 @@ def test_a_link_is_a_fifo_that_conserves_bytes_and_time(rate, latency, arrivals)
     for gap, size in arrivals:
         now += gap
         before = int(links[0].free_at_ps)
-        delivered.append(int(cross(links, 0, now, size)))
+        delivered.append(int(cross(links, 0, now, size, now)))
         waited += max(0, before - now)
         assert delivered[-1] >= now + transfer_ps(size, rate) + latency
     assert delivered == sorted(delivered)

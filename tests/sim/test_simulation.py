@@ -307,17 +307,17 @@ def test_an_interrupt_leaves_a_state_that_can_be_stepped_on():
 
 
 def test_a_run_that_would_not_fit_is_refused_before_it_starts():
-    with pytest.raises(InputError, match=r"needs about .* of memory.*reduce the size"):
+    with pytest.raises(InputError, match=r"rank 0 take .* the memory of a h100-sxm is .*reduce the size"):
         make("1 TiB")
     with pytest.raises(InputError, match="can be used"):
         make("1 MiB", memory_bytes=1000)
 
 
 def test_the_estimate_is_near_the_truth():
-    from astranb.sim._machine import estimate
+    from astranb.sim._build import Plan, _estimate
 
     sim = make("1 MiB", infra="switch:gpus=8")
-    guess = estimate(sim.fabric, sim.presets, sim.program)
+    guess = _estimate(Plan(sim.fabric, sim.presets, sim.program, sim.network))
     assert 0.8 * sim.machine.nbytes < guess < 1.5 * sim.machine.nbytes
 
 

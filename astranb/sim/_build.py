@@ -1,0 +1,359 @@
+"""Allocate the tables of a machine: from a fabric, GPU presets and a lowered program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from astranb.collectives import Collective, Lowered, lower
+from astranb.core.errors import InputError, near
+from astranb.core.queue import EVENT
+from astranb.core.state import allocate, own, require_bytes
+from astranb.core.ticks import transfer_ps
+from astranb.core.units import format_bytes
+from astranb.gpu import Preset
+from astranb.gpu import tables as t
+from astranb.gpu.cache import EMPTY
+from astranb.net import Fabric, Network
+from astranb.net._options import MULTIPATHS
+from astranb.net.link import LINK
+from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
+
+from ._machine import Machine
+from ._routes import chip_links, planes_of, route_program
+from .loop import BREAK, CONTROL, OWNERS
+from .recording import FLIGHT, RECORDER
+
+if TYPE_CHECKING:
+    from astranb.core.jit import Records
+
+__all__ = ["LAUNCHES", "Plan", "build", "lower_for"]
+
+_BINS = 1024  # bins of activity a row: finer than a screen has columns for
+_FIRST_BIN_PS = 16_384
+_FLIGHTS = 2**20  # flights in the ring: 48 MiB, a 1 MiB ring all-reduce twice over
+_BREAKS = 64
+_UNLIMITED = 2**40
+
+LAUNCHES = ("none", "graph", "stream")
+"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a machine is built from.
+
+    Attributes
+    ----------
+    fabric : Fabric
+    presets : sequence of Preset
+        One for each rank.
+    program : Lowered
+    network : Network
+    launch : str
+        One of :data:`LAUNCHES`.
+    """
+
+    fabric: Fabric
+    presets: Sequence[Preset]
+    program: Lowered
+    network: Network
+    launch: str = "none"
+
+    def __post_init__(self) -> None:
+        """Refuse a launch that does not exist."""
+        if self.launch not in LAUNCHES:
+            raise InputError(
+                f"unknown launch {self.launch!r}", where="launch", mend=near(self.launch, LAUNCHES)
+            )
+
+
+def lower_for(collective: Collective, presets: Sequence[Preset]) -> Lowered:
+    """Lower a collective for as many GPUs as there are presets."""
+    first = presets[0]
+    return lower(
+        collective.program(len(presets)),
+        kind=collective.name,
+        size=collective.size,
+        line_bytes=first.line_bytes,
+        bulk_lines=first.bulk_lines,
+        engine_lines=first.engine_lines,
+    )
+
+
+def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[Machine, list[str]]:
+    """Lay out a machine that is about to start.
+
+    Parameters
+    ----------
+    plan : Plan
+    record : bool
+        Whether flights and activity are noted.
+    memory_bytes : int, optional
+        What the run may take; four fifths of what is free where not given.
+
+    Returns
+    -------
+    machine : Machine
+    notes : list of str
+        What had to be assumed about routes.
+
+    Raises
+    ------
+    InputError
+        It would not fit in memory, two GPUs that must talk have no route, or a switch that
+        should add up cannot be found.
+    """
+    program, fabric, presets = plan.program, plan.fabric, plan.presets
+    require_bytes(
+        _estimate(plan),
+        where=program.name,
+        mend="reduce the size, the number of GPUs or the lanes",
+        allowed=memory_bytes,
+    )
+    for rank, preset in enumerate(presets):
+        taken = int(program.lines[rank]) * preset.line_bytes
+        if taken > preset.hbm_bytes:
+            raise InputError(
+                f"the buffers of rank {rank} take {format_bytes(taken)}, the memory of a {preset.name} is "
+                f"{format_bytes(preset.hbm_bytes)}",
+                where=program.name,
+                mend="reduce the size",
+            )
+    operands, ways, found, notes = route_program(fabric, program)
+    tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
+    gpus = _gpus(plan)
+    planes, route = planes_of(fabric, program, gpus, found)
+    links = chip_links(fabric, presets, gpus)
+    blocks = own(program.blocks)
+    warps_of, unroll_of = _width(presets, program)
+    blocks["warps"] = warps_of
+    blocks["first_warp"] = np.cumsum(warps_of) - warps_of
+    blocks["sm"] = -1
+    blocks["op"] = blocks["first_op"]
+    blocks["started_ps"] = blocks["ended_ps"] = -1
+    costs = {
+        "none": [0] * len(presets),
+        "graph": [p.graph_ps for p in presets],
+        "stream": [p.launch_ps for p in presets],
+    }
+    # Kernels come one after the other through one queue.
+    blocks["launch_ps"] = np.array(costs[plan.launch], np.int64)[blocks["gpu"]] * (blocks["kernel"] + 1)
+    warps, jobs = _warps(warps_of, unroll_of)
+    requests = allocate(_requests(plan), t.REQUEST)
+    requests["next_free"] = np.arange(1, len(requests) + 1)
+    faults, when = _faults(plan, links)
+    clock = allocate(1, t.CLOCK)
+    clock["now_ps"] = -1
+    clock["multipath"] = MULTIPATHS.index(plan.network.multipath)
+    clock["cut_through"] = plan.network.cut_through
+    clock["managed"] = plan.network.managed
+    clock["finite"] = plan.network.buffers > 0
+    clock["arbitration"] = ARBITRATIONS.index(plan.network.arbitration)
+    sms = allocate(int((gpus["sms"] + gpus["engines"]).sum()), t.SM)
+    sms["gpu"] = np.repeat(np.arange(len(presets)), gpus["sms"] + gpus["engines"])
+    sms["engine"] = np.arange(len(sms)) - gpus["first_sm"][sms["gpu"]] >= gpus["sms"][sms["gpu"]]
+    sms["ready_head"] = sms["ready_tail"] = -1
+    queues = allocate(len(links) * CLASSES if plan.network.managed else 1, QUEUE)
+    queues["head"] = queues["tail"] = -1
+    queues["credits"] = plan.network.buffers or _UNLIMITED
+    tags = allocate(max(1, int((gpus["sets"] * gpus["l2_ways"]).sum())), np.dtype("i4"))
+    tags[:] = EMPTY
+    channels = allocate(int(gpus["channels"].sum()), t.SERVER)
+    channels["row"] = -1
+    wires = len(links) if plan.network.managed else 0
+    tables.update(
+        clock=clock,
+        heap=allocate(len(requests) + len(sms) + len(blocks) + len(faults) + wires + 1, EVENT),
+        gpus=gpus,
+        sms=sms,
+        slices=allocate(int(gpus["slices"].sum()), t.SERVER),
+        channels=channels,
+        blocks=blocks,
+        warps=warps,
+        jobs=jobs,
+        ops=own(program.ops),
+        operands=operands,
+        pieces=own(program.pieces),
+        semaphores=own(program.semaphores),
+        phases=own(program.phases),
+        ways=ways,
+        planes=planes,
+        route=route,
+        requests=requests,
+        tags=tags,
+        flags=allocate(max(1, program.flags), np.dtype("u1")),
+        faults=faults,
+        queues=queues,
+        links=links,
+    )
+    _seat(tables, presets, when)
+    recorder = allocate(1, RECORDER)
+    rows = len(fabric.links) + 3 * len(presets)
+    recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, _BINS
+    recorder[0].rows, recorder[0].links = rows, len(fabric.links)
+    machine = Machine(
+        tables,
+        allocate(1, CONTROL),
+        allocate(_BREAKS, BREAK),
+        recorder,
+        allocate(_FLIGHTS if record else 1, FLIGHT),
+        allocate(rows * _BINS if record else 1, np.dtype("i8")),
+    )
+    return machine, notes
+
+
+def _estimate(plan: Plan) -> int:
+    """Estimate the memory that a run takes, in bytes, before anything is allocated."""
+    program = plan.program
+    warps_of, unroll_of = _width(plan.presets, program)
+    tags = sum(4 * _sets(p, int(n)) * p.l2_ways for p, n in zip(plan.presets, program.lines, strict=True))
+    return (
+        tags
+        + program.flags
+        + _requests(plan) * (t.REQUEST.itemsize + EVENT.itemsize)
+        + int(warps_of.sum()) * t.WARP.itemsize
+        + int((warps_of * unroll_of).sum()) * t.JOB.itemsize
+        + sum(table.nbytes for table in (program.ops, program.operands, program.pieces, program.blocks))
+        + len(plan.fabric.links) * (LINK.itemsize + 8 * _BINS)
+        + _FLIGHTS * FLIGHT.itemsize
+    )
+
+
+def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.ndarray]:
+    """Warps of each block, and lines that each of its warps keeps under way."""
+    gpu, engine = program.blocks["gpu"], program.blocks["engine"] == 1
+    warps = np.array([p.warps_per_block for p in presets], np.int64)[gpu]
+    unroll = np.array([p.unroll for p in presets], np.int64)[gpu]
+    deep = np.array([p.engine_outstanding for p in presets], np.int64)[gpu]
+    return np.where(engine, 1, warps), np.where(engine, deep, unroll)
+
+
+def _requests(plan: Plan) -> int:
+    """Requests that can be under way: the slots of the SMs and engines that have blocks.
+
+    A switch makes one of each GPU out of one.
+    """
+    total = 0
+    in_switch = bool(plan.program.ops["in_switch"].any())
+    for rank, preset in enumerate(plan.presets):
+        mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
+        lists = int(mine["engine"].sum())
+        slots = preset.max_outstanding * min(preset.sms, len(mine) - lists)
+        total += slots * (1 + (plan.program.ranks if in_switch else 0))
+        total += preset.engine_outstanding * min(preset.engines, lists)
+    return total
+
+
+def _sets(preset: Preset, lines: int) -> int:
+    """Sets of the L2; of those that so few lines never fill, no more than are needed.
+
+    With four times as many ways as lines a set overflows practically never (a Poisson
+    variable of mean 4 exceeds 16 once in a million).
+    """
+    if preset.l2_bytes == 0:
+        return 0
+    whole = preset.l2_bytes // (preset.line_bytes * preset.l2_ways)
+    return int(min(whole, 1 << max(0, (4 * lines // preset.l2_ways)).bit_length()))
+
+
+def _gpus(plan: Plan) -> Records:
+    """The records of the GPUs."""
+    presets, program = plan.presets, plan.program
+    gpus = allocate(len(presets), t.GPU)
+    same = (
+        "sms", "engines", "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "row_miss_ps", "fence_ps",
+        "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes", "header_bytes",
+        "max_payload", "signal_bytes", "l2_ways", "mesh", "columns", "rows", "ports",
+    )  # fmt: skip
+    for name in same:
+        gpus[name] = [getattr(p, name) for p in presets]
+    gpus["slices"] = [p.l2_slices for p in presets]
+    gpus["channels"] = [p.hbm_channels for p in presets]
+    gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]
+    gpus["channel_ps"] = [_service_ps(p.line_bytes * p.hbm_channels, p.hbm_Bps) for p in presets]
+    gpus["row_lines"] = [max(1, p.row_bytes // p.line_bytes) * p.hbm_channels for p in presets]
+    used = [int(n) for n in program.lines]
+    gpus["sets"] = [_sets(p, n) for p, n in zip(presets, used, strict=True)]
+    gpus["far_ps"] = [
+        p.far_ps if n * p.line_bytes > p.near_bytes else 0 for p, n in zip(presets, used, strict=True)
+    ]
+    for first, count in (
+        ("first_sm", gpus["sms"] + gpus["engines"]),
+        ("first_slice", gpus["slices"]),
+        ("first_channel", gpus["channels"]),
+        ("first_tag", gpus["sets"] * gpus["l2_ways"]),
+    ):
+        gpus[first] = np.cumsum(count) - count
+    return gpus
+
+
+def _service_ps(size: int, rate: int) -> int:
+    return transfer_ps(size, rate) if rate else 0
+
+
+def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Records]:
+    """The warps of every block, each with a list of free jobs as long as its unroll factor."""
+    block = np.repeat(np.arange(len(warps_of)), warps_of)
+    warps = allocate(len(block), t.WARP)
+    unroll = unroll_of[block]
+    first_job = np.cumsum(unroll) - unroll
+    warps["block"] = block
+    for name in ("loading", "ready_head", "ready_tail", "next_ready", "retry_head", "retry_tail"):
+        warps[name] = -1
+    warps["free_job"] = first_job
+    jobs = allocate(int(unroll.sum()), t.JOB)
+    jobs["warp"] = np.repeat(np.arange(len(block)), unroll)
+    jobs["next"] = np.arange(1, len(jobs) + 1)
+    jobs["next"][first_job + unroll - 1] = -1
+    return warps, jobs
+
+
+def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
+    """Give the first blocks of each GPU their places, round robin, and queue what happens by itself."""
+    gpus, sms, blocks, clock, heap = (tables[n] for n in ("gpus", "sms", "blocks", "clock", "heap"))
+    for gpu, preset in enumerate(presets):
+        of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
+        lists = int(blocks["engine"][of_gpu].sum())
+        first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
+        seats = min(count, preset.sms * preset.seats)
+        seated = np.arange(first, first + seats)
+        blocks["sm"][seated] = gpus[gpu].first_sm + (seated - first) % preset.sms
+        engines = np.arange(first + count, first + count + min(lists, preset.engines))
+        blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
+        np.add.at(sms["resident"], blocks["sm"][np.concatenate([seated, engines])], 1)
+        gpus[gpu].next_block, gpus[gpu].last_block = first + seats, first + count
+        gpus[gpu].next_list = first + count + len(engines)
+        gpus[gpu].last_list = first + count + lists
+        gpus[gpu].blocks_left = count + lists
+    launched = np.flatnonzero(blocks["sm"] >= 0)
+    events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
+    events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
+    # In the order of time and of sequence numbers: a list in order is a heap.
+    for seq, (when, kind, arg) in enumerate(sorted(events, key=lambda event: event[0])):
+        heap[seq] = (when, seq, kind, arg)
+    clock[0].queued = clock[0].seq = len(events)
+    clock[0].busy = len(launched)
+
+
+def _faults(plan: Plan, links: Records) -> tuple[Records, list[int]]:
+    """What happens to links, and when."""
+    rows: list[tuple[int, int, int, int]] = []
+    when: list[int] = []
+    for fault in plan.network.faults:
+        for lane in plan.fabric.find(plan.fabric.full(fault.link)):
+            usual = (int(links["bandwidth_Bps"][lane]), int(links["latency_ps"][lane]))
+            changed = fault.values(*usual)
+            for start, end in fault.periods():
+                when.append(start)
+                rows.append((lane, *changed, end if fault.down else 0))
+                if end:
+                    when.append(end)
+                    rows.append((lane, *usual, 0))
+    table = allocate(max(1, len(rows)), t.FAULT_ROW)
+    if rows:
+        table[:] = rows
+    return table, when

@@ -1,0 +1,122 @@
+"""The ways of a program's requests: over the fabric, over switch planes, over meshes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from astranb.collectives import Lowered
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.core.state import allocate, own
+from astranb.gpu import Preset
+from astranb.gpu import tables as t
+from astranb.net import Fabric
+from astranb.net.link import LINK
+
+__all__ = ["chip_links", "planes_of", "route_program"]
+
+
+def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, list[int], list[str]]:
+    """Find the ways between the ranks that talk, and enter them in the operands.
+
+    Returns
+    -------
+    operands, ways : recarray
+    route : list of int
+        The links of all ways.
+    notes : list of str
+        What had to be assumed.
+    """
+    operands = own(program.operands)
+    ops = program.ops
+    counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
+    issuer = np.repeat(program.blocks["gpu"][ops["block"]], counts)
+    remote = np.flatnonzero(operands["gpu"] != issuer)
+    pairs = set(zip(issuer[remote].tolist(), operands["gpu"][remote].tolist(), strict=True))
+    found, notes = fabric.routes(pairs | {(b, a) for a, b in pairs})
+    ways: list[tuple[int, int]] = []
+    route: list[int] = []
+    place: dict[tuple[int, int], tuple[int, int]] = {}
+    for pair, options in found.items():
+        place[pair] = (len(ways), len(options))
+        for option in options:
+            ways.append((len(route), len(route) + len(option)))
+            route += option
+    for operand in remote:
+        here, there = int(issuer[operand]), int(operands["gpu"][operand])
+        operands["out_way"][operand], operands["out_ways"][operand] = place[here, there]
+        operands["back_way"][operand], operands["back_ways"][operand] = place[there, here]
+    way_table = allocate(max(1, len(ways)), t.WAY)
+    if ways:
+        way_table[:] = ways
+    return operands, way_table, route, notes
+
+
+def planes_of(fabric: Fabric, program: Lowered, gpus: Records, route: list[int]) -> tuple[Records, Records]:
+    """Find the lanes between each GPU and the switches that all of them share.
+
+    Returns
+    -------
+    planes : recarray of PLANE
+        For each GPU, in the order of switches and lanes.
+    route : ndarray of int32
+        The links of all ways and planes.
+
+    Raises
+    ------
+    InputError
+        An operation is to be done in a switch, and the GPUs have none in common.
+    """
+    planes: list[tuple[int, int]] = []
+    if program.ops["in_switch"].any():
+        used = [int(fabric.gpus[r]) for r in range(program.ranks)]
+        shared = [_switches(fabric, node) for node in used]
+        common = set.intersection(*(set(lanes) for lanes in shared))
+        keys = sorted(common)
+        if not keys:
+            raise InputError(
+                "no switch joins all GPUs directly, so that none can add up",
+                where=program.name,
+                mend="take an infrastructure whose GPUs share switches, or another algorithm",
+            )
+        for rank in range(program.ranks):
+            gpus[rank].first_plane, gpus[rank].planes = len(planes), len(keys)
+            for key in keys:
+                up, down = shared[rank][key]
+                planes.append((len(route), len(route) + 1))
+                route = [*route, up, down]
+    table = allocate(max(1, len(planes)), t.PLANE)
+    if planes:
+        table[:] = planes
+    route_table = allocate(max(1, len(route)), np.dtype("i4"))
+    route_table[: len(route)] = route
+    return table, route_table
+
+
+def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int]]:
+    """Lanes between a GPU and its switches: (switch, number of the lane) to (up, down)."""
+    links, gpus = fabric.links, set(fabric.gpus.tolist())
+    up = {(int(links["dst"][k]), int(links["lane"][k])): int(k) for k in np.flatnonzero(links["src"] == node)}
+    down = {
+        (int(links["src"][k]), int(links["lane"][k])): int(k) for k in np.flatnonzero(links["dst"] == node)
+    }
+    return {key: (up[key], down[key]) for key in up if key in down and key[0] not in gpus}
+
+
+def chip_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records) -> Records:
+    """The links of the fabric, and behind them those of every GPU's mesh (see ``gpu/mesh.py``)."""
+    parts = [own(fabric.links)]
+    first = len(fabric.links)
+    for rank, preset in enumerate(presets):
+        gpus[rank].first_chip_link = first
+        if not preset.mesh:
+            continue
+        ends = 2 * (preset.sms + preset.engines + preset.hbm_channels + preset.ports)
+        mesh = allocate(ends + 4 * preset.columns * preset.rows, LINK)
+        mesh["src"] = mesh["dst"] = fabric.gpus[rank]
+        mesh["bandwidth_Bps"], mesh["latency_ps"] = preset.chip_Bps, preset.chip_ps
+        first += len(mesh)
+        parts.append(mesh)
+    return np.concatenate(parts).view(np.recarray)
