@@ -13,20 +13,35 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Simulation", "Workbench", "__version__", "collectives", "infragraph"]
+__all__ = [
+    "Fault",
+    "Network",
+    "Simulation",
+    "Workbench",
+    "__version__",
+    "collectives",
+    "explore",
+    "infragraph",
+]
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
 _LAZY = {
+    "Fault": ("astranb.net", "Fault"),
+    "Network": ("astranb.net", "Network"),
     "Simulation": ("astranb.sim", "Simulation"),
     "Workbench": ("astranb.widgets", "Workbench"),
     "collectives": ("astranb.collectives", ""),
+    "explore": ("astranb.explore", ""),
     "gpu": ("astranb.gpu", ""),
     "infragraph": ("astranb.infragraph", ""),
 }
 
 if TYPE_CHECKING:
     from astranb import collectives as collectives
+    from astranb import explore as explore
     from astranb import infragraph as infragraph
+    from astranb.net import Fault as Fault
+    from astranb.net import Network as Network
     from astranb.sim import Simulation as Simulation
     from astranb.widgets import Workbench as Workbench
 

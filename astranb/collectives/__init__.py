@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 # Importing these registers the algorithms that come with astranb.
+from . import _exchange as _exchange
+from . import _hierarchical as _hierarchical
 from . import _library as _library
 from . import _logarithmic as _logarithmic
+from . import _pulled as _pulled
 from . import _rooted as _rooted
+from . import _switched as _switched
 from ._check import Contents, check, contents
 from ._lower import Lowered, lower
 from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
@@ -35,6 +39,7 @@ __all__ = [
     "all_gather",
     "all_reduce",
     "all_to_all",
+    "barrier",
     "broadcast",
     "check",
     "contents",
@@ -43,6 +48,7 @@ __all__ = [
     "reduce",
     "reduce_scatter",
     "scatter",
+    "send_recv",
 ]
 
 
@@ -138,3 +144,15 @@ def scatter(
 ) -> Collective:
     """Rank r gets the root's chunk r; ``size`` is all that the root has."""
     return Collective.of("scatter", size, algorithm, lanes=lanes, root=root, protocol=protocol)
+
+
+def send_recv(
+    size: int | str, algorithm: Any = None, *, lanes: int | None = None, protocol: str = "Simple"
+) -> Collective:
+    """Every rank gets its left neighbour's buffer (nccl-tests' ``sendrecv_perf``)."""
+    return Collective.of("send_recv", size, algorithm, lanes=lanes, protocol=protocol)
+
+
+def barrier(algorithm: Any = None) -> Collective:
+    """Nobody goes on before all have come; moves no data."""
+    return Collective.of("barrier", 1, algorithm, lanes=1)

@@ -19,7 +19,7 @@ from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
 from ._lower import BUFFERS, Lowered
 from ._registry import COLLECTIVES
 
-__all__ = ["MIXED", "NOTHING", "Contents", "check", "contents"]
+__all__ = ["MIXED", "NOTHING", "Contents", "check", "contents", "promised"]
 
 NOTHING = -1
 """Chunk number of a piece that holds nothing known."""
@@ -111,20 +111,12 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     """
     held = contents(program, ops, operands, pieces)
     output = np.flatnonzero((pieces["buffer"] == BUFFERS.index("output")) & (pieces["lines"] > 0))
+    if COLLECTIVES[kind].silent:
+        return
     if COLLECTIVES[kind].root_only:
         output = output[pieces["gpu"][output] == root]
     rank, index = pieces["gpu"][output].astype(np.int64), pieces["chunk"][output].astype(np.int64)
-    wanted = np.zeros((len(output), program.ranks), np.int32)
-    rows = np.arange(len(output))
-    if kind in ("all_reduce", "reduce_scatter", "reduce"):
-        wanted[:] = 1
-        chunk = rank if kind == "reduce_scatter" else index
-    elif kind in ("all_gather", "gather", "all_to_all"):
-        wanted[rows, index] = 1
-        chunk = rank if kind == "all_to_all" else np.zeros_like(index)
-    else:
-        wanted[:, root] = 1
-        chunk = rank if kind == "scatter" else index
+    wanted, chunk = promised(kind, root, program.ranks, rank, index)
     wrong = (held.times[output] != wanted).any(axis=1) | (held.chunk[output] != chunk)
     if not wrong.any():
         return
@@ -137,6 +129,50 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
         f"{_fault(held.times[piece], wanted[first], int(held.chunk[piece]), int(chunk[first]))}"
         + (f" (and {places - 1} more chunks)" if places > 1 else "")
     )
+
+
+def promised(
+    kind: str, root: int, ranks: int, rank: np.ndarray, index: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a collective promises of output chunks.
+
+    Parameters
+    ----------
+    kind : str
+        The collective's name.
+    root : int
+        The root of a rooted collective.
+    ranks : int
+    rank, index : ndarray of int64, shape (chunks,)
+        Whose output, and which chunk of it.
+
+    Returns
+    -------
+    times : ndarray of int32, shape (chunks, ranks)
+        How often each rank's contribution must be there.
+    chunk : ndarray of int64, shape (chunks,)
+        Which chunk of those ranks' inputs it is.
+
+    Examples
+    --------
+    >>> times, chunk = promised("all_gather", 0, 2, np.array([0, 0]), np.array([0, 1]))
+    >>> times.tolist(), chunk.tolist()
+    ([[1, 0], [0, 1]], [0, 0])
+    """
+    wanted = np.zeros((len(rank), ranks), np.int32)
+    rows = np.arange(len(rank))
+    nothing = np.zeros_like(index)
+    if kind in ("all_reduce", "reduce_scatter", "reduce"):
+        wanted[:] = 1
+        return wanted, rank if kind == "reduce_scatter" else index
+    if kind in ("all_gather", "gather", "all_to_all"):
+        wanted[rows, index] = 1
+        return wanted, rank if kind == "all_to_all" else nothing
+    if kind == "send_recv":
+        wanted[rows, (rank - 1) % ranks] = 1
+        return wanted, nothing
+    wanted[:, root] = 1
+    return wanted, rank if kind == "scatter" else index
 
 
 def _fault(times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int) -> str:

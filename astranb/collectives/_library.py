@@ -7,14 +7,20 @@ all-reduce kernels (the first for small, the second for middle sizes).
 
 from __future__ import annotations
 
-from ._program import Program
+from . import _packets as packets
+from ._program import PROTOCOLS, Program
 from ._registry import algorithm
 
 __all__: list[str] = []
 
 
-@algorithm("all_reduce", "ring", "reduce-scatter around the ring, then all-gather around it")
+@algorithm(
+    "all_reduce", "ring", "reduce-scatter around the ring, then all-gather around it", protocols=PROTOCOLS
+)
 def all_reduce_ring(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.all_reduce_ring(p)
+        return
     n = p.ranks
     ready = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -39,8 +45,16 @@ def all_reduce_ring(p: Program) -> None:
         block.wait(ready[r])
 
 
-@algorithm("all_reduce", "allpairs", "two shots: everyone reduces one chunk of all, then hands it to all")
+@algorithm(
+    "all_reduce",
+    "allpairs",
+    "two shots: everyone reduces one chunk of all, then hands it to all",
+    protocols=PROTOCOLS,
+)
 def all_reduce_allpairs(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.all_reduce_allpairs(p)
+        return
     n = p.ranks
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -63,8 +77,16 @@ def all_reduce_allpairs(p: Program) -> None:
         block.wait(arrived[r], n - 1)
 
 
-@algorithm("all_reduce", "allpairs_oneshot", "one shot: everyone reads all of everyone and reduces it alone")
+@algorithm(
+    "all_reduce",
+    "allpairs_oneshot",
+    "one shot: everyone reads all of everyone and reduces it alone",
+    protocols=PROTOCOLS,
+)
 def all_reduce_allpairs_oneshot(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.all_reduce_oneshot(p)
+        return
     n = p.ranks
     blocks = [p.block(r) for r in range(n)]
     for block in blocks:
@@ -80,8 +102,14 @@ def all_reduce_allpairs_oneshot(p: Program) -> None:
     p.barrier(blocks)
 
 
-@algorithm("all_gather", "ring", "every chunk travels around the ring")
+@algorithm(
+    "all_gather", "ring", "every chunk travels around the ring",
+    protocols=PROTOCOLS,
+)  # fmt: skip
 def all_gather_ring(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.all_gather_ring(p)
+        return
     n = p.ranks
     ready = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -99,8 +127,14 @@ def all_gather_ring(p: Program) -> None:
         block.wait(ready[r])
 
 
-@algorithm("all_gather", "allpairs", "everyone puts its chunk to everyone")
+@algorithm(
+    "all_gather", "allpairs", "everyone puts its chunk to everyone",
+    protocols=PROTOCOLS,
+)  # fmt: skip
 def all_gather_allpairs(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.all_gather_allpairs(p)
+        return
     n = p.ranks
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -113,8 +147,14 @@ def all_gather_allpairs(p: Program) -> None:
         block.wait(arrived[r], n - 1)
 
 
-@algorithm("reduce_scatter", "ring", "partial sums travel around the ring")
+@algorithm(
+    "reduce_scatter", "ring", "partial sums travel around the ring",
+    protocols=PROTOCOLS,
+)  # fmt: skip
 def reduce_scatter_ring(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.reduce_scatter_ring(p)
+        return
     n = p.ranks
     ready = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -131,8 +171,13 @@ def reduce_scatter_ring(p: Program) -> None:
         block.reduce([mine[r], inp[r]], p.output(r)[0])
 
 
-@algorithm("reduce_scatter", "allpairs", "everyone puts to everyone what that one reduces")
+@algorithm(
+    "reduce_scatter", "allpairs", "everyone puts to everyone what that one reduces", protocols=PROTOCOLS
+)
 def reduce_scatter_allpairs(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.reduce_scatter_allpairs(p)
+        return
     n = p.ranks
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -148,8 +193,13 @@ def reduce_scatter_allpairs(p: Program) -> None:
         block.reduce([p.input(r)[r], *(p.scratch(r)[peer] for peer in others)], p.output(r)[0])
 
 
-@algorithm("all_to_all", "allpairs", "everyone puts to everyone, starting at its neighbour")
+@algorithm(
+    "all_to_all", "allpairs", "everyone puts to everyone, starting at its neighbour", protocols=PROTOCOLS
+)
 def all_to_all_allpairs(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.all_to_all(p)
+        return
     n = p.ranks
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
@@ -164,8 +214,13 @@ def all_to_all_allpairs(p: Program) -> None:
         block.wait(arrived[r], n - 1)
 
 
-@algorithm("broadcast", "ring", "chunks follow one another down a chain that starts at the root")
+@algorithm(
+    "broadcast", "ring", "chunks follow one another down a chain that starts at the root", protocols=PROTOCOLS
+)
 def broadcast_ring(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.broadcast_ring(p)
+        return
     n = p.ranks
     ready = [p.semaphore(r) for r in range(n)]
     for place in range(n):
@@ -184,8 +239,14 @@ def broadcast_ring(p: Program) -> None:
                 block.signal(ready[right])
 
 
-@algorithm("broadcast", "allpairs", "the root puts everything to everyone")
+@algorithm(
+    "broadcast", "allpairs", "the root puts everything to everyone",
+    protocols=PROTOCOLS,
+)  # fmt: skip
 def broadcast_allpairs(p: Program) -> None:
+    if not p.by_semaphore:
+        packets.broadcast_allpairs(p)
+        return
     others = [r for r in range(p.ranks) if r != p.root]
     ready = {r: p.semaphore(r) for r in others}
     block = p.block(p.root)

@@ -8,13 +8,19 @@ and scan", Parallel Computing 2009, laid out as NCCL does (src/graph/trees.cc).
 
 from __future__ import annotations
 
-from ._program import Program
+from ._program import PROTOCOLS, Program
 from ._registry import algorithm
 
 __all__ = ["double_tree"]
 
 
-@algorithm("all_reduce", "halving_doubling", "recursive halving, then recursive doubling", power_of_two=True)
+@algorithm(
+    "all_reduce",
+    "halving_doubling",
+    "recursive halving, then recursive doubling",
+    power_of_two=True,
+    protocols=PROTOCOLS,
+)
 def all_reduce_halving_doubling(p: Program) -> None:
     n = p.ranks
     distances = [n >> (step + 1) for step in range(n.bit_length() - 1)]
@@ -22,7 +28,7 @@ def all_reduce_halving_doubling(p: Program) -> None:
     halved = [[p.semaphore(r) for _ in distances] for r in range(n)]
     doubled = [[p.semaphore(r) for _ in distances] for r in range(n)]
     for r in range(n):
-        block, inp, mine = p.block(r), p.input(r), p.scratch(r)
+        block, inp, mine = p.block(r), p.input(r), p.inbox(r)
         for step, distance in enumerate(distances):
             block.phase(f"halving {step + 1}/{len(distances)}")
             peer = r ^ distance
@@ -31,25 +37,40 @@ def all_reduce_halving_doubling(p: Program) -> None:
                 if (chunk ^ peer) & ~(distance - 1) & (n - 1):
                     continue
                 got = [mine[before * n + chunk] for before in range(step)]
-                block.reduce([inp[chunk], *got], p.scratch(peer)[step * n + chunk])
-            block.signal(halved[peer][step])
-            block.wait(halved[r][step])
+                block.reduce([inp[chunk], *got], p.inbox(peer)[step * n + chunk])
+            if p.by_semaphore:
+                block.signal(halved[peer][step])
+                block.wait(halved[r][step])
         got = [mine[step * n + r] for step in range(len(distances))]
         block.reduce([inp[r], *got], p.output(r)[r])
+        slot = len(distances) * n
         for step, distance in enumerate(reversed(distances)):
             block.phase(f"doubling {step + 1}/{len(distances)}")
             peer = r ^ distance
-            for chunk in range(n):
-                if (chunk ^ r) < distance:
-                    block.copy(p.output(r)[chunk], p.output(peer)[chunk])
-            block.signal(doubled[peer][step])
-            block.wait(doubled[r][step])
+            own = [chunk for chunk in range(n) if (chunk ^ r) < distance]
+            for chunk in own:
+                target = p.output(peer)[chunk] if p.by_semaphore else p.packets(peer)[slot + chunk]
+                block.copy(p.output(r)[chunk], target)
+            if p.by_semaphore:
+                block.signal(doubled[peer][step])
+                block.wait(doubled[r][step])
+            else:
+                for chunk in own:
+                    block.copy(p.packets(r)[slot + (chunk ^ distance)], p.output(r)[chunk ^ distance])
 
 
-@algorithm("all_reduce", "tree", "two binary trees, each for every second chunk: up to its root, then down")
+@algorithm(
+    "all_reduce",
+    "tree",
+    "two binary trees, each for every second chunk: up to its root, then down",
+    protocols=PROTOCOLS,
+)
 def all_reduce_tree(p: Program) -> None:
     n = p.ranks
     for tree, nodes in enumerate(double_tree(n)):
+        if not p.by_semaphore:
+            _tree_in_packets(p, tree, nodes)
+            continue
         # A semaphore for each child: one may be chunks ahead of the other.
         risen = [[p.semaphore(r) for _ in nodes[r][1]] for r in range(n)]
         sunk = [p.semaphore(r) for r in range(n)]
@@ -77,6 +98,28 @@ def all_reduce_tree(p: Program) -> None:
                     block.copy(p.output(r)[chunk], *(target[chunk] for target in targets))
                     for child in children:
                         block.signal(sunk[child])
+
+
+def _tree_in_packets(p: Program, tree: int, nodes: list[tuple[int, list[int]]]) -> None:
+    """One of the trees without semaphores: up into packets of the parent, down into those of the children."""
+    n = p.ranks
+    down = 2 * n
+    for r, (parent, children) in enumerate(nodes):
+        block, inp, mine = p.block(r), p.input(r), p.packets(r)
+        own = [chunk for chunk in range(n) if chunk % 2 == tree]
+        block.phase("up")
+        for chunk in own:
+            parts = [inp[chunk], *(mine[place * n + chunk] for place in range(len(children)))]
+            if parent < 0:
+                further = [p.packets(child)[down + chunk] for child in children]
+                block.reduce(parts, p.output(r)[chunk], *further)
+            else:
+                place = nodes[parent][1].index(r)
+                block.reduce(parts, p.packets(parent)[place * n + chunk])
+        block.phase("down")
+        for chunk in own if parent >= 0 else []:
+            further = [p.packets(child)[down + chunk] for child in children]
+            block.copy(mine[down + chunk], p.output(r)[chunk], *further)
 
 
 def double_tree(ranks: int) -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:

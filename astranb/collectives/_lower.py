@@ -181,7 +181,7 @@ class _Extents:
         known: dict[Chunk, tuple[int, int]] = {}
         moves = [op for op in operations if op.kind == "move"]
         for chunk in chain.from_iterable((*op.sources, *op.targets) for op in moves):
-            if chunk.buffer != "scratch":
+            if chunk.buffer in ("input", "output"):
                 known[chunk] = self.of_part(self.place(chunk), chunk.lane)
         open_moves = moves
         while open_moves:

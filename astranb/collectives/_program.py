@@ -234,6 +234,8 @@ class Program:
         The root of a rooted collective.
     protocol : str
         One of :data:`PROTOCOLS`.
+    per_node : int, optional
+        Consecutive ranks that share a node; all of them where not given.
 
     Examples
     --------
@@ -257,6 +259,7 @@ class Program:
         output_chunks: int,
         root: int = 0,
         protocol: str = "Simple",
+        per_node: int | None = None,
     ) -> None:
         if protocol not in PROTOCOLS:
             raise InputError(
@@ -264,6 +267,7 @@ class Program:
             )
         self.name, self.ranks, self.lanes, self.root = name, ranks, lanes, root
         self.protocol = protocol
+        self.per_node = per_node or ranks
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
         self.lane = 0
         self.blocks: list[Block] = []

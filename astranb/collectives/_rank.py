@@ -90,9 +90,9 @@ class Channel:
         self._semaphore: Semaphore | None = None
         self._sent = self._received = 0
 
-    def send(self, block: Block, *sources: Chunk) -> None:
-        """Send a chunk, or the sum of several."""
-        block.reduce(sources, self._slot(self._sent))
+    def send(self, block: Block, *sources: Chunk, also: tuple[Chunk, ...] = ()) -> None:
+        """Send a chunk, or the sum of several; store it here and there as well."""
+        block.reduce(sources, *also, self._slot(self._sent))
         self._sent += 1
         if self._program.by_semaphore:
             block.signal(self._bell())

@@ -31,6 +31,8 @@ class Kind:
         (nccl-tests, doc/PERFORMANCE.md).
     root_only : bool
         Whether only the root's output is promised.
+    silent : bool
+        Whether no output is promised at all.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Kind:
     busbw: Callable[[int], float]
     default: str
     root_only: bool = False
+    silent: bool = False
 
 
 COLLECTIVES = {
@@ -58,6 +61,8 @@ COLLECTIVES = {
         Kind("reduce", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring", root_only=True),
         Kind("gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", root_only=True),
         Kind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
+        Kind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
+        Kind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
     )
 }
 """The collectives by name."""
@@ -230,8 +235,14 @@ class Collective:
         """Name of the algorithm, or of the function that writes it."""
         return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__
 
-    def program(self, ranks: int) -> Program:
+    def program(self, ranks: int, per_node: int | None = None) -> Program:
         """Write the program for a number of ranks.
+
+        Parameters
+        ----------
+        ranks : int
+        per_node : int, optional
+            Consecutive ranks that share a node; all of them where not given.
 
         Raises
         ------
@@ -266,6 +277,7 @@ class Collective:
             output_chunks=kind.output_chunks(ranks),
             root=self.root,
             protocol=self.protocol,
+            per_node=per_node or ranks,
         )
         write = found.write if found else self.algorithm
         for lane in range(lanes):

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
@@ -96,6 +97,13 @@ class Fabric:
             return self.graph.name(int(self.gpus[int(match[1])]))
 
         return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
+
+    @property
+    def per_node(self) -> int:
+        """Consecutive ranks of one instance; all ranks where instances hold different numbers."""
+        owners = [".".join(self.graph.name(int(g)).split(".")[:2]) for g in self.gpus]
+        sizes = {len(list(group)) for _, group in groupby(owners)}
+        return sizes.pop() if len(sizes) == 1 and len(set(owners)) > 1 else len(owners)
 
     def routes(
         self, pairs: Iterable[tuple[int, int]]

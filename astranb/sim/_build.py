@@ -71,11 +71,11 @@ class Plan:
             )
 
 
-def lower_for(collective: Collective, presets: Sequence[Preset]) -> Lowered:
-    """Lower a collective for as many GPUs as there are presets."""
+def lower_for(collective: Collective, presets: Sequence[Preset], fabric: Fabric) -> Lowered:
+    """Lower a collective for the GPUs of a fabric."""
     first = presets[0]
     return lower(
-        collective.program(len(presets)),
+        collective.program(len(presets), fabric.per_node),
         kind=collective.name,
         size=collective.size,
         line_bytes=first.line_bytes,
@@ -235,9 +235,15 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
 def _requests(plan: Plan) -> int:
     """Requests that can be under way: the slots of the SMs and engines that have blocks.
 
-    A switch makes one of each GPU out of one.
+    A switch makes one of each GPU out of one. A load that waits to be tried again has given
+    its slot back, but not its record: each warp can have as many as its lines have sources.
     """
-    total = 0
+    ops = plan.program.ops
+    spinning = np.flatnonzero(ops["spins"] == 1)
+    sources = np.zeros(len(plan.program.blocks), np.int64)
+    np.maximum.at(sources, ops["block"][spinning], ops["sources"][spinning])
+    warps, unroll = _width(plan.presets, plan.program)
+    total = int((sources * warps * unroll).sum())
     in_switch = bool(plan.program.ops["in_switch"].any())
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]

@@ -35,6 +35,9 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
     for op in np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["started_ps"] < 0)):
         signallers[int(ops["semaphore"][op])].append(int(ops["block"][op]))
     waits: dict[int, list[int]] = {}
+    for block in np.flatnonzero(blocks["state"] == t.MOVING):
+        # All that is left moving in a deadlock reads packets that have not come.
+        waits[int(block)] = sorted(_writers(machine, int(blocks["op"][block])))
     for block in np.flatnonzero((blocks["state"] == t.WAITING) | (blocks["state"] == t.PENDING)):
         if blocks["state"][block] == t.PENDING:
             gpu = int(blocks["gpu"][block])
@@ -50,6 +53,12 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
         if blocks["state"][block] == t.PENDING:
             return f"{text} has no SM until another block ends"
         op = int(blocks["op"][block])
+        if blocks["state"][block] == t.MOVING:
+            piece = machine.pieces[_missing(machine, op)[0]]
+            return (
+                f"{text} reads at operation {int(ops['number'][op])} packets[{piece.chunk}], "
+                "which have not all come"
+            )
         has = int(semaphores["value"][ops["semaphore"][op]])
         phase = program.phase_names[int(ops["phase"][op])] if program.phase_names else ""
         return (
@@ -62,8 +71,30 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
     if cycle:
         return f"{program.name}: deadlock: " + " <- ".join(name(b) for b in [*cycle, cycle[0]])
     if lonely:
-        return f"{program.name}: deadlock: {name(lonely[0])}, and no operation that is left signals it"
+        does = "writes" if blocks["state"][lonely[0]] == t.MOVING else "signals"
+        return f"{program.name}: deadlock: {name(lonely[0])}, and no operation that is left {does} it"
     return f"{program.name}: deadlock: {name(next(iter(waits)))}"
+
+
+def _missing(machine: Machine, op: int) -> list[int]:
+    """Pieces of packets that an operation reads and that have not all come."""
+    row, pieces = machine.ops[op], machine.pieces
+    sources = machine.operands["piece"][row.first_source : row.first_source + row.sources]
+    return [int(p) for p in sources if pieces["flag"][p] >= 0 and pieces["writer"][p] < 0] or [
+        int(sources[0])
+    ]
+
+
+def _writers(machine: Machine, op: int) -> set[int]:
+    """Blocks with an operation not begun that writes what an operation waits for."""
+    ops, wanted = machine.ops, set(_missing(machine, op))
+    found = set()
+    for other in np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] < 0)):
+        row = ops[other]
+        targets = machine.operands["piece"][row.first_target : row.first_target + row.targets]
+        if wanted.intersection(targets.tolist()):
+            found.add(int(row.block))
+    return found
 
 
 def _cycle(waits: dict[int, list[int]]) -> list[int]:

@@ -106,7 +106,7 @@ class Simulation:
         self.collective = collective
         self.fabric: Fabric = compile_fabric(self.infra.expand())
         self.presets, notes = presets_of(self.infra, self.fabric, gpu)
-        self.program: Lowered = lower_for(collective, self.presets)
+        self.program: Lowered = lower_for(collective, self.presets, self.fabric)
         self.network = network or Network()
         self.launch = launch
         plan = Plan(self.fabric, self.presets, self.program, self.network, launch)

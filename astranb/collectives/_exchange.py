@@ -1,0 +1,78 @@
+"""Point to point: pairwise exchange, send and receive, and the barrier that moves nothing."""
+
+from __future__ import annotations
+
+from ._program import PROTOCOLS, Program
+from ._registry import algorithm
+
+__all__: list[str] = []
+
+
+@algorithm(
+    "all_to_all", "pairwise", "in step k with the ranks k to the right and k to the left", protocols=PROTOCOLS
+)
+def all_to_all_pairwise(p: Program) -> None:
+    n = p.ranks
+    arrived = [p.semaphore(r) for r in range(n)]
+    for me in p.everyone:
+        block, r = me.block(), me.number
+        block.copy(me.input[r], me.output[r])
+        for step in range(1, n):
+            block.phase(f"exchange {step}/{n - 1}")
+            to, source = (r + step) % n, (r - step) % n
+            if p.by_semaphore:
+                block.put(me.input[to], p.output(to)[r])
+                block.signal(arrived[to])
+                block.wait(arrived[r])
+            else:
+                block.copy(me.input[to], p.packets(to)[r])
+                block.copy(p.packets(r)[source], me.output[source])
+
+
+@algorithm("send_recv", "put", "everyone puts its buffer to its right neighbour", protocols=PROTOCOLS)
+def send_recv_put(p: Program) -> None:
+    arrived = [p.semaphore(r) for r in range(p.ranks)]
+    for me in p.everyone:
+        block = me.block()
+        block.phase("exchange")
+        if p.by_semaphore:
+            block.put(me.input[0], me.right.output[0])
+            block.signal(arrived[me.right.number])
+            block.wait(arrived[me.number])
+        else:
+            block.copy(me.input[0], p.packets(me.right.number)[0])
+            block.copy(p.packets(me.number)[0], me.output[0])
+
+
+@algorithm("send_recv", "engine", "everyone has a copy engine put its buffer to its right neighbour")
+def send_recv_engine(p: Program) -> None:
+    arrived = [p.semaphore(r) for r in range(p.ranks)]
+    for me in p.everyone:
+        block, engine, bell = me.block(), p.engine(me.number), me.semaphore()
+        block.phase("exchange")
+        block.signal(bell)
+        engine.wait(bell)
+        engine.put(me.input[0], me.right.output[0])
+        engine.signal(arrived[me.right.number])
+        block.wait(arrived[me.number])
+
+
+@algorithm("barrier", "allpairs", "everyone signals everyone and waits for all")
+def barrier_allpairs(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    for block in blocks:
+        block.phase("barrier")
+    p.barrier(blocks)
+
+
+@algorithm("barrier", "dissemination", "in step k signal the rank 2^k to the right (Hensgen, Finkel, Manber)")
+def barrier_dissemination(p: Program) -> None:
+    n = p.ranks
+    steps = max(1, (n - 1).bit_length())
+    gates = [[p.semaphore(r) for _ in range(steps)] for r in range(n)]
+    for me in p.everyone:
+        block = me.block()
+        for step in range(steps):
+            block.phase(f"step {step + 1}/{steps}")
+            block.signal(gates[(me.number + (1 << step)) % n][step])
+            block.wait(gates[me.number][step])

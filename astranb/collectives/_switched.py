@@ -1,0 +1,57 @@
+"""Collectives whose sums and copies a switch makes: NVLink SHARP's ``multimem`` instructions.
+
+Each rank has the switch reduce its share and hand it to all (NVIDIA NCCL's NVLS algorithm):
+a byte crosses each GPU's link once each way, where a ring needs it twice.
+"""
+
+from __future__ import annotations
+
+from ._program import Program
+from ._registry import algorithm
+
+__all__: list[str] = []
+
+
+@algorithm("all_reduce", "switch", "everyone has a switch add up one chunk of all and store it to all")
+def all_reduce_switch(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    p.barrier(blocks)
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("reduce and store")
+        r = me.number
+        block.switch_reduce_store(
+            [you.input[r] for you in p.everyone], *(you.output[r] for you in p.everyone)
+        )
+    p.barrier(blocks)
+
+
+@algorithm("reduce_scatter", "switch", "everyone has a switch add up its chunk of all")
+def reduce_scatter_switch(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    p.barrier(blocks)
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("reduce")
+        block.switch_reduce([you.input[me.number] for you in p.everyone], me.output[0])
+    p.barrier(blocks)
+
+
+@algorithm("all_gather", "switch", "everyone has a switch store its chunk to all")
+def all_gather_switch(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("all-gather")
+        block.switch_store(me.input[0], *(you.output[me.number] for you in p.everyone))
+    p.barrier(blocks)
+
+
+@algorithm("broadcast", "switch", "the root has a switch store everything to all")
+def broadcast_switch(p: Program) -> None:
+    root = p.rank(p.root)
+    block = root.block()
+    block.phase("broadcast")
+    for chunk in range(p.output_chunks):
+        block.switch_store(root.input[chunk], *(you.output[chunk] for you in p.everyone))
+    for you in root.others:
+        ready = you.semaphore()
+        block.signal(ready)
+        you.block().wait(ready)

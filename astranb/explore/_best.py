@@ -1,0 +1,109 @@
+"""Try every algorithm of a collective at every protocol, and compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astranb.collectives import Collective, algorithms
+from astranb.core.errors import AstranbError, InputError, near
+from astranb.gpu import Preset
+from astranb.infragraph import Infra, resolve
+from astranb.net import Network
+from astranb.sim import Simulation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["best_algorithm"]
+
+_MOST_EVENTS = 200_000_000
+
+
+def best_algorithm(
+    infra: Infra | str | Path,
+    collective: str,
+    size: int | str,
+    *,
+    gpu: str | Preset | None = None,
+    lanes: int | None = None,
+    root: int = 0,
+    network: Network | None = None,
+    launch: str = "none",
+    most_events: int = _MOST_EVENTS,
+) -> pd.DataFrame:
+    """Run every algorithm of a collective at every protocol it is written for.
+
+    Parameters
+    ----------
+    infra : Infra or str or Path
+        As for :class:`astranb.Simulation`.
+    collective : str
+        As ``"all_reduce"``.
+    size : int or str
+        Bytes of the larger buffer of a rank.
+    gpu, lanes, root, network, launch
+        As for :class:`astranb.Simulation` and :class:`astranb.collectives.Collective`.
+    most_events : int
+        A run that is slower than the best so far and has handled so many events is given up.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a way to do it, the fastest first: ``algorithm``, ``protocol``, ``time_ps``,
+        ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``, ``said``
+        (why it could not run; its times are missing then).
+
+    Raises
+    ------
+    InputError
+        The collective or the infrastructure does not exist, or nothing could run.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> table = anb.explore.best_algorithm("switch:gpus=4", "all_gather", "2 KiB")
+    >>> table.loc[0, "protocol"]
+    'LL128'
+    """
+    import pandas as pd
+
+    known = algorithms(collective)
+    if not known:
+        names = sorted({a.collective for a in algorithms()})
+        raise InputError(f"unknown collective {collective!r}", mend=near(collective, names))
+    where = infra if isinstance(infra, Infra) else resolve(str(infra))
+    rows: list[dict[str, Any]] = []
+    best_ps: int | None = None
+    for found in known:
+        for protocol in found.protocols:
+            row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "said": ""}
+            rows.append(row)
+            wanted = Collective.of(collective, size, found.name, lanes=lanes, root=root, protocol=protocol)
+            try:
+                sim = Simulation(
+                    where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
+                )
+                sim.step(most_events)
+                if not sim.finished and best_ps is not None and sim.now_ps > best_ps:
+                    row["said"] = f"given up after {sim.events:,} events: slower than the best"
+                    continue
+                sim.run()
+            except AstranbError as error:
+                row["said"] = str(error)
+                continue
+            result = sim.result
+            best_ps = min(best_ps or result.time_ps, result.time_ps)
+            row |= {
+                "time_ps": result.time_ps,
+                "algbw_Bps": result.algbw_Bps,
+                "busbw_Bps": result.busbw_Bps,
+                "events": sim.events,
+            }
+    if best_ps is None:
+        raise InputError(f"no algorithm of {collective} can run: {rows[0]['said']}", where=where.name)
+    columns = ["algorithm", "protocol", "time_ps", "slower", "algbw_Bps", "busbw_Bps", "events", "said"]
+    table = pd.DataFrame(rows).reindex(columns=columns)
+    table["slower"] = table["time_ps"] / best_ps
+    table = table.sort_values(["time_ps", "algorithm", "protocol"], kind="stable", ignore_index=True)
+    return table.astype({"time_ps": "Int64", "events": "Int64"})
