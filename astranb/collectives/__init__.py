@@ -9,7 +9,13 @@ from . import _library as _library
 from . import _logarithmic as _logarithmic
 from . import _rooted as _rooted
 from ._check import Contents, check, contents
+from ._formats import listed, read_algorithm, write_algorithm
 from ._lower import Lowered, lower
+from ._msccl_xml import read_msccl_xml
+from ._msccl_xml_write import write_msccl_xml
+from ._mscclpp import read_mscclpp
+from ._mscclpp_write import write_mscclpp
+from ._plan import Plan
 from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
 from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
@@ -27,6 +33,7 @@ __all__ = [
     "Contents",
     "Lowered",
     "Operation",
+    "Plan",
     "Program",
     "Rank",
     "Semaphore",
@@ -39,10 +46,17 @@ __all__ = [
     "check",
     "contents",
     "gather",
+    "listed",
     "lower",
+    "read_algorithm",
+    "read_msccl_xml",
+    "read_mscclpp",
     "reduce",
     "reduce_scatter",
     "scatter",
+    "write_algorithm",
+    "write_msccl_xml",
+    "write_mscclpp",
 ]
 
 
