@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 
+from ._msccl_steps import Item, Place, Steps, Thread
 from ._pairing import pair
 from ._program import Block, Chunk, Operation, Program, Semaphore
 
@@ -22,32 +22,6 @@ _LETTERS = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
 # One way from a block to a block; under Simple also for each semaphore, so that what is
 # sent on it comes in the order in which it is waited for.
 _Wire = tuple[int, int, Semaphore | None]
-_Place = tuple[str, int]
-
-
-@dataclass(slots=True)
-class _Thread:
-    """A thread block of the file: it sends on one wire at most, and receives on one."""
-
-    number: int
-    sends: _Wire | None = None
-    receives: _Wire | None = None
-    channel: int = 0
-    steps: list[_Item] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Item:
-    """A step of the file, and the step of another thread block that it waits for."""
-
-    kind: str
-    thread: _Thread
-    number: int
-    source: _Place = ("i", -1)
-    target: _Place = ("o", -1)
-    after: _Item | None = None
-    awaited: bool = False
-    got: Chunk | None = None  # what a plain receive brings
 
 
 def write_msccl_xml(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
@@ -88,7 +62,7 @@ class _Writer:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.notes: list[str] = []
-        self.threads: list[list[_Thread]] = [[] for _ in range(program.ranks)]
+        self.threads: list[list[Thread]] = [[] for _ in range(program.ranks)]
         self.scratch: list[dict[object, int]] = [{} for _ in range(program.ranks)]
         self.read: dict[Chunk, int] = {}
         for block in program.blocks:
@@ -103,14 +77,14 @@ class _Writer:
         self.wires: dict[tuple[int, Chunk, int], _Wire] = {}  # by block, chunk and operation
         self.packets: dict[Chunk, _Wire] = {}
         self.received: set[Chunk] = set()
-        self.local: dict[
-            tuple[int, Semaphore], deque[_Item | None]
-        ] = {}  # how far a block had come at its signals
+        self.steps: list[Steps] = []
+        # At each signal to a block of the same rank, the steps before it.
+        self.local: dict[tuple[int, Semaphore], deque[list[Item]]] = {}
         self._readers()
         for number, block in enumerate(program.blocks):
             self._find_messages(number, block)
         self._number_channels()
-        self.last: list[_Item | None] = [None] * len(program.blocks)
+        self.got: list[tuple[_Wire, Chunk] | None] = [None] * len(program.blocks)  # received, not yet written
         self._write_blocks()
 
     def error(self, what: str, mend: str = "") -> InputError:
@@ -177,27 +151,33 @@ class _Writer:
         used: dict[tuple[int, int], int] = {}
         self.channel: dict[_Wire, int] = {}
         blocks = self.program.blocks
-        self.sending: dict[_Wire, _Thread] = {}
-        self.receiving: dict[_Wire, _Thread] = {}
+        self.sending: dict[_Wire, Thread] = {}
+        self.receiving: dict[_Wire, Thread] = {}
         for wire in sorted(self.messages, key=lambda w: (w[0], w[1], w[2].number if w[2] else -1)):
             ends = blocks[wire[0]].rank, blocks[wire[1]].rank
             self.channel[wire] = used.get(ends, 0)
             used[ends] = self.channel[wire] + 1
         for number, block in enumerate(blocks):
             threads = self.threads[block.rank]
-            sends = [wire for wire in self.channel if wire[0] == number]
+            first = len(threads)
             receives = [wire for wire in self.channel if wire[1] == number]
-            for wire in sends:
-                match = next((r for r in receives if self.channel[r] == self.channel[wire]), None)
-                thread = _Thread(len(threads), wire, match, self.channel[wire])
+            for wire in [wire for wire in self.channel if wire[0] == number]:
+                thread = Thread(len(threads), send=blocks[wire[1]].rank, channel=self.channel[wire])
                 threads.append(thread)
                 self.sending[wire] = thread
+                match = next((other for other in receives if self.channel[other] == thread.channel), None)
                 if match is not None:
                     receives.remove(match)
                     self.receiving[match] = thread
+                    thread.receive = blocks[match[0]].rank
             for wire in receives:
-                threads.append(_Thread(len(threads), None, wire, self.channel[wire]))
-                self.receiving[wire] = threads[-1]
+                self.receiving[wire] = Thread(
+                    len(threads), receive=blocks[wire[0]].rank, channel=self.channel[wire]
+                )
+                threads.append(self.receiving[wire])
+            if len(threads) == first:
+                threads.append(Thread(first))
+            self.steps.append(Steps(threads[first]))
 
     def _write_blocks(self) -> None:
         """Write the blocks, each as far as it gets without the local signals of others."""
@@ -213,6 +193,7 @@ class _Writer:
         for number, block in enumerate(blocks):
             if at[number] < len(block.operations):
                 raise self.error(f"rank {block.rank} waits for itself")
+            self._written(number)
         for (_, waiter, _), left in self.messages.items():
             if left:
                 raise self.error(f"rank {blocks[waiter].rank} never waits for {left[0][0]}")
@@ -229,7 +210,10 @@ class _Writer:
         if op.semaphore is None or op.semaphore.rank != block.rank:
             return True  # to another rank what was stored says it all
         if op.kind == "signal":
-            self.local.setdefault((number, op.semaphore), deque()).extend([self.last[number]] * op.value)
+            self._written(number)
+            self.local.setdefault((number, op.semaphore), deque()).extend(
+                [self.steps[number].done()] * op.value
+            )
             return True
         shares = self.pairing.shares[number, place]
         local = [source for source in shares if self.program.blocks[source].rank == block.rank]
@@ -240,99 +224,76 @@ class _Writer:
                 if source not in local:
                     self._receive(number, (source, number, op.semaphore))
                     continue
-                item = self.local[source, op.semaphore].popleft()
-                if item is not None and source != number:
-                    self._add(number, "nop", after=item)
+                items = self.local[source, op.semaphore].popleft()
+                if source != number:
+                    self._written(number)
+                    self.steps[number].follow(items)
         return True
 
     def _receive(self, number: int, wire: _Wire) -> None:
         """Receive the next message on a wire."""
         for chunk in self.messages[wire].popleft():
+            self._written(number)
             self.received.add(chunk)
-            self._add(number, "r", self.receiving[wire], target=self._place(chunk)).got = chunk
+            self.got[number] = wire, chunk
 
-    def _add(
-        self,
-        number: int,
-        kind: str,
-        thread: _Thread | None = None,
-        source: _Place = ("i", -1),
-        target: _Place = ("o", -1),
-        after: _Item | None = None,
-    ) -> _Item:
-        """Add a step behind the last one of a block, and have it wait for that where it must."""
-        last = self.last[number]
-        if thread is None:
-            thread = last.thread if last is not None else self._first_thread(number)
-        if after is None and last is not None and last.thread is not thread:
-            after = last
-        if after is not None:
-            after.awaited = True
-        item = _Item(kind, thread, len(thread.steps), source, target, after)
-        thread.steps.append(item)
-        self.last[number] = item
-        return item
-
-    def _first_thread(self, number: int) -> _Thread:
-        for wires, end in ((self.sending, 0), (self.receiving, 1)):
-            for wire, thread in wires.items():
-                if wire[end] == number:
-                    return thread
-        threads = self.threads[self.program.blocks[number].rank]
-        threads.append(_Thread(len(threads)))
-        return threads[-1]
+    def _written(self, number: int) -> None:
+        """Write what a block has received last, where no move was joined to it."""
+        got, self.got[number] = self.got[number], None
+        if got is not None:
+            self.steps[number].add("r", self.receiving[got[0]], target=self._place(got[1]))
 
     def _move(self, number: int, block: Block, op: Operation, place: int) -> None:
         here = [self._place(chunk) for chunk in op.targets if chunk.rank == block.rank]
         there = [self.sending[self.wires[number, c, place]] for c in op.targets if c.rank != block.rank]
-        if self._fused(number, op, here, there):
+        if self._joined(number, op, here, there):
             return
+        self._written(number)
+        steps = self.steps[number]
         sources = [self._place(chunk) for chunk in op.sources]
         done = sources[0]
         if len(sources) > 1:
-            done = next((target for target in here if target in sources), None) or (
-                here[0]
-                if here
-                else ("s", self.scratch[block.rank].setdefault(object(), len(self.scratch[block.rank])))
-            )
-            if done not in sources:
-                self._add(number, "cpy", source=sources.pop(0), target=done)
+            numbers = self.scratch[block.rank]
+            again = next((target for target in here if target in sources), None)
+            done = again or (here[0] if here else ("s", numbers.setdefault(object(), len(numbers))))
+            if again is None:
+                steps.add("cpy", source=sources.pop(0), target=done)
             else:
                 sources.remove(done)
             for source in sources:
-                self._add(number, "re", source=source, target=done)
+                steps.add("re", source=source, target=done)
         for target in here:
             if target != done:
-                self._add(number, "cpy", source=done, target=target)
+                steps.add("cpy", source=done, target=target)
         for thread in there:
-            self._add(number, "s", thread, source=done)
+            steps.add("s", thread, source=done)
 
-    def _fused(self, number: int, op: Operation, here: list[_Place], there: list[_Thread]) -> bool:
+    def _joined(self, number: int, op: Operation, here: list[Place], there: list[Thread]) -> bool:
         """Make one step of a receive and a move of what it brought, where MSCCL has one."""
-        last = self.last[number]
-        if last is None or last.kind != "r" or last.got not in op.sources:
+        got = self.got[number]
+        if got is None:
             return False
-        others = [self._place(chunk) for chunk in op.sources if chunk != last.got]
-        if len(here) > 1 or len(there) > 1 or len(others) > 1 or len(others) != len(op.sources) - 1:
+        wire, chunk = got
+        thread = self.receiving[wire]
+        others = [self._place(source) for source in op.sources if source != chunk]
+        if len(others) != len(op.sources) - 1 or max(len(others), len(here), len(there)) > 1:
             return False
-        if there and there[0] is not last.thread:
+        if there and there[0] is not thread:
             return False
-        passing = last.got.buffer in ("scratch", "packets") and self.read[last.got] == 1
-        if others and not passing:
+        # Only scratch that nothing else reads may be left out.
+        passing = chunk.buffer in ("scratch", "packets") and self.read[chunk] == 1
+        if (others or here) and not passing:
             return False
-        if not others and here and not passing:
-            return False
+        self.got[number] = None
+        target = here[0] if here else self._place(chunk)
         if others:
-            last.kind = "rr" + ("c" if here else "") + ("s" if there else "")
-            last.source = others[0]
-            last.target = here[0] if here else others[0]
+            kind = "rr" + ("c" if here else "") + ("s" if there else "")
+            self.steps[number].add(kind, thread, others[0], here[0] if here else others[0])
         else:
-            last.kind = "rcs" if there else "r"
-            last.target = here[0] if here else last.target
-        last.got = None
+            self.steps[number].add("rcs" if there else "r", thread, target=target)
         return True
 
-    def _place(self, chunk: Chunk) -> _Place:
+    def _place(self, chunk: Chunk) -> Place:
         if chunk.buffer in ("scratch", "packets"):
             numbers = self.scratch[chunk.rank]
             return "s", numbers.setdefault((chunk.buffer, chunk.index, chunk.lane), len(numbers))
@@ -354,12 +315,9 @@ class _Writer:
         for rank, threads in enumerate(self.threads):
             lines.append(f'  <gpu id="{rank}" {chunks} s_chunks="{len(self.scratch[rank])}">')
             for thread in threads:
-                send = program.blocks[thread.sends[1]].rank if thread.sends else -1
-                receive = program.blocks[thread.receives[0]].rank if thread.receives else -1
-                lines.append(
-                    f'    <tb id="{thread.number}" send="{send}" recv="{receive}" chan="{thread.channel}">'
-                )
-                lines += [f"      {_element(item)}" for item in thread.steps]
+                ends = f'send="{thread.send}" recv="{thread.receive}" chan="{thread.channel}"'
+                lines.append(f'    <tb id="{thread.number}" {ends}>')
+                lines += [f"      {item}" for item in thread.steps]
                 lines.append("    </tb>")
                 if len(thread.steps) > _MOST_STEPS:
                     self.notes.append(
@@ -368,13 +326,3 @@ class _Writer:
                     )
             lines.append("  </gpu>")
         return "\n".join([*lines, "</algo>", ""])
-
-
-def _element(item: _Item) -> str:
-    after = (item.after.thread.number, item.after.number) if item.after else (-1, -1)
-    return (
-        f'<step s="{item.number}" type="{item.kind}" '
-        f'srcbuf="{item.source[0]}" srcoff="{item.source[1]}" '
-        f'dstbuf="{item.target[0]}" dstoff="{item.target[1]}" cnt="{int(item.kind != "nop")}" '
-        f'depid="{after[0]}" deps="{after[1]}" hasdep="{int(item.awaited)}"/>'
-    )
