@@ -3,6 +3,11 @@
 The names and the meaning of the fields are those of MSCCL++'s
 ``src/core/executor/execution_plan.cc`` and ``src/core/include/execution_kernel.hpp``, as of
 2026. Plans of before 2025, with ``i_buff``, ``o_cids`` and ``ctype``, are refused.
+
+What has no word of its own here: a port channel is a copy engine that waits for a doorbell;
+the k-th channel of a rank to another and the k-th one back are the two ends of one; channels
+that a block waits for in one operation are one semaphore that all of them raise; blocks of a
+group work on slices of chunks, which are lanes here.
 """
 
 from __future__ import annotations
@@ -109,6 +114,7 @@ class _Reader:
             for number, node in enumerate(gpu.node.get("threadblocks").items()):
                 node.get("id").number(number, number)  # they are listed in order
                 self._block(gpu, node)
+        self._note_shared()
         gather_waits(self.plan.blocks)
         self.plan.notes.extend(self.notes)
         self.plan.settle()
@@ -147,6 +153,14 @@ class _Reader:
                             if slices > _MOST_SLICES:
                                 raise one.error("groups of thread blocks of too many sizes")
         return slices
+
+    def _note_shared(self) -> None:
+        waited: dict[Flag, int] = {}
+        for block in self.plan.blocks:
+            for flag in {flag for step in block.steps if step.kind == "wait" for flag in step.flags}:
+                waited[flag] = waited.get(flag, 0) + 1
+        if any(times > 1 and flag.name[0] != "barrier" for flag, times in waited.items()):
+            self.notes["thread blocks that wait for one semaphore each count all its signals"] = None
 
     def _block(self, gpu: Gpu, node: Node) -> None:
         channels: dict[str, list[int]] = {}

@@ -172,6 +172,31 @@ def test_all_gather_with_several_chunks(written, inplace, chunks):
     assert any("in place" in note for note in found.notes) == inplace
 
 
+def test_a_reduce_scatter_in_place_that_overwrites_what_is_not_its_output(written):
+    gpus = []
+    for me in range(2):
+        you = 1 - me
+        ops = [
+            op("copy", [local("i", you)], [local("s", 1)]),
+            op("copy", [local("s", 1)], [local("i", you)]),
+            op("put", [local("i", you)], [remote(me, you, "s", 0)]),
+            signal([0]),
+            wait([0]),
+            op("re", [local("i", me), local("s", 0)], [local("i", me)]),
+        ]
+        gpus.append(gpu(me, 2, [ops], (2, 1), scratch=2))
+    found = read_mscclpp(written(plan(gpus, "reducescatter", inplace=True)))
+    run(found, "reduce_scatter", gpus=2)
+    (block,) = operations(found, "reduce_scatter", 2, rank=1)
+    moves = [(str(o.sources[0]), str(o.targets[0])) for o in block.operations if o.kind == "move"]
+    assert moves == [
+        ("rank 1 input[0]", "rank 1 scratch[1]"),
+        ("rank 1 scratch[1]", "rank 1 scratch[2]"),
+        ("rank 1 scratch[2]", "rank 0 scratch[0]"),
+        ("rank 1 input[1]", "rank 1 output[0]"),
+    ]
+
+
 def test_lanes_of_a_plan_are_further_copies_of_it(written):
     found = read_mscclpp(written(all_gather(4, chunks=2)))
     program = Collective.of("all_gather", "64KiB", found, lanes=3).program(4)
@@ -295,7 +320,12 @@ def test_barriers_and_semaphores_within_a_rank(written):
         gpus.append(gpu(me, 2, [first, second], (1, 2), scratch=1, semaphores=[1]))
     found = read_mscclpp(written(plan(gpus, "allgather")))
     assert found.summary()["checks"] == ["no wait is without its signal"]
+    assert found.notes == []
     run(found, "all_gather", gpus=2)
+    gpus[0]["semaphores"] = [{"init_value": 0}]
+    assert read_mscclpp(written(plan(gpus, "allgather"))).notes == [
+        "thread blocks that wait for one semaphore each count all its signals"
+    ]
 
 
 def test_blocks_of_a_group_share_a_chunk(written):
@@ -585,8 +615,8 @@ values = st.one_of(
     st.sampled_from(
         ["i", "o", "s", "put", "get", "res", "pwsf", "port", "switch", "pipeline", "LL", "\ud800"]
     ),
-    st.just([]),
-    st.just({}),
+    st.builds(list),
+    st.builds(dict),
 )
 
 
