@@ -90,7 +90,9 @@ def _parser() -> _Parser:
     run.add_argument("--collective", required=True, help="as all_reduce; `astranb collective list` has them")
     run.add_argument("--size", required=True, help="bytes of the larger buffer of a rank, as 1MiB")
     run.add_argument(
-        "--algorithm", help="as listed by 'astranb collective list', or your own as FILE.py:FUNCTION"
+        "--algorithm",
+        help="as listed by 'astranb collective list', a file as PLAN.json or ALGO.xml, "
+        "or your own as FILE.py:FUNCTION",
     )
     run.add_argument("--lanes", type=int, help="sets of thread blocks (chosen from the size)")
     run.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
@@ -125,6 +127,31 @@ def _parser() -> _Parser:
     listing = collective.add_parser("list", help="the algorithms there are", allow_abbrev=False)
     listing.add_argument("--json", action="store_true")
     listing.set_defaults(command=_collective_list)
+
+    reading = collective.add_parser("import", help="what an algorithm's file says", allow_abbrev=False)
+    reading.add_argument("file", help="an MSCCL++ execution plan (.json) or an MSCCL algorithm (.xml)")
+    reading.add_argument("--json", action="store_true")
+    reading.set_defaults(command=_collective_import)
+    writing = collective.add_parser("export", help="write an algorithm to a file", allow_abbrev=False)
+    writing.add_argument("collective", help="as all_reduce")
+    writing.add_argument("--algorithm", help="as for run")
+    writing.add_argument("--ranks", type=int, required=True, help="how many ranks take part")
+    writing.add_argument("--lanes", type=int, default=1, help="sets of thread blocks (1)")
+    writing.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
+    writing.add_argument(
+        "--to", metavar="FILE", required=True, help="FILE.json (MSCCL++) or FILE.xml (MSCCL)"
+    )
+    writing.set_defaults(command=_collective_export)
+    showing = collective.add_parser("show", help="what each thread block does", allow_abbrev=False)
+    showing.add_argument("collective", help="as all_reduce")
+    showing.add_argument("--algorithm", help="as for run")
+    showing.add_argument(
+        "--ranks", type=int, help="how many ranks take part (4, or as many as a file is for)"
+    )
+    showing.add_argument("--rank", type=int, help="only this one")
+    showing.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
+    showing.add_argument("--json", action="store_true")
+    showing.set_defaults(command=_collective_show)
 
     commands.add_parser("lab", help="JupyterLab on the tour notebook; takes its options, as --no-browser")
     return parser
@@ -180,7 +207,14 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _algorithm(text: str | None) -> Any:
-    """A name as it is, ``FILE.py:FUNCTION`` as the function: the file is run, as ``python FILE.py`` would."""
+    """What ``--algorithm`` means: a name, ``PLAN.json`` or ``ALGO.xml``, or ``FILE.py:FUNCTION``.
+
+    The Python file is run, as ``python FILE.py`` would.
+    """
+    if text is not None and text.lower().endswith((".json", ".xml")):
+        from astranb.collectives import read_algorithm
+
+        return read_algorithm(text)
     if text is None or ".py:" not in text:
         return text
     import runpy
@@ -236,6 +270,56 @@ def _collective_list(args: argparse.Namespace) -> int:
         for row in rows:
             print(f"{row['collective']:<15} {row['algorithm']:<17} {row['summary']}")
     return 0
+
+
+def _collective_import(args: argparse.Namespace) -> int:
+    from astranb.collectives import read_algorithm
+
+    summary = read_algorithm(args.file).summary()
+    if args.json:
+        _print_json(summary)
+        return 0
+    for name, value in summary.items():
+        if isinstance(value, list):
+            print(f"{name}:", "".join(f"\n  - {line}" for line in value) or "none")
+        else:
+            print(f"{name}: {value}")
+    return 0
+
+
+def _collective_export(args: argparse.Namespace) -> int:
+    from astranb.collectives import write_algorithm
+
+    for note in write_algorithm(_program(args, args.ranks, args.lanes), args.to):
+        print(f"astranb: {args.to}: {note}", file=sys.stderr)
+    return 0
+
+
+def _collective_show(args: argparse.Namespace) -> int:
+    from astranb.collectives import listed
+
+    program = _program(args, args.ranks)
+    if args.rank is not None:
+        program.rank(args.rank)  # is there such a one?
+    blocks = listed(program, args.rank)
+    if args.json:
+        _print_json({"program": program.name, "ranks": program.ranks, "blocks": blocks})
+        return 0
+    for block in blocks:
+        unit = "copy engine" if block["unit"] == "engine" else "thread block"
+        print(f"rank {block['rank']}, {unit} {block['block']}, lane {block['lane']}")
+        print(*(f"  {operation}" for operation in block["operations"]), sep="\n")
+    return 0
+
+
+def _program(args: argparse.Namespace, ranks: int | None, lanes: int | None = None) -> Any:
+    """The program of the collective, algorithm and protocol that a command names."""
+    from astranb.collectives import Collective
+
+    algorithm = _algorithm(args.algorithm)
+    count = getattr(algorithm, "ranks", 4) if ranks is None else ranks
+    chosen = Collective.of(args.collective, "1MiB", algorithm, lanes=lanes or 1, protocol=args.protocol)
+    return chosen.program(count)
 
 
 def _lab(options: list[str]) -> int:

@@ -13,7 +13,13 @@ from . import _pulled as _pulled
 from . import _rooted as _rooted
 from . import _switched as _switched
 from ._check import Contents, check, contents
+from ._formats import listed, read_algorithm, write_algorithm
 from ._lower import Lowered, lower
+from ._msccl_xml import read_msccl_xml
+from ._msccl_xml_write import write_msccl_xml
+from ._mscclpp import read_mscclpp
+from ._mscclpp_write import write_mscclpp
+from ._plan import Plan
 from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
 from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
@@ -31,6 +37,7 @@ __all__ = [
     "Contents",
     "Lowered",
     "Operation",
+    "Plan",
     "Program",
     "Rank",
     "Semaphore",
@@ -44,11 +51,18 @@ __all__ = [
     "check",
     "contents",
     "gather",
+    "listed",
     "lower",
+    "read_algorithm",
+    "read_msccl_xml",
+    "read_mscclpp",
     "reduce",
     "reduce_scatter",
     "scatter",
     "send_recv",
+    "write_algorithm",
+    "write_msccl_xml",
+    "write_mscclpp",
 ]
 
 

@@ -13,7 +13,8 @@ __all__: list[str] = []
 )
 def all_to_all_pairwise(p: Program) -> None:
     n = p.ranks
-    arrived = [p.semaphore(r) for r in range(n)]
+    # A semaphore for each step: a fast rank may be a step ahead of a slow one.
+    arrived = [[p.semaphore(r) for _ in range(n)] for r in range(n)]
     for me in p.everyone:
         block, r = me.block(), me.number
         block.copy(me.input[r], me.output[r])
@@ -22,8 +23,8 @@ def all_to_all_pairwise(p: Program) -> None:
             to, source = (r + step) % n, (r - step) % n
             if p.by_semaphore:
                 block.put(me.input[to], p.output(to)[r])
-                block.signal(arrived[to])
-                block.wait(arrived[r])
+                block.signal(arrived[to][step])
+                block.wait(arrived[r][step])
             else:
                 block.copy(me.input[to], p.packets(to)[r])
                 block.copy(p.packets(r)[source], me.output[source])

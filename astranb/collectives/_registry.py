@@ -163,7 +163,7 @@ class Collective:
         whole buffer of an all-reduce, broadcast or reduction, the output of an all-gather
         or gather, the input of a reduce-scatter or scatter, either of an all-to-all.
     algorithm : str or callable
-        A registered name, or a function over a :class:`Program`.
+        A registered name, a function over a :class:`Program`, or what :func:`read_algorithm` read.
     lanes : int, optional
         Sets of thread blocks; chosen from the size where not given.
     root : int
@@ -220,6 +220,8 @@ class Collective:
             raise InputError(
                 "a collective of 0 bytes has nothing to do", where="size", mend="give at least 1 B"
             )
+        if hasattr(chosen, "fitted"):  # a plan from a file
+            protocol = chosen.fitted(name, size_in_bytes, protocol)
         if lanes is not None and lanes < 1:
             raise InputError(f"lanes must be at least 1, got {lanes}", where="lanes")
         return cls(name, size_in_bytes, chosen, lanes, root, protocol)
@@ -268,7 +270,8 @@ class Collective:
             raise InputError(
                 f"root {self.root} is not a rank", where="root", mend=f"ranks are 0 to {ranks - 1}"
             )
-        lanes = self.lanes or max(1, min(_MOST_LANES, -(-self.size // (ranks * _BYTES_A_LANE))))
+        lanes = self.lanes or getattr(self.algorithm, "lanes", None)  # a plan from a file has its own
+        lanes = lanes or max(1, min(_MOST_LANES, -(-self.size // (ranks * _BYTES_A_LANE))))
         program = Program(
             self.title,
             ranks=ranks,
