@@ -7,9 +7,11 @@ collective that ended wrongly, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from astranb import __version__
@@ -152,6 +154,21 @@ def _parser() -> _Parser:
     showing.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
     showing.add_argument("--json", action="store_true")
     showing.set_defaults(command=_collective_show)
+
+    proving = collective.add_parser(
+        "verify", help="whether algorithms are right, whatever the timing", allow_abbrev=False
+    )
+    proving.add_argument("collective", help="as all_reduce, or all")
+    proving.add_argument("--algorithm", help="a name, FILE.py:FUNCTION, or a plan; all where not given")
+    proving.add_argument("--ranks", type=int, default=8)
+    proving.add_argument("--per-node", type=int, help="consecutive ranks that share a node")
+    proving.add_argument("--lanes", type=int, default=2)
+    proving.add_argument("--protocol", help="Simple, LL or LL128; all that it is written for where not given")
+    proving.add_argument("--root", type=int, default=0)
+    proving.add_argument("--size", default="1MiB")
+    proving.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock")
+    proving.add_argument("--json", action="store_true")
+    proving.set_defaults(command=_collective_verify)
 
     commands.add_parser("lab", help="JupyterLab on the tour notebook; takes its options, as --no-browser")
     return parser
@@ -310,6 +327,48 @@ def _collective_show(args: argparse.Namespace) -> int:
         print(f"rank {block['rank']}, {unit} {block['block']}, lane {block['lane']}")
         print(*(f"  {operation}" for operation in block["operations"]), sep="\n")
     return 0
+
+
+def _collective_verify(args: argparse.Namespace) -> int:
+    from astranb.collectives import Collective, algorithms, draw_waits, verify
+    from astranb.core.files import whole_file
+
+    if args.algorithm is None:
+        known = algorithms(None if args.collective == "all" else args.collective)
+        ways = [(a.collective, a.name, p) for a in known for p in a.protocols if args.protocol in (None, p)]
+        if args.ranks & (args.ranks - 1):
+            fits = {(a.collective, a.name) for a in known if not a.power_of_two}
+            ways = [way for way in ways if way[:2] in fits]
+        if not ways:
+            Collective.of(args.collective, 1)  # says what is wrong with the name
+            raise InputError("no algorithm to verify", where=args.collective)
+    else:
+        ways = [(args.collective, _algorithm(args.algorithm), args.protocol or "Simple")]
+    rows, worst = [], 0
+    for kind, algorithm, protocol in ways:
+        wanted = Collective.of(
+            kind, args.size, algorithm, lanes=args.lanes, root=args.root, protocol=protocol
+        )
+        program = wanted.program(args.ranks, args.per_node)
+        faults = verify(program, kind, root=args.root)
+        rows.append({"name": wanted.title, "ranks": args.ranks, "faults": faults})
+        errors = [fault for fault in faults if fault.severity == "error"]
+        if errors:
+            worst = max(worst, 3 if errors[0].kind == "deadlock" and worst != 4 else 4)
+        drawn = next((draw_waits(fault) for fault in faults if fault.waits), "")
+        if args.picture and drawn:
+            with whole_file(Path(args.picture)) as file:
+                file.write(drawn.encode())
+    if args.json:
+        _print_json([row | {"faults": [dataclasses.asdict(f) for f in row["faults"]]} for row in rows])
+        return worst
+    for row in rows:
+        wrong = [f for f in row["faults"] if f.severity == "error"]
+        said = f"{len(wrong)} faults" if wrong else "right: no deadlock, no race, result as promised"
+        print(f"{row['name']} ({row['ranks']} ranks): {said}")
+        for fault in row["faults"]:
+            print(f"  {fault.severity}, {fault.kind}: {fault.message}")
+    return worst
 
 
 def _program(args: argparse.Namespace, ranks: int | None, lanes: int | None = None) -> Any:

@@ -13,6 +13,7 @@ from . import _pulled as _pulled
 from . import _rooted as _rooted
 from . import _switched as _switched
 from ._check import Contents, check, contents
+from ._drawing import draw_waits
 from ._formats import listed, read_algorithm, write_algorithm
 from ._lower import Lowered, lower
 from ._msccl_xml import read_msccl_xml
@@ -23,6 +24,7 @@ from ._plan import Plan
 from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
 from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
+from ._verify import Fault, verify
 
 __all__ = [
     "ALGORITHMS",
@@ -35,6 +37,7 @@ __all__ = [
     "Chunk",
     "Collective",
     "Contents",
+    "Fault",
     "Lowered",
     "Operation",
     "Plan",
@@ -50,6 +53,7 @@ __all__ = [
     "broadcast",
     "check",
     "contents",
+    "draw_waits",
     "gather",
     "listed",
     "lower",
@@ -60,6 +64,7 @@ __all__ = [
     "reduce_scatter",
     "scatter",
     "send_recv",
+    "verify",
     "write_algorithm",
     "write_msccl_xml",
     "write_mscclpp",

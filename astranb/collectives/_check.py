@@ -19,7 +19,7 @@ from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
 from ._lower import BUFFERS, Lowered
 from ._registry import COLLECTIVES
 
-__all__ = ["MIXED", "NOTHING", "Contents", "check", "contents", "promised"]
+__all__ = ["MIXED", "NOTHING", "Contents", "check", "contents", "fault_text", "promised"]
 
 NOTHING = -1
 """Chunk number of a piece that holds nothing known."""
@@ -126,7 +126,7 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     lane = f", lane {pieces['lane'][piece]}" if program.lanes > 1 else ""
     raise WrongResult(
         f"{program.name}: wrong result on rank {rank[first]}, output chunk {index[first]}{lane}: "
-        f"{_fault(held.times[piece], wanted[first], int(held.chunk[piece]), int(chunk[first]))}"
+        f"{fault_text(held.times[piece], wanted[first], int(held.chunk[piece]), int(chunk[first]))}"
         + (f" (and {places - 1} more chunks)" if places > 1 else "")
     )
 
@@ -175,7 +175,7 @@ def promised(
     return wanted, rank if kind == "scatter" else index
 
 
-def _fault(times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int) -> str:
+def fault_text(times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int) -> str:
     """Say how contents differ from what they should be."""
     if chunk == NOTHING:
         return "nothing was ever written there"

@@ -56,7 +56,8 @@ def all_reduce_allpairs(p: Program) -> None:
         packets.all_reduce_allpairs(p)
         return
     n = p.ranks
-    arrived = [p.semaphore(r) for r in range(n)]
+    # A semaphore for each shot: a fast rank's second signal must not count for a slow one's first.
+    arrived, gathered = ([p.semaphore(r) for r in range(n)] for _ in range(2))
     for r in range(n):
         block = p.block(r)
         others = [(r + k) % n for k in range(1, n)]
@@ -73,8 +74,8 @@ def all_reduce_allpairs(p: Program) -> None:
             *(p.output(peer)[r] for peer in others),
         )
         for peer in others:
-            block.signal(arrived[peer])
-        block.wait(arrived[r], n - 1)
+            block.signal(gathered[peer])
+        block.wait(gathered[r], n - 1)
 
 
 @algorithm(

@@ -1,0 +1,387 @@
+"""Is a program right, whatever the timing? Found without running it.
+
+Deadlocks, semaphores that do not match, data races, missing fences, packets written twice,
+chunks that do not exist, and results that are not what the collective promises. Each fault
+names program, rank, thread block and operation.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._check import MIXED, NOTHING, fault_text, promised
+from ._order import Execution, Order, Place, execute, order_of, packets_read
+from ._program import Block, Chunk, Program
+from ._registry import COLLECTIVES
+
+__all__ = ["Fault", "verify"]
+
+_MOST = 20  # faults of one kind that are told one by one
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong with a program.
+
+    Attributes
+    ----------
+    kind : str
+        ``deadlock``, ``semaphore``, ``packets``, ``race``, ``fence``, ``bounds`` or ``result``.
+    message : str
+        One line.
+    places : tuple of (int, int, int)
+        Rank, thread block of the rank, operation of the block.
+    severity : str
+        ``"error"`` or ``"warning"``.
+    waits : tuple of str
+        Of a deadlock: who waits for whom, in a circle.
+    """
+
+    kind: str
+    message: str
+    places: tuple[tuple[int, int, int], ...] = ()
+    severity: str = "error"
+    waits: tuple[str, ...] = ()
+
+
+class _Namer:
+    """Names blocks and operations as people count them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        counted: dict[int, int] = defaultdict(int)
+        self._number: dict[int, int] = {}
+        for block in program.blocks:
+            self._number[id(block)] = counted[block.rank]
+            counted[block.rank] += 1
+
+    def place(self, block: Block, i: int) -> tuple[int, int, int]:
+        return block.rank, self._number[id(block)], i
+
+    def text(self, block: Block, i: int) -> str:
+        op = block.operations[i]
+        what = op.kind
+        if op.semaphore is not None:
+            what = f"{op.kind} semaphore {op.semaphore.number} ({op.value})"
+        phase = self.program.phases[op.phase] if op.phase < len(self.program.phases) else ""
+        where = f"rank {block.rank} block {self._number[id(block)]} operation {i}"
+        return f"{where} [{what}{', ' + phase if phase else ''}]"
+
+
+def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
+    """Look for everything that can be wrong with a program.
+
+    Parameters
+    ----------
+    program : Program
+        As ``Collective.program(ranks)`` gives it.
+    kind : str
+        The collective whose result it must have.
+    root : int
+        The root of a rooted collective.
+
+    Returns
+    -------
+    list of Fault
+        Empty where it is right. Errors come before warnings.
+
+    Examples
+    --------
+    >>> from astranb.collectives import Collective
+    >>> verify(Collective.of("all_reduce", 4096, "ring").program(4), "all_reduce")
+    []
+    """
+    namer = _Namer(program)
+    faults = list(_bounds(program, namer))
+    if faults:
+        return faults
+    contents: dict[Chunk, tuple[np.ndarray, int]] = {}
+    dead = False
+    for blocks in _components(program):
+        run = execute(program, blocks)
+        stuck = list(_stuck(run, namer))
+        faults += stuck
+        dead |= bool(stuck)
+        faults += _packets(run, namer)
+        if not stuck:
+            faults += _races(run, order_of(run), namer)
+        faults += _carry_out(program, run, contents, namer)
+        faults += _semaphores(run, namer)
+    if not dead:
+        faults += _result(program, kind, root, contents)
+    return sorted(faults, key=lambda f: f.severity)
+
+
+def _components(program: Program) -> Iterator[list[Block]]:
+    """Blocks that share semaphores or chunks belong together; lanes usually share none."""
+    parent = list(range(len(program.blocks)))
+
+    def top(b: int) -> int:
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        return b
+
+    seen: dict[object, int] = {}
+    for b, block in enumerate(program.blocks):
+        for op in block.operations:
+            shared: list[object] = [c for c in (*op.sources, *op.targets) if c.buffer != "input"]
+            shared += [c for c in op.targets if c.buffer == "input"]
+            if op.semaphore is not None:
+                shared.append(op.semaphore.number)
+            for thing in shared:
+                parent[top(b)] = top(seen.setdefault(thing, b))
+    groups: dict[int, list[Block]] = defaultdict(list)
+    for b, block in enumerate(program.blocks):
+        groups[top(b)].append(block)
+    yield from groups.values()
+
+
+def _bounds(program: Program, namer: _Namer) -> Iterator[Fault]:
+    """Chunks, ranks and semaphores that do not exist."""
+    most = {"input": program.input_chunks, "output": program.output_chunks}
+    ranks = {s.number: s.rank for s in program.semaphores}
+    for block in program.blocks:
+        for i, op in enumerate(block.operations):
+            here = (namer.place(block, i),)
+            for chunk in (*op.sources, *op.targets):
+                if not 0 <= chunk.rank < program.ranks:
+                    message = f"{chunk} is of a rank that does not exist"
+                elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
+                    message = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
+                elif not 0 <= chunk.lane < program.lanes:
+                    message = f"{chunk} is of lane {chunk.lane}, there are {program.lanes}"
+                else:
+                    continue
+                yield Fault("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
+            if op.semaphore is None:
+                continue
+            owner = ranks.get(op.semaphore.number)
+            if owner is None:
+                message = f"semaphore {op.semaphore.number} does not exist"
+            elif op.kind == "wait" and owner != block.rank:
+                message = f"it waits for a semaphore of rank {owner}"
+            else:
+                continue
+            yield Fault("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
+
+
+def _stuck(run: Execution, namer: _Namer) -> Iterator[Fault]:
+    """Blocks that never end: waits that nothing fulfils, and circles of waits."""
+    stuck = run.stuck
+    if not stuck:
+        return
+    name = namer.program.name
+    totals: dict[int, int] = defaultdict(int)
+    makers: dict[object, set[int]] = defaultdict(set)  # who would still signal, or write a packet
+    ever: set[Chunk] = set()
+    for b, block in enumerate(run.blocks):
+        for i, op in enumerate(block.operations):
+            if op.kind == "signal" and op.semaphore:
+                totals[op.semaphore.number] += op.value
+                if i >= run.at[b]:
+                    makers[op.semaphore.number].add(b)
+            for chunk in op.targets:
+                ever.add(chunk)
+                if i >= run.at[b]:
+                    makers[chunk].add(b)
+    written = {c for b, i in run.done for c in run.blocks[b].operations[i].targets}
+    waits: dict[int, set[int]] = {}
+    lonely = False
+    for b in stuck:
+        block, i = run.blocks[b], run.at[b]
+        op = block.operations[i]
+        here = (namer.place(block, i),)
+        if op.kind == "wait" and op.semaphore:
+            number = op.semaphore.number
+            if totals[number] < op.value:
+                lonely = True
+                said = f"waits for {op.value}, all signals together add {totals[number]}"
+                yield Fault("semaphore", f"{name}: {namer.text(block, i)} {said}", here)
+            waits[b] = makers[number]
+        else:
+            missing = next(c for c in packets_read(op) if c not in written)
+            if missing not in ever:
+                lonely = True
+                message = f"{name}: {namer.text(block, i)} reads {missing}, which nothing writes"
+                yield Fault("packets", message, here)
+            waits[b] = makers[missing]
+    circle = _circle(waits)
+    if circle:
+        texts = tuple(namer.text(run.blocks[b], run.at[b]) for b in circle)
+        places = tuple(namer.place(run.blocks[b], run.at[b]) for b in circle)
+        chain = " <- ".join([*texts, texts[0]])
+        yield Fault("deadlock", f"{name}: deadlock: {chain}", places, waits=texts)
+    elif not lonely:
+        b = stuck[0]
+        yield Fault(
+            "deadlock",
+            f"{name}: deadlock: {namer.text(run.blocks[b], run.at[b])} never goes on",
+            (namer.place(run.blocks[b], run.at[b]),),
+        )
+
+
+def _circle(waits: dict[int, set[int]]) -> list[int]:
+    """A circle in a graph of waits, or nothing."""
+    finished: set[int] = set()
+    for start, first in waits.items():
+        path = [start]
+        stack = [iter(sorted(first))]
+        while stack and start not in finished:
+            following = next((o for o in stack[-1] if o in waits and o not in finished), None)
+            if following is None:
+                finished.add(path.pop())
+                stack.pop()
+            elif following in path:
+                return path[path.index(following) :]
+            else:
+                path.append(following)
+                stack.append(iter(sorted(waits[following])))
+    return []
+
+
+def _packets(run: Execution, namer: _Namer) -> Iterator[Fault]:
+    """Packets are written once: their flags tell one write only."""
+    first: dict[Chunk, Place] = {}
+    for b, block in enumerate(run.blocks):
+        for i, op in enumerate(block.operations):
+            for chunk in op.targets:
+                if chunk.buffer != "packets":
+                    continue
+                if chunk in first:
+                    x, j = first[chunk]
+                    before = namer.text(run.blocks[x], j)
+                    message = f"{chunk} is written twice, by {before} and by {namer.text(block, i)}"
+                    places = (namer.place(run.blocks[x], j), namer.place(block, i))
+                    yield Fault("packets", f"{namer.program.name}: {message}", places)
+                first.setdefault(chunk, (b, i))
+
+
+def _races(run: Execution, order: Order, namer: _Namer) -> Iterator[Fault]:
+    """Two blocks at the same chunk, one of them writing, in no sure order."""
+    touched: dict[Chunk, list[tuple[Place, bool]]] = defaultdict(list)
+    for b, i in run.done:
+        op = run.blocks[b].operations[i]
+        for chunk in dict.fromkeys(op.sources):
+            touched[chunk].append(((b, i), False))
+        for chunk in op.targets:
+            touched[chunk].append(((b, i), True))
+    told = 0
+    for chunk, accesses in touched.items():
+        if chunk.buffer == "packets" or not any(writes for _, writes in accesses):
+            continue
+        for place, (one, one_writes) in enumerate(accesses):
+            for two, two_writes in accesses[place + 1 :]:
+                if one[0] == two[0] or not (one_writes or two_writes):
+                    continue
+                if _ordered(order, one, one_writes, two) or _ordered(order, two, two_writes, one):
+                    continue
+                if told < _MOST:
+                    yield _race(run, order, namer, chunk, (one, one_writes), (two, two_writes))
+                told += 1
+    if told > _MOST:
+        yield Fault("race", f"{namer.program.name}: and {told - _MOST} more races")
+
+
+def _ordered(order: Order, first: Place, writes: bool, then: Place) -> bool:
+    """Whether one access is surely over when the other one begins."""
+    return order.is_visible(first, then) if writes else order.is_read(first, then)
+
+
+def _race(
+    run: Execution,
+    order: Order,
+    namer: _Namer,
+    chunk: Chunk,
+    one: tuple[Place, bool],
+    two: tuple[Place, bool],
+) -> Fault:
+    (a, i), (b, j) = one[0], two[0]
+    first, then = namer.text(run.blocks[a], i), namer.text(run.blocks[b], j)
+    verbs = ["writes" if one[1] else "reads", "writes" if two[1] else "reads"]
+    places = (namer.place(run.blocks[a], i), namer.place(run.blocks[b], j))
+    name = namer.program.name
+    # Ordered but for the time a store takes to be seen: a fence is what is missing.
+    for (early, writes), (late, _), texts in (
+        (one, two, (first, then)),
+        (two, one, (then, first)),
+    ):
+        if writes and order.is_read(early, late):
+            said = f"{texts[0]} writes {chunk}, and {texts[1]} may come before it is visible"
+            return Fault("fence", f"{name}: missing fence: {said}; signal without relaxed, or fence", places)
+    said = f"{first} {verbs[0]} and {then} {verbs[1]} {chunk}, and nothing orders them"
+    return Fault("race", f"{name}: race: {said}; a signal behind the one and a wait before the other", places)
+
+
+def _semaphores(run: Execution, namer: _Namer) -> Iterator[Fault]:
+    """Signals that nobody ever waits for: no error, but hardly meant."""
+    waited = {
+        op.semaphore.number
+        for block in run.blocks
+        for op in block.operations
+        if op.kind == "wait" and op.semaphore
+    }
+    told: set[int] = set()
+    for block in run.blocks:
+        for i, op in enumerate(block.operations):
+            if op.kind != "signal" or op.semaphore is None or op.semaphore.number in waited | told:
+                continue
+            told.add(op.semaphore.number)
+            message = f"{namer.program.name}: {namer.text(block, i)}: nobody waits for this semaphore"
+            yield Fault("semaphore", message, (namer.place(block, i),), "warning")
+
+
+def _carry_out(
+    program: Program, run: Execution, contents: dict[Chunk, tuple[np.ndarray, int]], namer: _Namer
+) -> Iterator[Fault]:
+    """Work out what every chunk holds: how often each rank's contribution, and of which chunk."""
+    for b, i in run.done:
+        op = run.blocks[b].operations[i]
+        if op.kind != "move":
+            continue
+        times, of_chunk = np.zeros(program.ranks, np.int32), NOTHING
+        for source in op.sources:
+            held = contents.get(source)
+            if held is None and source.buffer == "input":
+                held = (np.eye(1, program.ranks, source.rank, np.int32)[0], source.index)
+            if held is None:
+                message = f"{namer.text(run.blocks[b], i)} reads {source}, which nothing has written"
+                here = (namer.place(run.blocks[b], i),)
+                yield Fault("result", f"{program.name}: {message}", here)
+                held = (np.zeros(program.ranks, np.int32), MIXED)
+            times = times + held[0]
+            of_chunk = held[1] if of_chunk in (NOTHING, held[1]) else MIXED
+        for target in op.targets:
+            contents[target] = (times, of_chunk)
+
+
+def _result(
+    program: Program, kind: str, root: int, contents: dict[Chunk, tuple[np.ndarray, int]]
+) -> list[Fault]:
+    """Compare every output chunk with what the collective promises."""
+    if COLLECTIVES[kind].silent:
+        return []
+    ranks = [root] if COLLECTIVES[kind].root_only else range(program.ranks)
+    cells = [
+        (r, c, lane) for r in ranks for c in range(program.output_chunks) for lane in range(program.lanes)
+    ]
+    rank, index = (np.array([cell[k] for cell in cells], np.int64) for k in (0, 1))
+    wanted, wanted_chunk = promised(kind, root, program.ranks, rank, index)
+    wrong = []
+    for number, (r, c, lane) in enumerate(cells):
+        nothing = (np.zeros(program.ranks, np.int32), NOTHING)
+        times, chunk = contents.get(Chunk(r, "output", c, lane), nothing)
+        if (times != wanted[number]).any() or chunk != wanted_chunk[number]:
+            text = fault_text(times, wanted[number], chunk, int(wanted_chunk[number]))
+            wrong.append((r, c, lane, text))
+    if not wrong:
+        return []
+    r, c, lane, text = wrong[0]
+    more = f" (and {len(wrong) - 1} more pieces)" if len(wrong) > 1 else ""
+    lanes = f", lane {lane}" if program.lanes > 1 else ""
+    message = f"{program.name}: wrong result on rank {r}, output chunk {c}{lanes}: {text}{more}"
+    return [Fault("result", message)]
