@@ -29,7 +29,17 @@ import numpy as np
 from .files import whole_file
 from .progress import announce
 
-__all__ = ["JIT", "Entry", "Kernel", "Records", "cache_folder", "kernel", "kernel_sources", "source_hash"]
+__all__ = [
+    "JIT",
+    "Entry",
+    "Kernel",
+    "Records",
+    "cache_folder",
+    "kernel",
+    "kernel_apart",
+    "kernel_sources",
+    "source_hash",
+]
 
 JIT = os.environ.get("ASTRANB_JIT", "1") != "0"
 """Whether entries are compiled (``ASTRANB_JIT=0`` turns it off)."""
@@ -49,10 +59,14 @@ class Kernel(Generic[_P, _R]):
     ----------
     function : callable
         Takes and returns numbers and record arrays only.
+    inline : bool
+        Whether its code stands at every call: a call hands over seven words for each array,
+        which takes longer than most handlers. What is called from many places is apart.
     """
 
-    def __init__(self, function: Callable[_P, _R]) -> None:
+    def __init__(self, function: Callable[_P, _R], *, inline: bool) -> None:
         self.function = function
+        self.inline = inline
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__module__ = function.__module__
@@ -68,7 +82,9 @@ class Kernel(Generic[_P, _R]):
         if self._dispatcher is None:
             import numba
 
-            self._dispatcher = numba.njit(nogil=True, error_model="numpy")(self.function)
+            self._dispatcher = numba.njit(nogil=True, error_model="numpy", forceinline=self.inline)(
+                self.function
+            )
         return self._dispatcher
 
 
@@ -85,7 +101,18 @@ def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
     callable
         The same function to a Python caller, and to Numba a compiled callee.
     """
-    return Kernel(function) if JIT else function
+    return Kernel(function, inline=True) if JIT else function
+
+
+def kernel_apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Mark a kernel that is called from many places: one copy of its code for all of them.
+
+    Parameters
+    ----------
+    function : callable
+        As for :func:`kernel`.
+    """
+    return Kernel(function, inline=False) if JIT else function
 
 
 class Entry:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .jit import kernel
+from .jit import kernel, kernel_apart
 
 if TYPE_CHECKING:
     from .jit import Records
@@ -101,7 +101,7 @@ def sift(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) 
     heap[hole].arg = arg
 
 
-@kernel
+@kernel_apart
 def schedule(clock: Records, heap: Records, time_ps: int, kind: int, arg: int) -> None:
     """Queue an event.
 

@@ -15,6 +15,8 @@ EMPTY: Final = -1
 @kernel
 def set_of(gpus: Records, gpu: int, line: int) -> int:
     """First way of a line's set: another hash than that of the slices (Knuth's other constant)."""
+    if gpus[gpu].direct:
+        return gpus[gpu].first_tag + line
     number = ((line * 2246822519) & 0xFFFFFFFF) * gpus[gpu].sets >> 32
     return gpus[gpu].first_tag + number * gpus[gpu].l2_ways
 

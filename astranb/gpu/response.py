@@ -6,7 +6,7 @@ from typing import Final
 
 from astranb.core.jit import Records, kernel
 
-from .block import acknowledge, begin, finish_op
+from .block import acknowledge, finish_op
 from .sm import free_slot, make_ready, release
 from .tables import LOAD, MOVING, POLL, SIGNAL, SWITCH_WRITES, WAITING
 
@@ -17,8 +17,8 @@ _SEARCH_PS: Final = 1_000_000  # between two searches for a deadlock among block
 
 @kernel
 def come_back(
-    clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Records, warps: Records,
-    jobs: Records, ops: Records, operands: Records, flags: Records, phases: Records, semaphores: Records,
+    clock: Records, heap: Records, sms: Records, blocks: Records, warps: Records, jobs: Records,
+    ops: Records, operands: Records, flags: Records, phases: Records, semaphores: Records,
     requests: Records, request: int,
 ) -> int:  # fmt: skip
     """Hand a response to the warp that waits for it.
@@ -60,7 +60,7 @@ def come_back(
             ops[op].issued_ps = clock[0].now_ps
             finish_op(clock, ops, phases, op)
             blocks[block].op += 1
-            begin(clock, heap, gpus, sms, blocks, warps, ops, phases, block)
+            clock[0].resumes = block
             return 0
         blocks[block].polls += 1
         make_ready(clock, heap, sms, warps, warp, sm)
@@ -69,7 +69,7 @@ def come_back(
     if kind != SIGNAL:
         targets = 1 if ops[op].in_switch & SWITCH_WRITES else ops[op].targets
         needed = ops[op].lines * targets
-    acknowledge(clock, heap, gpus, sms, blocks, warps, ops, phases, block, op, needed)
+    acknowledge(clock, blocks, ops, phases, block, op, needed)
     return 0
 
 

@@ -88,6 +88,7 @@ CLOCK = np.dtype(
         ("done", "i8"),  # blocks that have ended
         ("last_kind", "i8"),  # the event handled last
         ("last_arg", "i8"),
+        ("resumes", "i8"),  # block that goes on when the event has been handled, or -1
         ("hole", "i8"),  # 1: the first entry of the heap is the event being handled
         ("spinners", "i8"),  # blocks in a move that reads packets
         ("searched_ps", "i8"),  # when the last search for a deadlock among them was
@@ -132,6 +133,7 @@ GPU = np.dtype(
         ("first_tag", "i8"),  # of this GPU's L2
         ("sets", "i8"),  # 0: no L2
         ("l2_ways", "i8"),
+        ("direct", "i8"),  # 1: no line ever has to give way, each has its own place
         ("first_plane", "i8"),  # switch planes that can add up and multiply
         ("planes", "i8"),
         ("mesh", "i8"),  # 1: a mesh of routers; 0: noc_ps to everywhere
@@ -296,14 +298,13 @@ FAULT_ROW = np.dtype(
 
 REQUEST = np.dtype(
     [
-        ("line", "i8"),  # in the target GPU's memory
         ("issued_ps", "i8"),
-        ("seen", "i8"),  # POLL: the value that was read; LOAD: 0 where the packet is not there
         ("arrives_ps", "i8"),  # last bit at the far end of the link it crosses
-        ("offered_ps", "i8"),  # when it came to the queue of its next link
-        ("out_bytes", "i8"),  # on a wire, header included
-        ("back_bytes", "i8"),
-        ("index", "i8"),  # number within its operation's operand
+        ("line", "i4"),  # in the target GPU's memory
+        ("seen", "i4"),  # POLL: the value that was read; LOAD: 0 where the packet is not there
+        ("out_bytes", "i4"),  # on a wire, header included
+        ("back_bytes", "i4"),
+        ("index", "i4"),  # number within its operation's operand
         ("kind", "i4"),
         ("live", "i4"),
         ("returning", "i4"),  # 1: response or acknowledgement
@@ -323,13 +324,16 @@ REQUEST = np.dtype(
         ("leg", "i4"),  # ON_FABRIC or ON_CHIP
         ("next_link", "i4"),  # that it is about to enter
         ("link", "i4"),  # between devices: it crosses or crossed last, -1: none yet
+        ("next_free", "i4"),  # also next in a queue
+        ("parent", "i4"),  # the request that a switch multiplied, -1: none
+        # What most requests never use stands behind, out of the way of the cache.
+        ("children", "i4"),  # of a request that a switch multiplied: under way
+        ("held", "i4"),  # queue whose buffer it occupies, -1: none
         ("router", "i4"),  # of the mesh: it is at or comes to
         ("to_router", "i4"),
         ("exit_link", "i4"),  # out of the mesh
-        ("held", "i4"),  # queue whose buffer it occupies, -1: none
-        ("parent", "i4"),  # the request that a switch multiplied, -1: none
-        ("children", "i4"),  # of those, how many are under way
-        ("next_free", "i4"),  # also next in a queue
+        ("pad", "i4"),
+        ("offered_ps", "i8"),  # when it came to the queue of its next link
     ]
 )
 """A line request under way (the wavefront request of ASTRA-sim 3.0)."""

@@ -27,7 +27,6 @@ __all__ = [
     "onward",
     "pick_way",
     "respond",
-    "send",
     "slice_of",
     "spread",
     "wire_bytes",
@@ -81,12 +80,12 @@ def pick_way(clock: Records, warps: Records, requests: Records, request: int, wa
 
 
 @kernel
-def send(
-    clock: Records, heap: Records, gpus: Records, sms: Records, warps: Records, links: Records, ops: Records,
-    operands: Records, ways: Records, route: Records, planes: Records, requests: Records, kind: int, sm: int,
-    warp: int, job: int, op: int, operand: int, index: int, in_switch: int,
-) -> None:  # fmt: skip
-    """Put one request under way."""
+def prepare(
+    clock: Records, gpus: Records, sms: Records, warps: Records, ops: Records, operands: Records,
+    ways: Records, planes: Records, requests: Records, kind: int, sm: int, warp: int, job: int, op: int,
+    operand: int, index: int, in_switch: int,
+) -> int:  # fmt: skip
+    """Make a request: what it is, how large, and which way it takes; returns its number."""
     gpu = sms[sm].gpu
     request = clock[0].free_request
     clock[0].free_request = requests[request].next_free
@@ -104,7 +103,6 @@ def send(
     requests[request].index = index
     requests[request].line = operands[operand].line + index * operands[operand].stride // line_bytes
     requests[request].span = max(1, (payload + line_bytes - 1) // line_bytes)
-    requests[request].issued_ps = clock[0].now_ps
     requests[request].warp = warp
     requests[request].job = job
     requests[request].op = op
@@ -121,6 +119,10 @@ def send(
     out = kind == STORE or kind == SIGNAL
     requests[request].out_bytes = carried if out else bare
     requests[request].back_bytes = bare if out else carried
+    requests[request].hop = 0
+    requests[request].last_hop = 0
+    requests[request].back_hop = 0
+    requests[request].last_back_hop = 0
     if in_switch == 1:
         requests[request].children = 1  # the switch counts them when it multiplies
         plane = gpus[gpu].first_plane + requests[request].line % gpus[gpu].planes
@@ -128,33 +130,30 @@ def send(
         requests[request].last_hop = planes[plane].up + 1
         requests[request].back_hop = planes[plane].down
         requests[request].last_back_hop = planes[plane].down + 1
-    elif operands[operand].out_ways == 0:
-        requests[request].hop = 0
-        requests[request].last_hop = 0
-        requests[request].back_hop = 0
-        requests[request].last_back_hop = 0
-    else:
+    elif operands[operand].out_ways > 0:
         picked = pick_way(clock, warps, requests, request, operands[operand].out_ways)
-        way = operands[operand].out_way + picked
         back = operands[operand].back_way + picked % operands[operand].back_ways
-        requests[request].way = way
-        requests[request].hop = ways[way].first
-        requests[request].last_hop = ways[way].last
+        requests[request].way = operands[operand].out_way + picked
         requests[request].back_hop = ways[back].first
         requests[request].last_back_hop = ways[back].last
-    depart(clock, heap, gpus, sms, links, route, requests, request)
+    return request
 
 
 @kernel
 def depart(
-    clock: Records, heap: Records, gpus: Records, sms: Records, links: Records, route: Records,
-    requests: Records, request: int,
+    clock: Records, heap: Records, gpus: Records, sms: Records, links: Records, ways: Records,
+    route: Records, requests: Records, request: int,
 ) -> None:  # fmt: skip
     """Leave the SM: for the GPU's own memory, or for the entrance of the first link."""
     gpu = requests[request].gpu
+    way = requests[request].way
+    if way >= 0:
+        requests[request].hop = ways[way].first
+        requests[request].last_hop = ways[way].last
     requests[request].returning = 0
     requests[request].seen = 1
     requests[request].link = -1
+    requests[request].issued_ps = clock[0].now_ps
     sms[requests[request].sm].outstanding += 1
     now_ps = clock[0].now_ps
     local = requests[request].hop == requests[request].last_hop

@@ -147,7 +147,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     requests["next_free"] = np.arange(1, len(requests) + 1)
     faults, when = _faults(plan, links)
     clock = allocate(1, t.CLOCK)
-    clock["now_ps"] = -1
+    clock["now_ps"] = clock["resumes"] = -1
     clock["multipath"] = MULTIPATHS.index(plan.network.multipath)
     clock["cut_through"] = plan.network.cut_through
     clock["managed"] = plan.network.managed
@@ -210,7 +210,8 @@ def _estimate(plan: Plan) -> int:
     """Estimate the memory that a run takes, in bytes, before anything is allocated."""
     program = plan.program
     warps_of, unroll_of = _width(plan.presets, program)
-    tags = sum(4 * _sets(p, int(n)) * p.l2_ways for p, n in zip(plan.presets, program.lines, strict=True))
+    shapes = [_tags(p, int(n)) for p, n in zip(plan.presets, program.lines, strict=True)]
+    tags = sum(4 * sets * ways for sets, ways, _ in shapes)
     return (
         tags
         + program.flags
@@ -254,16 +255,16 @@ def _requests(plan: Plan) -> int:
     return total
 
 
-def _sets(preset: Preset, lines: int) -> int:
-    """Sets of the L2; of those that so few lines never fill, no more than are needed.
+def _tags(preset: Preset, lines: int) -> tuple[int, int, int]:
+    """Sets and ways of the L2, and whether each line has a place of its own.
 
-    With four times as many ways as lines a set overflows practically never (a Poisson
-    variable of mean 4 exceeds 16 once in a million).
+    Buffers of at most half its capacity never overflow a set to speak of: then a place a
+    line is the same, smaller and faster.
     """
-    if preset.l2_bytes == 0:
-        return 0
-    whole = preset.l2_bytes // (preset.line_bytes * preset.l2_ways)
-    return int(min(whole, 1 << max(0, (4 * lines // preset.l2_ways)).bit_length()))
+    capacity = preset.l2_bytes // preset.line_bytes
+    if 2 * lines <= capacity:
+        return lines, 1, 1
+    return capacity // preset.l2_ways, preset.l2_ways, 0
 
 
 def _gpus(plan: Plan) -> Records:
@@ -273,7 +274,7 @@ def _gpus(plan: Plan) -> Records:
     same = (
         "sms", "engines", "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "row_miss_ps", "fence_ps",
         "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes", "header_bytes",
-        "max_payload", "signal_bytes", "l2_ways", "mesh", "columns", "rows", "ports",
+        "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]
@@ -283,7 +284,8 @@ def _gpus(plan: Plan) -> Records:
     gpus["channel_ps"] = [_service_ps(p.line_bytes * p.hbm_channels, p.hbm_Bps) for p in presets]
     gpus["row_lines"] = [max(1, p.row_bytes // p.line_bytes) * p.hbm_channels for p in presets]
     used = [int(n) for n in program.lines]
-    gpus["sets"] = [_sets(p, n) for p, n in zip(presets, used, strict=True)]
+    shapes = [_tags(p, n) for p, n in zip(presets, used, strict=True)]
+    gpus["sets"], gpus["l2_ways"], gpus["direct"] = (list(column) for column in zip(*shapes, strict=True))
     gpus["far_ps"] = [
         p.far_ps if n * p.line_bytes > p.near_bytes else 0 for p, n in zip(presets, used, strict=True)
     ]

@@ -13,7 +13,7 @@ import numpy as np
 from astranb.core.jit import Entry, Records, kernel
 from astranb.core.queue import EVENT, close_hole
 from astranb.gpu import tables as t
-from astranb.gpu.block import launch, pass_fence
+from astranb.gpu.block import begin, launch, pass_fence
 from astranb.gpu.issue import issue
 from astranb.gpu.memory import reach_hbm, reach_l2
 from astranb.gpu.response import come_back
@@ -225,8 +225,8 @@ def run_events(
                 look_again(clock, heap, links, queues, link)
         elif kind == RETURN:
             dead = come_back(
-                clock, heap, gpus, sms, blocks, warps, jobs, ops, operands, flags, phases, semaphores,
-                requests, arg,
+                clock, heap, sms, blocks, warps, jobs, ops, operands, flags, phases, semaphores, requests,
+                arg,
             )  # fmt: skip
         elif kind == ISSUE:
             issued = issue(
@@ -262,11 +262,15 @@ def run_events(
         elif kind == SWITCH:
             at_switch(clock, heap, gpus, operands, ops, planes, route, requests, arg)
         elif kind == FENCE:
-            pass_fence(clock, heap, gpus, sms, blocks, warps, ops, phases, arg)
+            pass_fence(clock, blocks, arg)
         elif kind == LAUNCH:
-            launch(clock, heap, gpus, sms, blocks, warps, ops, phases, arg)
+            launch(clock, sms, blocks, arg)
         elif kind == FAULT:
             strike(links, faults, arg, time_ps)
+        if clock[0].resumes >= 0:
+            block = clock[0].resumes
+            clock[0].resumes = -1
+            begin(clock, heap, gpus, sms, blocks, warps, ops, phases, block)
         close_hole(clock, heap)
         if dead == 1:
             return DEADLOCK
