@@ -1,12 +1,13 @@
 """The event queue: a flat 4-ary heap of (time, sequence, kind, argument).
 
 Ties are broken by the sequence number alone, which counts pushes, so that the order of
-events is a function of the inputs and of nothing else.
+events is a function of the inputs and of nothing else. Sequence, kind and argument share
+one integer: an entry is 16 bytes, and the four children of one are 64.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,10 +16,29 @@ from .jit import kernel, kernel_apart
 if TYPE_CHECKING:
     from .jit import Records
 
-__all__ = ["EVENT", "close_hole", "new_queue", "pop", "push", "schedule"]
+__all__ = [
+    "ARGUMENTS",
+    "EVENT",
+    "SEQUENCES",
+    "arg_of",
+    "close_hole",
+    "kind_of",
+    "new_queue",
+    "packed",
+    "pop",
+    "push",
+    "schedule",
+]
 
-EVENT = np.dtype([("time_ps", "i8"), ("seq", "i8"), ("kind", "i4"), ("arg", "i4")])
-"""One entry of the heap (24 bytes)."""
+EVENT = np.dtype([("time_ps", "i8"), ("order", "i8")])
+"""One entry of the heap; ``order`` is sequence, kind (4 bits) and argument (23 bits)."""
+
+_KIND_BITS: Final = 4
+_ARG_BITS: Final = 23
+ARGUMENTS: Final = 1 << _ARG_BITS
+"""Arguments are smaller than this: 8 million requests, links, blocks."""
+SEQUENCES: Final = 1 << (63 - _KIND_BITS - _ARG_BITS)
+"""A run can push so many events: 69 billion."""
 
 
 def new_queue(capacity: int) -> Records:
@@ -36,16 +56,34 @@ def new_queue(capacity: int) -> Records:
     Examples
     --------
     >>> heap = new_queue(4)
-    >>> size = push(heap, 0, 20, 0, 1, 7)
-    >>> size = push(heap, size, 10, 1, 1, 8)
-    >>> int(heap[0].time_ps), pop(heap, size)
-    (10, 1)
+    >>> size = push(heap, 0, 20, packed(0, 1, 7))
+    >>> size = push(heap, size, 10, packed(1, 1, 8))
+    >>> int(heap[0].time_ps), arg_of(heap[0].order), pop(heap, size)
+    (10, 8, 1)
     """
     return np.zeros(capacity, EVENT).view(np.recarray)
 
 
 @kernel
-def push(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) -> int:
+def packed(seq: int, kind: int, arg: int) -> int:
+    """Sequence, kind and argument as one integer, ordered as the sequence is."""
+    return int((np.int64(seq) << (_KIND_BITS + _ARG_BITS)) | (np.int64(kind) << _ARG_BITS) | np.int64(arg))
+
+
+@kernel
+def kind_of(order: int) -> int:
+    """The kind of an event."""
+    return int((np.int64(order) >> _ARG_BITS) & ((1 << _KIND_BITS) - 1))
+
+
+@kernel
+def arg_of(order: int) -> int:
+    """The argument of an event."""
+    return int(np.int64(order) & ((1 << _ARG_BITS) - 1))
+
+
+@kernel
+def push(heap: Records, size: int, time_ps: int, order: int) -> int:
     """Add an event; returns the new size. The caller sees to the capacity."""
     hole = size
     while hole > 0:
@@ -54,14 +92,10 @@ def push(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) 
         if heap[parent].time_ps <= time_ps:
             break
         heap[hole].time_ps = heap[parent].time_ps
-        heap[hole].seq = heap[parent].seq
-        heap[hole].kind = heap[parent].kind
-        heap[hole].arg = heap[parent].arg
+        heap[hole].order = heap[parent].order
         hole = parent
     heap[hole].time_ps = time_ps
-    heap[hole].seq = seq
-    heap[hole].kind = kind
-    heap[hole].arg = arg
+    heap[hole].order = order
     return size + 1
 
 
@@ -69,12 +103,12 @@ def push(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) 
 def pop(heap: Records, size: int) -> int:
     """Remove the first event (``heap[0]``, read it before); returns the new size."""
     last = size - 1
-    sift(heap, last, heap[last].time_ps, heap[last].seq, heap[last].kind, heap[last].arg)
+    sift(heap, last, heap[last].time_ps, heap[last].order)
     return last
 
 
 @kernel
-def sift(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) -> None:
+def sift(heap: Records, size: int, time_ps: int, order: int) -> None:
     """Put an event in the place of the first one, and down to where it belongs among ``size``."""
     hole = 0
     while True:
@@ -83,22 +117,18 @@ def sift(heap: Records, size: int, time_ps: int, seq: int, kind: int, arg: int) 
             break
         best = child
         best_time = heap[child].time_ps
-        best_seq = heap[child].seq
+        best_order = heap[child].order
         for other in range(child + 1, min(child + 4, size)):
             t = heap[other].time_ps
-            if t < best_time or (t == best_time and heap[other].seq < best_seq):
-                best, best_time, best_seq = other, t, heap[other].seq
-        if best_time > time_ps or (best_time == time_ps and best_seq > seq):
+            if t < best_time or (t == best_time and heap[other].order < best_order):
+                best, best_time, best_order = other, t, heap[other].order
+        if best_time > time_ps or (best_time == time_ps and best_order > order):
             break
         heap[hole].time_ps = best_time
-        heap[hole].seq = best_seq
-        heap[hole].kind = heap[best].kind
-        heap[hole].arg = heap[best].arg
+        heap[hole].order = best_order
         hole = best
     heap[hole].time_ps = time_ps
-    heap[hole].seq = seq
-    heap[hole].kind = kind
-    heap[hole].arg = arg
+    heap[hole].order = order
 
 
 @kernel_apart
@@ -108,11 +138,12 @@ def schedule(clock: Records, heap: Records, time_ps: int, kind: int, arg: int) -
     While an event is handled its place at the top stays open (``clock.hole``): the first
     event that it brings forth takes it, one way down the heap instead of two.
     """
+    order = packed(clock[0].seq, kind, arg)
     if clock[0].hole == 1:
         clock[0].hole = 0
-        sift(heap, clock[0].queued, time_ps, clock[0].seq, kind, arg)
+        sift(heap, clock[0].queued, time_ps, order)
     else:
-        clock[0].queued = push(heap, clock[0].queued, time_ps, clock[0].seq, kind, arg)
+        clock[0].queued = push(heap, clock[0].queued, time_ps, order)
     clock[0].seq += 1
 
 

@@ -34,6 +34,7 @@ def transfer_ps(size: int, rate_Bps: int) -> int:  # noqa: N803 - unit in the na
     >>> transfer_ps(128, 25_000_000_000), transfer_ps(1, 3), transfer_ps(2**40, 10**9)
     (5120, 333333333334, 1099511627776000)
     """
+    size = int(size)  # plain Python would keep a narrow integer narrow
     if size <= _SAFE_BYTES:
         return (size * 1000000000000 + rate_Bps - 1) // rate_Bps
     seconds = size // rate_Bps

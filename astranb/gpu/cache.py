@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from astranb.core.jit import Records, kernel
 
 __all__ = ["EMPTY", "fill", "find", "set_of"]
@@ -17,7 +19,7 @@ def set_of(gpus: Records, gpu: int, line: int) -> int:
     """First way of a line's set: another hash than that of the slices (Knuth's other constant)."""
     if gpus[gpu].direct:
         return gpus[gpu].first_tag + line
-    number = ((line * 2246822519) & 0xFFFFFFFF) * gpus[gpu].sets >> 32
+    number = ((np.int64(line) * 2246822519) & 0xFFFFFFFF) * gpus[gpu].sets >> 32
     return gpus[gpu].first_tag + number * gpus[gpu].l2_ways
 
 

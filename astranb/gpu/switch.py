@@ -7,6 +7,8 @@ operation, and answers once, when all have answered.
 
 from __future__ import annotations
 
+import numpy as np
+
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
@@ -59,7 +61,7 @@ def multiply(
         requests[child] = requests[parent]
         requests[child].operand = operand
         requests[child].target = gpu
-        offset = requests[parent].index * operands[operand].stride // line_bytes
+        offset = np.int64(requests[parent].index) * operands[operand].stride // line_bytes
         requests[child].line = operands[operand].line + offset
         requests[child].parent = parent
         requests[child].children = 0

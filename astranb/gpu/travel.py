@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
@@ -40,7 +42,7 @@ def spread(line: int, ways: int) -> int:
     Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4); real GPUs hash
     addresses likewise, by functions that are not published.
     """
-    return ((line * 2654435769) & 0xFFFFFFFF) * ways >> 32
+    return int(((np.int64(line) * 2654435769) & 0xFFFFFFFF) * ways >> 32)
 
 
 @kernel

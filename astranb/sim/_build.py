@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Lowered, lower
 from astranb.core.errors import InputError, near
-from astranb.core.queue import EVENT
+from astranb.core.queue import ARGUMENTS, EVENT, packed
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes
@@ -146,6 +146,12 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     requests = allocate(_requests(plan), t.REQUEST)
     requests["next_free"] = np.arange(1, len(requests) + 1)
     faults, when = _faults(plan, links)
+    if max(len(requests), len(blocks), len(links), len(faults)) >= ARGUMENTS:
+        raise InputError(
+            f"a machine of more than {ARGUMENTS:,} requests, thread blocks or links",
+            where=program.name,
+            mend="reduce the number of GPUs, the lanes or max_outstanding",
+        )
     clock = allocate(1, t.CLOCK)
     clock["now_ps"] = clock["resumes"] = -1
     clock["multipath"] = MULTIPATHS.index(plan.network.multipath)
@@ -342,7 +348,7 @@ def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
     # In the order of time and of sequence numbers: a list in order is a heap.
     for seq, (when, kind, arg) in enumerate(sorted(events, key=lambda event: event[0])):
-        heap[seq] = (when, seq, kind, arg)
+        heap[seq] = (when, packed(seq, kind, arg))
     clock[0].queued = clock[0].seq = len(events)
     clock[0].busy = len(launched)
 

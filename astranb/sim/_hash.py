@@ -27,7 +27,7 @@ def _live(machine: Machine) -> Iterator[tuple[str, np.ndarray]]:
         rows = np.asarray(table)
         if name == "heap":
             queued = rows[: int(machine.clock[0].queued)]
-            yield name, queued[np.lexsort((queued["seq"], queued["time_ps"]))]
+            yield name, queued[np.lexsort((queued["order"], queued["time_ps"]))]
         elif name == "requests":
             slots = np.flatnonzero(rows["live"])
             yield "slots", slots

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from astranb.collectives import Collective, Lowered, check
-from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.errors import AstranbError, Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
@@ -358,6 +358,8 @@ class Simulation:
             from ._deadlock import explain_deadlock
 
             raise Deadlock(explain_deadlock(self.machine, self.program, self.fabric))
+        if why == "exhausted":
+            raise AstranbError(f"a run of {self.events:,} events: no more can be counted, make it smaller")
         if self.finished:
             self._check()
         words = {"time": "time", "phases": "phase", "end": "end", "breakpoint": "breakpoint"}

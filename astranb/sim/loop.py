@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from astranb.core.jit import Entry, Records, kernel
-from astranb.core.queue import EVENT, close_hole
+from astranb.core.queue import EVENT, SEQUENCES, arg_of, close_hole, kind_of
 from astranb.gpu import tables as t
 from astranb.gpu.block import begin, launch, pass_fence
 from astranb.gpu.issue import issue
@@ -51,7 +51,11 @@ INSTRUCTIONS: Final = 4
 PHASES: Final = 5
 BROKE: Final = 6
 DEADLOCK: Final = 7
-STOPS: Final = ("end", "events", "time", "instants", "instructions", "phases", "breakpoint", "deadlock")
+EXHAUSTED: Final = 8
+STOPS: Final = (
+    "end", "events", "time", "instants", "instructions", "phases", "breakpoint", "deadlock", "exhausted",
+)  # fmt: skip
+LAST: Final = SEQUENCES - 4096  # more than one event can push
 
 CONTROL = np.dtype(
     [
@@ -157,6 +161,8 @@ def run_events(
             return END
         if clock[0].events >= limits.max_events:
             return EVENTS
+        if clock[0].seq >= LAST:
+            return EXHAUSTED
         time_ps = heap[0].time_ps
         if time_ps > limits.until_ps:
             return TIME
@@ -165,8 +171,8 @@ def run_events(
                 return INSTANTS
             clock[0].instants += 1
             clock[0].now_ps = time_ps
-        kind = heap[0].kind
-        arg = heap[0].arg
+        kind = kind_of(heap[0].order)
+        arg = arg_of(heap[0].order)
         clock[0].hole = 1
         clock[0].events += 1
         clock[0].last_kind = kind

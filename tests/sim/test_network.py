@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, WrongResult
+from astranb.gpu import preset
 
 OPTIONS = st.builds(
     anb.Network,
@@ -87,6 +88,7 @@ def test_fair_arbitration_lets_control_pass_data():
             "ring:gpus=2",
             Collective.of("send_recv", "256 KiB", program, lanes=1),
             network=anb.Network(arbitration=how),
+            gpu=preset("h100-sxm").but(unroll=64, max_outstanding=2048),
         )
         with suppress(WrongResult):  # only the word counts here
             sim.run()

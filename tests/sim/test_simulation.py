@@ -269,11 +269,21 @@ def test_a_file_that_is_no_simulation(tmp_path, content):
         make().save(tmp_path / "no" / "folder")
 
 
-def test_plain_python_gives_the_same_hash():
+@pytest.mark.parametrize(
+    "what",
+    [
+        "'ring'",
+        "'allpairs', protocol='LL'",
+        "'switch'), gpu='h100-sxm', network=anb.Network(buffers=2, cut_through=True",
+        "'ring'), gpu='generic', network=anb.Network(arbitration='fair', buffers=3, multipath='spray'",
+        "'tree'), launch='graph', gpu=anb.gpu.preset('h100-sxm').but(l2_bytes=4096, bulk_lines=2)",
+    ],
+)
+def test_plain_python_gives_the_same_hash(what):
     """ASTRANB_JIT=0 runs the same functions without a compiler."""
     text = (
         "import astranb as anb\n"
-        "sim = anb.Simulation('switch:gpus=3', anb.collectives.all_reduce('1000 B', 'ring'))\n"
+        f"sim = anb.Simulation('switch:gpus=3', anb.collectives.all_reduce('1000 B', {what}))\n"
         "print(sim.step(777).events, sim.state_hash(), sim.run().events, sim.state_hash())\n"
     )
 
