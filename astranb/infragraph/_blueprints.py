@@ -215,6 +215,29 @@ def _switch(*, gpus: int) -> Document:
     return _box("switch", gpus, [edge("gpu", "sw", "link")], (component("sw", 1, "switch"),))
 
 
+def _generic(*, gpus: int, ports: int, latency: int) -> Document:
+    """The GPUs of ASTRA-sim 3.0's evaluation, ports of 32 GiB/s, on one switch.
+
+    From GPU to GPU it takes ``latency`` ns: the 500 ns that a switch is taken for, and half of
+    the rest on each side of it.
+    """
+    rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 32 * 1.073741824}
+    delay = {"choice": "ns", "ns": (latency - 500) / 2}
+    link = {
+        "name": "port",
+        "description": "an I/O port",
+        "physical": {"bandwidth": rate, "latency": delay},
+    }
+    box = {
+        "name": "box",
+        "components": [component("gpu", gpus, "xpu"), component("sw", 1, "switch")],
+        "links": [link],
+        "edges": [edge("gpu", "sw", "port")] * ports,
+    }
+    instances = [{"name": "generic", "device": "box", "count": 1}]
+    return {"name": "generic", "devices": [box], "instances": instances}
+
+
 def _torus2d(*, rows: int, columns: int) -> Document:
     n = rows * columns
     edges = [
@@ -262,6 +285,11 @@ _MADE = {
     "ring": _Made(_ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
     "fully-connected": _Made(_fully_connected, "GPUs, each joined with each", {"gpus": _Whole(8, 2, 1024)}),
     "switch": _Made(_switch, "GPUs on one switch", {"gpus": _Whole(8, 1, 4096)}),
+    "generic": _Made(
+        _generic,
+        "generic GPUs of ASTRA-sim 3.0 with ports of 32 GiB/s on one switch; latency in ns",
+        {"gpus": _Whole(16, 2, 1024), "ports": _Whole(32, 1, 32), "latency": _Whole(1000, 500, 1_000_000)},
+    ),
     "torus2d": _Made(
         _torus2d,
         "GPUs in a torus of two dimensions",
