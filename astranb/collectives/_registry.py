@@ -16,7 +16,7 @@ __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "Collective", "algorithm", 
 Writer: TypeAlias = Callable[[Program], None]
 
 _CHUNKS = 8  # of a broadcast or reduction: what follows one another down a chain
-_BYTES_A_LANE = 8192  # below this a lane's semaphores cost more than its lines
+_BYTES_A_LANE = 2048  # below this a lane has too few lines to be worth its semaphores
 _MOST_LANES = 16  # NCCL 2.2x uses 16 to 24 channels on eight H100
 
 

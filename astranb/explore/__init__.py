@@ -1,5 +1,6 @@
-"""Floor 6: many runs. Which algorithm is best where."""
+"""Floor 6: many runs. Which algorithm is best where, and what a simulated GPU measures."""
 
 from ._best import best_algorithm
+from ._microbench import microbenchmarks
 
-__all__ = ["best_algorithm"]
+__all__ = ["best_algorithm", "microbenchmarks"]
