@@ -17,6 +17,7 @@ from astranb.collectives import Collective
 
 from .bare_queue import events_per_second
 from .data_centre import data_centre
+from .large import large
 
 _RESIDENT = """
 import re
@@ -38,6 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=main.__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-browser", action="store_true", help="leave out what needs a browser")
+    parser.add_argument("--no-large", action="store_true", help="leave out the runs of a minute each")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
 
@@ -53,6 +55,8 @@ def main() -> int:
     engine(row, bare)
     processes(row)
     infrastructure(row)
+    if not options.no_large:
+        large(row, bare)
     if not options.no_browser:
         from .browser import browser
 

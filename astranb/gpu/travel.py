@@ -61,8 +61,9 @@ def channel_of(gpus: Records, gpu: int, line: int) -> int:
 def wire_bytes(gpus: Records, gpu: int, payload: int) -> int:
     """Bytes on a wire: payload, and a header for each ``max_payload`` of it, at least one."""
     most = gpus[gpu].max_payload
-    headers = max(1, (payload + most - 1) // most)
-    return payload + headers * gpus[gpu].header_bytes
+    if payload <= most:  # divisions are slow, and this is the rule
+        return payload + gpus[gpu].header_bytes
+    return payload + (payload + most - 1) // most * gpus[gpu].header_bytes
 
 
 @kernel
@@ -103,8 +104,10 @@ def prepare(
     requests[request].live = 1
     requests[request].kind = kind
     requests[request].index = index
-    requests[request].line = operands[operand].line + index * operands[operand].stride // line_bytes
-    requests[request].span = max(1, (payload + line_bytes - 1) // line_bytes)
+    stride = operands[operand].stride
+    offset = index if stride == line_bytes else index * stride // line_bytes
+    requests[request].line = operands[operand].line + offset
+    requests[request].span = 1 if payload <= line_bytes else (payload + line_bytes - 1) // line_bytes
     requests[request].warp = warp
     requests[request].job = job
     requests[request].op = op
@@ -134,7 +137,8 @@ def prepare(
         requests[request].last_back_hop = planes[plane].down + 1
     elif operands[operand].out_ways > 0:
         picked = pick_way(clock, warps, requests, request, operands[operand].out_ways)
-        back = operands[operand].back_way + picked % operands[operand].back_ways
+        back_ways = operands[operand].back_ways
+        back = operands[operand].back_way + (picked if picked < back_ways else picked % back_ways)
         requests[request].way = operands[operand].out_way + picked
         requests[request].back_hop = ways[back].first
         requests[request].last_back_hop = ways[back].last

@@ -20,6 +20,8 @@ LINK = np.dtype(
         ("lane", "i8"),  # number among its parallel ones
         ("free_at_ps", "i8"),  # when the last bit of the last accepted message is out
         ("wire_ps", "i8"),  # what the last accepted message takes on the wire
+        ("last_size", "i8"),  # a size, 0 where the link has changed since ...
+        ("usual_ps", "i8"),  # ... and what it takes: divisions are slow
         ("busy_ps", "i8"),  # time the wire carried bits, summed
         ("queued_ps", "i8"),  # time messages waited for the wire, summed
         ("messages", "i8"),  # messages put on the wire
@@ -57,7 +59,12 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int) -> in
     int
         Arrival of the last bit at the far end, in ps.
     """
-    wire_ps = max(transfer_ps(size, links[link].bandwidth_Bps), links[link].gap_ps)
+    if size == links[link].last_size:
+        wire_ps = links[link].usual_ps
+    else:
+        wire_ps = max(transfer_ps(size, links[link].bandwidth_Bps), links[link].gap_ps)
+        links[link].last_size = size
+        links[link].usual_ps = wire_ps
     start_ps = max(now_ps, links[link].free_at_ps, tail_ps - wire_ps)
     links[link].free_at_ps = start_ps + wire_ps
     links[link].wire_ps = wire_ps
@@ -83,6 +90,7 @@ def strike(links: Records, faults: Records, fault: int, now_ps: int) -> None:
     """
     link = faults[fault].link
     links[link].bandwidth_Bps = faults[fault].bandwidth_Bps
+    links[link].last_size = 0
     links[link].latency_ps = faults[fault].latency_ps
     if faults[fault].down_until_ps > now_ps:
         links[link].free_at_ps = max(links[link].free_at_ps, faults[fault].down_until_ps)

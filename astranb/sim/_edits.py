@@ -74,3 +74,5 @@ def read_edit(events: int, path: str, value: int | str, fabric: Fabric, machine:
 def apply_edit(edit: Edit, machine: Machine) -> None:
     """Carry an edit out: services that have started keep their times."""
     machine.tables[edit.table][edit.field][list(edit.rows)] = edit.number
+    if edit.table == "links":
+        machine.links["last_size"][list(edit.rows)] = 0

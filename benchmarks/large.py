@@ -1,0 +1,65 @@
+"""The large runs, line by line: seconds, events, lines and simulated time a second, and memory.
+
+``python -m benchmarks.large`` prints one JSON line a run; ``make bench`` shows them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from time import perf_counter
+from typing import Any
+
+RUNS = (
+    # what, infrastructure, collective, size, algorithm, lanes, limit in seconds
+    ("8 GPUs, 64 MiB two-shot all-reduce", "dgx-h100", "all_reduce", "64MiB", "allpairs", None, 20.0),
+    ("64 GPUs, 16 MiB hierarchical", "single-tier:servers=8", "all_reduce", "16MiB", "hierarchical", 4, 60.0),
+    ("16 generic GPUs, 16 MiB all-gather", "generic:gpus=16", "all_gather", "16MiB", "allpairs", 60, 60.0),
+    ("128 generic GPUs, 1 MiB all-gather", "generic:gpus=128", "all_gather", "1MiB", "allpairs", 4, None),
+)  # fmt: skip
+
+
+def measure(infra: str, collective: str, size: str, algorithm: str, lanes: int | None) -> dict[str, Any]:
+    """Run one, in this process."""
+    import astranb as anb
+    from astranb.collectives import Collective
+
+    wanted = Collective.of(collective, size, algorithm, lanes=lanes)
+    began = perf_counter()
+    sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0)
+    sim.run()
+    took = perf_counter() - began
+    moved = int((sim.machine.ops["lines"] * sim.machine.ops["targets"]).sum())
+    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a pseudo file
+        resident = 1024 * int(re.search(r"VmHWM:\s*(\d+)", status.read())[1])  # type: ignore[index]
+    return {
+        "seconds": took,
+        "events": sim.events,
+        "lines": moved,
+        "simulated_ns": sim.result.time_ps / 1e3,
+        "resident": resident,
+    }
+
+
+def large(row: Any, bare: float) -> None:
+    """Every large run in a process of its own."""
+    for number, run in enumerate(RUNS):
+        what, limit = run[0], run[6]
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.large", str(number)], check=True, capture_output=True
+        )
+        found = json.loads(done.stdout)
+        seconds = found["seconds"]
+        against = f"the limit of {limit:g} s" if limit else ""
+        row(what, seconds, "s", against, seconds / limit if limit else None)
+        rate = found["events"] / seconds
+        row(f"  {found['events'] / 1e6:,.0f} million events", rate, "events/s", "bare queue", rate / bare)
+        row(f"  {found['lines'] / 1e6:,.1f} million lines stored", found["lines"] / seconds, "lines/s")
+        row("  simulated time", found["simulated_ns"] / seconds, "ns/s")
+        row("  most resident", found["resident"] / 1e6, "MB", "8 GiB", found["resident"] / 2**33)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(*RUNS[int(sys.argv[1])][1:6])))

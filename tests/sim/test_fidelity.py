@@ -1,0 +1,57 @@
+"""Orderings that measurements show, whatever the figures (docs/fidelity.md)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import astranb as anb
+from astranb.collectives import Collective
+
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "published.json").read_text())
+
+
+def time_us(infra, kind, size, algorithm, protocol="Simple", **rest):
+    wanted = Collective.of(kind, size, algorithm, protocol=protocol, **rest)
+    sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0)
+    sim.run()
+    return sim.result.time_ps / 1e6
+
+
+def test_packets_win_when_small():
+    """NCCL's hop takes 0.6 µs with LL, 3.4 µs with Simple on H100 (src/graph/tuning.cc @5067397c)."""
+    ll, simple = (time_us("dgx-h100", "all_reduce", "1 KiB", "ring", p) / 14 for p in ("LL", "Simple"))
+    assert ll == pytest.approx(0.6, rel=0.15)
+    assert 2 < simple < 3.5
+
+
+def test_one_shot_wins_only_when_small():
+    """vLLM's one- and two-stage kernels cross between 0.5 and 1 MiB on 6 GPUs (vllm#24111)."""
+    small = [time_us("dgx-h100", "all_reduce", "1 KiB", a, "LL") for a in ("allpairs_oneshot", "allpairs")]
+    large = [time_us("dgx-h100", "all_reduce", "1 MiB", a) for a in ("allpairs_oneshot", "allpairs")]
+    assert small[0] < small[1]
+    assert large[0] > large[1]
+
+
+def test_a_switch_gains_with_more_gpus_and_a_ring_does_not():
+    """Bus bandwidth by NVLS rises with more than four GPUs, a ring's stays (NCCL#1455)."""
+
+    def busbw(algorithm, gpus):
+        took = time_us(f"generic:gpus={gpus}", "all_reduce", "1 MiB", algorithm, lanes=32)
+        return 2 * (gpus - 1) / gpus / took
+
+    assert busbw("switch", 8) > busbw("switch", 4) > busbw("switch", 2)
+    assert busbw("switch", 8) / busbw("switch", 4) > busbw("ring", 8) / busbw("ring", 4)
+
+
+@pytest.mark.parametrize("group", PUBLISHED["groups"], ids=lambda g: f"{g['name']}, {g['collective']}")
+def test_every_group_of_published_points_can_be_run(group):
+    """The table itself is made by the benchmarks; here its smallest point, within a factor of two."""
+    size, published_us, _ = group["points"][0]
+    lanes = None if size.endswith("KiB") else group["lanes"]
+    best = min(
+        time_us(group["infra"], group["collective"], size, group["algorithm"], p, lanes=lanes)
+        for p in group["protocols"]
+    )
+    assert best < 1.2 * published_us
+    assert best > published_us / 4
