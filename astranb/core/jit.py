@@ -259,7 +259,7 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     chosen = os.environ.get("ASTRANB_CACHE_DIR")
-    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / f"kernels-{source_hash()}"
+    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / f"kernels-{_LOADED}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -302,3 +302,8 @@ def _cpu() -> str:
         return platform.processor()
     wanted = ("model name", "flags", "CPU part", "Features")
     return "|".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
+
+
+_LOADED = source_hash()
+"""Of the sources as this process has loaded them: where a file is edited while it runs, its
+machine code must not be kept under the name of the new text."""
