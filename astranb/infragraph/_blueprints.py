@@ -9,9 +9,10 @@ from typing import Any
 
 from astranb.core.errors import InputError, near
 
+from . import _boxes as boxes
 from ._infra import Infra
 from ._load import load
-from ._servers import NOTES, SERVERS, component, edge, generic_server, link, switch_device
+from ._servers import NOTES, SERVERS, generic_server, link, switch_device
 from ._source import Source
 
 __all__ = ["blueprint", "blueprints", "resolve"]
@@ -186,71 +187,6 @@ def _fat_tree(
     }
 
 
-def _box(name: str, gpus: int, edges: list[Document], more: tuple[Document, ...] = ()) -> Document:
-    """GPUs in one box, joined by a link with round numbers."""
-    rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 50}
-    physical = {"bandwidth": rate, "latency": {"choice": "ns", "ns": 500}}
-    box = {
-        "name": "box",
-        "components": [component("gpu", gpus, "xpu"), *more],
-        "links": [{"name": "link", "description": "a link to learn with", "physical": physical}],
-        "edges": edges,
-    }
-    return {"name": name, "devices": [box], "instances": [{"name": "box", "device": "box", "count": 1}]}
-
-
-def _ring(*, gpus: int) -> Document:
-    # One to one, not InfraGraph's scheme ring, which the upstream package does not expand.
-    edges = [edge(f"gpu[0:{gpus - 1}]", f"gpu[1:{gpus}]", "link", "one2one")]
-    if gpus > 2:
-        edges.append(edge(f"gpu[{gpus - 1}]", "gpu[0]", "link", "one2one"))
-    return _box("ring", gpus, edges)
-
-
-def _fully_connected(*, gpus: int) -> Document:
-    return _box("fully-connected", gpus, [edge("gpu", "gpu", "link")])
-
-
-def _switch(*, gpus: int) -> Document:
-    return _box("switch", gpus, [edge("gpu", "sw", "link")], (component("sw", 1, "switch"),))
-
-
-def _generic(*, gpus: int, ports: int, latency: int) -> Document:
-    """The GPUs of ASTRA-sim 3.0's evaluation, ports of 32 GiB/s, on one switch.
-
-    From GPU to GPU it takes ``latency`` ns: the 500 ns that a switch is taken for, and half of
-    the rest on each side of it.
-    """
-    rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 32 * 1.073741824}
-    delay = {"choice": "ns", "ns": (latency - 500) / 2}
-    link = {
-        "name": "port",
-        "description": "an I/O port",
-        "physical": {"bandwidth": rate, "latency": delay},
-    }
-    box = {
-        "name": "box",
-        "components": [component("gpu", gpus, "xpu"), component("sw", 1, "switch")],
-        "links": [link],
-        "edges": [edge("gpu", "sw", "port")] * ports,
-    }
-    instances = [{"name": "generic", "device": "box", "count": 1}]
-    return {"name": "generic", "devices": [box], "instances": instances}
-
-
-def _torus2d(*, rows: int, columns: int) -> Document:
-    n = rows * columns
-    edges = [
-        edge(f"gpu[{c}::{columns}]", f"gpu[{(c + 1) % columns}::{columns}]", "link", "one2one")
-        for c in range(columns if columns > 2 else columns - 1)
-    ]
-    if rows > 1:
-        edges.append(edge(f"gpu[0:{n - columns}]", f"gpu[{columns}:{n}]", "link", "one2one"))
-    if rows > 2:
-        edges.append(edge(f"gpu[{n - columns}:{n}]", f"gpu[0:{columns}]", "link", "one2one"))
-    return _box("torus2d", n, edges)
-
-
 _WITH_NICS = ("dgx-1", "dgx-2", "dgx-a100", "dgx-h100", "dgx-gb200", "mi300x", "server")
 _IN_FABRIC: dict[str, _Whole | _OneOf] = {
     "server": _OneOf("dgx-h100", _WITH_NICS),
@@ -282,16 +218,18 @@ _MADE = {
             "spine_bandwidth": _Whole(400, 1, 10_000),
         },
     ),
-    "ring": _Made(_ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
-    "fully-connected": _Made(_fully_connected, "GPUs, each joined with each", {"gpus": _Whole(8, 2, 1024)}),
-    "switch": _Made(_switch, "GPUs on one switch", {"gpus": _Whole(8, 1, 4096)}),
+    "ring": _Made(boxes.ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
+    "fully-connected": _Made(
+        boxes.fully_connected, "GPUs, each joined with each", {"gpus": _Whole(8, 2, 1024)}
+    ),
+    "switch": _Made(boxes.switch, "GPUs on one switch", {"gpus": _Whole(8, 1, 4096)}),
     "generic": _Made(
-        _generic,
+        boxes.generic,
         "generic GPUs of ASTRA-sim 3.0 with ports of 32 GiB/s on one switch; latency in ns",
         {"gpus": _Whole(16, 2, 1024), "ports": _Whole(32, 1, 32), "latency": _Whole(1000, 500, 1_000_000)},
     ),
     "torus2d": _Made(
-        _torus2d,
+        boxes.torus2d,
         "GPUs in a torus of two dimensions",
         {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)},
     ),

@@ -150,7 +150,7 @@ def test_results_while_it_runs_and_at_the_end(half, done):
             ("ranks", 8),
             ("links", len(done.machine.links)),
             ("phases", 2),
-            ("blocks", 8),
+            ("blocks", 8 * done.program.lanes),
             ("ops", len(done.machine.ops)),
         ):
             assert len(result.to_dataframe(name)) == rows

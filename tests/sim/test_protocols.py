@@ -8,8 +8,16 @@ from astranb.core.errors import Deadlock, InputError, WrongResult
 from astranb.gpu import preset
 
 
-def run(size="1000 B", algorithm="ring", protocol="Simple", infra="dgx-h100", kind="all_reduce", **rest):
-    sim = anb.Simulation(infra, Collective.of(kind, size, algorithm, protocol=protocol), **rest)
+def run(
+    size="1000 B",
+    algorithm="ring",
+    protocol="Simple",
+    infra="dgx-h100",
+    kind="all_reduce",
+    lanes=None,
+    **rest,
+):
+    sim = anb.Simulation(infra, Collective.of(kind, size, algorithm, protocol=protocol, lanes=lanes), **rest)
     sim.run()
     return sim
 
@@ -76,7 +84,9 @@ def test_a_fabric_without_a_common_switch_says_so():
 
 
 def test_a_copy_engine_needs_no_thread_blocks_instructions():
-    engine, put = (run("64 KiB", a, kind="send_recv", infra="switch:gpus=2") for a in ("engine", "put"))
+    engine, put = (
+        run("64 KiB", a, kind="send_recv", infra="switch:gpus=2", lanes=1) for a in ("engine", "put")
+    )
     on_sms = [int(s.machine.sms["issued"][s.machine.sms["engine"] == 0].sum()) for s in (engine, put)]
     assert on_sms[0] < on_sms[1] / 3
     assert engine.machine.sms["issued"][engine.machine.sms["engine"] == 1].sum() > 0

@@ -276,7 +276,7 @@ def test_a_file_that_is_no_simulation(tmp_path, content):
         "'allpairs', protocol='LL'",
         "'switch'), gpu='h100-sxm', network=anb.Network(buffers=2, cut_through=True",
         "'ring'), gpu='generic', network=anb.Network(arbitration='fair', buffers=3, multipath='spray'",
-        "'tree'), launch='graph', gpu=anb.gpu.preset('h100-sxm').but(l2_bytes=4096, bulk_lines=2)",
+        "'tree'), launch='graph', gpu=anb.gpu.preset('h100-sxm').but(l2_bytes=4096, bulk_lines=2",
     ],
 )
 def test_plain_python_gives_the_same_hash(what):

@@ -365,7 +365,7 @@ def test_the_tour_runs_and_its_workbench_shows_the_end(page: Page, lab: Lab) -> 
     shown(bench, evaluate(page, "sim.events"))
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
     # All 465,920 lines of the run come to the browser when it is at rest: also those of the middle.
-    bench.get_by_label("View cursor").fill("0.4352")
+    bench.get_by_label("View cursor").fill("0.0939")
     expect(bench.locator(".anb-note").first).not_to_contain_text("sent to the browser")
     becomes(page, "workbench.cursor_ps < sim.now_ps")
     now = "sim.recorder.flights(workbench.cursor_ps, workbench.cursor_ps)[0]"
