@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import schedule
+from astranb.core.queue import Agenda, schedule
 
 from .sm import make_ready
 from .tables import (
@@ -62,7 +62,7 @@ def finish_op(clock: Records, ops: Records, phases: Records, op: int) -> None:
 @kernel
 def begin(
     clock: Records,
-    heap: Records,
+    agenda: Agenda,
     gpus: Records,
     sms: Records,
     blocks: Records,
@@ -88,12 +88,12 @@ def begin(
                     enter(clock, sms, blocks, block, DRAINING)
                 return
             if at_end:
-                end(clock, heap, gpus, sms, blocks, block)
+                end(clock, agenda, gpus, sms, blocks, block)
                 return
             if ops[op].fence & SYSTEM_WIDE and gpus[gpu].fence_ps > 0 and blocks[block].fenced == 0:
                 enter(clock, sms, blocks, block, DRAINING)
                 blocks[block].fenced = 1
-                schedule(clock, heap, clock[0].now_ps + gpus[gpu].fence_ps, FENCE, block)
+                schedule(clock, agenda, clock[0].now_ps + gpus[gpu].fence_ps, FENCE, block)
                 return
         blocks[block].fenced = 0
         ops[op].started_ps = clock[0].now_ps
@@ -112,18 +112,18 @@ def begin(
                 clock[0].spinners += 1
             for warp in range(min(blocks[block].warps, ops[op].lines)):
                 warps[first_warp + warp].next_line = warp
-                make_ready(clock, heap, sms, warps, first_warp + warp, sm)
+                make_ready(clock, agenda, sms, warps, first_warp + warp, sm)
             return
         if kind == COMPUTE:
             blocks[block].lines_left = ops[op].value * blocks[block].warps
             enter(clock, sms, blocks, block, MOVING)
             for warp in range(blocks[block].warps):
                 warps[first_warp + warp].next_line = ops[op].value
-                make_ready(clock, heap, sms, warps, first_warp + warp, sm)
+                make_ready(clock, agenda, sms, warps, first_warp + warp, sm)
             return
         # Warp zero alone issues control requests.
         enter(clock, sms, blocks, block, WAITING if kind == WAIT else SIGNALLING)
-        make_ready(clock, heap, sms, warps, first_warp, sm)
+        make_ready(clock, agenda, sms, warps, first_warp, sm)
         return
 
 
@@ -135,7 +135,7 @@ def pass_fence(clock: Records, blocks: Records, block: int) -> None:
 
 
 @kernel
-def end(clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Records, block: int) -> None:
+def end(clock: Records, agenda: Agenda, gpus: Records, sms: Records, blocks: Records, block: int) -> None:
     """A block has ended: its place on the SM goes to the next pending block of the GPU."""
     gpu = blocks[block].gpu
     sm = blocks[block].sm
@@ -159,7 +159,7 @@ def end(clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Reco
     blocks[following].sm = sm
     sms[sm].resident += 1
     clock[0].busy += 1
-    schedule(clock, heap, max(clock[0].now_ps, blocks[following].launch_ps), LAUNCH, following)
+    schedule(clock, agenda, max(clock[0].now_ps, blocks[following].launch_ps), LAUNCH, following)
 
 
 @kernel

@@ -11,29 +11,32 @@ from astranb.core.jit import Records, kernel
 __all__ = ["EMPTY", "fill", "find", "set_of"]
 
 EMPTY: Final = -1
-"""A way without a line; another one holds 2 x line + 1 if it is dirty."""
+"""A way without a line; another one holds 2 x line + 1 if it is dirty.
+
+Where nothing ever has to give way, one byte a line (``present``) says as much.
+"""
 
 
 @kernel
 def set_of(gpus: Records, gpu: int, line: int) -> int:
     """First way of a line's set: another hash than that of the slices (Knuth's other constant)."""
-    if gpus[gpu].direct:
-        return gpus[gpu].first_tag + line
     number = ((np.int64(line) * 2246822519) & 0xFFFFFFFF) * gpus[gpu].sets >> 32
     return gpus[gpu].first_tag + number * gpus[gpu].l2_ways
 
 
 @kernel
-def find(gpus: Records, tags: Records, gpu: int, line: int, dirty: int) -> int:
+def find(gpus: Records, tags: Records, present: Records, gpu: int, line: int, dirty: int) -> int:
     """Look a line up, and make it the one used last: returns 1 if it is there.
 
     Parameters
     ----------
-    gpus, tags : recarray
+    gpus, tags, present : recarray
     gpu, line : int
     dirty : int
         1 if it is being written.
     """
+    if gpus[gpu].direct:
+        return int(present[gpus[gpu].first_tag + line])
     first = set_of(gpus, gpu, line)
     if tags[first] >> 1 == line:
         tags[first] |= dirty
@@ -52,7 +55,7 @@ def find(gpus: Records, tags: Records, gpu: int, line: int, dirty: int) -> int:
 
 
 @kernel
-def fill(gpus: Records, tags: Records, gpu: int, line: int, dirty: int) -> int:
+def fill(gpus: Records, tags: Records, present: Records, gpu: int, line: int, dirty: int) -> int:
     """Put a line that is not there in, in place of the one used longest ago.
 
     Returns
@@ -60,6 +63,9 @@ def fill(gpus: Records, tags: Records, gpu: int, line: int, dirty: int) -> int:
     int
         The line that has to be written back, or -1.
     """
+    if gpus[gpu].direct:
+        present[gpus[gpu].first_tag + line] = 1
+        return -1
     first = set_of(gpus, gpu, line)
     last = first + gpus[gpu].l2_ways - 1
     out = tags[last]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
+from astranb.core.queue import Agenda
 
 from .block import finish_op
 from .sm import has_slot, issue_gap_ps, make_ready, wake
@@ -14,9 +15,9 @@ __all__ = ["issue"]
 
 @kernel
 def issue(
-    clock: Records, heap: Records, gpus: Records, sms: Records, blocks: Records, warps: Records,
+    clock: Records, agenda: Agenda, gpus: Records, sms: Records, blocks: Records, warps: Records,
     jobs: Records, ops: Records, operands: Records, phases: Records, links: Records, ways: Records,
-    route: Records, planes: Records, requests: Records, sm: int,
+    route: Records, planes: Records, requests: Records, details: Records, sm: int,
 ) -> int:  # fmt: skip
     """Issue one instruction, unless every outstanding slot of the SM is taken.
 
@@ -109,11 +110,14 @@ def issue(
         ends = 1
     if kind >= 0:
         request = prepare(
-            clock, gpus, sms, warps, ops, operands, ways, planes, requests, kind, sm, warp, job, op, operand,
-            index, in_switch,
+            clock, gpus, ops, operands, requests, details, kind, sms[sm].gpu, warp, job, op, operand, index,
+            in_switch,
         )  # fmt: skip
     if request >= 0:
-        depart(clock, heap, gpus, sms, links, ways, route, requests, request)
+        depart(
+            clock, agenda, gpus, sms, warps, operands, links, ways, route, planes, requests, details, request,
+            sm,
+        )  # fmt: skip
     if kind == STORE or kind == SIGNAL:
         blocks[block].unacked += 1
         clock[0].busy += 1
@@ -125,6 +129,6 @@ def issue(
         blocks[block].op += 1
         clock[0].resumes = block
     elif again:
-        make_ready(clock, heap, sms, warps, warp, sm)
-    wake(clock, heap, sms, sm)
+        make_ready(clock, agenda, sms, warps, warp, sm)
+    wake(clock, agenda, sms, sm)
     return 1

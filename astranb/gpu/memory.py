@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import schedule
+from astranb.core.queue import Agenda, schedule
 
 from .cache import fill, find
-from .tables import HBM, LOAD, POLL, SIGNAL, STORE, TORN
+from .tables import HBM, IN_VAIN, LOAD, SIGNAL, STORE, TORN
 from .travel import channel_of, respond, slice_of
 
 __all__ = ["reach_hbm", "reach_l2"]
@@ -37,19 +37,27 @@ def serve_channel(gpus: Records, channels: Records, gpu: int, line: int, now_ps:
 
 @kernel
 def keep(
-    gpus: Records, channels: Records, tags: Records, gpu: int, line: int, dirty: int, now_ps: int
+    gpus: Records,
+    channels: Records,
+    tags: Records,
+    present: Records,
+    gpu: int,
+    line: int,
+    dirty: int,
+    now_ps: int,
 ) -> None:
     """Put a line into the L2; the one that gives way is written back if it is dirty."""
-    back = fill(gpus, tags, gpu, line, dirty)
+    back = fill(gpus, tags, present, gpu, line, dirty)
     if back >= 0:
         serve_channel(gpus, channels, gpu, back, now_ps)
 
 
 @kernel
 def reach_l2(
-    clock: Records, heap: Records, gpus: Records, slices: Records, channels: Records, tags: Records,
-    flags: Records, operands: Records, pieces: Records, ops: Records, semaphores: Records, links: Records,
-    route: Records, requests: Records, request: int,
+    clock: Records, agenda: Agenda, gpus: Records, slices: Records, channels: Records, tags: Records,
+    present: Records, flags: Records, blocks: Records, warps: Records, operands: Records, pieces: Records,
+    ops: Records, semaphores: Records, links: Records, ways: Records, route: Records, planes: Records,
+    requests: Records, details: Records, request: int,
 ) -> None:  # fmt: skip
     """The L2 event: stores and signals take effect here; loads of lines that are not there go on to HBM.
 
@@ -64,69 +72,78 @@ def reach_l2(
     service_ps = gpus[gpu].slice_ps
     if kind == SIGNAL:
         service_ps += gpus[gpu].atomic_ps
+    span = details[request].span if clock[0].detailed else 1
     served_ps = 0
     missed = 0
-    for place in range(line, line + requests[request].span):
+    for place in range(line, line + span):
         server = gpus[gpu].first_slice + slice_of(gpus, gpu, place)
         done_ps = serve(slices, server, now_ps, service_ps)
         if cached:
             writes = 1 if kind == STORE or kind == SIGNAL else 0
-            if find(gpus, tags, gpu, place, writes) == 0:
+            if find(gpus, tags, present, gpu, place, writes) == 0:
                 if kind == LOAD:
                     missed += 1
                 else:
-                    keep(gpus, channels, tags, gpu, place, writes, now_ps)
+                    keep(gpus, channels, tags, present, gpu, place, writes, now_ps)
         else:
             done_ps = serve_channel(gpus, channels, gpu, place, done_ps) + gpus[gpu].hbm_ps
         served_ps = max(served_ps, done_ps)
     operand = requests[request].operand
     op = requests[request].op
+    answer = 1
     if kind == LOAD:
         if missed > 0:
-            schedule(clock, heap, served_ps, HBM, request)
+            schedule(clock, agenda, served_ps, HBM, request)
             return
-        read(flags, pieces, operands, requests, request)
+        answer = read(flags, pieces, operands, requests, details, request)
     elif kind == STORE:
         if operands[operand].flag >= 0:
-            flags[operands[operand].flag + requests[request].index] = 1
+            flags[operands[operand].flag + details[request].index] = 1
         write_piece(pieces, operands[operand].piece, op, ops[op].lines)
     elif kind == SIGNAL:
         semaphores[ops[op].semaphore].value += ops[op].value
-    elif kind == POLL:
-        requests[request].seen = semaphores[ops[op].semaphore].value
+    elif semaphores[ops[op].semaphore].value < ops[op].value:
+        answer = IN_VAIN
     respond(
-        clock, heap, gpus, links, route, requests, request, served_ps + gpus[gpu].l2_ps
+        clock, agenda, gpus, blocks, warps, operands, links, ways, route, planes, requests, details, request,
+        answer, served_ps + gpus[gpu].l2_ps,
     )  # fmt: skip
 
 
 @kernel
 def reach_hbm(
-    clock: Records, heap: Records, gpus: Records, channels: Records, tags: Records, flags: Records,
-    operands: Records, pieces: Records, links: Records, route: Records, requests: Records, request: int,
+    clock: Records, agenda: Agenda, gpus: Records, channels: Records, tags: Records, present: Records,
+    flags: Records, blocks: Records, warps: Records, operands: Records, pieces: Records, links: Records,
+    ways: Records, route: Records, planes: Records, requests: Records, details: Records, request: int,
 ) -> None:  # fmt: skip
     """The HBM event: lines that missed in L2 are read and put there."""
     gpu = requests[request].target
     line = requests[request].line
     now_ps = clock[0].now_ps
+    span = details[request].span if clock[0].detailed else 1
     served_ps = now_ps
-    for place in range(line, line + requests[request].span):
-        if find(gpus, tags, gpu, place, 0) == 0:
+    for place in range(line, line + span):
+        if find(gpus, tags, present, gpu, place, 0) == 0:
             served_ps = max(served_ps, serve_channel(gpus, channels, gpu, place, now_ps))
-            keep(gpus, channels, tags, gpu, place, 0, now_ps)
-    read(flags, pieces, operands, requests, request)
-    ready_ps = served_ps + gpus[gpu].hbm_ps + gpus[gpu].l2_ps
-    respond(clock, heap, gpus, links, route, requests, request, ready_ps)
+            keep(gpus, channels, tags, present, gpu, place, 0, now_ps)
+    answer = read(flags, pieces, operands, requests, details, request)
+    respond(
+        clock, agenda, gpus, blocks, warps, operands, links, ways, route, planes, requests, details, request,
+        answer, served_ps + gpus[gpu].hbm_ps + gpus[gpu].l2_ps,
+    )  # fmt: skip
 
 
 @kernel
-def read(flags: Records, pieces: Records, operands: Records, requests: Records, request: int) -> None:
-    """Note what a load has found; a packet that is not there yet makes it load again."""
+def read(
+    flags: Records, pieces: Records, operands: Records, requests: Records, details: Records, request: int
+) -> int:
+    """Note what a load has found; a packet that is not there yet makes it load again (IN_VAIN)."""
     operand = requests[request].operand
     flag = operands[operand].flag
-    if flag >= 0 and flags[flag + requests[request].index] == 0:
-        requests[request].seen = 0
-        return
+    if flag >= 0 and flags[flag + details[request].index] == 0:
+        return IN_VAIN
     read_piece(pieces, operands, operand, requests[request].op)
+    return 1
 
 
 @kernel

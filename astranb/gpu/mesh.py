@@ -9,7 +9,7 @@ first), which cannot deadlock (Dally and Seitz, IEEE Transactions on Computers 1
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import schedule
+from astranb.core.queue import Agenda, schedule
 
 from .tables import HOP, ON_CHIP
 
@@ -92,26 +92,25 @@ def between_routers(gpus: Records, gpu: int, router: int, side: int) -> int:
 
 @kernel
 def enter(
-    clock: Records, heap: Records, requests: Records, request: int, time_ps: int, link: int, here: int,
-    there: int, exit_link: int,
+    clock: Records, agenda: Agenda, requests: Records, details: Records, request: int, time_ps: int,
+    link: int, here: int, there: int, exit_link: int,
 ) -> None:  # fmt: skip
     """Send a request into the mesh by one link, to leave it by another."""
     requests[request].leg = ON_CHIP
-    requests[request].next_link = link
-    requests[request].router = here
-    requests[request].to_router = there
-    requests[request].exit_link = exit_link
-    schedule(clock, heap, time_ps, HOP, request)
+    details[request].next_link = link
+    details[request].router = here
+    details[request].to_router = there
+    details[request].exit_link = exit_link
+    schedule(clock, agenda, time_ps, HOP, request)
 
 
 @kernel
 def enter_from_sm(
-    clock: Records, heap: Records, gpus: Records, requests: Records, request: int, channel: int,
-    port: int, time_ps: int,
+    clock: Records, agenda: Agenda, gpus: Records, requests: Records, details: Records, request: int,
+    unit: int, channel: int, port: int, time_ps: int,
 ) -> None:  # fmt: skip
     """From the SM that issued it to a memory channel (``port`` -1) or to an I/O port."""
     gpu = requests[request].gpu
-    unit = requests[request].sm - gpus[gpu].first_sm
     here = router_of_unit(gpus, gpu, unit)
     if port < 0:
         there = router_of_channel(gpus, gpu, channel)
@@ -119,51 +118,50 @@ def enter_from_sm(
     else:
         there = router_of_port(gpus, gpu, port)
         out = to_port(gpus, gpu, port)
-    enter(clock, heap, requests, request, time_ps, from_unit(gpus, gpu, unit), here, there, out)
+    enter(clock, agenda, requests, details, request, time_ps, from_unit(gpus, gpu, unit), here, there, out)
 
 
 @kernel
 def enter_from_channel(
-    clock: Records, heap: Records, gpus: Records, requests: Records, request: int, channel: int, port: int,
-    time_ps: int,
+    clock: Records, agenda: Agenda, gpus: Records, requests: Records, details: Records, request: int,
+    unit: int, channel: int, port: int, time_ps: int,
 ) -> None:  # fmt: skip
     """From a memory channel to the SM that waits for it (``port`` -1) or to an I/O port."""
     gpu = requests[request].target
     here = router_of_channel(gpus, gpu, channel)
     if port < 0:
-        unit = requests[request].sm - gpus[gpu].first_sm
         there = router_of_unit(gpus, gpu, unit)
         out = to_unit(gpus, gpu, unit)
     else:
         there = router_of_port(gpus, gpu, port)
         out = to_port(gpus, gpu, port)
-    enter(clock, heap, requests, request, time_ps, from_channel(gpus, gpu, channel), here, there, out)
+    link = from_channel(gpus, gpu, channel)
+    enter(clock, agenda, requests, details, request, time_ps, link, here, there, out)
 
 
 @kernel
 def enter_from_port(
-    clock: Records, heap: Records, gpus: Records, requests: Records, request: int, gpu: int, port: int,
-    channel: int, time_ps: int,
+    clock: Records, agenda: Agenda, gpus: Records, requests: Records, details: Records, request: int,
+    gpu: int, port: int, unit: int, channel: int, time_ps: int,
 ) -> None:  # fmt: skip
     """From an I/O port to a memory channel, or back to the SM that waits for it (``channel`` -1)."""
     here = router_of_port(gpus, gpu, port)
     if channel < 0:
-        unit = requests[request].sm - gpus[gpu].first_sm
         there = router_of_unit(gpus, gpu, unit)
         out = to_unit(gpus, gpu, unit)
     else:
         there = router_of_channel(gpus, gpu, channel)
         out = to_channel(gpus, gpu, channel)
-    enter(clock, heap, requests, request, time_ps, from_port(gpus, gpu, port), here, there, out)
+    enter(clock, agenda, requests, details, request, time_ps, from_port(gpus, gpu, port), here, there, out)
 
 
 @kernel
-def next_in_mesh(gpus: Records, gpu: int, requests: Records, request: int) -> int:
+def next_in_mesh(gpus: Records, gpu: int, details: Records, request: int) -> int:
     """Move a request on from its router; returns the link it takes."""
-    here = requests[request].router
-    there = requests[request].to_router
+    here = details[request].router
+    there = details[request].to_router
     if here == there:
-        return requests[request].exit_link
+        return details[request].exit_link
     columns = gpus[gpu].columns
     across = there % columns - here % columns
     if across > 0:
@@ -174,5 +172,5 @@ def next_in_mesh(gpus: Records, gpu: int, requests: Records, request: int) -> in
         step, side = columns, 2
     else:
         step, side = -columns, 3
-    requests[request].router = here + step
+    details[request].router = here + step
     return between_routers(gpus, gpu, here, side)

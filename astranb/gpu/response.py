@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.jit import Records, kernel
+from astranb.core.queue import Agenda
 
 from .block import acknowledge, finish_op
 from .sm import free_slot, make_ready, release
-from .tables import LOAD, MOVING, POLL, SIGNAL, SWITCH_WRITES, WAITING
+from .tables import IN_VAIN, LOAD, MOVING, POLL, SIGNAL, SWITCH_WRITES, WAITING
 
 __all__ = ["come_back", "hopeless"]
 
@@ -17,9 +18,9 @@ _SEARCH_PS: Final = 1_000_000  # between two searches for a deadlock among block
 
 @kernel
 def come_back(
-    clock: Records, heap: Records, sms: Records, blocks: Records, warps: Records, jobs: Records,
+    clock: Records, agenda: Agenda, sms: Records, blocks: Records, warps: Records, jobs: Records,
     ops: Records, operands: Records, flags: Records, phases: Records, semaphores: Records,
-    requests: Records, request: int,
+    requests: Records, details: Records, request: int,
 ) -> int:  # fmt: skip
     """Hand a response to the warp that waits for it.
 
@@ -34,15 +35,15 @@ def come_back(
     sm = blocks[block].sm
     op = requests[request].op
     kind = requests[request].kind
-    seen = requests[request].seen
+    in_vain = requests[request].returning == IN_VAIN
     if kind == LOAD:
-        if seen == 0:
+        if in_vain:
             blocks[block].polls += 1
-            retry(clock, heap, sms, warps, requests, request, warp, sm)
-            return stuck(clock, blocks, warps, ops, operands, flags, semaphores, requests)
+            retry(clock, agenda, sms, warps, requests, request, warp, sm)
+            return stuck(clock, blocks, warps, ops, operands, flags, semaphores, requests, details)
         job = requests[request].job
         release(clock, requests, request)
-        free_slot(clock, heap, sms, sm)
+        free_slot(clock, agenda, sms, sm)
         jobs[job].pending -= 1
         if jobs[job].pending == 0:
             jobs[job].next = -1
@@ -51,20 +52,20 @@ def come_back(
             else:
                 jobs[warps[warp].ready_tail].next = job
             warps[warp].ready_tail = job
-            make_ready(clock, heap, sms, warps, warp, sm)
+            make_ready(clock, agenda, sms, warps, warp, sm)
         return 0
     release(clock, requests, request)
-    free_slot(clock, heap, sms, sm)
+    free_slot(clock, agenda, sms, sm)
     if kind == POLL:
-        if seen >= ops[op].value:
+        if not in_vain:
             ops[op].issued_ps = clock[0].now_ps
             finish_op(clock, ops, phases, op)
             blocks[block].op += 1
             clock[0].resumes = block
             return 0
         blocks[block].polls += 1
-        make_ready(clock, heap, sms, warps, warp, sm)
-        return stuck(clock, blocks, warps, ops, operands, flags, semaphores, requests)
+        make_ready(clock, agenda, sms, warps, warp, sm)
+        return stuck(clock, blocks, warps, ops, operands, flags, semaphores, requests, details)
     needed = 1
     if kind != SIGNAL:
         targets = 1 if ops[op].in_switch & SWITCH_WRITES else ops[op].targets
@@ -75,25 +76,24 @@ def come_back(
 
 @kernel
 def retry(
-    clock: Records, heap: Records, sms: Records, warps: Records, requests: Records, request: int, warp: int,
+    clock: Records, agenda: Agenda, sms: Records, warps: Records, requests: Records, request: int, warp: int,
     sm: int,
 ) -> None:  # fmt: skip
     """A packet was not there yet: its load is issued again. It gives its slot back meanwhile."""
     requests[request].next_free = -1
-    requests[request].returning = 0
     if warps[warp].retry_head < 0:
         warps[warp].retry_head = request
     else:
         requests[warps[warp].retry_tail].next_free = request
     warps[warp].retry_tail = request
-    free_slot(clock, heap, sms, sm)
-    make_ready(clock, heap, sms, warps, warp, sm)
+    free_slot(clock, agenda, sms, sm)
+    make_ready(clock, agenda, sms, warps, warp, sm)
 
 
 @kernel
 def stuck(
     clock: Records, blocks: Records, warps: Records, ops: Records, operands: Records,
-    flags: Records, semaphores: Records, requests: Records,
+    flags: Records, semaphores: Records, requests: Records, details: Records,
 ) -> int:  # fmt: skip
     """Whether nothing can ever happen again: asked at a read in vain, when no store is under way.
 
@@ -106,7 +106,7 @@ def stuck(
         if clock[0].now_ps < clock[0].searched_ps + _SEARCH_PS:
             return 0
         clock[0].searched_ps = clock[0].now_ps
-        if spinning_helps(blocks, warps, ops, operands, flags, requests):
+        if spinning_helps(blocks, warps, ops, operands, flags, requests, details):
             return 0
     return 1 if hopeless(blocks, ops, semaphores) else 0
 
@@ -124,13 +124,19 @@ def hopeless(blocks: Records, ops: Records, semaphores: Records) -> bool:
 
 @kernel
 def spinning_helps(
-    blocks: Records, warps: Records, ops: Records, operands: Records, flags: Records, requests: Records
+    blocks: Records,
+    warps: Records,
+    ops: Records,
+    operands: Records,
+    flags: Records,
+    requests: Records,
+    details: Records,
 ) -> bool:
     """Whether a block that reads packets has anything to do but to read what is not there."""
     for request in range(len(requests)):
         if requests[request].live and requests[request].kind == LOAD:
             flag = operands[requests[request].operand].flag
-            if flag < 0 or flags[flag + requests[request].index] == 1:
+            if flag < 0 or flags[flag + details[request].index] == 1:
                 return True
     for block in range(len(blocks)):
         if blocks[block].state != MOVING:

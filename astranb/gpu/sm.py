@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import schedule
+from astranb.core.queue import Agenda, schedule
 
 from .tables import ISSUE
 
@@ -26,15 +26,15 @@ def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
 
 
 @kernel
-def wake(clock: Records, heap: Records, sms: Records, sm: int) -> None:
+def wake(clock: Records, agenda: Agenda, sms: Records, sm: int) -> None:
     """See to it that an SM with a ready warp has its next issue slot queued."""
     if sms[sm].scheduled == 0 and sms[sm].stalled == 0 and sms[sm].ready_head >= 0:
         sms[sm].scheduled = 1
-        schedule(clock, heap, max(clock[0].now_ps, sms[sm].next_issue_ps), ISSUE, sm)
+        schedule(clock, agenda, max(clock[0].now_ps, sms[sm].next_issue_ps), ISSUE, sm)
 
 
 @kernel
-def make_ready(clock: Records, heap: Records, sms: Records, warps: Records, warp: int, sm: int) -> None:
+def make_ready(clock: Records, agenda: Agenda, sms: Records, warps: Records, warp: int, sm: int) -> None:
     """Put a warp at the end of its SM's FIFO of ready warps (loose round robin)."""
     if warps[warp].queued:
         return
@@ -45,17 +45,17 @@ def make_ready(clock: Records, heap: Records, sms: Records, warps: Records, warp
     else:
         warps[sms[sm].ready_tail].next_ready = warp
     sms[sm].ready_tail = warp
-    wake(clock, heap, sms, sm)
+    wake(clock, agenda, sms, sm)
 
 
 @kernel
-def free_slot(clock: Records, heap: Records, sms: Records, sm: int) -> None:
+def free_slot(clock: Records, agenda: Agenda, sms: Records, sm: int) -> None:
     """A response is back: an SM that stalled for its slot goes on."""
     sms[sm].outstanding -= 1
     if sms[sm].stalled:
         sms[sm].stalled = 0
         sms[sm].stalled_ps += clock[0].now_ps - sms[sm].stalled_since_ps
-        wake(clock, heap, sms, sm)
+        wake(clock, agenda, sms, sm)
 
 
 @kernel

@@ -62,6 +62,9 @@ BLOCK_STATES: Final = ("pending", "moving", "signalling", "waiting", "draining",
 ON_FABRIC: Final = 0  # on links between devices
 ON_CHIP: Final = 1  # on the mesh of a GPU
 
+IN_VAIN: Final = 2
+"""What comes back of a read that found a semaphore too low, or a packet not there."""
+
 # How a message's way is chosen among equal ones.
 INTERLEAVED: Final = 0  # by address, as NVLink does
 STATIC: Final = 1  # always the same for a pair
@@ -81,15 +84,18 @@ CLOCK = np.dtype(
         ("instructions", "i8"),  # GPU instructions issued
         ("phases", "i8"),  # phases completed
         ("hops", "i8"),  # links crossed by lines
-        ("seq", "i8"),  # events ever pushed
-        ("queued", "i8"),  # live entries of the heap
+        ("seq", "i8"),  # events ever pushed to a heap
+        ("queued", "i8"),  # events to come
+        ("near", "i8"),  # of these in the open slot
+        ("far", "i8"),  # and beyond a turn of the wheel
+        ("slot", "i8"),  # that is open
+        ("free_entry", "i8"),  # head of the list of free entries of the agenda
         ("free_request", "i8"),  # head of the list of free requests
         ("busy", "i8"),  # blocks that can go on by themselves + stores not acknowledged
         ("done", "i8"),  # blocks that have ended
         ("last_kind", "i8"),  # the event handled last
         ("last_arg", "i8"),
         ("resumes", "i8"),  # block that goes on when the event has been handled, or -1
-        ("hole", "i8"),  # 1: the first entry of the heap is the event being handled
         ("spinners", "i8"),  # blocks in a move that reads packets
         ("searched_ps", "i8"),  # when the last search for a deadlock among them was
         ("sprayed", "i8"),  # messages whose way was chosen by spraying
@@ -99,6 +105,7 @@ CLOCK = np.dtype(
         ("managed", "i8"),  # 1: links have queues, an arbiter and buffers of a size
         ("finite", "i8"),  # 1: a message leaves only when there is a buffer for it
         ("arbitration", "i8"),
+        ("detailed", "i8"),  # 1: a mesh, queues, switches that add up, packets or bulk requests
     ]
 )
 """One row: the scalars of the whole machine."""
@@ -284,7 +291,7 @@ WAY = np.dtype([("first", "i8"), ("last", "i8")])
 """One way from a GPU to another: links ``route[first:last]``."""
 
 PLANE = np.dtype([("up", "i8"), ("down", "i8")])
-"""A way between a GPU and a switch that adds up: places of two links in ``route``."""
+"""The two ways, of one link each, between a GPU and a switch that adds up."""
 
 FAULT_ROW = np.dtype(
     [
@@ -301,34 +308,36 @@ REQUEST = np.dtype(
         ("issued_ps", "i8"),
         ("arrives_ps", "i8"),  # last bit at the far end of the link it crosses
         ("line", "i4"),  # in the target GPU's memory
-        ("seen", "i4"),  # POLL: the value that was read; LOAD: 0 where the packet is not there
-        ("out_bytes", "i4"),  # on a wire, header included
-        ("back_bytes", "i4"),
-        ("index", "i4"),  # number within its operation's operand
-        ("kind", "i4"),
-        ("live", "i4"),
-        ("returning", "i4"),  # 1: response or acknowledgement
         ("warp", "i4"),
         ("job", "i4"),
         ("op", "i4"),
         ("operand", "i4"),
-        ("gpu", "i4"),  # that issued it
-        ("target", "i4"),  # GPU whose memory it is for
-        ("sm", "i4"),  # that issued it
-        ("span", "i4"),  # lines of memory
-        ("way", "i4"),  # that it takes there, -1: none
+        ("bytes", "i4"),  # on a wire where it carries data, header included
+        ("way", "i4"),  # that it takes, -1: none
         ("hop", "i4"),  # next place in the route
-        ("last_hop", "i4"),
-        ("back_hop", "i4"),
-        ("last_back_hop", "i4"),
-        ("leg", "i4"),  # ON_FABRIC or ON_CHIP
-        ("next_link", "i4"),  # that it is about to enter
         ("link", "i4"),  # between devices: it crosses or crossed last, -1: none yet
         ("next_free", "i4"),  # also next in a queue
+        ("gpu", "u2"),  # that issued it
+        ("target", "u2"),  # GPU whose memory it is for
+        ("kind", "i1"),
+        ("live", "i1"),
+        ("returning", "i1"),  # 1: response or acknowledgement, IN_VAIN: a read has to be done again
+        ("leg", "i1"),  # ON_FABRIC or ON_CHIP
+    ]
+)
+"""A line request under way (the wavefront request of ASTRA-sim 3.0): 64 bytes, one line of a cache.
+
+There are tens of thousands of them, and each event takes up another one.
+"""
+
+DETAIL = np.dtype(
+    [
+        ("index", "i4"),  # number within its operation's operand
+        ("span", "i4"),  # lines of memory
         ("parent", "i4"),  # the request that a switch multiplied, -1: none
-        # What most requests never use stands behind, out of the way of the cache.
         ("children", "i4"),  # of a request that a switch multiplied: under way
         ("held", "i4"),  # queue whose buffer it occupies, -1: none
+        ("next_link", "i4"),  # of the mesh: that it is about to enter
         ("router", "i4"),  # of the mesh: it is at or comes to
         ("to_router", "i4"),
         ("exit_link", "i4"),  # out of the mesh
@@ -336,4 +345,4 @@ REQUEST = np.dtype(
         ("offered_ps", "i8"),  # when it came to the queue of its next link
     ]
 )
-"""A line request under way (the wavefront request of ASTRA-sim 3.0)."""
+"""More about a request, in the same row: kept where ``clock.detailed`` says that somebody asks."""

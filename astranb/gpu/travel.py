@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import schedule
+from astranb.core.queue import Agenda, schedule
 
 from .mesh import enter_from_channel, enter_from_port, enter_from_sm, next_in_mesh
 from .tables import (
@@ -19,7 +19,6 @@ from .tables import (
     RETURN,
     SIGNAL,
     STATIC,
-    STORE,
     SWITCH,
 )
 
@@ -84,12 +83,10 @@ def pick_way(clock: Records, warps: Records, requests: Records, request: int, wa
 
 @kernel
 def prepare(
-    clock: Records, gpus: Records, sms: Records, warps: Records, ops: Records, operands: Records,
-    ways: Records, planes: Records, requests: Records, kind: int, sm: int, warp: int, job: int, op: int,
-    operand: int, index: int, in_switch: int,
+    clock: Records, gpus: Records, ops: Records, operands: Records, requests: Records, details: Records,
+    kind: int, gpu: int, warp: int, job: int, op: int, operand: int, index: int, in_switch: int,
 ) -> int:  # fmt: skip
-    """Make a request: what it is, how large, and which way it takes; returns its number."""
-    gpu = sms[sm].gpu
+    """Make a request: what it is, and how large; returns its number."""
     request = clock[0].free_request
     clock[0].free_request = requests[request].next_free
     line_bytes = gpus[gpu].line_bytes
@@ -101,160 +98,182 @@ def prepare(
         payload = ops[op].last_bytes
     else:
         payload = ops[op].payload
-    requests[request].live = 1
-    requests[request].kind = kind
-    requests[request].index = index
     stride = operands[operand].stride
     offset = index if stride == line_bytes else index * stride // line_bytes
     requests[request].line = operands[operand].line + offset
-    requests[request].span = 1 if payload <= line_bytes else (payload + line_bytes - 1) // line_bytes
     requests[request].warp = warp
     requests[request].job = job
     requests[request].op = op
     requests[request].operand = operand
+    requests[request].bytes = wire_bytes(gpus, gpu, payload)
     requests[request].gpu = gpu
-    requests[request].sm = sm
     requests[request].target = operands[operand].gpu
-    requests[request].held = -1
-    requests[request].parent = -1
-    requests[request].children = 0
-    requests[request].way = -1
-    carried = wire_bytes(gpus, gpu, payload)
-    bare = gpus[gpu].header_bytes
-    out = kind == STORE or kind == SIGNAL
-    requests[request].out_bytes = carried if out else bare
-    requests[request].back_bytes = bare if out else carried
-    requests[request].hop = 0
-    requests[request].last_hop = 0
-    requests[request].back_hop = 0
-    requests[request].last_back_hop = 0
-    if in_switch == 1:
-        requests[request].children = 1  # the switch counts them when it multiplies
-        plane = gpus[gpu].first_plane + requests[request].line % gpus[gpu].planes
-        requests[request].hop = planes[plane].up
-        requests[request].last_hop = planes[plane].up + 1
-        requests[request].back_hop = planes[plane].down
-        requests[request].last_back_hop = planes[plane].down + 1
-    elif operands[operand].out_ways > 0:
-        picked = pick_way(clock, warps, requests, request, operands[operand].out_ways)
-        back_ways = operands[operand].back_ways
-        back = operands[operand].back_way + (picked if picked < back_ways else picked % back_ways)
-        requests[request].way = operands[operand].out_way + picked
-        requests[request].back_hop = ways[back].first
-        requests[request].last_back_hop = ways[back].last
+    requests[request].kind = kind
+    requests[request].live = 1
+    if clock[0].detailed:
+        details[request].index = index
+        details[request].span = 1 if payload <= line_bytes else (payload + line_bytes - 1) // line_bytes
+        details[request].held = -1
+        details[request].parent = -1
+        details[request].children = in_switch  # the switch counts them when it multiplies
     return request
 
 
 @kernel
 def depart(
-    clock: Records, heap: Records, gpus: Records, sms: Records, links: Records, ways: Records,
-    route: Records, requests: Records, request: int,
+    clock: Records, agenda: Agenda, gpus: Records, sms: Records, warps: Records, operands: Records,
+    links: Records, ways: Records, route: Records, planes: Records, requests: Records, details: Records,
+    request: int, sm: int,
 ) -> None:  # fmt: skip
     """Leave the SM: for the GPU's own memory, or for the entrance of the first link."""
     gpu = requests[request].gpu
+    operand = requests[request].operand
+    now_ps = clock[0].now_ps
+    requests[request].returning = 0
+    requests[request].link = -1
+    requests[request].issued_ps = now_ps
+    sms[sm].outstanding += 1
+    if clock[0].detailed and details[request].children > 0:
+        requests[request].way = planes[plane_of(gpus, gpu, requests[request].line)].up
+    elif operands[operand].out_ways > 0:
+        picked = pick_way(clock, warps, requests, request, operands[operand].out_ways)
+        requests[request].way = operands[operand].out_way + picked
+    else:
+        requests[request].way = -1
     way = requests[request].way
     if way >= 0:
         requests[request].hop = ways[way].first
-        requests[request].last_hop = ways[way].last
-    requests[request].returning = 0
-    requests[request].seen = 1
-    requests[request].link = -1
-    requests[request].issued_ps = clock[0].now_ps
-    sms[requests[request].sm].outstanding += 1
-    now_ps = clock[0].now_ps
-    local = requests[request].hop == requests[request].last_hop
-    requests[request].arrives_ps = now_ps
     if gpus[gpu].mesh:
+        requests[request].arrives_ps = now_ps
         channel = channel_of(gpus, gpu, requests[request].line)
-        port = -1 if local else links[route[requests[request].hop]].lane % gpus[gpu].ports
-        enter_from_sm(clock, heap, gpus, requests, request, channel, port, now_ps)
+        port = -1 if way < 0 else links[route[ways[way].first]].lane % gpus[gpu].ports
+        unit = sm - gpus[gpu].first_sm
+        enter_from_sm(clock, agenda, gpus, requests, details, request, unit, channel, port, now_ps)
         return
     at_port_ps = now_ps + gpus[gpu].noc_ps
     requests[request].arrives_ps = at_port_ps
-    if local:
-        schedule(clock, heap, at_port_ps, L2, request)
+    if way < 0:
+        schedule(clock, agenda, at_port_ps, L2, request)
     else:
-        enter_link(clock, heap, route, requests, request, at_port_ps)
+        enter_link(clock, agenda, requests, request, at_port_ps)
 
 
 @kernel
-def enter_link(
-    clock: Records, heap: Records, route: Records, requests: Records, request: int, time_ps: int
-) -> None:
+def plane_of(gpus: Records, gpu: int, line: int) -> int:
+    """The switch plane of a line."""
+    return int(gpus[gpu].first_plane + line % gpus[gpu].planes)
+
+
+@kernel
+def way_back(
+    clock: Records, gpus: Records, operands: Records, planes: Records, requests: Records,
+    details: Records, request: int,
+) -> int:  # fmt: skip
+    """The way of a response, -1 for none: the one beside the way that its request took."""
+    way = requests[request].way
+    if way < 0:
+        return -1
+    if clock[0].detailed and details[request].parent >= 0:
+        line = requests[details[request].parent].line
+        return int(planes[plane_of(gpus, requests[request].target, line)].up)
+    operand = requests[request].operand
+    picked = way - operands[operand].out_way
+    most = operands[operand].back_ways
+    return int(operands[operand].back_way + (picked if picked < most else picked % most))
+
+
+@kernel
+def enter_link(clock: Records, agenda: Agenda, requests: Records, request: int, time_ps: int) -> None:
     """Come to the entrance of the next link of the route."""
     requests[request].leg = ON_FABRIC
-    requests[request].next_link = route[requests[request].hop]
-    schedule(clock, heap, time_ps, HOP, request)
+    schedule(clock, agenda, time_ps, HOP, request)
+
+
+@kernel
+def next_link(route: Records, requests: Records, details: Records, request: int) -> int:
+    """The link that a request is about to enter."""
+    if requests[request].leg == ON_CHIP:
+        return details[request].next_link
+    return route[requests[request].hop]
 
 
 @kernel
 def onward(
-    clock: Records, heap: Records, gpus: Records, links: Records, route: Records, requests: Records,
-    request: int, link: int, head_ps: int, tail_ps: int,
+    clock: Records, agenda: Agenda, gpus: Records, blocks: Records, warps: Records, links: Records,
+    ways: Records, requests: Records, details: Records, request: int, link: int,
+    head_ps: int, tail_ps: int,
 ) -> None:  # fmt: skip
     """A request is on a link: queue what happens at its far end.
 
     Its head arrives at ``head_ps`` and may go on then where nodes cut through; memory and
     SMs take it in when its last bit is there.
     """
-    returning = requests[request].returning
+    returning = requests[request].returning > 0
+    way = requests[request].way
     if requests[request].leg == ON_CHIP:
-        if link != requests[request].exit_link:
-            here = requests[request].gpu if returning else requests[request].target
-            if requests[request].hop < requests[request].last_hop:
-                here = requests[request].target if returning else requests[request].gpu
-            requests[request].next_link = next_in_mesh(gpus, here, requests, request)
-            schedule(clock, heap, head_ps, HOP, request)
-        elif requests[request].hop < requests[request].last_hop:
-            enter_link(clock, heap, route, requests, request, head_ps)
+        if link != details[request].exit_link:
+            # On the mesh it comes from before it has crossed a link of its way.
+            leaving = way >= 0 and requests[request].hop < ways[way].last
+            here = requests[request].target if returning == leaving else requests[request].gpu
+            details[request].next_link = next_in_mesh(gpus, here, details, request)
+            schedule(clock, agenda, head_ps, HOP, request)
+        elif way >= 0 and requests[request].hop < ways[way].last:
+            enter_link(clock, agenda, requests, request, head_ps)
         else:
-            schedule(clock, heap, tail_ps, RETURN if returning else L2, request)
+            schedule(clock, agenda, tail_ps, RETURN if returning else L2, request)
         return
     requests[request].hop += 1
-    if requests[request].hop < requests[request].last_hop:
-        enter_link(clock, heap, route, requests, request, head_ps + links[link].forward_ps)
+    if requests[request].hop < ways[way].last:
+        enter_link(clock, agenda, requests, request, head_ps + links[link].forward_ps)
         return
-    if returning:
-        at_switch = requests[request].parent >= 0
-        here = requests[request].gpu
-    else:
-        at_switch = requests[request].children > 0
-        here = requests[request].target
-    if at_switch:
-        schedule(clock, heap, tail_ps + links[link].forward_ps, SWITCH, request)
-    elif gpus[here].mesh:
+    here = requests[request].gpu if returning else requests[request].target
+    if clock[0].detailed:
+        asked = details[request].parent >= 0 if returning else details[request].children > 0
+        if asked:
+            schedule(clock, agenda, tail_ps + links[link].forward_ps, SWITCH, request)
+            return
+    if gpus[here].mesh:
         port = links[link].lane % gpus[here].ports
-        channel = -1 if returning else channel_of(gpus, here, requests[request].line)
-        enter_from_port(clock, heap, gpus, requests, request, here, port, channel, head_ps)
+        if returning:
+            unit = blocks[warps[requests[request].warp].block].sm - gpus[here].first_sm
+            channel = -1
+        else:
+            unit = -1
+            channel = channel_of(gpus, here, requests[request].line)
+        enter_from_port(clock, agenda, gpus, requests, details, request, here, port, unit, channel, head_ps)
     else:
-        schedule(clock, heap, tail_ps + gpus[here].noc_ps, RETURN if returning else L2, request)
+        schedule(clock, agenda, tail_ps + gpus[here].noc_ps, RETURN if returning else L2, request)
 
 
 @kernel
 def respond(
-    clock: Records, heap: Records, gpus: Records, links: Records, route: Records, requests: Records,
-    request: int, ready_ps: int,
+    clock: Records, agenda: Agenda, gpus: Records, blocks: Records, warps: Records, operands: Records,
+    links: Records, ways: Records, route: Records, planes: Records, requests: Records, details: Records,
+    request: int, answer: int, ready_ps: int,
 ) -> None:  # fmt: skip
-    """Send the response or acknowledgement on its way back."""
+    """Send the response or acknowledgement on its way back; ``answer`` is 1, or IN_VAIN."""
     gpu = requests[request].target
-    requests[request].returning = 1
-    requests[request].hop = requests[request].back_hop
-    requests[request].last_hop = requests[request].last_back_hop
-    local = requests[request].hop == requests[request].last_hop
+    way = way_back(clock, gpus, operands, planes, requests, details, request)
+    requests[request].returning = answer
+    requests[request].way = way
+    if way >= 0:
+        requests[request].hop = ways[way].first
     requests[request].arrives_ps = ready_ps
     if gpus[gpu].mesh:
         channel = channel_of(gpus, gpu, requests[request].line)
-        port = -1 if local else links[route[requests[request].hop]].lane % gpus[gpu].ports
-        enter_from_channel(clock, heap, gpus, requests, request, channel, port, ready_ps)
+        port = -1 if way < 0 else links[route[ways[way].first]].lane % gpus[gpu].ports
+        unit = blocks[warps[requests[request].warp].block].sm - gpus[gpu].first_sm
+        enter_from_channel(clock, agenda, gpus, requests, details, request, unit, channel, port, ready_ps)
         return
     at_port_ps = ready_ps + gpus[gpu].noc_ps
-    if local:
+    if way < 0:
         if gpus[gpu].far_ps > 0:
             # The two halves of the SMs and of the slices are near each other.
-            sm_side = 2 * (requests[request].sm - gpus[gpu].first_sm) // gpus[gpu].sms
+            sm = blocks[warps[requests[request].warp].block].sm
+            sm_side = 2 * (sm - gpus[gpu].first_sm) // gpus[gpu].sms
             if sm_side != 2 * slice_of(gpus, gpu, requests[request].line) // gpus[gpu].slices:
                 at_port_ps += 2 * gpus[gpu].far_ps
-        schedule(clock, heap, at_port_ps, RETURN, request)
+        schedule(clock, agenda, at_port_ps, RETURN, request)
     else:
         requests[request].arrives_ps = at_port_ps
-        enter_link(clock, heap, route, requests, request, at_port_ps)
+        enter_link(clock, agenda, requests, request, at_port_ps)

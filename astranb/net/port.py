@@ -32,9 +32,8 @@ QUEUE = np.dtype([("head", "i8"), ("tail", "i8"), ("waiting", "i8"), ("credits",
 
 
 @kernel
-def join(queues: Records, requests: Records, request: int, queue: int, now_ps: int) -> None:
+def join(queues: Records, requests: Records, request: int, queue: int) -> None:
     """Put a request at the end of a queue."""
-    requests[request].offered_ps = now_ps
     requests[request].next_free = -1
     if queues[queue].head < 0:
         queues[queue].head = request
@@ -46,7 +45,7 @@ def join(queues: Records, requests: Records, request: int, queue: int, now_ps: i
 
 @kernel
 def choose(
-    links: Records, queues: Records, requests: Records, link: int, arbitration: int, finite: int
+    links: Records, queues: Records, details: Records, link: int, arbitration: int, finite: int
 ) -> int:
     """Pick the class whose first message may go now; -1 where none can."""
     best = -1
@@ -60,9 +59,9 @@ def choose(
             continue
         if arbitration != FIFO:
             return number
-        if best < 0 or requests[head].offered_ps < best_ps:
+        if best < 0 or details[head].offered_ps < best_ps:
             best = number
-            best_ps = requests[head].offered_ps
+            best_ps = details[head].offered_ps
     return best
 
 

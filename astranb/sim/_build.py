@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Lowered, lower
 from astranb.core.errors import InputError, near
-from astranb.core.queue import ARGUMENTS, EVENT, packed
+from astranb.core.queue import ARGUMENTS, EVENT, LATER, Agenda, fill, new_agenda
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes
@@ -24,7 +24,8 @@ from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
 
 from ._machine import Machine
 from ._routes import chip_links, planes_of, route_program
-from .loop import BREAK, CONTROL, OWNERS
+from .loop import CONTROL, OWNERS
+from .matching import BREAK
 from .recording import FLIGHT, RECORDER
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _BINS = 1024  # bins of activity a row: finer than a screen has columns for
 _FIRST_BIN_PS = 16_384
 _FLIGHTS = 2**20  # flights in the ring: 48 MiB, a 1 MiB ring all-reduce twice over
 _BREAKS = 64
+_MOST_GPUS = 65_535  # a request names them in 16 bits
 _UNLIMITED = 2**40
 
 LAUNCHES = ("none", "graph", "stream")
@@ -126,7 +128,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     operands, ways, found, notes = route_program(fabric, program)
     tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
     gpus = _gpus(plan)
-    planes, route = planes_of(fabric, program, gpus, found)
+    planes, ways, route = planes_of(fabric, program, gpus, ways, found)
     links = chip_links(fabric, presets, gpus)
     blocks = own(program.blocks)
     warps_of, unroll_of = _width(presets, program)
@@ -146,6 +148,8 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     requests = allocate(_requests(plan), t.REQUEST)
     requests["next_free"] = np.arange(1, len(requests) + 1)
     faults, when = _faults(plan, links)
+    if len(presets) > _MOST_GPUS:
+        raise InputError(f"{len(presets):,} GPUs", where=program.name, mend=f"at most {_MOST_GPUS:,}")
     if max(len(requests), len(blocks), len(links), len(faults)) >= ARGUMENTS:
         raise InputError(
             f"a machine of more than {ARGUMENTS:,} requests, thread blocks or links",
@@ -159,6 +163,13 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     clock["managed"] = plan.network.managed
     clock["finite"] = plan.network.buffers > 0
     clock["arbitration"] = ARBITRATIONS.index(plan.network.arbitration)
+    clock["detailed"] = (
+        plan.network.managed
+        or gpus["mesh"].any()
+        or program.flags > 0
+        or program.ops["in_switch"].any()
+        or (program.ops["payload"] > gpus["line_bytes"].min()).any()
+    )
     sms = allocate(int((gpus["sms"] + gpus["engines"]).sum()), t.SM)
     sms["gpu"] = np.repeat(np.arange(len(presets)), gpus["sms"] + gpus["engines"])
     sms["engine"] = np.arange(len(sms)) - gpus["first_sm"][sms["gpu"]] >= gpus["sms"][sms["gpu"]]
@@ -166,14 +177,20 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     queues = allocate(len(links) * CLASSES if plan.network.managed else 1, QUEUE)
     queues["head"] = queues["tail"] = -1
     queues["credits"] = plan.network.buffers or _UNLIMITED
-    tags = allocate(max(1, int((gpus["sets"] * gpus["l2_ways"]).sum())), np.dtype("i4"))
+    held = gpus["sets"] * gpus["l2_ways"]
+    direct = gpus["direct"] == 1
+    tags = allocate(max(1, int(held[~direct].sum())), np.dtype("i4"))
     tags[:] = EMPTY
     channels = allocate(int(gpus["channels"].sum()), t.SERVER)
     channels["row"] = -1
     wires = len(links) if plan.network.managed else 0
+    agenda = new_agenda(len(requests) + len(sms) + len(blocks) + len(faults) + wires + 1)
     tables.update(
         clock=clock,
-        heap=allocate(len(requests) + len(sms) + len(blocks) + len(faults) + wires + 1, EVENT),
+        near=agenda.near,
+        later=agenda.later,
+        slots=agenda.slots,
+        far=agenda.far,
         gpus=gpus,
         sms=sms,
         slices=allocate(int(gpus["slices"].sum()), t.SERVER),
@@ -190,7 +207,9 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         planes=planes,
         route=route,
         requests=requests,
+        details=allocate(len(requests) if clock[0].detailed else 1, t.DETAIL),
         tags=tags,
+        present=allocate(max(1, int(held[direct].sum())), np.dtype("u1")),
         flags=allocate(max(1, program.flags), np.dtype("u1")),
         faults=faults,
         queues=queues,
@@ -217,11 +236,11 @@ def _estimate(plan: Plan) -> int:
     program = plan.program
     warps_of, unroll_of = _width(plan.presets, program)
     shapes = [_tags(p, int(n)) for p, n in zip(plan.presets, program.lines, strict=True)]
-    tags = sum(4 * sets * ways for sets, ways, _ in shapes)
+    tags = sum((1 if direct else 4) * sets * ways for sets, ways, direct in shapes)
     return (
         tags
         + program.flags
-        + _requests(plan) * (t.REQUEST.itemsize + EVENT.itemsize)
+        + _requests(plan) * (t.REQUEST.itemsize + t.DETAIL.itemsize + 2 * EVENT.itemsize + LATER.itemsize)
         + int(warps_of.sum()) * t.WARP.itemsize
         + int((warps_of * unroll_of).sum()) * t.JOB.itemsize
         + sum(table.nbytes for table in (program.ops, program.operands, program.pieces, program.blocks))
@@ -299,9 +318,11 @@ def _gpus(plan: Plan) -> Records:
         ("first_sm", gpus["sms"] + gpus["engines"]),
         ("first_slice", gpus["slices"]),
         ("first_channel", gpus["channels"]),
-        ("first_tag", gpus["sets"] * gpus["l2_ways"]),
     ):
         gpus[first] = np.cumsum(count) - count
+    for kind in (0, 1):
+        held = np.where(gpus["direct"] == kind, gpus["sets"] * gpus["l2_ways"], 0)
+        gpus["first_tag"] += np.where(gpus["direct"] == kind, np.cumsum(held) - held, 0)
     return gpus
 
 
@@ -328,7 +349,7 @@ def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Record
 
 def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
     """Give the first blocks of each GPU their places, round robin, and queue what happens by itself."""
-    gpus, sms, blocks, clock, heap = (tables[n] for n in ("gpus", "sms", "blocks", "clock", "heap"))
+    gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
     for gpu, preset in enumerate(presets):
         of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
         lists = int(blocks["engine"][of_gpu].sum())
@@ -346,10 +367,7 @@ def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list
     launched = np.flatnonzero(blocks["sm"] >= 0)
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
-    # In the order of time and of sequence numbers: a list in order is a heap.
-    for seq, (when, kind, arg) in enumerate(sorted(events, key=lambda event: event[0])):
-        heap[seq] = (when, packed(seq, kind, arg))
-    clock[0].queued = clock[0].seq = len(events)
+    fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
     clock[0].busy = len(launched)
 
 

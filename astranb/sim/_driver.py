@@ -47,7 +47,7 @@ class Driver:
     @property
     def next_ps(self) -> int:
         """Time of the next event."""
-        return int(self.machine.heap[0].time_ps) if self.machine.clock[0].queued else FOREVER
+        return int(self.machine.near[0].time_ps) if self.machine.clock[0].queued else FOREVER
 
     def forward(
         self,

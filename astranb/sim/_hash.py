@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from astranb.core.queue import Agenda, live
 from astranb.core.state import digest
 
 from ._machine import Machine
@@ -16,8 +17,8 @@ __all__ = ["state_hash"]
 def state_hash(machine: Machine) -> str:
     """Hash the live state: 32 hex digits.
 
-    Free slots, spare capacity and the order of the heap's array are no part of it: the
-    queued events are taken in their order, and of the requests only those under way.
+    Free places and spare capacity are no part of it: the events to come are taken in their
+    order, and of the requests only those under way.
     """
     return digest(_live(machine))
 
@@ -25,12 +26,15 @@ def state_hash(machine: Machine) -> str:
 def _live(machine: Machine) -> Iterator[tuple[str, np.ndarray]]:
     for name, table in machine.tables.items():
         rows = np.asarray(table)
-        if name == "heap":
-            queued = rows[: int(machine.clock[0].queued)]
-            yield name, queued[np.lexsort((queued["order"], queued["time_ps"]))]
+        if name == "near":
+            yield "agenda", live(machine.clock, Agenda(*(machine.tables[n] for n in Agenda._fields)))
+        elif name in ("later", "slots", "far", "details"):
+            continue
         elif name == "requests":
-            slots = np.flatnonzero(rows["live"])
-            yield "slots", slots
-            yield name, rows[slots]
+            under_way = np.flatnonzero(rows["live"])
+            yield "under_way", under_way
+            yield name, rows[under_way]
+            if machine.clock[0].detailed:
+                yield "details", np.asarray(machine.details)[under_way]
         else:
             yield name, rows

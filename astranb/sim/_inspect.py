@@ -162,7 +162,10 @@ class Inspector:
         if operand.piece < 0:
             return f"{kind} semaphore {int(op.semaphore)} of GPU{operand.gpu}{phase}"
         piece = machine.pieces[int(operand.piece)]
-        line = int(request.index)
+        if machine.clock[0].detailed:
+            line = int(machine.details[number].index)
+        else:
+            line = int(request.line - operand.line)
         return (
             f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(piece.buffer)]}[{piece.chunk}] "
             f"of GPU{piece.gpu}{phase}"

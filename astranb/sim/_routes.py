@@ -54,15 +54,19 @@ def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, l
     return operands, way_table, route, notes
 
 
-def planes_of(fabric: Fabric, program: Lowered, gpus: Records, route: list[int]) -> tuple[Records, Records]:
+def planes_of(
+    fabric: Fabric, program: Lowered, gpus: Records, ways: Records, route: list[int]
+) -> tuple[Records, Records, Records]:
     """Find the lanes between each GPU and the switches that all of them share.
 
     Returns
     -------
     planes : recarray of PLANE
         For each GPU, in the order of switches and lanes.
+    ways : recarray of WAY
+        Those given, and behind them those over planes.
     route : ndarray of int32
-        The links of all ways and planes.
+        The links of all ways.
 
     Raises
     ------
@@ -70,6 +74,9 @@ def planes_of(fabric: Fabric, program: Lowered, gpus: Records, route: list[int])
         An operation is to be done in a switch, and the GPUs have none in common.
     """
     planes: list[tuple[int, int]] = []
+    more: list[tuple[int, int]] = []
+    links: list[int] = []
+    first = len(ways)
     if program.ops["in_switch"].any():
         used = [int(fabric.gpus[r]) for r in range(program.ranks)]
         shared = [_switches(fabric, node) for node in used]
@@ -85,14 +92,17 @@ def planes_of(fabric: Fabric, program: Lowered, gpus: Records, route: list[int])
             gpus[rank].first_plane, gpus[rank].planes = len(planes), len(keys)
             for key in keys:
                 up, down = shared[rank][key]
-                planes.append((len(route), len(route) + 1))
-                route = [*route, up, down]
+                planes.append((first + len(more), first + len(more) + 1))
+                more += [(len(route) + len(more) + k, len(route) + len(more) + k + 1) for k in (0, 1)]
+                links += [up, down]
     table = allocate(max(1, len(planes)), t.PLANE)
     if planes:
         table[:] = planes
+        ways = np.concatenate([ways, np.array(more, t.WAY)]).view(np.recarray)
+    route = route + links
     route_table = allocate(max(1, len(route)), np.dtype("i4"))
     route_table[: len(route)] = route
-    return table, route_table
+    return table, ways, route_table
 
 
 def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from astranb.core.jit import Entry, Records, kernel
-from astranb.core.queue import EVENT, SEQUENCES, arg_of, close_hole, kind_of
+from astranb.core.queue import EVENT, LATER, SEQUENCES, SLOT, Agenda, arg_of, kind_of, open_slot, pop
 from astranb.gpu import tables as t
 from astranb.gpu.block import begin, launch, pass_fence
 from astranb.gpu.issue import issue
@@ -30,17 +30,19 @@ from astranb.gpu.tables import (
     ON_FABRIC,
     RETURN,
     SIGNAL,
+    STORE,
     SWITCH,
     WIRE,
 )
-from astranb.gpu.travel import channel_of, onward, slice_of
+from astranb.gpu.travel import channel_of, next_link, onward, slice_of
 from astranb.gpu.wire import free_buffer, look_again, offer, pick
 from astranb.net.link import LINK, cross, head_ps, strike
 from astranb.net.port import QUEUE
 
+from .matching import BREAK, match_event, match_fields
 from .recording import FLIGHT, RECORDER, note_busy, note_flight
 
-__all__ = ["BREAK", "CONTROL", "OWNERS", "STOPS", "run_events"]
+__all__ = ["CONTROL", "OWNERS", "STOPS", "run_events"]
 
 # Why the loop returned.
 END: Final = 0
@@ -70,26 +72,12 @@ CONTROL = np.dtype(
 )
 """One row: the limits of one call."""
 
-BREAK = np.dtype(
-    [
-        ("event", "i8"),  # event kind, or -1 for any
-        ("gpu", "i8"),  # objects the event must concern, or -1
-        ("sm", "i8"),
-        ("block", "i8"),
-        ("first_link", "i8"),  # a range of links, or -1
-        ("last_link", "i8"),
-        ("owner", "i8"),  # condition on a field: which table, or -1 for none
-        ("place", "i8"),  # its int64 in that table
-        ("relation", "i8"),  # 0 <, 1 <=, 2 ==, 3 !=, 4 >=, 5 >
-        ("value", "i8"),
-        ("was", "i8"),  # 1: the condition held before (it stops when it begins to hold)
-    ]
-)
-"""One breakpoint, compiled: an event kind on objects, or a condition on a field."""
-
 OWNERS: Final = (
     ("clock", t.CLOCK),
-    ("heap", EVENT),
+    ("near", EVENT),
+    ("later", LATER),
+    ("slots", SLOT),
+    ("far", EVENT),
     ("gpus", t.GPU),
     ("sms", t.SM),
     ("slices", t.SERVER),
@@ -106,7 +94,9 @@ OWNERS: Final = (
     ("planes", t.PLANE),
     ("route", np.dtype("i4")),
     ("requests", t.REQUEST),
+    ("details", t.DETAIL),
     ("tags", np.dtype("i4")),
+    ("present", np.dtype("u1")),
     ("flags", np.dtype("u1")),
     ("faults", t.FAULT_ROW),
     ("queues", QUEUE),
@@ -128,7 +118,10 @@ def run_events(
     raw_blocks: Records,
     raw_semaphores: Records,
     clock: Records,
-    heap: Records,
+    near: Records,
+    later: Records,
+    slots: Records,
+    far: Records,
     gpus: Records,
     sms: Records,
     slices: Records,
@@ -145,7 +138,9 @@ def run_events(
     planes: Records,
     route: Records,
     requests: Records,
+    details: Records,
     tags: Records,
+    present: Records,
     flags: Records,
     faults: Records,
     queues: Records,
@@ -156,6 +151,7 @@ def run_events(
     recording = recorder[0].on == 1
     managed = clock[0].managed
     cut_through = clock[0].cut_through
+    agenda = Agenda(near, later, slots, far)
     while True:
         if clock[0].queued == 0:
             return END
@@ -163,7 +159,7 @@ def run_events(
             return EVENTS
         if clock[0].seq >= LAST:
             return EXHAUSTED
-        time_ps = heap[0].time_ps
+        time_ps = near[0].time_ps
         if time_ps > limits.until_ps:
             return TIME
         if time_ps != clock[0].now_ps:
@@ -171,34 +167,40 @@ def run_events(
                 return INSTANTS
             clock[0].instants += 1
             clock[0].now_ps = time_ps
-        kind = kind_of(heap[0].order)
-        arg = arg_of(heap[0].order)
-        clock[0].hole = 1
+        kind = kind_of(near[0].order)
+        arg = arg_of(near[0].order)
+        clock[0].near = pop(near, clock[0].near)
+        clock[0].queued -= 1
         clock[0].events += 1
         clock[0].last_kind = kind
         clock[0].last_arg = arg
         concerned = -1
         if limits.breaks > 0:
-            concerned = match_event(breaks, limits.breaks, sms, blocks, warps, requests, faults, kind, arg)
+            concerned = match_event(
+                breaks, limits.breaks, sms, blocks, warps, route, requests, details, faults, kind, arg
+            )  # fmt: skip
         dead = 0
         entered = -1
         if managed == 1:
             if kind == HOP:
                 entered = pick(
-                    clock, heap, links, queues, requests, offer(clock, queues, requests, arg)
+                    clock, agenda, links, queues, requests, details,
+                    offer(clock, queues, route, requests, details, arg),
                 )  # fmt: skip
             elif kind == WIRE:
                 links[arg].awake = 0
-                entered = pick(clock, heap, links, queues, requests, arg)
+                entered = pick(clock, agenda, links, queues, requests, details, arg)
             elif kind == L2 or kind == RETURN or kind == SWITCH:
-                free_buffer(clock, heap, links, queues, requests, arg)
+                free_buffer(clock, agenda, links, queues, details, arg)
         elif kind == HOP:
             entered = arg
         if entered >= 0:
-            link = requests[entered].next_link
-            returning = requests[entered].returning
-            size = requests[entered].back_bytes if returning else requests[entered].out_bytes
-            came_ps = requests[entered].offered_ps if managed == 1 else time_ps
+            link = next_link(route, requests, details, entered)
+            returning = 1 if requests[entered].returning else 0
+            what = requests[entered].kind
+            loaded = returning == 0 if what == STORE or what == SIGNAL else returning == 1
+            size = requests[entered].bytes if loaded else gpus[requests[entered].gpu].header_bytes
+            came_ps = details[entered].offered_ps if managed == 1 else time_ps
             tail_in_ps = requests[entered].arrives_ps if cut_through == 1 else time_ps
             tail_ps = cross(links, link, time_ps, size, tail_in_ps)
             requests[entered].arrives_ps = tail_ps
@@ -208,7 +210,6 @@ def run_events(
                 if recording:
                     start_ps = tail_ps - links[link].latency_ps - links[link].wire_ps
                     line = requests[entered].line - operands[requests[entered].operand].line
-                    what = 2 * requests[entered].kind + returning
                     note_flight(
                         recorder,
                         flights,
@@ -217,7 +218,7 @@ def run_events(
                         start_ps,
                         tail_ps,
                         link,
-                        what,
+                        2 * what + returning,
                         requests[entered].op,
                         line,
                     )
@@ -225,27 +226,30 @@ def run_events(
             ahead_ps = tail_ps
             if cut_through == 1:
                 ahead_ps = head_ps(links, link, tail_ps, gpus[requests[entered].gpu].header_bytes)
-            onward(clock, heap, gpus, links, route, requests, entered, link, ahead_ps, tail_ps)
+            onward(
+                clock, agenda, gpus, blocks, warps, links, ways, requests, details, entered, link,
+                ahead_ps, tail_ps,
+            )  # fmt: skip
             if managed == 1:
                 links[link].queued_ps += time_ps - came_ps
-                look_again(clock, heap, links, queues, link)
+                look_again(clock, agenda, links, queues, link)
         elif kind == RETURN:
             dead = come_back(
-                clock, heap, sms, blocks, warps, jobs, ops, operands, flags, phases, semaphores, requests,
-                arg,
+                clock, agenda, sms, blocks, warps, jobs, ops, operands, flags, phases, semaphores, requests,
+                details, arg,
             )  # fmt: skip
         elif kind == ISSUE:
             issued = issue(
-                clock, heap, gpus, sms, blocks, warps, jobs, ops, operands, phases, links, ways, route,
-                planes, requests, arg,
+                clock, agenda, gpus, sms, blocks, warps, jobs, ops, operands, phases, links, ways, route,
+                planes, requests, details, arg,
             )  # fmt: skip
             if recording and issued == 1 and sms[arg].engine == 0:
                 row = recorder[0].links + 3 * sms[arg].gpu
                 note_busy(recorder, activity, row, time_ps, issue_gap_ps(gpus, sms, arg))
         elif kind == L2:
             reach_l2(
-                clock, heap, gpus, slices, channels, tags, flags, operands, pieces, ops, semaphores,
-                links, route, requests, arg,
+                clock, agenda, gpus, slices, channels, tags, present, flags, blocks, warps, operands, pieces,
+                ops, semaphores, links, ways, route, planes, requests, details, arg,
             )  # fmt: skip
             if recording:
                 gpu = requests[arg].target
@@ -257,7 +261,8 @@ def run_events(
                 note_busy(recorder, activity, row, slices[server].free_at_ps - busy_ps, busy_ps)
         elif kind == HBM:
             reach_hbm(
-                clock, heap, gpus, channels, tags, flags, operands, pieces, links, route, requests, arg
+                clock, agenda, gpus, channels, tags, present, flags, blocks, warps, operands, pieces, links,
+                ways, route, planes, requests, details, arg,
             )  # fmt: skip
             if recording:
                 gpu = requests[arg].target
@@ -266,7 +271,7 @@ def run_events(
                 row = recorder[0].links + 3 * gpu + 2
                 note_busy(recorder, activity, row, start_ps, gpus[gpu].channel_ps)
         elif kind == SWITCH:
-            at_switch(clock, heap, gpus, operands, ops, planes, route, requests, arg)
+            at_switch(clock, agenda, gpus, operands, ops, ways, planes, requests, details, arg)
         elif kind == FENCE:
             pass_fence(clock, blocks, arg)
         elif kind == LAUNCH:
@@ -276,8 +281,9 @@ def run_events(
         if clock[0].resumes >= 0:
             block = clock[0].resumes
             clock[0].resumes = -1
-            begin(clock, heap, gpus, sms, blocks, warps, ops, phases, block)
-        close_hole(clock, heap)
+            begin(clock, agenda, gpus, sms, blocks, warps, ops, phases, block)
+        if clock[0].near == 0 and clock[0].queued > 0:
+            open_slot(clock, agenda)
         if dead == 1:
             return DEADLOCK
         if limits.breaks > 0:
@@ -291,102 +297,6 @@ def run_events(
             return INSTRUCTIONS
         if clock[0].phases >= limits.max_phases:
             return PHASES
-
-
-@kernel
-def fits(wanted: int, found: int) -> bool:
-    """Whether a number is the one wanted, or any will do (-1)."""
-    return wanted < 0 or wanted == found
-
-
-@kernel
-def match_event(
-    breaks: Records,
-    count: int,
-    sms: Records,
-    blocks: Records,
-    warps: Records,
-    requests: Records,
-    faults: Records,
-    kind: int,
-    arg: int,
-) -> int:
-    """Find the first breakpoint on an event kind that the event about to be handled matches, or -1."""
-    link = -1
-    block = -1
-    gpu = -1
-    if kind == LAUNCH or kind == FENCE:
-        block = arg
-    elif kind == ISSUE:
-        block = warps[sms[arg].ready_head].block
-    elif kind == WIRE:
-        link = arg
-    elif kind == FAULT:
-        link = faults[arg].link
-    else:
-        block = warps[requests[arg].warp].block
-        if kind == HOP:
-            link = requests[arg].next_link
-    sm = -1
-    if block >= 0:
-        gpu = blocks[block].gpu
-        sm = blocks[block].sm
-    if kind == L2 or kind == HBM:
-        gpu = requests[arg].target
-    for row in range(count):
-        if (
-            breaks[row].owner < 0
-            and fits(breaks[row].event, kind)
-            and fits(breaks[row].gpu, gpu)
-            and fits(breaks[row].sm, sm)
-            and fits(breaks[row].block, block)
-            and (breaks[row].first_link < 0 or breaks[row].first_link <= link <= breaks[row].last_link)
-        ):
-            return row
-    return -1
-
-
-@kernel
-def match_fields(
-    breaks: Records,
-    count: int,
-    raw_links: Records,
-    raw_gpus: Records,
-    raw_sms: Records,
-    raw_blocks: Records,
-    raw_semaphores: Records,
-) -> int:
-    """Look at every condition on a field; returns the first that has begun to hold, or -1."""
-    hit = -1
-    for row in range(count):
-        owner = breaks[row].owner
-        if owner < 0:
-            continue
-        place = breaks[row].place
-        if owner == 0:
-            found = raw_links[place]
-        elif owner == 1:
-            found = raw_gpus[place]
-        elif owner == 2:
-            found = raw_sms[place]
-        elif owner == 3:
-            found = raw_blocks[place]
-        else:
-            found = raw_semaphores[place]
-        value = breaks[row].value
-        relation = breaks[row].relation
-        holds = (
-            (relation == 0 and found < value)
-            or (relation == 1 and found <= value)
-            or (relation == 2 and found == value)
-            or (relation == 3 and found != value)
-            or (relation == 4 and found >= value)
-            or (relation == 5 and found > value)
-        )
-        if holds and breaks[row].was == 0 and hit < 0:
-            hit = row
-        breaks[row].was = 1 if holds else 0
-    return hit
 
 
 ENTRY = Entry(

@@ -1,31 +1,105 @@
 import heapq
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astranb.core.queue import ARGUMENTS, SEQUENCES, arg_of, kind_of, new_queue, packed, pop, push
+from astranb.core.queue import (
+    ARGUMENTS,
+    SLOTS,
+    arg_of,
+    fill,
+    kind_of,
+    live,
+    new_agenda,
+    open_slot,
+    pop,
+    schedule,
+)
+
+CLOCK = [(name, "i8") for name in ("seq", "queued", "near", "far", "slot", "free_entry")]
+TURN_PS = 64 * SLOTS
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=200))
-def test_order_is_that_of_time_then_sequence(script):
-    """Against the standard library's heap, for any mixture of pushes (a time) and pops (None)."""
-    heap, size, seq = new_queue(len(script) + 1), 0, 0
-    reference: list[tuple[int, int, int]] = []
+def new_clock():
+    return np.zeros(1, CLOCK).view(np.recarray)
+
+
+def take(clock, agenda):
+    """As the loop does."""
+    order = agenda.near[0].order
+    event = (int(agenda.near[0].time_ps), kind_of(order), arg_of(order))
+    clock[0].near = pop(agenda.near, clock[0].near)
+    clock[0].queued -= 1
+    if clock[0].near == 0 and clock[0].queued > 0:
+        open_slot(clock, agenda)
+    return event
+
+
+# Ahead of now: at once, in the open slot, in another one, a turn of the wheel later, far away.
+AHEAD = st.one_of(
+    st.integers(0, 200),
+    st.integers(0, 2 * TURN_PS),
+    st.sampled_from([TURN_PS - 64, TURN_PS, TURN_PS + 1, 3 * TURN_PS, 10**15]),
+)
+
+
+@given(st.lists(AHEAD, min_size=1, max_size=20), st.lists(st.one_of(st.none(), AHEAD), max_size=200))
+def test_order_is_that_of_time_then_of_queueing(first, script):
+    """Against the standard library's heap, for any mixture of pushes (time ahead) and pops (None)."""
+    clock, agenda, now, count = new_clock(), new_agenda(250), 0, len(first)
+    fill(clock, agenda, [(when, 2, number) for number, when in enumerate(first)])
+    reference = [(when, number) for number, when in enumerate(first)]
+    heapq.heapify(reference)
     for step in script:
+        if not reference:
+            break
         if step is None:
-            if reference:
-                when, number, arg = heapq.heappop(reference)
-                assert (int(heap[0].time_ps), int(heap[0].order)) == (when, int(packed(number, 3, arg)))
-                size = pop(heap, size)
+            now, number = heapq.heappop(reference)
+            assert take(clock, agenda) == (now, 2, number)
         else:
-            size = push(heap, size, step, packed(seq, 3, 7 * seq))
-            heapq.heappush(reference, (step, seq, 7 * seq))
-            seq += 1
-    assert size == len(reference)
+            heapq.heappush(reference, (now + step, count))
+            schedule(clock, agenda, now + step, 2, count)
+            count += 1
+        expected = [[when, (2 << 22) | number] for when, number in sorted(reference)]
+        assert live(clock, agenda).tolist() == expected
+    while reference:
+        when, number = heapq.heappop(reference)
+        assert take(clock, agenda) == (when, 2, number)
+    assert clock[0].queued == 0
 
 
-@given(st.integers(0, SEQUENCES - 1), st.integers(0, 15), st.integers(0, ARGUMENTS - 1))
-def test_what_is_packed_comes_out_again(seq, kind, arg):
-    order = int(packed(seq, kind, arg))
-    assert order >= 0
-    assert (order // ARGUMENTS // 16, kind_of(order), arg_of(order)) == (seq, kind, arg)
+def test_entries_are_given_back():
+    clock, agenda = new_clock(), new_agenda(4)
+    fill(clock, agenda, [(0, 1, 0)])
+    for turn in range(100):
+        for ahead in (5_000, TURN_PS * 2, 7):
+            schedule(clock, agenda, turn * 3 * TURN_PS + ahead, 1, 0)
+        for _ in range(3):
+            take(clock, agenda)
+    assert clock[0].queued == 1
+
+
+def test_nothing_to_begin_with():
+    clock, agenda = new_clock(), new_agenda(4)
+    fill(clock, agenda, [])
+    assert clock[0].queued == 0
+
+
+@pytest.mark.parametrize("ahead", [10**12, 10**18])
+def test_a_long_wait_takes_no_time(ahead):
+    """A fault a second away is billions of slots away: they are not looked at one by one."""
+    clock, agenda = new_clock(), new_agenda(4)
+    fill(clock, agenda, [(0, 1, 0), (ahead, 1, 1)])
+    assert take(clock, agenda)[0] == 0
+    assert take(clock, agenda)[0] == ahead
+
+
+@given(st.integers(0, 15), st.integers(0, ARGUMENTS - 1), st.integers(0, 10 * TURN_PS))
+def test_what_is_queued_comes_out_again(kind, arg, time_ps):
+    clock, agenda = new_clock(), new_agenda(4)
+    fill(clock, agenda, [(0, 0, 0)])
+    schedule(clock, agenda, time_ps, kind, arg)
+    assert take(clock, agenda) == (0, 0, 0)
+    assert take(clock, agenda) == (time_ps, kind, arg)

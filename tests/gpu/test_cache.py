@@ -25,11 +25,11 @@ def test_it_holds_what_was_used_last_in_each_set_and_writes_back_what_is_dirty(s
     model: dict[int, OrderedDict[int, int]] = {}
     for line, dirty in accesses:
         lines = model.setdefault(set_of(gpus, 0, line), OrderedDict())
-        hit = find(gpus, tags, 0, line, dirty)
+        hit = find(gpus, tags, tags, 0, line, dirty)
         assert hit == (line in lines)
         back = -1
         if not hit:
-            back = fill(gpus, tags, 0, line, dirty)
+            back = fill(gpus, tags, tags, 0, line, dirty)
         expected = -1
         lines[line] = lines.pop(line, 0) | dirty
         if len(lines) > ways:
@@ -38,6 +38,18 @@ def test_it_holds_what_was_used_last_in_each_set_and_writes_back_what_is_dirty(s
         assert back == expected
     held = {int(tag) >> 1 for tag in tags if tag != EMPTY}
     assert held == {line for lines in model.values() for line in lines}
+
+
+@given(st.lists(st.integers(0, 7), max_size=30))
+def test_where_all_lines_fit_each_has_its_own_place(lines):
+    gpus, tags = cache(8, 1)
+    gpus[0].direct = 1
+    present = np.zeros(8, np.uint8).view(np.recarray)
+    seen: set[int] = set()
+    for line in lines:
+        assert find(gpus, tags, present, 0, line, 1) == (line in seen)
+        assert fill(gpus, tags, present, 0, line, 1) == -1
+        seen.add(line)
 
 
 def test_sets_are_used_evenly():

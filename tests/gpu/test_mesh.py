@@ -39,16 +39,16 @@ def test_endpoints_stand_where_the_paper_puts_them():
 
 def test_every_way_through_the_mesh_is_the_shortest_and_ends():
     gpus, columns, routers = gpu(), GENERIC.columns, GENERIC.columns * GENERIC.rows
-    requests = np.zeros(1, t.REQUEST).view(np.recarray)
+    details = np.zeros(1, t.DETAIL).view(np.recarray)
     for here in range(routers):
         for there in range(routers):
-            requests[0].router, requests[0].to_router, requests[0].exit_link = here, there, -7
+            details[0].router, details[0].to_router, details[0].exit_link = here, there, -7
             steps = 0
-            while next_in_mesh(gpus, 0, requests, 0) != -7:
+            while next_in_mesh(gpus, 0, details, 0) != -7:
                 steps += 1
             across = abs(here % columns - there % columns) + abs(here // columns - there // columns)
             assert steps == across
-            assert requests[0].router == there
+            assert details[0].router == there
 
 
 @pytest.mark.parametrize("network", [anb.Network(), anb.Network(buffers=1), anb.Network(arbitration="fair")])

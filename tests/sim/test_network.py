@@ -61,7 +61,7 @@ def test_small_buffers_push_back():
     sim = make(anb.Network(buffers=2), size="8 KiB", algorithm="allpairs")
     while not sim.finished:
         sim.step(100)
-        held = sim.machine.requests["held"][(sim.machine.requests["live"] == 1)]
+        held = sim.machine.details["held"][(sim.machine.requests["live"] == 1)]
         assert np.bincount(held[held >= 0], minlength=1).max() <= 2
 
 
