@@ -106,6 +106,7 @@ def _parser() -> _Parser:
     run.add_argument("--buffers", type=int, default=0, help="messages behind a link and class (0: no limit)")
     run.add_argument("--cut-through", action="store_true", help="pass a message on when its header has come")
     run.add_argument("--multipath", default="interleave", help="interleave, static, flow_hash or spray")
+    run.add_argument("--coalesce", type=int, default=1, help="lines of a request: faster, not exact (1)")
     run.add_argument("--explain", action="store_true", help="say where the time went")
     run.add_argument("--save", metavar="FILE", help="save the finished simulation")
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
@@ -183,7 +184,7 @@ def _run(args: argparse.Namespace) -> int:
     collective = Collective.of(
         args.collective, args.size, algorithm, lanes=args.lanes, root=args.root, protocol=args.protocol
     )
-    network = Network(args.arbitration, args.buffers, args.cut_through, args.multipath)
+    network = Network(args.arbitration, args.buffers, args.cut_through, args.multipath, (), args.coalesce)
     sim = Simulation(
         args.infra,
         collective,

@@ -29,6 +29,8 @@ class Preset:
         Occupancy: an SM takes blocks up to both limits.
     bulk_lines : int
         Lines that one load or store instruction asks for (1; more as with TMA).
+    issue_lines : int
+        Issue slots that such an instruction takes (see :meth:`coalesced`).
     noc_ps : int
         SM to L2 slice, or L2 slice or SM to I/O port, one way; 0 with a mesh.
     l2_slices, l2_ps, l2_Bps, l2_bytes, l2_ways
@@ -74,6 +76,7 @@ class Preset:
     hbm_bytes: int
     warps_per_sm: int = 64
     bulk_lines: int = 1
+    issue_lines: int = 1
     l2_ways: int = 16
     near_bytes: int = 0
     far_ps: int = 0
@@ -152,6 +155,34 @@ class Preset:
         sources = {**self.sources, **dict.fromkeys(changes, "changed by the user")}
         return dataclasses.replace(self, **changes, sources=sources)  # type: ignore[arg-type]
 
+    def coalesced(self, lines: int) -> Preset:
+        """Make a preset that sends so many consecutive lines as one request: faster, and not exact.
+
+        A request takes the issue slots, the places under way, the bytes on each wire and the
+        service of its lines, but all of them go the same way and arrive when the last one does.
+
+        Parameters
+        ----------
+        lines : int
+
+        Examples
+        --------
+        >>> from astranb.gpu import preset
+        >>> few = preset("h100-sxm").coalesced(4)
+        >>> few.bulk_lines, few.issue_lines, few.max_outstanding, few.unroll
+        (4, 4, 64, 1)
+        """
+        if lines == 1:
+            return self
+        return self.but(
+            bulk_lines=self.bulk_lines * lines,
+            issue_lines=self.issue_lines * lines,
+            max_outstanding=max(1, self.max_outstanding // lines),
+            unroll=max(1, self.unroll // lines),
+            warps_per_block=max(1, self.warps_per_block // max(1, lines // self.unroll)),
+            blocks_per_sm=self.seats,
+        )
+
     @property
     def _where(self) -> str:
         return f"GPU {self.name!r}"
@@ -159,6 +190,6 @@ class Preset:
 
 _AT_LEAST_ONE = (
     "sms", "issue_ps", "unroll", "max_outstanding", "warps_per_block", "blocks_per_sm", "warps_per_sm",
-    "bulk_lines", "l2_slices", "l2_ways", "hbm_channels", "hbm_Bps", "row_bytes", "engine_issue_ps",
-    "engine_outstanding", "engine_lines", "line_bytes", "max_payload", "signal_bytes",
+    "bulk_lines", "issue_lines", "l2_slices", "l2_ways", "hbm_channels", "hbm_Bps", "row_bytes",
+    "engine_issue_ps", "engine_outstanding", "engine_lines", "line_bytes", "max_payload", "signal_bytes",
 )  # fmt: skip

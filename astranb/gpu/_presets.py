@@ -23,6 +23,7 @@ _COMMON = {
     "blocks_per_sm": "2048 threads an SM and 512 a block allow 4; half, for registers (assumed)",
     "warps_per_sm": "2048 threads an SM (NVIDIA and AMD data sheets)",
     "bulk_lines": "one line an instruction; TMA-like requests are asked for with but(bulk_lines=...)",
+    "issue_lines": "one slot an instruction; more only where lines are coalesced",
     "l2_ways": "16 ways: NVIDIA publishes none; dissected for V100 by Jia et al., arXiv 1804.06826",
     "atomic_ps": "assumed: one more clock of the slice",
     "row_bytes": "1 KiB pages of a pseudo channel (JEDEC JESD235, JESD238)",

@@ -37,12 +37,12 @@ def issue(
     warp = sms[sm].ready_head
     sms[sm].ready_head = warps[warp].next_ready
     warps[warp].queued = 0
-    sms[sm].next_issue_ps = clock[0].now_ps + issue_gap_ps(gpus, sms, sm)
     sms[sm].issued += 1
     clock[0].instructions += 1
     block = warps[warp].block
     op = blocks[block].op
     what = ops[op].kind
+    sms[sm].next_issue_ps = clock[0].now_ps + issue_gap_ps(gpus, sms, sm, what)
     kind = -1  # of the request, where there is one
     job = -1
     operand = ops[op].first_source

@@ -5,16 +5,18 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import Agenda, schedule
 
-from .tables import ISSUE
+from .tables import ISSUE, MOVE
 
 __all__ = ["free_slot", "has_slot", "issue_gap_ps", "make_ready", "release", "wake"]
 
 
 @kernel
-def issue_gap_ps(gpus: Records, sms: Records, sm: int) -> int:
-    """Time between two instructions of an SM, or two requests of a copy engine."""
+def issue_gap_ps(gpus: Records, sms: Records, sm: int, what: int) -> int:
+    """Time from an instruction of an operation to the next one of the SM or copy engine."""
     gpu = sms[sm].gpu
-    return gpus[gpu].engine_issue_ps if sms[sm].engine else gpus[gpu].issue_ps
+    if sms[sm].engine:
+        return int(gpus[gpu].engine_issue_ps)
+    return int(gpus[gpu].issue_ps * gpus[gpu].issue_lines) if what == MOVE else int(gpus[gpu].issue_ps)
 
 
 @kernel

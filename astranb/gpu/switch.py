@@ -34,7 +34,7 @@ def at_switch(
     details[parent].children -= 1
     if details[parent].children > 0:
         return
-    plane = plane_of(gpus, requests[parent].gpu, requests[parent].line)
+    plane = plane_of(gpus, requests[parent].gpu, requests, details, parent)
     leave_switch(clock, agenda, ways, requests, parent, planes[plane].down)
 
 
@@ -65,7 +65,7 @@ def multiply(
         details[child].children = 0
         details[child].held = -1
         # The same plane for all: the switches of different planes do not talk to each other.
-        plane = plane_of(gpus, gpu, requests[parent].line)
+        plane = plane_of(gpus, gpu, requests, details, parent)
         leave_switch(clock, agenda, ways, requests, child, planes[plane].down)
 
 

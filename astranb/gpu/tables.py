@@ -120,6 +120,7 @@ GPU = np.dtype(
         ("first_channel", "i8"),
         ("channels", "i8"),
         ("issue_ps", "i8"),  # between two instructions of one SM
+        ("issue_lines", "i8"),  # issue slots of a load or store of a move
         ("noc_ps", "i8"),  # SM to L2 slice or to I/O port, one way
         ("l2_ps", "i8"),  # L2 slice: from the end of service to the response
         ("far_ps", "i8"),  # more, each way, to a slice of the other partition

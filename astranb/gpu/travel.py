@@ -66,12 +66,16 @@ def wire_bytes(gpus: Records, gpu: int, payload: int) -> int:
 
 
 @kernel
-def pick_way(clock: Records, warps: Records, requests: Records, request: int, ways: int) -> int:
+def pick_way(
+    clock: Records, warps: Records, requests: Records, details: Records, request: int, ways: int
+) -> int:
     """Choose among equal ways."""
     if ways == 1:
         return 0
     how = clock[0].multipath
     if how == INTERLEAVED:
+        if clock[0].detailed:
+            return requests[request].line // details[request].span % ways
         return requests[request].line % ways
     if how == STATIC:
         return (requests[request].gpu + requests[request].target) % ways
@@ -134,9 +138,9 @@ def depart(
     requests[request].issued_ps = now_ps
     sms[sm].outstanding += 1
     if clock[0].detailed and details[request].children > 0:
-        requests[request].way = planes[plane_of(gpus, gpu, requests[request].line)].up
+        requests[request].way = planes[plane_of(gpus, gpu, requests, details, request)].up
     elif operands[operand].out_ways > 0:
-        picked = pick_way(clock, warps, requests, request, operands[operand].out_ways)
+        picked = pick_way(clock, warps, requests, details, request, operands[operand].out_ways)
         requests[request].way = operands[operand].out_way + picked
     else:
         requests[request].way = -1
@@ -159,9 +163,9 @@ def depart(
 
 
 @kernel
-def plane_of(gpus: Records, gpu: int, line: int) -> int:
-    """The switch plane of a line."""
-    return int(gpus[gpu].first_plane + line % gpus[gpu].planes)
+def plane_of(gpus: Records, gpu: int, requests: Records, details: Records, parent: int) -> int:
+    """The plane of a GPU for a request that a switch multiplies."""
+    return int(gpus[gpu].first_plane + requests[parent].line // details[parent].span % gpus[gpu].planes)
 
 
 @kernel
@@ -174,8 +178,8 @@ def way_back(
     if way < 0:
         return -1
     if clock[0].detailed and details[request].parent >= 0:
-        line = requests[details[request].parent].line
-        return int(planes[plane_of(gpus, requests[request].target, line)].up)
+        parent = details[request].parent
+        return int(planes[plane_of(gpus, requests[request].target, requests, details, parent)].up)
     operand = requests[request].operand
     picked = way - operands[operand].out_way
     most = operands[operand].back_ways

@@ -14,6 +14,7 @@ __all__ = ["MULTIPATHS", "Fault", "Network"]
 
 MULTIPATHS = ("interleave", "static", "flow_hash", "spray")
 _MOST_FLAPS = 100_000
+_MOST_LINES = 64
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,9 @@ class Network:
         ``"interleave"``: equal ways in turn by address; ``"static"``: one way a pair;
         ``"flow_hash"``: by thread block and target; ``"spray"``: each message the next.
     faults : tuple of Fault
+    coalesce : int
+        Consecutive lines of a move that travel as one request: fewer events, and times that
+        are no longer exact (``docs/fidelity.md`` has by how much).
 
     Examples
     --------
@@ -125,6 +129,7 @@ class Network:
     cut_through: bool = False
     multipath: str = "interleave"
     faults: tuple[Fault, ...] = ()
+    coalesce: int = 1
 
     def __post_init__(self) -> None:
         """Refuse names that do not exist."""
@@ -140,6 +145,14 @@ class Network:
                 f"buffers must be a number of messages, got {self.buffers!r}",
                 where="network",
                 mend="0 is no limit",
+            )
+        if (
+            isinstance(self.coalesce, bool)
+            or not isinstance(self.coalesce, int)
+            or not (1 <= self.coalesce <= _MOST_LINES)
+        ):
+            raise InputError(
+                f"coalesce must be 1 to {_MOST_LINES} lines, got {self.coalesce!r}", where="network"
             )
         object.__setattr__(self, "faults", tuple(self.faults))
 

@@ -13,10 +13,8 @@ __all__ = ["presets_of"]
 def presets_of(infra: Infra, fabric: Fabric, gpu: str | Preset | None) -> tuple[list[Preset], list[str]]:
     """The preset of every rank: told, said by the infrastructure, suggested by its names, or assumed."""
     count = len(fabric.gpus)
-    if isinstance(gpu, Preset):
-        return [gpu] * count, []
     if gpu is not None:
-        return [preset(gpu)] * count, []
+        return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []
     said = infra.profile_of_gpus()
     text = " ".join([infra.name, *infra.device_names()]).lower()
     named = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)

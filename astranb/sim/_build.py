@@ -73,10 +73,13 @@ class Plan:
             )
 
 
-def lower_for(collective: Collective, presets: Sequence[Preset], fabric: Fabric) -> Lowered:
-    """Lower a collective for the GPUs of a fabric."""
-    first = presets[0]
-    return lower(
+def lower_for(
+    collective: Collective, presets: Sequence[Preset], fabric: Fabric, coalesce: int
+) -> tuple[list[Preset], Lowered]:
+    """Lower a collective for the GPUs of a fabric; packets always travel line by line."""
+    chosen = [p.coalesced(coalesce) for p in presets]
+    first = chosen[0]
+    program = lower(
         collective.program(len(presets), fabric.per_node),
         kind=collective.name,
         size=collective.size,
@@ -84,6 +87,9 @@ def lower_for(collective: Collective, presets: Sequence[Preset], fabric: Fabric)
         bulk_lines=first.bulk_lines,
         engine_lines=first.engine_lines,
     )
+    if program.flags and coalesce > 1:
+        return lower_for(collective, presets, fabric, 1)
+    return chosen, program
 
 
 def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[Machine, list[str]]:
@@ -297,8 +303,8 @@ def _gpus(plan: Plan) -> Records:
     presets, program = plan.presets, plan.program
     gpus = allocate(len(presets), t.GPU)
     same = (
-        "sms", "engines", "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "row_miss_ps", "fence_ps",
-        "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes", "header_bytes",
+        "sms", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "row_miss_ps",
+        "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes", "header_bytes",
         "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
     )  # fmt: skip
     for name in same:

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from astranb.collectives import Collective, Lowered, check
+from astranb.collectives import Collective, check
 from astranb.core.errors import AstranbError, Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
@@ -105,9 +105,9 @@ class Simulation:
         self.infra = infra if isinstance(infra, Infra) else resolve(str(infra))
         self.collective = collective
         self.fabric: Fabric = compile_fabric(self.infra.expand())
-        self.presets, notes = presets_of(self.infra, self.fabric, gpu)
-        self.program: Lowered = lower_for(collective, self.presets, self.fabric)
         self.network = network or Network()
+        presets, notes = presets_of(self.infra, self.fabric, gpu)
+        self.presets, self.program = lower_for(collective, presets, self.fabric, self.network.coalesce)
         self.launch = launch
         plan = Plan(self.fabric, self.presets, self.program, self.network, launch)
         self.machine: Machine

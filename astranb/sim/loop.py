@@ -17,7 +17,6 @@ from astranb.gpu.block import begin, launch, pass_fence
 from astranb.gpu.issue import issue
 from astranb.gpu.memory import reach_hbm, reach_l2
 from astranb.gpu.response import come_back
-from astranb.gpu.sm import issue_gap_ps
 from astranb.gpu.switch import at_switch
 from astranb.gpu.tables import (
     FAULT,
@@ -245,7 +244,7 @@ def run_events(
             )  # fmt: skip
             if recording and issued == 1 and sms[arg].engine == 0:
                 row = recorder[0].links + 3 * sms[arg].gpu
-                note_busy(recorder, activity, row, time_ps, issue_gap_ps(gpus, sms, arg))
+                note_busy(recorder, activity, row, time_ps, sms[arg].next_issue_ps - time_ps)
         elif kind == L2:
             reach_l2(
                 clock, agenda, gpus, slices, channels, tags, present, flags, blocks, warps, operands, pieces,

@@ -173,3 +173,46 @@ def test_options_and_faults_survive_a_save(tmp_path):
     sim.run()
     other.run()
     assert other.state_hash() == sim.state_hash()
+
+
+@pytest.mark.parametrize("lines", [2, 3, 8, 64])
+@pytest.mark.parametrize("algorithm", ["ring", "allpairs", "switch", "hierarchical"])
+def test_coalesced_lines_carry_the_same_bytes_to_the_same_result(algorithm, lines):
+    """Fewer events, the same payload on the wires, and the result is checked as ever."""
+    exact, fast = (
+        make(network, size="100 KiB", algorithm=algorithm, gpu="h100-sxm")
+        for network in (None, anb.Network(coalesce=lines))
+    )
+    exact.run()
+    fast.run()
+    assert fast.events < exact.events
+    moved = []
+    for sim in (exact, fast):
+        moves = sim.machine.ops[sim.machine.ops["lines"] > 0]
+        moved.append(int(((moves["lines"] - 1) * moves["payload"] + moves["last_bytes"]).sum()))
+    assert moved[0] == moved[1]
+
+
+@pytest.mark.parametrize("algorithm, size", [("ring", "4 MiB"), ("switch", "4 MiB")])
+def test_four_lines_at_a_time_are_near_the_exact_time(algorithm, size):
+    times = []
+    for lines in (1, 4):
+        sim = make(anb.Network(coalesce=lines), infra="dgx-h100", size=size, algorithm=algorithm)
+        sim.run()
+        times.append(sim.result.time_ps)
+    assert abs(times[1] / times[0] - 1) < 0.02
+
+
+def test_packets_are_never_coalesced():
+    plain, asked = (
+        make(network, algorithm="ring", protocol="LL") for network in (None, anb.Network(coalesce=8))
+    )
+    plain.run()
+    asked.run()
+    assert plain.state_hash() == asked.state_hash()
+
+
+@pytest.mark.parametrize("lines", [0, -1, 65, 1.5, True, "4"])
+def test_what_cannot_be_coalesced(lines):
+    with pytest.raises(InputError, match="coalesce must be 1 to 64 lines"):
+        anb.Network(coalesce=lines)
