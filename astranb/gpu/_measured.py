@@ -40,7 +40,7 @@ _FACTS = {
     "sms": (1, 2048),
     "l2_bytes": (2**16, 2**34),
     "near_bytes": (2**14, 2**34),
-    "memory_bytes": (2**30, 2**45),
+    "memory_bytes": (2**20, 2**45),
 }
 _MOST_ROWS = 1000
 
