@@ -53,7 +53,7 @@ def _list(args: argparse.Namespace) -> int:
     from astranb.gpu import PRESETS
 
     rows = [
-        {"name": p.name, p.sm_word + "s": p.sms, "hbm_Bps": p.hbm_Bps, "hbm_bytes": p.hbm_bytes}
+        {"name": p.name, "sms": p.sms, "l2_bytes": p.l2_bytes, "hbm_Bps": p.hbm_Bps, "hbm_bytes": p.hbm_bytes}
         for p in PRESETS.values()
     ]
     if args.json:
