@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from astranb import __version__
+from astranb._gpu import add_commands as add_gpu_commands
 from astranb.core.errors import AstranbError, InputError, near
 
 __all__ = ["entry", "main"]
@@ -99,7 +100,7 @@ def _parser() -> _Parser:
     run.add_argument("--lanes", type=int, help="sets of thread blocks (chosen from the size)")
     run.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
     run.add_argument("--root", type=int, default=0, help="root of a broadcast, reduce, gather or scatter")
-    run.add_argument("--gpu", help="GPU preset (taken from the infrastructure)")
+    run.add_argument("--gpu", help="GPU preset, or its file (taken from the infrastructure)")
     run.add_argument("--fidelity", default="cacheline", help="cacheline")
     run.add_argument("--launch", default="none", help="cost of starting a kernel: none, graph or stream")
     run.add_argument("--arbitration", default="fifo", help="fifo, round_robin, or fair to control messages")
@@ -171,6 +172,7 @@ def _parser() -> _Parser:
     proving.add_argument("--json", action="store_true")
     proving.set_defaults(command=_collective_verify)
 
+    add_gpu_commands(commands, _Parser)
     commands.add_parser("lab", help="JupyterLab on the tour notebook; takes its options, as --no-browser")
     return parser
 

@@ -30,12 +30,13 @@ FLOORS = {
     "explore": 6,
     "traffic": 6,
     "_lab": 6,
+    "_gpu": 7,
     "widgets": 7,
     "cli": 7,
 }
 """Each folder or module of the package and its floor: it may import what is on lower floors."""
 
-SAME_FLOOR = {("gpu", "net")}
+SAME_FLOOR = {("gpu", "net"), ("cli", "_gpu")}
 """Who may import whom on one floor."""
 
 TOP = {"__init__", "__main__"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from astranb.core.document import contents
 from astranb.core.errors import InputError
 
-from ._document import contents
 from ._msccl_xml import read_msccl_xml
 from ._msccl_xml_write import write_msccl_xml
 from ._mscclpp import read_mscclpp

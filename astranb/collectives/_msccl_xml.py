@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from ._document import Tag, contents, xml_document
+from astranb.core.document import contents
+
+from ._document import Tag, xml_document
 from ._plan import MOST_CHUNKS, Plan, collective_name, counts, protocol_name
 from ._steps import Flag, Place, PlanBlock, Step
 

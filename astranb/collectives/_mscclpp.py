@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from math import lcm
 from pathlib import Path
 
+from astranb.core.document import Node, contents, json_document
 from astranb.core.errors import near
 
-from ._document import Node, contents, json_document
 from ._mscclpp_gpu import MOST_STEPS, SHAPES, TYPES, Gpu, connect, read_gpu
 from ._plan import MOST_CHUNKS, Plan, collective_name, counts, protocol_name
 from ._program import SWITCH_READS, SWITCH_WRITES

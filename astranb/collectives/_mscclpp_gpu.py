@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ._document import Node
+from astranb.core.document import Node
+
 from ._plan import MOST_CHUNKS
 from ._steps import Flag
 

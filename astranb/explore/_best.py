@@ -25,7 +25,7 @@ def best_algorithm(
     collective: str,
     size: int | str,
     *,
-    gpu: str | Preset | None = None,
+    gpu: str | Path | Preset | None = None,
     lanes: int | None = None,
     root: int = 0,
     network: Network | None = None,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, time_ps
 
 from ._preset import Preset
+from ._preset_file import read_preset
 
 __all__ = ["PRESETS", "preset"]
 
@@ -299,15 +301,28 @@ PRESETS = {p.name: p for p in (_H100, _A100, _H200, _B200, _MI300X, _GENERIC)}
 """The presets by name."""
 
 
-def preset(name: str) -> Preset:
-    """Find a preset; an unknown name is an error with the near names.
+def preset(name: str | Path) -> Preset:
+    """Find a preset by its name, or read it from a file ``.json``.
+
+    Parameters
+    ----------
+    name : str or Path
+        The name of a shipped preset, or a file as :func:`write_preset` writes it.
+
+    Raises
+    ------
+    InputError
+        The name is unknown (near names are given), or the file is no preset.
 
     Examples
     --------
     >>> preset("h100-sxm").sms
     132
     """
+    if isinstance(name, Path) or name.lower().endswith(".json"):
+        return read_preset(name)
     try:
         return PRESETS[name]
     except KeyError:
-        raise InputError(f"unknown GPU preset {name!r}", mend=near(name, PRESETS)) from None
+        mend = f"{near(name, PRESETS)}; or give a file, as my-gpu.preset.json"
+        raise InputError(f"unknown GPU preset {name!r}", mend=mend) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from astranb.core.errors import InputError
 from astranb.gpu import PRESETS, Preset, preset
 from astranb.infragraph import Infra
@@ -10,7 +12,9 @@ from astranb.net import Fabric
 __all__ = ["presets_of"]
 
 
-def presets_of(infra: Infra, fabric: Fabric, gpu: str | Preset | None) -> tuple[list[Preset], list[str]]:
+def presets_of(
+    infra: Infra, fabric: Fabric, gpu: str | Path | Preset | None
+) -> tuple[list[Preset], list[str]]:
     """The preset of every rank: told, said by the infrastructure, suggested by its names, or assumed."""
     count = len(fabric.gpus)
     if gpu is not None:

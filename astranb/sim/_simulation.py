@@ -45,7 +45,7 @@ class Simulation:
         An infrastructure, the path of an InfraGraph document, or a blueprint's name.
     collective : Collective
         What runs, as :func:`astranb.collectives.all_reduce` makes it.
-    gpu : str or Preset, optional
+    gpu : str or Path or Preset, optional
         The kind of GPU; where not given, what the infrastructure says or its name suggests.
     fidelity : str
         ``"cacheline"``: every line of every load and store.
@@ -83,7 +83,7 @@ class Simulation:
         infra: Infra | str | Path,
         collective: Collective,
         *,
-        gpu: str | Preset | None = None,
+        gpu: str | Path | Preset | None = None,
         fidelity: str = "cacheline",
         network: Network | None = None,
         launch: str = "none",

@@ -586,7 +586,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         read_algorithm(tmp_path / "none.json")
     with pytest.raises(InputError, match="Is a directory"):
         read_algorithm(tmp_path)
-    monkeypatch.setattr("astranb.collectives._document.MOST_BYTES", 3)
+    monkeypatch.setattr("astranb.core.document.MOST_BYTES", 3)
     (tmp_path / "large.json").write_bytes(b"{   }")
     with pytest.raises(InputError, match="larger than"):
         read_algorithm(tmp_path / "large.json")

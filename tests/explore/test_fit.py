@@ -1,0 +1,184 @@
+"""A preset of what was measured: the simulated GPU then measures the same."""
+
+import json
+
+import pytest
+
+import astranb as anb
+from astranb.cli import main
+from astranb.core.errors import InputError
+
+TWO = "switch:gpus=2"
+COPIES = tuple(f"copy to a peer, {blocks} blocks" for blocks in (1, 16, 64))
+
+
+def measurement(gpu, infra=TWO, *, peak=True, only=None):
+    """What ``gpu_microbench.py`` would write, had it run on a simulated GPU."""
+    chosen = anb.gpu.preset(gpu)
+    table = anb.explore.microbenchmarks(chosen, infra)
+    rows = [{"what": r.what, "value": r.value, "unit": r.unit, "spread": 0.0} for r in table.itertuples()]
+    device = {
+        "name": f"simulated {gpu}",
+        "sms": chosen.sms,
+        "l2_bytes": chosen.l2_bytes,
+        "near_bytes": chosen.near_bytes,
+        "memory_bytes": chosen.hbm_bytes,
+        "clock_MHz": 2e6 / chosen.issue_ps,
+    }
+    if peak:
+        device["memory_GBps"] = chosen.hbm_Bps / 1e9
+    measured = [row for row in rows if only is None or row["what"] in only]
+    return {"format": "astranb-gpu-microbench", "version": 1, "device": device, "measured": measured}
+
+
+@pytest.mark.parametrize(
+    "gpu,like,infra,peak",
+    [
+        ("a100-sxm", "h100-sxm", TWO, True),
+        ("a100-sxm", "h100-sxm", "dgx-h100", False),
+        # An MI300X keeps half as many lines under way as an H200 needs.
+        ("h200-sxm", "mi300x", TWO, False),
+    ],
+)
+def test_the_round_trip(gpu, like, infra, peak):
+    found = measurement(gpu, infra, peak=peak)
+    made = anb.explore.preset_from(found, like=like, infra=infra)
+    assert made.name == f"simulated-{gpu}"
+    again = anb.explore.microbenchmarks(made, infra).set_index("what")["value"]
+    assert set(again.index) == {row["what"] for row in found["measured"]}
+    for row in found["measured"]:
+        assert again[row["what"]] == pytest.approx(row["value"], rel=0.05), row["what"]
+    held = anb.explore.held_against(made, found, infra)
+    assert held["off"].abs().max() < 0.05
+
+
+def test_every_number_says_whether_it_was_measured():
+    only = {"L2 hit, near", "fence after a store", "copy to a peer, 1 blocks"}
+    found = measurement("a100-sxm", only=only)
+    made = anb.explore.preset_from(found, like="h100-sxm", name="mine")
+    h100, a100 = anb.gpu.preset("h100-sxm"), anb.gpu.preset("a100-sxm")
+    said = {name for name, source in made.sources.items() if source.startswith("measured: ")}
+    assert said == {
+        "sms", "l2_bytes", "near_bytes", "hbm_bytes", "issue_ps", "atomic_ps", "noc_ps", "l2_ps", "fence_ps",
+    }  # fmt: skip
+    assert (made.sms, made.l2_bytes, made.near_bytes) == (a100.sms, a100.l2_bytes, a100.near_bytes)
+    assert made.fence_ps == pytest.approx(a100.fence_ps, rel=0.01)
+    for name in set(made.sources) - said:
+        assert getattr(made, name) == getattr(h100, name)
+        assert made.sources[name] == f"not measured, as h100-sxm: {h100.sources[name]}"
+
+
+def test_what_crosses_links_tells_nothing_without_them():
+    found = measurement("a100-sxm", only={"flag, one way", "copy to a peer, 1 blocks", "memory"})
+    made = anb.explore.preset_from(found)
+    held = anb.explore.held_against(made, found).set_index("what")
+    assert held["simulated"].isna().to_dict() == {
+        "memory": False, "flag, one way": True, "copy to a peer, 1 blocks": True,
+    }  # fmt: skip
+
+
+def test_a_slow_block_keeps_less_under_way():
+    found = measurement("h100-sxm", "dgx-h100", only=set(COPIES[:2]))
+    for row in found["measured"]:
+        row["value"] /= 2
+    made = anb.explore.preset_from(found, infra="dgx-h100")
+    assert made.max_outstanding < 200
+    assert made.sources["max_outstanding"].startswith("measured: copy to a peer, 1 blocks")
+    assert anb.explore.held_against(made, found, "dgx-h100")["off"].abs().max() < 0.05
+
+
+def test_a_fast_block_keeps_more_under_way():
+    found = measurement("h100-sxm", "dgx-h100", only=set(COPIES[::2]))
+    found["measured"][0]["value"] *= 2
+    made = anb.explore.preset_from(found, infra="dgx-h100")
+    assert (made.unroll > 4, made.max_outstanding > 256) == (True, True)
+    assert anb.explore.held_against(made, found, "dgx-h100")["off"][0] == pytest.approx(0, abs=0.05)
+
+
+def test_what_no_gpu_can_be_is_said_to_be_off():
+    """A memory faster than the L2 in front of it."""
+    found = measurement("h100-sxm", only={"L2 hit, near", "memory"})
+    found["measured"][1]["value"] = 50
+    held = anb.explore.held_against(anb.explore.preset_from(found), found).set_index("what")["off"]
+    assert held["L2 hit, near"] == pytest.approx(0, abs=0.01)
+    assert held["memory"] > 0.5
+
+
+def test_a_gpu_without_an_l2_is_no_start():
+    with pytest.raises(InputError, match="a generic has none; take one that has"):
+        anb.explore.preset_from(measurement("h100-sxm", only={"L2 hit, near"}), like="generic")
+
+
+def test_names():
+    found = measurement("h100-sxm", only={"kernel launch"})
+    names = {"h100-sxm": "h100-sxm-measured", "µ": "my-gpu", "GH200 480GB": "gh200-480gb"}
+    for device, name in names.items():
+        found["device"]["name"] = device
+        assert anb.explore.preset_from(found).name == name
+    with pytest.raises(InputError, match="no name for a GPU"):
+        anb.explore.preset_from(found, name="a/b")
+
+
+SOME = ("L2 hit, near", "memory", "fence after a store", "kernel launch", "flag, one way")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my-gpu.json"
+    found = measurement("a100-sxm", only=set(SOME))
+    path.write_text(json.dumps(found))
+    return path
+
+
+def test_the_command(file, tmp_path, capsys):
+    out = tmp_path / "mine.preset.json"
+    assert main(["gpu", "from", str(file), "--like", "h100-sxm", "--name", "mine", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert f"mine, like h100-sxm, is in {out}" in said
+    assert "crosses a link: give --infra" in said
+    assert "does not come out" not in said
+    assert main(["gpu", "show", str(out), "--json"]) == 0
+    numbers = {row["number"]: row for row in json.loads(capsys.readouterr().out)["numbers"]}
+    assert numbers["launch_ps"]["value"] == 2_600_000
+    assert numbers["launch_ps"]["source"] == "measured: kernel launch 2600 ns (simulated a100-sxm)"
+    run = ["run", "--infra", TWO, "--collective", "all_reduce", "--size", "1KiB", "--gpu", str(out)]
+    assert main(run) == 0
+
+
+def test_the_command_as_json(file, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["gpu", "from", str(file), "--infra", TWO, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["file"] == "simulated-a100-sxm.preset.json"
+    assert {row["what"]: abs(row["off"]) < 0.05 for row in said["held_against"]} == dict.fromkeys(SOME, True)
+    assert anb.gpu.preset(said["file"]).name == said["name"]
+
+
+def test_presets_are_listed_and_shown(capsys):
+    assert main(["gpu", "list"]) == 0
+    assert "304 CUs" in capsys.readouterr().out
+    assert main(["gpu", "list", "--json"]) == 0
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)} == set(anb.gpu.PRESETS)
+    assert main(["gpu", "show", "mi300x"]) == 0
+    assert "304 CUs, AMD Instinct MI300X data sheet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments,says",
+    [
+        (["show", "h100"], "did you mean 'h100-sxm'"),
+        (["show", "none.json"], "none.json: No such file"),
+        (["from", "none.json"], "none.json: No such file"),
+        (["from", "FILE", "--like", "h10"], "unknown GPU preset"),
+        (["from", "FILE", "--name", "a b"], "'a b' is no name"),
+        (["from", "FILE", "--out", "mine.txt"], "ends in .json"),
+        (["from", "FILE", "--infra", "no-such"], "no-such"),
+        (["show", "FILE"], "`astranb gpu from` makes a preset of one"),
+        (["fit"], "invalid choice"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, says, file, capsys):
+    assert main(["gpu", *(str(file) if word == "FILE" else word for word in arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert says in err
