@@ -85,10 +85,10 @@ def _from(args: argparse.Namespace) -> int:
 
     measured = read_measured(args.file)
     made = preset_from(measured, like=args.like, name=args.name, infra=args.infra)
-    path = args.out or f"{made.name}.preset.json"
-    write_preset(made, path)
     changed = [row for row in _rows(made) if row["source"].startswith("measured")]
     held: list[Any] = held_against(made, measured, args.infra).to_dict("records")
+    path = args.out or f"{made.name}.preset.json"
+    write_preset(made, path)
     if args.json:
         held = [{k: None if _missing(v) else v for k, v in row.items()} for row in held]
         _print_json({"name": made.name, "file": str(path), "measured": changed, "held_against": held})
