@@ -60,7 +60,7 @@ def all_reduce_allpairs(p: Program) -> None:
     arrived, gathered = ([p.semaphore(r) for r in range(n)] for _ in range(2))
     for r in range(n):
         block = p.block(r)
-        others = [(r + k) % n for k in range(1, n)]
+        others = p.others(r)
         block.phase("reduce-scatter")
         for peer in others:
             block.put(p.input(r)[peer], p.scratch(peer)[r])
@@ -83,6 +83,7 @@ def all_reduce_allpairs(p: Program) -> None:
     "allpairs_oneshot",
     "one shot: everyone reads all of everyone and reduces it alone",
     protocols=PROTOCOLS,
+    whole=True,
 )
 def all_reduce_allpairs_oneshot(p: Program) -> None:
     if not p.by_semaphore:
@@ -140,7 +141,7 @@ def all_gather_allpairs(p: Program) -> None:
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
         block = p.block(r)
-        others = [(r + k) % n for k in range(1, n)]
+        others = p.others(r)
         block.phase("all-gather")
         block.copy(p.input(r)[0], p.output(r)[r], *(p.output(peer)[r] for peer in others))
         for peer in others:
@@ -183,7 +184,7 @@ def reduce_scatter_allpairs(p: Program) -> None:
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
         block = p.block(r)
-        others = [(r + k) % n for k in range(1, n)]
+        others = p.others(r)
         block.phase("scatter")
         for peer in others:
             block.put(p.input(r)[peer], p.scratch(peer)[r])
@@ -205,7 +206,7 @@ def all_to_all_allpairs(p: Program) -> None:
     arrived = [p.semaphore(r) for r in range(n)]
     for r in range(n):
         block = p.block(r)
-        others = [(r + k) % n for k in range(1, n)]
+        others = p.others(r)
         block.phase("exchange")
         block.copy(p.input(r)[r], p.output(r)[r])
         for peer in others:

@@ -275,6 +275,8 @@ def _operations(
     for place, b in enumerate(order):
         engine = program.blocks[b].unit == "engine"
         dirty: set[int] = set()
+        being_read: set[int] | None = None  # by the moves that warps may still be at
+        before = 0  # lines of the moves that are one loop
         for number, op in enumerate(program.blocks[b].operations):
             sources = [numbers[c][0] for c in op.sources]
             targets = [numbers[c][0] for c in op.targets]
@@ -282,6 +284,14 @@ def _operations(
             if fence:
                 dirty.clear()
             dirty.update(targets)
+            ahead = (
+                op.kind == "move" and not fence and being_read is not None and not (being_read & set(targets))
+            )
+            if op.kind != "move":
+                being_read = None
+            else:
+                being_read = {*sources, *(being_read if ahead and being_read else ())}
+            before = before if ahead else 0
             packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
             spins = any(packets[: len(sources)])
             if any(packets) and (op.in_switch or engine):
@@ -304,9 +314,11 @@ def _operations(
                 (
                     kinds[op.kind], place, first, len(sources), first + len(sources), len(targets),
                     semaphore, op.value, op.phase, fence, op.in_switch, int(spins), payload,
-                    size - (lines - 1) * payload if lines else 0, number, lines, 0, -1, -1, -1,
+                    size - (lines - 1) * payload if lines else 0, number, int(ahead), before,
+                    lines, lines, 0, -1, -1, -1,
                 )
             )  # fmt: skip
+            before = 0 if spins else before + lines
     ops = _records(len(rows), t.OP)
     ops[:] = rows
     table = _records(len(operands), t.OPERAND)

@@ -304,6 +304,15 @@ class Program:
             self.kernels.append(name)
         self._kernel = self.kernels.index(name)
 
+    def others(self, rank: int) -> list[int]:
+        """All other ranks, so that neither ranks nor lanes turn to the same one at once.
+
+        Each rank begins with a neighbour, each lane with another one: where GPUs are joined
+        in pairs, all links carry something from the beginning.
+        """
+        first = self.lane % max(1, self.ranks - 1)
+        return [(rank + 1 + (first + k) % (self.ranks - 1)) % self.ranks for k in range(self.ranks - 1)]
+
     def block(self, rank: int) -> Block:
         """Add a thread block to a rank, in the present lane."""
         block = Block(self, self._rank(rank), self.lane, kernel=self._kernel)

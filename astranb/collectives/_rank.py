@@ -63,9 +63,8 @@ class Rank:
 
     @property
     def others(self) -> list[Rank]:
-        """All other ranks, the neighbour first, so that not all turn to one at once."""
-        n = self.program.ranks
-        return [Rank(self.program, (self.number + k) % n) for k in range(1, n)]
+        """All other ranks, in the order of :meth:`Program.others`."""
+        return [Rank(self.program, number) for number in self.program.others(self.number)]
 
     def block(self) -> Block:
         """Add a thread block."""

@@ -79,6 +79,7 @@ class Algorithm:
     min_ranks: int = 2
     power_of_two: bool = False
     protocols: tuple[str, ...] = ("Simple",)
+    whole: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -93,6 +94,7 @@ def algorithm(
     min_ranks: int = 2,
     power_of_two: bool = False,
     protocols: tuple[str, ...] = ("Simple",),
+    whole: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -110,6 +112,9 @@ def algorithm(
         Whether it runs on 2, 4, 8, … ranks only.
     protocols : tuple of str
         Those of :data:`PROTOCOLS` that it is written for.
+    whole : bool
+        Whether every rank works on the whole of the buffer, not on a rank's share of it: the
+        number of lanes follows what a rank has to do.
 
     Returns
     -------
@@ -122,7 +127,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, min_ranks, power_of_two, protocols
+            collective, name, text, write, min_ranks, power_of_two, protocols, whole
         )
         return write
 
@@ -271,7 +276,8 @@ class Collective:
                 f"root {self.root} is not a rank", where="root", mend=f"ranks are 0 to {ranks - 1}"
             )
         lanes = self.lanes or getattr(self.algorithm, "lanes", None)  # a plan from a file has its own
-        lanes = lanes or max(1, min(_MOST_LANES, -(-self.size // (ranks * _BYTES_A_LANE))))
+        share = 1 if found and found.whole else ranks
+        lanes = lanes or max(1, min(_MOST_LANES, -(-self.size // (share * _BYTES_A_LANE))))
         program = Program(
             self.title,
             ranks=ranks,

@@ -21,7 +21,17 @@ from .tables import (
     WAITING,
 )
 
-__all__ = ["acknowledge", "begin", "enter", "finish_op", "launch", "pass_fence"]
+__all__ = [
+    "acknowledge",
+    "begin",
+    "enter",
+    "finish_op",
+    "launch",
+    "pass_fence",
+    "run_ahead",
+    "start_op",
+    "stop_spinning",
+]
 
 
 @kernel
@@ -46,6 +56,49 @@ def enter(clock: Records, sms: Records, blocks: Records, block: int, state: int)
         clock[0].busy -= 1
     blocks[block].state = state
     blocks[block].since_ps = now_ps
+
+
+@kernel
+def start_op(clock: Records, blocks: Records, ops: Records, phases: Records, op: int) -> None:
+    """Something of an operation is done for the first time."""
+    if ops[op].started_ps >= 0:
+        return
+    ops[op].started_ps = clock[0].now_ps
+    if phases[ops[op].phase].started_ps < 0:
+        phases[ops[op].phase].started_ps = clock[0].now_ps
+    if ops[op].spins:
+        block = ops[op].block
+        blocks[block].spinning += 1
+        if blocks[block].spinning == 1:
+            clock[0].spinners += 1
+
+
+@kernel
+def stop_spinning(clock: Records, blocks: Records, ops: Records, op: int) -> None:
+    """An operation that reads packets has issued its last instruction."""
+    if ops[op].spins:
+        block = ops[op].block
+        blocks[block].spinning -= 1
+        if blocks[block].spinning == 0:
+            clock[0].spinners -= 1
+
+
+@kernel
+def run_ahead(blocks: Records, warps: Records, ops: Records, block: int, warp: int) -> None:
+    """Let a warp that has begun all its lines of a move go on to the moves after it.
+
+    Warps of a block are not in step, and moves that do not depend on each other are one
+    loop over all their lines (``ahead``, ``before``); signals, waits and fences end it. A warp
+    that reads packets goes on only when all of its own have come: it spins until then.
+    """
+    op = warps[warp].op
+    while warps[warp].next_line >= ops[op].lines and op + 1 < blocks[block].last_op and ops[op + 1].ahead:
+        if ops[op].spins and warps[warp].under_way > 0:
+            return
+        op += 1
+        warps[warp].op = op
+        number = warp - blocks[block].first_warp - ops[op].before % blocks[block].warps
+        warps[warp].next_line = number if number >= 0 else number + blocks[block].warps
 
 
 @kernel
@@ -96,26 +149,27 @@ def begin(
                 schedule(clock, agenda, clock[0].now_ps + gpus[gpu].fence_ps, FENCE, block)
                 return
         blocks[block].fenced = 0
-        ops[op].started_ps = clock[0].now_ps
-        if phases[ops[op].phase].started_ps < 0:
-            phases[ops[op].phase].started_ps = clock[0].now_ps
+        start_op(clock, blocks, ops, phases, op)
         kind = ops[op].kind
-        if kind == FLUSH or (kind == MOVE and ops[op].lines == 0):
-            ops[op].issued_ps = clock[0].now_ps
-            finish_op(clock, ops, phases, op)
+        if kind == MOVE and ops[op].ahead == 0:
+            for warp in range(first_warp, first_warp + blocks[block].warps):
+                warps[warp].op = op
+                warps[warp].next_line = warp - first_warp
+                run_ahead(blocks, warps, ops, block, warp)
+                if warps[warp].next_line < ops[warps[warp].op].lines:
+                    make_ready(clock, agenda, sms, warps, warp, sm)
+        if kind == FLUSH or (kind == MOVE and ops[op].left == 0):
+            if ops[op].lines == 0:
+                ops[op].issued_ps = clock[0].now_ps
+                stop_spinning(clock, blocks, ops, op)
+                finish_op(clock, ops, phases, op)
             blocks[block].op += 1
             continue
         if kind == MOVE:
-            blocks[block].lines_left = ops[op].lines
             enter(clock, sms, blocks, block, MOVING)
-            if ops[op].spins:
-                clock[0].spinners += 1
-            for warp in range(min(blocks[block].warps, ops[op].lines)):
-                warps[first_warp + warp].next_line = warp
-                make_ready(clock, agenda, sms, warps, first_warp + warp, sm)
             return
         if kind == COMPUTE:
-            blocks[block].lines_left = ops[op].value * blocks[block].warps
+            ops[op].left = ops[op].value * blocks[block].warps
             enter(clock, sms, blocks, block, MOVING)
             for warp in range(blocks[block].warps):
                 warps[first_warp + warp].next_line = ops[op].value

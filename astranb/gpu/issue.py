@@ -5,7 +5,7 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import Agenda
 
-from .block import finish_op
+from .block import finish_op, run_ahead, start_op, stop_spinning
 from .sm import has_slot, issue_gap_ps, make_ready, wake
 from .tables import COMPUTE, LOAD, MOVE, NOTIFY, POLL, SIGNAL, STORE, SWITCH_READS, SWITCH_WRITES, WAIT
 from .travel import depart, prepare
@@ -54,6 +54,7 @@ def issue(
     if what == MOVE:
         job = warps[warp].ready_head
         if job >= 0:
+            op = jobs[job].op
             in_switch = 1 if ops[op].in_switch & SWITCH_WRITES else 0
             stores = 1 if in_switch else ops[op].targets
             reductions = 0 if ops[op].in_switch & SWITCH_READS else ops[op].sources - 1
@@ -67,23 +68,30 @@ def issue(
                 warps[warp].ready_head = jobs[job].next
                 jobs[job].next = warps[warp].free_job
                 warps[warp].free_job = job
-                blocks[block].lines_left -= 1
-                ends = 1 if blocks[block].lines_left == 0 else 0
+                warps[warp].under_way -= 1
+                ops[op].left -= 1
+                ends = 1 if ops[op].left == 0 else 0
+                run_ahead(blocks, warps, ops, block, warp)
         elif warps[warp].retry_head >= 0:
             request = warps[warp].retry_head
             warps[warp].retry_head = requests[request].next_free
         else:
+            job = warps[warp].loading
+            op = warps[warp].op if job < 0 else jobs[job].op
             in_switch = 1 if ops[op].in_switch & SWITCH_READS else 0
             reads = 1 if in_switch else ops[op].sources
-            job = warps[warp].loading
             if job < 0:
+                start_op(clock, blocks, ops, phases, op)
                 job = warps[warp].free_job
                 warps[warp].free_job = jobs[job].next
+                jobs[job].op = op
                 jobs[job].line = warps[warp].next_line
                 jobs[job].step = 0
                 jobs[job].pending = reads
                 warps[warp].next_line += blocks[block].warps
                 warps[warp].loading = job
+                warps[warp].under_way += 1
+                run_ahead(blocks, warps, ops, block, warp)
             kind = LOAD
             operand = ops[op].first_source + jobs[job].step
             index = jobs[job].line
@@ -95,15 +103,15 @@ def issue(
             warps[warp].ready_head >= 0
             or warps[warp].retry_head >= 0
             or warps[warp].loading >= 0
-            or (warps[warp].free_job >= 0 and warps[warp].next_line < ops[op].lines)
+            or (warps[warp].free_job >= 0 and warps[warp].next_line < ops[warps[warp].op].lines)
         )
     elif what == WAIT:
         kind = POLL  # the warp is not ready again until the poll is back
     elif what == COMPUTE:
         warps[warp].next_line -= 1
-        blocks[block].lines_left -= 1
+        ops[op].left -= 1
         again = warps[warp].next_line > 0
-        ends = 1 if blocks[block].lines_left == 0 else 0
+        ends = 1 if ops[op].left == 0 else 0
     elif what == NOTIFY:
         kind = SIGNAL
         operand = ops[op].first_target
@@ -122,13 +130,14 @@ def issue(
         blocks[block].unacked += 1
         clock[0].busy += 1
     if ends:
-        clock[0].spinners -= ops[op].spins
+        stop_spinning(clock, blocks, ops, op)
         ops[op].issued_ps = clock[0].now_ps
         if what == COMPUTE:
             finish_op(clock, ops, phases, op)
-        blocks[block].op += 1
-        clock[0].resumes = block
-    elif again:
+        if op == blocks[block].op:
+            blocks[block].op += 1
+            clock[0].resumes = block
+    if again:
         make_ready(clock, agenda, sms, warps, warp, sm)
     wake(clock, agenda, sms, sm)
     return 1

@@ -142,9 +142,8 @@ def spinning_helps(
         if blocks[block].state != MOVING:
             continue
         first = blocks[block].first_warp
-        lines = ops[blocks[block].op].lines
-        for warp in range(first, first + min(blocks[block].warps, lines)):
-            more = warps[warp].free_job >= 0 and warps[warp].next_line < lines
+        for warp in range(first, first + blocks[block].warps):
+            more = warps[warp].free_job >= 0 and warps[warp].next_line < ops[warps[warp].op].lines
             if warps[warp].ready_head >= 0 or warps[warp].loading >= 0 or more:
                 return True
     return False

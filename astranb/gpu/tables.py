@@ -96,7 +96,7 @@ CLOCK = np.dtype(
         ("last_kind", "i8"),  # the event handled last
         ("last_arg", "i8"),
         ("resumes", "i8"),  # block that goes on when the event has been handled, or -1
-        ("spinners", "i8"),  # blocks in a move that reads packets
+        ("spinners", "i8"),  # blocks in moves that read packets
         ("searched_ps", "i8"),  # when the last search for a deadlock among them was
         ("sprayed", "i8"),  # messages whose way was chosen by spraying
         # What does not change while time passes: options of the fabric.
@@ -191,7 +191,6 @@ BLOCK = np.dtype(
         ("sm", "i8"),  # -1: none yet
         ("op", "i8"),  # the operation it is at
         ("state", "i8"),
-        ("lines_left", "i8"),  # of the move: not issued yet
         ("unacked", "i8"),  # stores and signals under way
         ("since_ps", "i8"),  # when it entered its state
         ("started_ps", "i8"),
@@ -201,6 +200,7 @@ BLOCK = np.dtype(
         ("waiting_ps", "i8"),
         ("draining_ps", "i8"),
         ("polls", "i8"),  # reads that found the semaphore too low, or a packet not there
+        ("spinning", "i8"),  # operations begun that read packets
         ("fenced", "i8"),  # 1: the time of a system-wide fence runs, 2: has run
         ("kernel", "i8"),
         ("launch_ps", "i8"),  # its kernel begins then
@@ -219,12 +219,15 @@ WARP = np.dtype(
         ("free_job", "i4"),  # head of the list of free jobs
         ("retry_head", "i4"),  # FIFO of loads that found no packet yet
         ("retry_tail", "i4"),
-        ("pad", "i4"),
-        ("next_line", "i8"),  # of the move, strided by the number of warps
+        ("op", "i4"),  # whose lines it loads: the block's, or a move after it
+        ("next_line", "i4"),  # of the move, strided by the number of warps
+        ("under_way", "i4"),  # jobs
     ]
 )
 
-JOB = np.dtype([("line", "i8"), ("next", "i4"), ("step", "i4"), ("pending", "i4"), ("warp", "i4")])
+JOB = np.dtype(
+    [("line", "i4"), ("op", "i4"), ("next", "i4"), ("step", "i4"), ("pending", "i4"), ("warp", "i4")]
+)
 """One line of one move on its way through a warp: loads, reductions, stores."""
 
 OP = np.dtype(
@@ -244,7 +247,10 @@ OP = np.dtype(
         ("payload", "i4"),  # bytes of data that one request moves
         ("last_bytes", "i4"),  # of the last request
         ("number", "i4"),  # place in its block, as the program counts
+        ("ahead", "i4"),  # 1: a warp may begin it while others are at the move before
+        ("before", "i4"),  # lines of the moves with which it makes one loop
         ("lines", "i8"),  # requests an operand takes
+        ("left", "i8"),  # of these not issued yet, or instructions of a computation
         ("acked", "i8"),
         ("started_ps", "i8"),  # -1: not yet
         ("issued_ps", "i8"),  # last instruction issued

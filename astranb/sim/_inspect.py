@@ -70,15 +70,21 @@ class Inspector:
         begun = np.flatnonzero(ops["started_ps"] >= 0)
         block = ops["block"][begun]
         issued = np.where(ops["issued_ps"][begun] >= 0, ops["issued_ps"][begun], sim.now_ps)
-        state = np.array([0, 1, 2], np.int32)[ops["kind"][begun]]
-        work = self._rows(begun, block, state, ops["started_ps"][begun], issued)
+        # Warps run ahead into the next move; a block is at one operation at a time.
+        era = ops["block"][begun].astype(np.int64) * (sim.now_ps + 1)
+        issued = np.maximum.accumulate(issued + era) - era
+        started = np.asarray(ops["started_ps"]).copy()
+        follows = np.flatnonzero(np.append(False, (np.diff(begun) == 1) & (block[1:] == block[:-1])))
+        started[begun[follows]] = np.maximum(started[begun[follows]], issued[follows - 1])
+        state = np.array([0, 1, 2, 3, 0], np.int32)[ops["kind"][begun]]
+        work = self._rows(begun, block, state, started[begun], issued)
         # A fence shows as the gap between an operation's last issue and the next one's start.
         is_last = begun + 1 >= blocks["last_op"][block]
         following = np.minimum(begun + 1, len(ops) - 1)
         next_start = np.where(
             is_last,
             blocks["ended_ps"][block],
-            np.where(ops["started_ps"][following] >= 0, ops["started_ps"][following], -1),
+            started[following],
         )
         open_end = np.where(next_start >= 0, next_start, sim.now_ps)
         drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)
@@ -267,7 +273,7 @@ class Inspector:
             value = int(machine.semaphores[int(op.semaphore)].value)
             return f"waiting for semaphore {op.semaphore} ({value} of {op.value}){phase}"
         if row.state == t.MOVING:
-            return f"moving, {int(row.lines_left)} of {int(op.lines)} lines to issue{phase}"
+            return f"moving, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
         return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
 
     def _one_sm(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:

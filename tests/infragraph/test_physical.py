@@ -133,7 +133,9 @@ def test_lanes_are_shared_out_evenly():
     a100 = blueprint("dgx-a100").expand()
     assert {values(a100, "dgx_a100.0.xpu.3", f"dgx_a100.0.nvsw.{s}")[:2] for s in range(6)} == {(2, 25 * GB)}
     mi300x = blueprint("mi300x").expand()
-    assert {values(mi300x, "mi300x.0.xpu.0", f"mi300x.0.xpu.{k}")[:2] for k in range(1, 8)} == {(1, 64 * GB)}
+    assert {values(mi300x, "mi300x.0.xpu.0", f"mi300x.0.xpu.{k}")[:2] for k in range(1, 8)} == {
+        (1, 56_250_000_000)
+    }
     gb200 = blueprint("dgx-gb200").expand()
     assert {values(gb200, "dgx_gb200.0.xpu.0", f"dgx_gb200.0.nvsw.{s}")[:2] for s in range(18)} == {
         (1, 50 * GB)

@@ -17,7 +17,7 @@ def done():
 @pytest.fixture
 def half():
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
-    sim.goto("2 us")
+    sim.goto("1 us")
     return sim
 
 
