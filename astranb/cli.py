@@ -255,18 +255,7 @@ def _algorithm(text: str | None) -> Any:
 def _infra_show(args: argparse.Namespace) -> int:
     from astranb.infragraph import resolve
 
-    summary = resolve(args.file).summary()
-    if args.json:
-        _print_json(summary)
-        return 0
-    for name, value in summary.items():
-        if isinstance(value, list):
-            print(f"{name}:", *(f"\n  - {line}" for line in value) if value else ("none",))
-        elif isinstance(value, dict):
-            print(f"{name}:", ", ".join(f"{key} {count}" for key, count in value.items()) or "none")
-        else:
-            print(f"{name}: {value}")
-    return 0
+    return _print_summary(resolve(args.file).summary(), as_json=args.json)
 
 
 def _infra_check(args: argparse.Namespace) -> int:
@@ -295,16 +284,7 @@ def _collective_list(args: argparse.Namespace) -> int:
 def _collective_import(args: argparse.Namespace) -> int:
     from astranb.collectives import read_algorithm
 
-    summary = read_algorithm(args.file).summary()
-    if args.json:
-        _print_json(summary)
-        return 0
-    for name, value in summary.items():
-        if isinstance(value, list):
-            print(f"{name}:", "".join(f"\n  - {line}" for line in value) or "none")
-        else:
-            print(f"{name}: {value}")
-    return 0
+    return _print_summary(read_algorithm(args.file).summary(), as_json=args.json)
 
 
 def _collective_export(args: argparse.Namespace) -> int:
@@ -388,6 +368,21 @@ def _lab(options: list[str]) -> int:
     from astranb._lab import open_lab
 
     return open_lab(options)
+
+
+def _print_summary(summary: dict[str, Any], *, as_json: bool) -> int:
+    """Print what a document says of itself, a line a fact."""
+    if as_json:
+        _print_json(summary)
+        return 0
+    for name, value in summary.items():
+        if isinstance(value, list):
+            print(f"{name}:", "".join(f"\n  - {line}" for line in value) or "none")
+        elif isinstance(value, dict):
+            print(f"{name}:", ", ".join(f"{key} {count}" for key, count in value.items()) or "none")
+        else:
+            print(f"{name}: {value}")
+    return 0
 
 
 def _print_json(document: Any) -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import astranb as anb
 from astranb.cli import main
 from astranb.collectives import (
     Collective,
@@ -19,6 +18,7 @@ from astranb.collectives import (
     write_msccl_xml,
 )
 from astranb.core.errors import InputError
+from tests.collectives.support import run
 
 
 def step(number, kind, source=("i", 0), target=("o", 0), **more):
@@ -91,17 +91,6 @@ def written(tmp_path):
         return file
 
     return write
-
-
-def run(algorithm, collective="all_reduce", gpus=4, size="16KiB", **more):
-    sim = anb.Simulation(
-        f"switch:gpus={gpus}",
-        Collective.of(collective, size, algorithm, **more),
-        record=False,
-        checkpoint_bytes=0,
-    )
-    sim.run()  # raises WrongResult where it does not end as the collective promises
-    return sim.result.time_ps
 
 
 @pytest.mark.parametrize("inplace", [0, 1])

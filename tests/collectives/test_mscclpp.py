@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import astranb as anb
 from astranb.collectives import Collective, Plan, algorithms, read_algorithm, read_mscclpp, write_mscclpp
 from astranb.collectives._program import SWITCH_READS, SWITCH_WRITES
 from astranb.core.errors import InputError
+from tests.collectives.support import run
 
 BUFFERS = "ios"
 
@@ -138,17 +138,6 @@ def written(tmp_path):
         return file
 
     return write
-
-
-def run(algorithm, collective="all_reduce", gpus=4, size="16KiB", **more):
-    sim = anb.Simulation(
-        f"switch:gpus={gpus}",
-        Collective.of(collective, size, algorithm, **more),
-        record=False,
-        checkpoint_bytes=0,
-    )
-    sim.run()  # raises WrongResult where it does not end as the collective promises
-    return sim.result.time_ps
 
 
 def operations(algorithm, collective, ranks, rank=0):

@@ -8,7 +8,8 @@ import pytest
 import astranb as anb
 from astranb.collectives import Collective
 
-PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "published.json").read_text())
+DATA = Path(__file__).parents[1] / "data"
+PUBLISHED = json.loads((DATA / "published.json").read_text())
 
 
 def time_us(infra, kind, size, algorithm, protocol="Simple", **rest):
@@ -44,13 +45,18 @@ def test_a_switch_gains_with_more_gpus_and_a_ring_does_not():
     assert busbw("switch", 8) / busbw("switch", 4) > busbw("ring", 8) / busbw("ring", 4)
 
 
-@pytest.mark.parametrize("group", PUBLISHED["groups"], ids=lambda g: f"{g['name']}, {g['collective']}")
+SMALL = [group for group in PUBLISHED["groups"] if not group["points"][0][0].endswith("GiB")]
+
+
+@pytest.mark.parametrize("group", SMALL, ids=lambda g: f"{g['name']}, {g['collective']}")
 def test_every_group_of_published_points_can_be_run(group):
     """The table itself is made by the benchmarks; here its smallest point, without what a library adds."""
     size, published_us, _ = group["points"][0]
+    own = group["infra"].endswith(".yaml")
+    infra = DATA / "infragraph" / group["infra"] if own else group["infra"]
     lanes = None if size.endswith("KiB") else group["lanes"]
     best = min(
-        time_us(group["infra"], group["collective"], size, group["algorithm"], p, lanes=lanes)
+        time_us(infra, group["collective"], size, group["algorithm"], p, lanes=lanes)
         for p in group["protocols"]
     )
     assert best < 1.2 * published_us
