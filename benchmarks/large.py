@@ -13,22 +13,28 @@ from time import perf_counter
 from typing import Any
 
 RUNS = (
-    # what, infrastructure, collective, size, algorithm, lanes, limit in seconds
-    ("8 GPUs, 64 MiB two-shot all-reduce", "dgx-h100", "all_reduce", "64MiB", "allpairs", None, 20.0),
-    ("64 GPUs, 16 MiB hierarchical", "single-tier:servers=8", "all_reduce", "16MiB", "hierarchical", 4, 60.0),
-    ("16 generic GPUs, 16 MiB all-gather", "generic:gpus=16", "all_gather", "16MiB", "allpairs", 60, 60.0),
-    ("128 generic GPUs, 1 MiB all-gather", "generic:gpus=128", "all_gather", "1MiB", "allpairs", 4, None),
+    # what, infrastructure, collective, size, algorithm, lanes, lines a request, limit in seconds
+    ("8 GPUs, 64 MiB two-shot all-reduce", "dgx-h100", "all_reduce", "64MiB", "allpairs", None, 1, 20.0),
+    ("64 GPUs, 16 MiB", "single-tier:servers=8", "all_reduce", "16MiB", "hierarchical", 16, 1, 60.0),
+    ("16 generic GPUs, 16 MiB all-gather", "generic:gpus=16", "all_gather", "16MiB", "allpairs", 60, 1, 60.0),
+    ("128 generic GPUs, 1 MiB all-gather", "generic:gpus=128", "all_gather", "1MiB", "allpairs", 4, 1, None),
+    ("8 GPUs, 64 MiB ring", "dgx-h100", "all_reduce", "64MiB", "ring", None, 1, None),
+    ("8 GPUs, 64 MiB ring, 8 lines a request", "dgx-h100", "all_reduce", "64MiB", "ring", None, 8, 3.0),
+    ("8 GPUs, 1 GiB ring, 8 lines a request", "dgx-h100", "all_reduce", "1GiB", "ring", None, 8, 60.0),
 )  # fmt: skip
 
 
-def measure(infra: str, collective: str, size: str, algorithm: str, lanes: int | None) -> dict[str, Any]:
+def measure(
+    infra: str, collective: str, size: str, algorithm: str, lanes: int | None, coalesce: int
+) -> dict[str, Any]:
     """Run one, in this process."""
     import astranb as anb
     from astranb.collectives import Collective
 
     wanted = Collective.of(collective, size, algorithm, lanes=lanes)
     began = perf_counter()
-    sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0)
+    network = anb.Network(coalesce=coalesce)
+    sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0, network=network)
     sim.run()
     took = perf_counter() - began
     moved = int((sim.machine.ops["lines"] * sim.machine.ops["targets"]).sum())
@@ -45,8 +51,9 @@ def measure(infra: str, collective: str, size: str, algorithm: str, lanes: int |
 
 def large(row: Any, bare: float) -> None:
     """Every large run in a process of its own."""
+    took: dict[Any, float] = {}
     for number, run in enumerate(RUNS):
-        what, limit = run[0], run[6]
+        what, coalesce, limit = run[0], run[6], run[7]
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.large", str(number)], check=True, capture_output=True
         )
@@ -56,10 +63,13 @@ def large(row: Any, bare: float) -> None:
         row(what, seconds, "s", against, seconds / limit if limit else None)
         rate = found["events"] / seconds
         row(f"  {found['events'] / 1e6:,.0f} million events", rate, "events/s", "bare queue", rate / bare)
-        row(f"  {found['lines'] / 1e6:,.1f} million lines stored", found["lines"] / seconds, "lines/s")
+        row(f"  {found['lines'] / 1e6:,.1f} million stores", found["lines"] / seconds, "requests/s")
         row("  simulated time", found["simulated_ns"] / seconds, "ns/s")
+        exact = took.setdefault(run[1:6], found["simulated_ns"] if coalesce == 1 else 0.0)
+        if coalesce > 1 and exact:
+            row("  time, against that of line by line", found["simulated_ns"] / exact, "")
         row("  most resident", found["resident"] / 1e6, "MB", "8 GiB", found["resident"] / 2**33)
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(*RUNS[int(sys.argv[1])][1:6])))
+    print(json.dumps(measure(*RUNS[int(sys.argv[1])][1:7])))

@@ -1,16 +1,13 @@
 """The simulated GPUs measure what was measured on real ones, within 10 %."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 import astranb as anb
 
-# caps-tum/mt4g @4cc5566, RRZE-HPC/gpu-benches @1038c5d, markdewing/AI_kernels: ns and GB/s.
-PUBLISHED = {
-    "h100-sxm": {"L2 hit, near": 111, "L2 hit, far": 239, "memory": 421, "streaming reads": 2750},
-    "a100-sxm": {"L2 hit, near": 146, "L2 hit, far": 285, "memory": 377, "streaming reads": 1805},
-    "mi300x": {"L2 hit, near": 102, "L2 hit, far": 218, "memory": 410, "streaming reads": 3900},
-    "b200-sxm": {"L2 hit, near": 150, "memory": 438},
-}
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "published.json").read_text())["gpus"]
 
 
 @pytest.mark.parametrize("gpu", sorted(PUBLISHED))
