@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
 
-__all__ = ["LINK", "cross", "head_ps", "strike"]
+__all__ = ["INJECTS", "INSIDE", "LINK", "MARKS", "PAUSES", "cross", "head_ps", "strike"]
+
+# Bits of a link's ``role`` on Ethernet.
+PAUSES: Final = 1  # the node at its end has buffers of a size, and pauses it
+MARKS: Final = 2  # it leaves a switch, which marks what finds a long queue
+INJECTS: Final = 4  # it leaves a NIC or a GPU: here flows have their rates
+INSIDE: Final = 8  # it is a part of a switch: what waits for it waits where it was
 
 LINK = np.dtype(
     [
@@ -26,7 +34,12 @@ LINK = np.dtype(
         ("queued_ps", "i8"),  # time messages waited for the wire, summed
         ("messages", "i8"),  # messages put on the wire
         ("bytes", "i8"),  # bytes put on the wire, headers included
-        ("marked", "i8"),  # messages that found a longer queue than the mark
+        ("marked", "i8"),  # messages that found a long queue and were marked (Ethernet)
+        ("role", "i8"),  # PAUSES, MARKS, INJECTS, INSIDE
+        ("pauses", "i8"),  # frames that told it to pause
+        ("paused_ps", "i8"),  # time for which a class was paused, summed, without pauses that last
+        ("most_queued", "i8"),  # most bytes of a class that waited for it
+        ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
         ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
         ("turn", "i8"),  # class that was served last (managed links)
     ]

@@ -11,6 +11,7 @@ from astranb.core.jit import Records
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
+from ._ethernet import describe_event, link_rows
 from ._paths import Place, resolve
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Inspector:
             return f"{when}{self._block(arg)} has passed its fence"
         if kind == t.WIRE:
             return f"{when}a link has room for the next message"
+        if kind in (t.PAUSE, t.PACE, t.NOTICE):
+            return when + describe_event(machine, self._sim.fabric, t.EVENT_KINDS[kind], arg)
         if kind == t.FAULT:
             return f"{when}{self._sim.fabric.name(int(machine.faults[arg].link))} changes"
         return when + self._request_event(kind, arg)
@@ -326,6 +329,7 @@ class Inspector:
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
             ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._sim.now_ps))),
             ("time queued, all messages", format_time(int(rows["queued_ps"].sum()))),
+            *link_rows(machine, fabric, np.array(place.rows), self._sim.now_ps),
         ]
         children = (
             []
