@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import Agenda, schedule
+from astranb.net.link import PACKET_BYTES
 from astranb.net.port import CLASSES
 
-from .tables import SIGNAL, STORE, WIRE
+from .tables import POLL, SIGNAL, STORE, WIRE
 
-__all__ = ["carries_data", "free_buffer", "look_again", "wire_size"]
+__all__ = ["carries_data", "free_buffer", "look_again", "slot_ps", "wire_size"]
 
 
 @kernel
@@ -25,6 +26,28 @@ def wire_size(gpus: Records, requests: Records, request: int) -> int:
     if carries_data(requests, request):
         return int(requests[request].bytes)
     return int(gpus[requests[request].gpu].header_bytes)
+
+
+@kernel
+def slot_ps(
+    gpus: Records, ops: Records, operands: Records, requests: Records, request: int, gap_ps: int
+) -> int:
+    """A message's share of the slots of a NIC that sends a packet each ``gap_ps`` at most.
+
+    What an operation moves to or from one place is one work request, which a NIC cuts into
+    packets of its own, however the lines came: each line has its share of their slots, and so
+    has what comes back for it. A signal or a poll is a packet.
+    """
+    kind = requests[request].kind
+    if kind == SIGNAL or kind == POLL:
+        return gap_ps
+    op = requests[request].op
+    lines = ops[op].lines
+    size = (lines - 1) * ops[op].payload + ops[op].last_bytes
+    if operands[requests[request].operand].flag >= 0:  # packets with flags travel as whole lines
+        size = lines * gpus[requests[request].gpu].line_bytes
+    packets = (size + PACKET_BYTES - 1) // PACKET_BYTES
+    return int((gap_ps * packets + lines - 1) // lines)
 
 
 @kernel

@@ -236,6 +236,9 @@ def compile_fabric(graph: Graph) -> Fabric:
     # A GPU at the far end takes the line in itself; anything else has to pass it on.
     passes_on = graph.kind[links["dst"]] != NodeKind.XPU
     links["forward_ps"] = np.where(passes_on, graph.forward_ps[links["dst"]], 0)
+    # A NIC has a rate of messages, and a GPU stands for its own; a switch has none.
+    kind = graph.kind[links["src"]]
+    links["gap_ps"] = np.where((kind == NodeKind.NIC) | (kind == NodeKind.XPU), graph.gap_ps[edge], 0)
     links["role"] = _roles(graph, edge, links)
     bundles: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number, (src, dst) in enumerate(zip(links["src"].tolist(), links["dst"].tolist(), strict=True)):

@@ -320,10 +320,12 @@ class Inspector:
             format_bandwidth(int(r)) for r in (rows["bandwidth_Bps"].sum(), rows["bandwidth_Bps"][0])
         )
         flying = self._on_links(place.rows)
+        gap_ps = int(rows["gap_ps"][0])
         state = [
             ("lanes", len(rows)),
             ("bandwidth", f"{rate} ({lane_rate} a lane)"),
             ("latency", format_time(int(rows["latency_ps"][0]))),
+            *([("packets a second", f"{1e6 / gap_ps:,.4g} million")] if gap_ps else []),
             ("utilisation so far", f"{rows['busy_ps'].sum() / (now * len(rows)):.1%}"),
             ("messages", f"{int(rows['messages'].sum()):,}"),
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),

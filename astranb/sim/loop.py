@@ -40,7 +40,7 @@ from astranb.gpu.tables import (
     WIRE,
 )
 from astranb.gpu.travel import channel_of, next_link, onward, slice_of
-from astranb.gpu.wire import look_again
+from astranb.gpu.wire import look_again, slot_ps
 from astranb.net.link import LINK, cross, head_ps, strike
 from astranb.net.port import QUEUE
 from astranb.net.rate import FLOW, ROCE
@@ -227,7 +227,10 @@ def run_events(
             size = requests[entered].bytes if loaded else gpus[requests[entered].gpu].header_bytes
             came_ps = details[entered].offered_ps if managed == 1 else time_ps
             tail_in_ps = requests[entered].arrives_ps if cut_through == 1 else time_ps
-            tail_ps = cross(links, link, time_ps, size, tail_in_ps)
+            gap_ps = links[link].gap_ps
+            if gap_ps > 0:
+                gap_ps = slot_ps(gpus, ops, operands, requests, entered, gap_ps)
+            tail_ps = cross(links, link, time_ps, size, tail_in_ps, gap_ps)
             requests[entered].arrives_ps = tail_ps
             clock[0].hops += 1
             if requests[entered].leg == ON_FABRIC:
