@@ -124,8 +124,8 @@ class Dcqcn:
 
     Notes
     -----
-    Defaults as deployed by Zhu et al., SIGCOMM 2015; it gives no ``hyper`` and no ``least``:
-    ten times ``additive`` as in QCN simulations, and 10 Mbps, are assumed.
+    Defaults as deployed by Zhu et al., SIGCOMM 2015; ``hyper``, ten times ``additive``, and
+    ``least`` are assumed.
 
     Examples
     --------
@@ -160,6 +160,9 @@ class Dcqcn:
 @dataclass(frozen=True)
 class Roce:
     """What Ethernet does under load; each part is left out with ``None``.
+
+    It holds on links of the types ``eth*``, on cables between instances and on links of no
+    known type. NVLink, PCIe and what is inside a switch have credits of their own.
 
     Parameters
     ----------

@@ -117,7 +117,8 @@ def increase(roce: Records, flows: Records, flow: int, line_Bps: int) -> None:  
 def cut(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) -> None:  # noqa: N803
     """A notification has come: the flow becomes slower, and everything starts anew."""
     catch_up(roce, flows, flow, line_Bps, now_ps)
-    rate_Bps = min(flows[flow].rate_Bps, line_Bps)  # noqa: N806
+    # The line may have become faster or slower since a flow was last limited.
+    rate_Bps = min(flows[flow].rate_Bps, line_Bps) if flows[flow].limited == 1 else line_Bps  # noqa: N806
     alpha = flows[flow].alpha
     flows[flow].aim_Bps = rate_Bps
     # alpha / 2 is at most 2**19, a rate less than 2**44: the product fits.

@@ -174,34 +174,3 @@ def test_outstanding_slots_limit_a_copy_from_afar():
     wide = anb.Simulation("switch:gpus=2", collective, gpu="h100-sxm")
     finish(wide)
     assert int(wide.machine.ops[0].ended_ps) < int(sim.machine.ops[0].ended_ps) / 4
-
-
-def test_a_nic_has_slots_for_packets_not_for_lines():
-    """100 million messages a second: each of 16 puts of a line takes 10 ns, one of 16 lines no more."""
-    infra = anb.infragraph.load(
-        anb.infragraph.blueprint("switch:gpus=2").to_dict(),
-        annotations={
-            "links": [
-                {"name": "link", "attributes": [{"attribute": "astranb.message_rate", "value": "100e6"}]}
-            ]
-        },
-    )
-
-    def many(p):
-        for k in range(16):
-            p.block(0).put(p.input(0)[0], p.scratch(1)[k])
-
-    def one(p):
-        p.block(0).put(p.input(0)[0], p.output(1)[0])
-
-    ran = {"many": run(many, infra=infra), "one": run(one, size=8 * 16 * 128, infra=infra)}
-    links = {name: sim.machine.links for name, sim in ran.items()}
-    out = links["one"]["src"] == ran["one"].fabric.gpus[0]
-    assert links["many"]["messages"][out].sum() == links["one"]["messages"][out].sum() == 16
-    assert links["many"]["busy_ps"][out].sum() == 16 * 10_000
-    assert links["one"]["busy_ps"][out].sum() == 16 * transfer_ps(144, 50 * 10**9)
-    # The switch has no such slots; what comes back has its share of those of the GPU that answers.
-    down = links["many"]["dst"] == ran["many"].fabric.gpus[1]
-    assert links["many"]["busy_ps"][down].sum() == 16 * transfer_ps(144, 50 * 10**9)
-    back = links["one"]["src"] == ran["one"].fabric.gpus[1]
-    assert links["one"]["busy_ps"][back].sum() == 16 * (10_000 // 16)
