@@ -22,6 +22,7 @@ __all__ = [
     "collectives",
     "explore",
     "infragraph",
+    "net",
 ]
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
@@ -34,12 +35,14 @@ _LAZY = {
     "explore": ("astranb.explore", ""),
     "gpu": ("astranb.gpu", ""),
     "infragraph": ("astranb.infragraph", ""),
+    "net": ("astranb.net", ""),
 }
 
 if TYPE_CHECKING:
     from astranb import collectives as collectives
     from astranb import explore as explore
     from astranb import infragraph as infragraph
+    from astranb import net as net
     from astranb.net import Fault as Fault
     from astranb.net import Network as Network
     from astranb.sim import Simulation as Simulation

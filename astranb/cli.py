@@ -107,6 +107,9 @@ def _parser() -> _Parser:
     run.add_argument("--buffers", type=int, default=0, help="messages behind a link and class (0: no limit)")
     run.add_argument("--cut-through", action="store_true", help="pass a message on when its header has come")
     run.add_argument("--multipath", default="interleave", help="interleave, static, flow_hash or spray")
+    run.add_argument(
+        "--roce", nargs="?", const="pfc,ecn,dcqcn", help="Ethernet: all of pfc,ecn,dcqcn or some"
+    )
     run.add_argument("--coalesce", type=int, default=1, help="lines of a request: faster, not exact (1)")
     run.add_argument("--explain", action="store_true", help="say where the time went")
     run.add_argument("--save", metavar="FILE", help="save the finished simulation")
@@ -179,14 +182,16 @@ def _parser() -> _Parser:
 
 def _run(args: argparse.Namespace) -> int:
     from astranb.collectives import Collective
-    from astranb.net import Network
+    from astranb.net import Network, Roce
     from astranb.sim import Simulation
 
     algorithm = _algorithm(args.algorithm)
     collective = Collective.of(
         args.collective, args.size, algorithm, lanes=args.lanes, root=args.root, protocol=args.protocol
     )
-    network = Network(args.arbitration, args.buffers, args.cut_through, args.multipath, (), args.coalesce)
+    roce = None if args.roce is None else Roce.of(args.roce)
+    ways = (args.arbitration, args.buffers, args.cut_through, args.multipath)
+    network = Network(*ways, (), args.coalesce, roce)
     sim = Simulation(
         args.infra,
         collective,

@@ -22,8 +22,12 @@ WIRE: Final = 6  # link: its wire is free, or a buffer behind it: who is next?
 SWITCH: Final = 7  # request: a line reaches the switch that multiplies or adds up
 FENCE: Final = 8  # block: a system-wide fence has taken its time
 FAULT: Final = 9  # fault: a link changes, fails or comes back
+PAUSE: Final = 10  # twice a class of a link, plus 1 to pause: a pause frame is at its sender
+PACE: Final = 11  # flow: its next message may enter the Ethernet
+NOTICE: Final = 12  # flow: a congestion notification is at its sender
 EVENT_KINDS: Final = (
     "launch", "issue", "hop", "l2", "hbm", "return", "wire", "switch", "fence", "fault",
+    "pause", "pace", "notice",
 )  # fmt: skip
 
 # Request kinds: what travels.
@@ -99,6 +103,7 @@ CLOCK = np.dtype(
         ("spinners", "i8"),  # blocks in moves that read packets
         ("searched_ps", "i8"),  # when the last search for a deadlock among them was
         ("sprayed", "i8"),  # messages whose way was chosen by spraying
+        ("jam_ps", "i8"),  # the next search for buffers that wait for each other is not before
         # What does not change while time passes: options of the fabric.
         ("multipath", "i8"),
         ("cut_through", "i8"),
@@ -294,8 +299,8 @@ SEMAPHORE = np.dtype([("gpu", "i8"), ("line", "i8"), ("value", "i8")])
 
 PHASE = np.dtype([("left", "i8"), ("started_ps", "i8"), ("ended_ps", "i8")])
 
-WAY = np.dtype([("first", "i8"), ("last", "i8")])
-"""One way from a GPU to another: links ``route[first:last]``."""
+WAY = np.dtype([("first", "i8"), ("last", "i8"), ("flow", "i8")])
+"""One way from a GPU to another: links ``route[first:last]``; the flow whose rate holds on it, or -1."""
 
 PLANE = np.dtype([("up", "i8"), ("down", "i8")])
 """The two ways, of one link each, between a GPU and a switch that adds up."""
@@ -348,6 +353,10 @@ DETAIL = np.dtype(
         ("router", "i4"),  # of the mesh: it is at or comes to
         ("to_router", "i4"),
         ("exit_link", "i4"),  # out of the mesh
+        ("came", "i4"),  # class of a link with pause frames that it is on, -1: none
+        ("stored", "i4"),  # the same whose buffer it occupies, -1: none
+        ("stored_bytes", "i4"),
+        ("marked", "i4"),  # 1: a switch has marked it
         ("pad", "i4"),
         ("offered_ps", "i8"),  # when it came to the queue of its next link
     ]

@@ -118,6 +118,9 @@ def prepare(
         details[request].index = index
         details[request].span = 1 if payload <= line_bytes else (payload + line_bytes - 1) // line_bytes
         details[request].held = -1
+        details[request].came = -1
+        details[request].stored = -1
+        details[request].marked = 0
         details[request].parent = -1
         details[request].children = in_switch  # the switch counts them when it multiplies
     return request

@@ -1,51 +1,53 @@
-"""Managed links: a request joins a queue, the wire takes one, and a buffer behind it is given back."""
+"""Managed links: what a message weighs, who is asked next, and buffers that are given back."""
 
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import Agenda, schedule
-from astranb.net.port import CLASSES, FAIR, choose, join, leave
+from astranb.net.link import PACKET_BYTES
+from astranb.net.port import CLASSES
 
-from .tables import POLL, SIGNAL, WIRE
-from .travel import next_link
+from .tables import POLL, SIGNAL, STORE, WIRE
 
-__all__ = ["free_buffer", "offer", "pick"]
+__all__ = ["carries_data", "free_buffer", "look_again", "slot_ps", "wire_size"]
 
 
 @kernel
-def offer(
-    clock: Records, queues: Records, route: Records, requests: Records, details: Records, request: int
-) -> int:
-    """A request comes to the entrance of a link; returns the link."""
-    link = next_link(route, requests, details, request)
-    number = 1 if requests[request].returning else 0
+def carries_data(requests: Records, request: int) -> bool:
+    """Whether a message carries data, and is no acknowledgement and no request for data."""
     kind = requests[request].kind
-    if clock[0].arbitration == FAIR and (kind == SIGNAL or kind == POLL):
-        number += 2
-    details[request].offered_ps = clock[0].now_ps
-    join(queues, requests, request, link * CLASSES + number)
-    return link
+    going = requests[request].returning == 0
+    return bool(going if kind == STORE or kind == SIGNAL else not going)
 
 
 @kernel
-def pick(
-    clock: Records, agenda: Agenda, links: Records, queues: Records, requests: Records, details: Records,
-    link: int,
-) -> int:  # fmt: skip
-    """Pick the request that takes the wire now, or -1; see to it that the next one is asked for."""
-    now_ps = clock[0].now_ps
-    if links[link].free_at_ps > now_ps:
-        look_again(clock, agenda, links, queues, link)
-        return -1
-    finite = clock[0].finite
-    number = choose(links, queues, details, link, clock[0].arbitration, finite)
-    if number < 0:
-        return -1
-    request = leave(links, queues, requests, link, number, finite)
-    free_buffer(clock, agenda, links, queues, details, request)
-    if finite == 1:
-        details[request].held = link * CLASSES + number
-    return request
+def wire_size(gpus: Records, requests: Records, request: int) -> int:
+    """Bytes of a message on a wire."""
+    if carries_data(requests, request):
+        return int(requests[request].bytes)
+    return int(gpus[requests[request].gpu].header_bytes)
+
+
+@kernel
+def slot_ps(
+    gpus: Records, ops: Records, operands: Records, requests: Records, request: int, gap_ps: int
+) -> int:
+    """A message's share of the slots of a NIC that sends a packet each ``gap_ps`` at most.
+
+    What an operation moves to or from one place is one work request, which a NIC cuts into
+    packets of its own, however the lines came: each line has its share of their slots, and so
+    has what comes back for it. A signal or a poll is a packet.
+    """
+    kind = requests[request].kind
+    if kind == SIGNAL or kind == POLL:
+        return gap_ps
+    op = requests[request].op
+    lines = ops[op].lines
+    size = (lines - 1) * ops[op].payload + ops[op].last_bytes
+    if operands[requests[request].operand].flag >= 0:  # packets with flags travel as whole lines
+        size = lines * gpus[requests[request].gpu].line_bytes
+    packets = (size + PACKET_BYTES - 1) // PACKET_BYTES
+    return int((gap_ps * packets + lines - 1) // lines)
 
 
 @kernel

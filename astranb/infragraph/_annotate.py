@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,17 @@ def _read_count(value: object, where: str, least: int) -> int:
     return number
 
 
+def _read_gap_ps(value: object, where: str) -> int:
+    """Picoseconds between two messages, from messages a second: ``215e6``, ``"215e6"``."""
+    try:
+        rate = Decimal(str(value)) if not isinstance(value, bool) else Decimal(0)
+    except InvalidOperation:
+        rate = Decimal(0)
+    if not rate.is_finite() or not 1 <= rate <= 10**12:
+        raise InputError(f"{value!r} is not a number of messages a second", where=where, mend="write 215e6")
+    return int((10**12 / rate).to_integral_value(ROUND_CEILING))
+
+
 def _read_text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{value!r} is not text", where=where)
@@ -104,6 +115,7 @@ _READERS: dict[str, dict[str, Callable[[Any, str], Any]]] = {
         "astranb.bandwidth_rev": read_rate,
         "astranb.latency": lambda v, w: time_ps(_plain(v), where=w),
         "astranb.lanes": lambda v, w: _read_count(v, w, 1),
+        "astranb.message_rate": _read_gap_ps,
     },
     "graph": {},
 }

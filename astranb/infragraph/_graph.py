@@ -66,6 +66,8 @@ class Graph:
         Bytes a second of one lane, from a to b and from b to a.
     latency_ps : ndarray of int64, shape (edges,)
         From one end to the other, in ps.
+    gap_ps : ndarray of int64, shape (edges,)
+        Least time between two RDMA messages of a NIC or GPU that sends over it; 0: none.
     gpus : ndarray of int32, shape (ranks,)
         Node of each rank.
     links : tuple of Link
@@ -94,6 +96,7 @@ class Graph:
     bandwidth_ab_Bps: I64  # noqa: N815 - unit in the name
     bandwidth_ba_Bps: I64  # noqa: N815
     latency_ps: I64
+    gap_ps: I64
     gpus: I32
     links: tuple[Link, ...]
     devices: tuple[str, ...]

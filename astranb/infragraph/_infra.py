@@ -20,7 +20,8 @@ from ._annotate import Annotations, read_annotations
 from ._expand import expand_edges, expand_nodes
 from ._graph import Graph, Link
 from ._model import NodeKind, Plan
-from ._physical import check_links, forward_latencies, physical, rank_order
+from ._nodes import forward_latencies, rank_order
+from ._physical import check_links, physical
 from ._planner import plan
 from ._schema import check_annotations, check_infrastructure
 from ._source import Place, Source, suffix_of
@@ -154,6 +155,7 @@ class Infra:
             values.ab,
             values.ba,
             values.latency,
+            values.gap,
             gpus.astype(np.int32),
             tuple(Link(r.name, r.scope, t) for r, t in zip(made.links, values.types, strict=True)),
             tuple(made.devices),

@@ -21,6 +21,11 @@ _NVLINK_NS = (
 )
 _PCIE_NS = "assumed"
 _ETH_NS = "assumed: about 120 ns of RS-FEC and 5 m of cable"
+_MESSAGES = {
+    200: (215_000_000, "NVIDIA ConnectX-6 user manual: 215 million messages a second"),
+    400: (330_000_000, "NVIDIA ConnectX-7 data sheet: 330 to 370 million messages a second"),
+}
+"""By Gbps of the NIC; nothing is taken for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class LinkType:
         Where the numbers come from.
     links_per_gpu : int
         Lanes that a GPU has of this kind in all, shared out over its edges; 0: one lane an edge.
+    messages_per_s : int
+        RDMA messages that a NIC of this rate sends in a second; 0: not known.
+    messages_source : str
     """
 
     name: str
@@ -46,6 +54,13 @@ class LinkType:
     latency_ps: int
     latency_source: str
     links_per_gpu: int = 0
+    messages_per_s: int = 0
+    messages_source: str = ""
+
+    @property
+    def gap_ps(self) -> int:
+        """Least time between two messages of a NIC; 0 where nothing is known."""
+        return -(-(10**12) // self.messages_per_s) if self.messages_per_s else 0
 
 
 def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType:
@@ -53,12 +68,17 @@ def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType
     return LinkType(f"nvlink{generation}", gigabytes * _GB, source, 100 * _NS, _NVLINK_NS, links)
 
 
+def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
+    messages = _MESSAGES.get(gigabits, (0, ""))
+    return LinkType(name, gigabits * _GB // 8, source, 150 * _NS, _ETH_NS, 0, *messages)
+
+
 def _ethernet(gigabits: int) -> LinkType:
-    return LinkType(f"eth{gigabits}", gigabits * _GB // 8, "IEEE 802.3 line rate", 150 * _NS, _ETH_NS)
+    return _of_nic(f"eth{gigabits}", gigabits, "IEEE 802.3 line rate")
 
 
 def _infiniband(name: str, gigabits: int) -> LinkType:
-    return LinkType(name, gigabits * _GB // 8, "InfiniBand 4x data rate", 150 * _NS, _ETH_NS)
+    return _of_nic(name, gigabits, "InfiniBand 4x data rate")
 
 
 _TYPES = (

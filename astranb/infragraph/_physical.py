@@ -1,25 +1,23 @@
-"""What every edge and node can do: document and annotations first, then the table of link types."""
+"""What every edge can do: document and annotations first, then the table of link types."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.errors import InputError
 from astranb.core.units import format_bandwidth, format_time, time_ps
 
 from ._annotate import Annotations, Rate, read_rate
 from ._expand import Edges
-from ._link_types import CABLE, DEFAULT, LinkType, forwarding, recognise
+from ._link_types import CABLE, DEFAULT, LinkType, recognise
 from ._model import LinkRow, NodeKind, Plan
 from ._source import Source
 
-__all__ = ["Physical", "check_links", "forward_latencies", "physical", "rank_order"]
+__all__ = ["Physical", "check_links", "physical"]
 
 Ints = NDArray[np.int64]
 
@@ -40,6 +38,7 @@ class _Row:
     backward: Rate | None = None
     latency: int | None = None
     lanes: int | None = None
+    gap: int | None = None
 
     @property
     def open(self) -> bool:
@@ -59,6 +58,7 @@ class Physical:
     ab: Ints
     ba: Ints
     latency: Ints
+    gap: Ints
     types: list[str]
     assumed: list[str] = field(default_factory=list)
 
@@ -127,7 +127,7 @@ def physical(
     rows = [_row(plan, i, annotations, stated[i]) for i in range(len(plan.links))]
     made = _from_rows(rows, edges)
     known = _Known(*(np.zeros(len(edges.a), bool) for _ in range(3)))
-    _annotate_edges(plan, edges, annotations, rows, made, known)
+    _annotate_edges(plan, edges, kind, annotations, rows, made, known)
     _share_out(rows, edges, kind, made, known)
     _report(rows, edges, made, known)
     return made
@@ -172,6 +172,7 @@ def _row(plan: Plan, index: int, annotations: Annotations, stated: tuple[Rate | 
         said.get("astranb.bandwidth_rev", both),
         said.get("astranb.latency", latency),
         said.get("astranb.lanes"),
+        said.get("astranb.message_rate"),
     )
 
 
@@ -189,12 +190,19 @@ def _from_rows(rows: list[_Row], edges: Edges) -> Physical:
         column([rate(r, r.forward) for r in rows]),
         column([rate(r, r.backward) for r in rows]),
         column([r.type.latency_ps if r.latency is None else r.latency for r in rows]),
+        column([r.type.gap_ps if r.gap is None else r.gap for r in rows]),
         [r.type.name for r in rows],
     )
 
 
 def _annotate_edges(
-    plan: Plan, edges: Edges, annotations: Annotations, rows: list[_Row], made: Physical, known: _Known
+    plan: Plan,
+    edges: Edges,
+    kind: NDArray[np.int8],
+    annotations: Annotations,
+    rows: list[_Row],
+    made: Physical,
+    known: _Known,
 ) -> None:
     if not annotations.edges:
         return
@@ -215,6 +223,13 @@ def _annotate_edges(
         if not len(hit):
             raise annotations.source.error(
                 "no edge joins these nodes", note.place, "name two nodes that an edge joins directly"
+            )
+        ends = kind[np.concatenate([edges.a[hit], edges.b[hit]])]
+        if "astranb.message_rate" in note.read and not np.isin(ends, (NodeKind.NIC, NodeKind.XPU)).any():
+            raise annotations.source.error(
+                "a message rate of an edge between nodes that are no NIC and no GPU",
+                note.place,
+                "annotate the edge that leaves the NIC",
             )
         inside = np.zeros(nodes, bool)
         inside[one] = True
@@ -241,6 +256,8 @@ def _set_edges(
             ahead[hit[along]] = rate.of_width(width)
             behind[hit[~along]] = rate.of_width(width)
     known.bandwidth[hit] |= forward is not None and backward is not None
+    if "astranb.message_rate" in said:
+        made.gap[hit] = said["astranb.message_rate"]
     if "astranb.latency" in said:
         made.latency[hit] = said["astranb.latency"]
         known.latency[hit] = True
@@ -322,76 +339,9 @@ def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> No
             counted[f"latency of {row.name!r}: {latency} ({taken}; {kind.latency_source})"] += int(
                 without_latency[i]
             )
+        if row.gap is None and kind.gap_ps:
+            counted[
+                f"message rate of {row.name!r}, where it leaves a NIC or GPU: "
+                f"{kind.messages_per_s // 10**6} million a second ({taken}; {kind.messages_source})"
+            ] += int(np.sum((edges.link == i) & (made.gap == kind.gap_ps)))
     made.assumed += [f"{text}, {count:,} edges" for text, count in counted.items() if count]
-
-
-def forward_latencies(plan: Plan, component: Ints, annotations: Annotations) -> tuple[Ints, list[str]]:
-    """Give every node the time it takes to pass a message on.
-
-    Returns
-    -------
-    forward_ps : ndarray of int64, shape (nodes,)
-    assumed : list of str
-    """
-
-    @cache
-    def guess(row: int) -> tuple[int, str, str]:
-        device, c = plan.components[row]
-        name, inside = c.name.lower(), f"{c.name} {c.description}".lower()
-        kind = c.kind.name if c.kind is not None else ""
-        return forwarding(kind, name, inside, f"{inside} {device.name} {device.description}".lower())
-
-    table = np.asarray([guess(i)[0] for i in range(len(plan.components))] or [0], np.int64)
-    forward = table[component]
-    known = np.zeros(len(component), bool)
-    for note in annotations.nodes:
-        if "astranb.latency" in note.read:
-            nodes = note.about[0].nodes()
-            forward[nodes] = note.read["astranb.latency"]
-            known[nodes] = True
-    counts = np.bincount(component[~known], minlength=len(plan.components)).tolist()
-    counted: Counter[str] = Counter()
-    for row, count in enumerate(counts):
-        ps, label, source = guess(row)
-        if ps and count:
-            name = plan.components[row][1].name
-            counted[f"forwarding latency of {label} {name!r}: {format_time(ps)} ({source})"] += count
-    return forward, [f"{text}, {count:,} nodes" for text, count in counted.items()]
-
-
-def rank_order(gpus: Ints, annotations: Annotations, names: Any) -> Ints:
-    """Order GPUs by rank: as annotated, else as the document has them.
-
-    Raises
-    ------
-    InputError
-        Ranks are not 0 … n - 1, each once.
-    """
-    rank: dict[int, tuple[int, Any]] = {}
-    among = set(gpus.tolist())
-    for note in annotations.nodes:
-        value = note.read.get("astranb.rank", note.read.get("rank"))
-        if value is not None:
-            rank.update((n, (value, note)) for n in note.about[0].nodes().tolist() if n in among)
-    if not rank:
-        return gpus
-    order = np.full(len(gpus), -1, np.int64)
-    for node, (value, note) in rank.items():
-        if value >= len(gpus) or order[value] >= 0:
-            why = (
-                f"is also that of {names(int(order[value]))}"
-                if value < len(gpus)
-                else f"is not below {len(gpus)}"
-            )
-            raise annotations.source.error(
-                f"rank {value} of {names(node)} {why}", note.place, "ranks run from 0"
-            )
-        order[value] = node
-    if len(rank) < len(gpus):
-        missing = next(n for n in gpus.tolist() if n not in rank)
-        raise InputError(
-            f"{len(rank)} of {len(gpus)} GPUs have a rank annotation, {names(missing)} has none",
-            where=annotations.source.where(),
-            mend="give every GPU a rank, or none",
-        )
-    return order

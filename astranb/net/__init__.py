@@ -2,5 +2,6 @@
 
 from ._fabric import Fabric, compile_fabric
 from ._options import Fault, Network
+from ._roce import Dcqcn, Ecn, Pfc, Roce
 
-__all__ = ["Fabric", "Fault", "Network", "compile_fabric"]
+__all__ = ["Dcqcn", "Ecn", "Fabric", "Fault", "Network", "Pfc", "Roce", "compile_fabric"]

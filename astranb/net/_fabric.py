@@ -16,13 +16,16 @@ from astranb.core.jit import Records
 from astranb.core.ticks import transfer_ps
 from astranb.infragraph import Graph, NodeKind
 
-from .link import LINK
+from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
 
 __all__ = ["Fabric", "compile_fabric"]
 
 _PROBE_BYTES = 4096
 """A way's cost is the time one message of this size needs on it alone: among equally long
 ways the fast links win (NVLink before PCIe), among equally fast ones the short."""
+
+_ETHERNET = ("eth", "cable", "unknown")
+"""Link types that have pause frames, marks and rates; InfiniBand has credits and its own marks."""
 
 _THROUGH_GPU_PS = 10**9
 """Extra cost of passing through a GPU: only where there is no other way (rings, tori)."""
@@ -233,6 +236,10 @@ def compile_fabric(graph: Graph) -> Fabric:
     # A GPU at the far end takes the line in itself; anything else has to pass it on.
     passes_on = graph.kind[links["dst"]] != NodeKind.XPU
     links["forward_ps"] = np.where(passes_on, graph.forward_ps[links["dst"]], 0)
+    # A NIC has a rate of messages, and a GPU stands for its own; a switch has none.
+    kind = graph.kind[links["src"]]
+    links["gap_ps"] = np.where((kind == NodeKind.NIC) | (kind == NodeKind.XPU), graph.gap_ps[edge], 0)
+    links["role"] = _roles(graph, edge, links)
     bundles: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number, (src, dst) in enumerate(zip(links["src"].tolist(), links["dst"].tolist(), strict=True)):
         bundles[src, dst].append(number)
@@ -244,3 +251,18 @@ def compile_fabric(graph: Graph) -> Fabric:
         wire = transfer_ps(_PROBE_BYTES, int(first.bandwidth_Bps))
         out[src].append((dst, members, wire + int(first.latency_ps) + int(first.forward_ps)))
     return Fabric(graph, links, lane, np.asarray(graph.gpus, np.int64), list(graph.assumed), dict(out))
+
+
+def _roles(graph: Graph, edge: np.ndarray, links: Records) -> np.ndarray:
+    """What each lane is to pause frames, marks and rates: they belong to Ethernet and the like.
+
+    NVLink, PCIe and what is inside a host have credits instead. A link of no known type
+    counts as Ethernet.
+    """
+    types = np.array([link.type for link in graph.links] or [""])
+    ethernet = np.array([name.startswith(_ETHERNET) for name in types])[graph.link[edge]]
+    src, dst = graph.kind[links["src"]], graph.kind[links["dst"]]
+    from_host = (src == NodeKind.XPU) | (src == NodeKind.NIC)
+    role = np.where(ethernet & (dst != NodeKind.XPU), PAUSES, 0)
+    role |= np.where(ethernet, np.where(from_host, INJECTS, MARKS), 0)
+    return role | np.where((types == "on-chip")[graph.link[edge]], INSIDE, 0)

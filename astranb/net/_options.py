@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, time_ps
 
+from ._roce import Roce
 from .port import ARBITRATIONS
 
 __all__ = ["MULTIPATHS", "Fault", "Network"]
@@ -118,6 +119,9 @@ class Network:
         Consecutive lines of a move that travel as one request: fewer events, and times that
         are no longer exact (``docs/fidelity.md`` has by how much).
 
+    roce : Roce, optional
+        What Ethernet does under load: pause frames, marks, rates of senders.
+
     Examples
     --------
     >>> Network(arbitration="fair").managed
@@ -130,6 +134,7 @@ class Network:
     multipath: str = "interleave"
     faults: tuple[Fault, ...] = ()
     coalesce: int = 1
+    roce: Roce | None = None
 
     def __post_init__(self) -> None:
         """Refuse names that do not exist."""
@@ -154,9 +159,13 @@ class Network:
             raise InputError(
                 f"coalesce must be 1 to {_MOST_LINES} lines, got {self.coalesce!r}", where="network"
             )
+        if self.roce is not None and not isinstance(self.roce, Roce):
+            raise InputError(
+                f"roce must be a Roce, got {self.roce!r}", where="network", mend="write roce=anb.net.Roce()"
+            )
         object.__setattr__(self, "faults", tuple(self.faults))
 
     @property
     def managed(self) -> bool:
-        """Whether links need queues: limited buffers, or classes that are told apart."""
-        return self.buffers > 0 or self.arbitration != "fifo"
+        """Whether links need queues: limited buffers, classes that are told apart, or Ethernet."""
+        return self.buffers > 0 or self.arbitration != "fifo" or self.roce is not None

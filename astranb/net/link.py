@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
 
-__all__ = ["LINK", "cross", "head_ps", "strike"]
+__all__ = ["INJECTS", "INSIDE", "LINK", "MARKS", "PACKET_BYTES", "PAUSES", "cross", "head_ps", "strike"]
+
+# Bits of a link's ``role`` on Ethernet.
+PAUSES: Final = 1  # the node at its end has buffers of a size, and pauses it
+MARKS: Final = 2  # it leaves a switch, which marks what finds a long queue
+INJECTS: Final = 4  # it leaves a NIC or a GPU: here flows have their rates
+INSIDE: Final = 8  # it is a part of a switch: what waits for it waits where it was
+
+PACKET_BYTES: Final = 4096
+"""Data of one packet of RDMA: the largest MTU of InfiniBand and RoCE."""
 
 LINK = np.dtype(
     [
@@ -16,7 +27,7 @@ LINK = np.dtype(
         ("bandwidth_Bps", "i8"),  # of this one lane, in this direction
         ("latency_ps", "i8"),  # propagation: first bit out to first bit in
         ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
-        ("gap_ps", "i8"),  # least time between two messages, as of a NIC
+        ("gap_ps", "i8"),  # least time between two packets of RDMA, as of a NIC
         ("lane", "i8"),  # number among its parallel ones
         ("free_at_ps", "i8"),  # when the last bit of the last accepted message is out
         ("wire_ps", "i8"),  # what the last accepted message takes on the wire
@@ -26,7 +37,12 @@ LINK = np.dtype(
         ("queued_ps", "i8"),  # time messages waited for the wire, summed
         ("messages", "i8"),  # messages put on the wire
         ("bytes", "i8"),  # bytes put on the wire, headers included
-        ("marked", "i8"),  # messages that found a longer queue than the mark
+        ("marked", "i8"),  # messages that found a long queue and were marked (Ethernet)
+        ("role", "i8"),  # PAUSES, MARKS, INJECTS, INSIDE
+        ("pauses", "i8"),  # frames that told it to pause
+        ("paused_ps", "i8"),  # time for which a class was paused, summed, without pauses that last
+        ("most_queued", "i8"),  # most bytes of a class that waited for it
+        ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
         ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
         ("turn", "i8"),  # class that was served last (managed links)
     ]
@@ -35,7 +51,7 @@ LINK = np.dtype(
 
 
 @kernel
-def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int) -> int:
+def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, gap_ps: int) -> int:
     """Accept a message at the entrance of a link; returns when its last bit arrives.
 
     Parameters
@@ -53,6 +69,8 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int) -> in
         When its last bit reaches the entrance: later than the head where nodes cut
         through. A message leaves without gaps, so that it starts late enough for its last
         bit to be there in time.
+    gap_ps : int
+        What it occupies the link for at least: its share of the slots of a NIC.
 
     Returns
     -------
@@ -62,9 +80,10 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int) -> in
     if size == links[link].last_size:
         wire_ps = links[link].usual_ps
     else:
-        wire_ps = max(transfer_ps(size, links[link].bandwidth_Bps), links[link].gap_ps)
+        wire_ps = transfer_ps(size, links[link].bandwidth_Bps)
         links[link].last_size = size
         links[link].usual_ps = wire_ps
+    wire_ps = max(wire_ps, gap_ps)
     start_ps = max(now_ps, links[link].free_at_ps, tail_ps - wire_ps)
     links[link].free_at_ps = start_ps + wire_ps
     links[link].wire_ps = wire_ps

@@ -27,8 +27,25 @@ ROUND_ROBIN: Final = 1  # requests and responses in turn
 FAIR: Final = 2  # requests and responses, data and control in turn
 ARBITRATIONS: Final = ("fifo", "round_robin", "fair")
 
-QUEUE = np.dtype([("head", "i8"), ("tail", "i8"), ("waiting", "i8"), ("credits", "i8")])
-"""One class at one link: who waits (a list through ``requests.next_free``), and free buffers behind it."""
+QUEUE = np.dtype(
+    [
+        ("head", "i8"),  # who waits: a list through ``requests.next_free``
+        ("tail", "i8"),
+        ("waiting", "i8"),
+        ("credits", "i8"),  # free buffers behind the link
+        ("joined", "i8"),  # messages that ever waited here (Ethernet)
+        ("bytes", "i8"),  # of those that wait
+        ("stored", "i8"),  # bytes that came over the link and wait behind it
+        ("stopped", "i8"),  # what the far end said last, 1: pause
+        ("paused", "i8"),  # what has taken effect, 1: nothing is sent
+        ("paused_at_ps", "i8"),
+        ("frames", "i8"),  # pause frames under way
+        ("stuck", "i8"),  # scratch of the search for a deadlock, else 0
+        ("stuck_bytes", "i8"),
+        ("stuck_messages", "i8"),
+    ]
+)
+"""One class at one link: what waits before it, and what has come over it and waits behind it."""
 
 
 @kernel
@@ -55,7 +72,7 @@ def choose(
         number = (links[link].turn + 1 + step) % CLASSES
         queue = link * CLASSES + number
         head = queues[queue].head
-        if head < 0 or (finite == 1 and queues[queue].credits == 0):
+        if head < 0 or queues[queue].paused == 1 or (finite == 1 and queues[queue].credits == 0):
             continue
         if arbitration != FIFO:
             return number

@@ -21,9 +21,11 @@ from astranb.net import Fabric, Network
 from astranb.net._options import MULTIPATHS
 from astranb.net.link import LINK
 from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
+from astranb.net.rate import FLOW
 
 from ._machine import Machine
-from ._routes import chip_links, planes_of, route_program
+from ._network import fault_tables, frames_of, roce_table
+from ._routes import chip_links, flows_of, planes_of, route_program
 from .loop import CONTROL, OWNERS
 from .matching import BREAK
 from .recording import FLIGHT, RECORDER
@@ -135,6 +137,8 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
     gpus = _gpus(plan)
     planes, ways, route = planes_of(fabric, program, gpus, ways, found)
+    roce = roce_table(plan.network, fabric)
+    flows = flows_of(fabric, ways, route) if roce[0].dcqcn else allocate(1, FLOW)
     links = chip_links(fabric, presets, gpus)
     blocks = own(program.blocks)
     warps_of, unroll_of = _width(presets, program)
@@ -153,12 +157,14 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     warps, jobs = _warps(warps_of, unroll_of)
     requests = allocate(_requests(plan), t.REQUEST)
     requests["next_free"] = np.arange(1, len(requests) + 1)
-    faults, when = _faults(plan, links)
+    faults, when = fault_tables(plan.network, fabric, links)
     if len(presets) > _MOST_GPUS:
         raise InputError(f"{len(presets):,} GPUs", where=program.name, mend=f"at most {_MOST_GPUS:,}")
-    if max(len(requests), len(blocks), len(links), len(faults)) >= ARGUMENTS:
+    frames = frames_of(roce, links)
+    paused = 2 * CLASSES * len(fabric.links) if frames else 0
+    if max(len(requests), len(blocks), len(links), len(faults), len(flows), paused) >= ARGUMENTS:
         raise InputError(
-            f"a machine of more than {ARGUMENTS:,} requests, thread blocks or links",
+            f"a machine of more than {ARGUMENTS:,} requests, thread blocks, links or flows",
             where=program.name,
             mend="reduce the number of GPUs, the lanes or max_outstanding",
         )
@@ -190,7 +196,9 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     channels = allocate(int(gpus["channels"].sum()), t.SERVER)
     channels["row"] = -1
     wires = len(links) if plan.network.managed else 0
-    agenda = new_agenda(len(requests) + len(sms) + len(blocks) + len(faults) + wires + 1)
+    agenda = new_agenda(
+        len(requests) + len(sms) + len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
+    )
     tables.update(
         clock=clock,
         near=agenda.near,
@@ -219,6 +227,8 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         flags=allocate(max(1, program.flags), np.dtype("u1")),
         faults=faults,
         queues=queues,
+        roce=roce,
+        flows=flows,
         links=links,
     )
     _seat(tables, presets, when)
@@ -375,23 +385,3 @@ def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
     fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
     clock[0].busy = len(launched)
-
-
-def _faults(plan: Plan, links: Records) -> tuple[Records, list[int]]:
-    """What happens to links, and when."""
-    rows: list[tuple[int, int, int, int]] = []
-    when: list[int] = []
-    for fault in plan.network.faults:
-        for lane in plan.fabric.find(plan.fabric.full(fault.link)):
-            usual = (int(links["bandwidth_Bps"][lane]), int(links["latency_ps"][lane]))
-            changed = fault.values(*usual)
-            for start, end in fault.periods():
-                when.append(start)
-                rows.append((lane, *changed, end if fault.down else 0))
-                if end:
-                    when.append(end)
-                    rows.append((lane, *usual, 0))
-    table = allocate(max(1, len(rows)), t.FAULT_ROW)
-    if rows:
-        table[:] = rows
-    return table, when

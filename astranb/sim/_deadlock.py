@@ -7,8 +7,11 @@ from collections import defaultdict
 import numpy as np
 
 from astranb.collectives import Lowered
+from astranb.core.state import own
 from astranb.gpu import tables as t
+from astranb.gpu.pause import mark_stuck
 from astranb.net import Fabric
+from astranb.net.port import CLASSES
 
 from ._machine import Machine
 
@@ -30,6 +33,9 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
     str
         One line: the cycle, or the wait that nothing will ever answer.
     """
+    jam = _explain_jam(machine, fabric)
+    if jam:
+        return f"{program.name}: deadlock: {jam}"
     blocks, ops, semaphores = machine.blocks, machine.ops, machine.semaphores
     signallers: dict[int, list[int]] = defaultdict(list)
     for op in np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["started_ps"] < 0)):
@@ -74,6 +80,37 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
         does = "writes" if blocks["state"][lonely[0]] == t.MOVING else "signals"
         return f"{program.name}: deadlock: {name(lonely[0])}, and no operation that is left {does} it"
     return f"{program.name}: deadlock: {name(next(iter(waits)))}"
+
+
+def _explain_jam(machine: Machine, fabric: Fabric) -> str:
+    """Say which links wait for room behind each other; empty where none do for ever.
+
+    A chip's own links are named by their number.
+    """
+    if machine.clock[0].managed == 0:
+        return ""
+    queues, details, requests = own(machine.queues), machine.details, machine.requests
+    if not mark_stuck(machine.roce, queues, requests, details):
+        return ""
+    waits: dict[int, list[int]] = {int(q): [] for q in np.flatnonzero(queues["stuck"])}
+    for queue in waits:
+        request = int(queues[queue].head)
+        while request >= 0:
+            for room in (int(details[request].stored), int(details[request].held)):
+                if room in waits and queue not in waits[room]:
+                    waits[room].append(queue)
+            request = int(requests[request].next_free)
+
+    def name(queue: int) -> str:
+        link, number = divmod(queue, CLASSES)
+        text = fabric.name(link) if link < len(fabric.links) else f"on-chip link {link}"
+        why = f"paused, {int(queues[queue].stored):,} bytes wait behind it"
+        if not queues[queue].paused:
+            why = "no buffer is free behind it"
+        return f"{text} ({'responses' if number % 2 else 'requests'}: {why})"
+
+    cycle = _cycle(waits)
+    return "links wait for room behind each other: " + " <- ".join(name(q) for q in [*cycle, cycle[0]])
 
 
 def _missing(machine: Machine, op: int) -> list[int]:

@@ -11,6 +11,7 @@ from astranb.core.jit import Records
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
+from ._ethernet import describe_event, link_rows
 from ._paths import Place, resolve
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class Inspector:
             return f"{when}{self._block(arg)} has passed its fence"
         if kind == t.WIRE:
             return f"{when}a link has room for the next message"
+        if kind in (t.PAUSE, t.PACE, t.NOTICE):
+            return when + describe_event(machine, self._sim.fabric, t.EVENT_KINDS[kind], arg)
         if kind == t.FAULT:
             return f"{when}{self._sim.fabric.name(int(machine.faults[arg].link))} changes"
         return when + self._request_event(kind, arg)
@@ -323,15 +326,18 @@ class Inspector:
             format_bandwidth(int(r)) for r in (rows["bandwidth_Bps"].sum(), rows["bandwidth_Bps"][0])
         )
         flying = self._on_links(place.rows)
+        gap_ps = int(rows["gap_ps"][0])
         state = [
             ("lanes", len(rows)),
             ("bandwidth", f"{rate} ({lane_rate} a lane)"),
             ("latency", format_time(int(rows["latency_ps"][0]))),
+            *([("packets a second", f"{1e6 / gap_ps:,.4g} million")] if gap_ps else []),
             ("utilisation so far", f"{rows['busy_ps'].sum() / (now * len(rows)):.1%}"),
             ("messages", f"{int(rows['messages'].sum()):,}"),
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
             ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._sim.now_ps))),
             ("time queued, all messages", format_time(int(rows["queued_ps"].sum()))),
+            *link_rows(machine, fabric, np.array(place.rows), self._sim.now_ps),
         ]
         children = (
             []

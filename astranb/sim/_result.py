@@ -11,6 +11,8 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
+from ._ethernet import explain_ethernet, paused_ps
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -144,6 +146,7 @@ class Result:
             queues = f"a message queues {format_time(mean)} on average"
             said.append(f"  {row['utilisation']:>4.0%}  {row['link']}: {queues}")
         said += ["", *self._limits(used)]
+        said += explain_ethernet(sim.machine, sim.fabric, sim.now_ps)
         last = max(self.per_rank(), key=lambda r: (r["end_ps"], -r["rank"]))
         if sim.finished:
             said.append(f"Rank {last['rank']} ({last['name']}) ended last, at {format_time(last['end_ps'])}.")
@@ -175,6 +178,7 @@ class Result:
 
     def _links(self) -> list[dict[str, Any]]:
         links, fabric, total = self._sim.machine.links, self._sim.fabric, max(1, self.time_ps)
+        ethernet = self._sim.network.roce is not None
         return [
             {
                 "link": fabric.name(number),
@@ -185,9 +189,20 @@ class Result:
                 "busy_ps": int(row["busy_ps"]),
                 "queued_ps": int(row["queued_ps"]),
                 "utilisation": min(1.0, int(row["busy_ps"]) / total),
+                **(self._ethernet(number) if ethernet else {}),
             }
             for number, row in enumerate(links[: len(fabric.links)])
         ]
+
+    def _ethernet(self, link: int) -> dict[str, int]:
+        row = self._sim.machine.links[link]
+        return {
+            "pauses": int(row.pauses),
+            "paused_ps": paused_ps(self._sim.machine, np.array([link]), self._sim.now_ps),
+            "marked": int(row.marked),
+            "most_queued": int(row.most_queued),
+            "most_stored": int(row.most_stored),
+        }
 
     def _phases(self) -> list[dict[str, Any]]:
         phases = self._sim.machine.phases

@@ -13,9 +13,10 @@ from astranb.core.state import allocate, own
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.net import Fabric
-from astranb.net.link import LINK
+from astranb.net.link import INJECTS, LINK
+from astranb.net.rate import FLOW, ONE
 
-__all__ = ["chip_links", "planes_of", "route_program"]
+__all__ = ["chip_links", "flows_of", "planes_of", "route_program"]
 
 
 def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, list[int], list[str]]:
@@ -36,13 +37,13 @@ def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, l
     remote = np.flatnonzero(operands["gpu"] != issuer)
     pairs = set(zip(issuer[remote].tolist(), operands["gpu"][remote].tolist(), strict=True))
     found, notes = fabric.routes(pairs | {(b, a) for a, b in pairs})
-    ways: list[tuple[int, int]] = []
+    ways: list[tuple[int, int, int]] = []
     route: list[int] = []
     place: dict[tuple[int, int], tuple[int, int]] = {}
     for pair, options in found.items():
         place[pair] = (len(ways), len(options))
         for option in options:
-            ways.append((len(route), len(route) + len(option)))
+            ways.append((len(route), len(route) + len(option), -1))
             route += option
     for operand in remote:
         here, there = int(issuer[operand]), int(operands["gpu"][operand])
@@ -74,7 +75,7 @@ def planes_of(
         An operation is to be done in a switch, and the GPUs have none in common.
     """
     planes: list[tuple[int, int]] = []
-    more: list[tuple[int, int]] = []
+    more: list[tuple[int, int, int]] = []
     links: list[int] = []
     first = len(ways)
     if program.ops["in_switch"].any():
@@ -93,7 +94,7 @@ def planes_of(
             for key in keys:
                 up, down = shared[rank][key]
                 planes.append((first + len(more), first + len(more) + 1))
-                more += [(len(route) + len(more) + k, len(route) + len(more) + k + 1) for k in (0, 1)]
+                more += [(len(route) + len(more) + k, len(route) + len(more) + k + 1, -1) for k in (0, 1)]
                 links += [up, down]
     table = allocate(max(1, len(planes)), t.PLANE)
     if planes:
@@ -113,6 +114,30 @@ def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int
         (int(links["src"][k]), int(links["lane"][k])): int(k) for k in np.flatnonzero(links["dst"] == node)
     }
     return {key: (up[key], down[key]) for key in up if key in down and key[0] not in gpus}
+
+
+def flows_of(fabric: Fabric, ways: Records, route: Records) -> Records:
+    """Give every way over Ethernet its flow: what enters it by one link, for one GPU, has one rate.
+
+    A way that comes to Ethernet more than once, by GPUs that pass on, has the flow of the
+    first time. One to a switch that adds up has none.
+    """
+    roles, gpus = fabric.links["role"], set(fabric.gpus.tolist())
+    numbers: dict[tuple[int, int], int] = {}
+    for way in ways if len(route) else ways[:0]:
+        links = route[int(way.first) : int(way.last)].tolist()
+        target = int(fabric.links["dst"][links[-1]]) if links else -1
+        entrance = next((k for k in links if roles[k] & INJECTS), -1)
+        if entrance >= 0 and target in gpus:
+            way.flow = numbers.setdefault((entrance, target), len(numbers))
+    flows = allocate(max(1, len(numbers)), FLOW)
+    flows["link"] = flows["target"] = flows["head"] = flows["tail"] = -1
+    for (link, target), number in numbers.items():
+        flows["link"][number], flows["target"][number] = link, target
+        for rate in ("rate_Bps", "aim_Bps", "slowest_Bps"):
+            flows[rate][number] = fabric.links["bandwidth_Bps"][link]
+    flows["alpha"] = ONE
+    return flows
 
 
 def chip_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records) -> Records:

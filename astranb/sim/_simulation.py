@@ -354,7 +354,7 @@ class Simulation:
         self._beat_s = perf_counter()
         points = [p for p in self._points if p.enabled]
         why, point = self._driver.forward(self, points, self._beat, **limits)
-        if why == "deadlock":
+        if why == "deadlock" or (self.finished and self.machine.clock[0].done < len(self.machine.blocks)):
             from ._deadlock import explain_deadlock
 
             raise Deadlock(explain_deadlock(self.machine, self.program, self.fabric))

@@ -16,6 +16,7 @@ from astranb.core.state import read_tables, write_tables
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
+from astranb.net._roce import read_roce
 
 from ._build import Plan, build
 from ._edits import Edit
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-_FORMAT = "astranb simulation 2"
+_FORMAT = "astranb simulation 3"
 _WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
@@ -88,7 +89,8 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     sim.assumed = list(said["assumed"])
     # The start is built anew, so that the loaded run can be taken back to it.
     faults = tuple(Fault(**fault) for fault in said["network"].pop("faults"))
-    sim.network, sim.launch = Network(**said["network"], faults=faults), said["launch"]
+    roce = read_roce(said["network"].pop("roce"))
+    sim.network, sim.launch = Network(**said["network"], faults=faults, roce=roce), said["launch"]
     plan = Plan(sim.fabric, sim.presets, sim.program, sim.network, sim.launch)
     start, _ = build(plan, record=said["record"])
     sim.machine = start

@@ -14,8 +14,11 @@ from astranb.core.jit import Entry, Records, kernel
 from astranb.core.queue import EVENT, LATER, SEQUENCES, SLOT, Agenda, arg_of, kind_of, open_slot, pop
 from astranb.gpu import tables as t
 from astranb.gpu.block import begin, launch, pass_fence
+from astranb.gpu.entrance import come, end_way, offer, pick
+from astranb.gpu.flow import let_in, take_notice
 from astranb.gpu.issue import issue
 from astranb.gpu.memory import reach_hbm, reach_l2
+from astranb.gpu.pause import jammed, take_frame
 from astranb.gpu.response import come_back
 from astranb.gpu.switch import at_switch
 from astranb.gpu.tables import (
@@ -26,7 +29,10 @@ from astranb.gpu.tables import (
     ISSUE,
     L2,
     LAUNCH,
+    NOTICE,
     ON_FABRIC,
+    PACE,
+    PAUSE,
     RETURN,
     SIGNAL,
     STORE,
@@ -34,9 +40,10 @@ from astranb.gpu.tables import (
     WIRE,
 )
 from astranb.gpu.travel import channel_of, next_link, onward, slice_of
-from astranb.gpu.wire import free_buffer, look_again, offer, pick
+from astranb.gpu.wire import look_again, slot_ps
 from astranb.net.link import LINK, cross, head_ps, strike
 from astranb.net.port import QUEUE
+from astranb.net.rate import FLOW, ROCE
 
 from .matching import BREAK, match_event, match_fields
 from .recording import FLIGHT, RECORDER, note_busy, note_flight
@@ -56,6 +63,7 @@ EXHAUSTED: Final = 8
 STOPS: Final = (
     "end", "events", "time", "instants", "instructions", "phases", "breakpoint", "deadlock", "exhausted",
 )  # fmt: skip
+JAM_PS: Final = 20_000_000  # between two searches for buffers that wait for each other
 LAST: Final = SEQUENCES - 4096  # more than one event can push
 
 CONTROL = np.dtype(
@@ -99,6 +107,8 @@ OWNERS: Final = (
     ("flags", np.dtype("u1")),
     ("faults", t.FAULT_ROW),
     ("queues", QUEUE),
+    ("roce", ROCE),
+    ("flows", FLOW),
     ("links", LINK),
 )
 """Every table of the simulated state, in the order in which the loop takes them."""
@@ -143,6 +153,8 @@ def run_events(
     flags: Records,
     faults: Records,
     queues: Records,
+    roce: Records,
+    flows: Records,
     links: Records,
 ) -> int:
     """Handle events until a limit is reached; returns one of ``STOPS`` by number."""
@@ -176,21 +188,35 @@ def run_events(
         concerned = -1
         if limits.breaks > 0:
             concerned = match_event(
-                breaks, limits.breaks, sms, blocks, warps, route, requests, details, faults, kind, arg
+                breaks, limits.breaks, sms, blocks, warps, route, requests, details, faults, flows, kind,
+                arg,
             )  # fmt: skip
         dead = 0
         entered = -1
         if managed == 1:
+            comes = -1  # a request to a queue
+            asked = -1  # a link for who is next
             if kind == HOP:
-                entered = pick(
-                    clock, agenda, links, queues, requests, details,
-                    offer(clock, queues, route, requests, details, arg),
+                comes = come(
+                    clock, agenda, gpus, roce, flows, ways, route, links, queues, requests, details, arg
                 )  # fmt: skip
             elif kind == WIRE:
                 links[arg].awake = 0
-                entered = pick(clock, agenda, links, queues, requests, details, arg)
+                asked = arg
+            elif kind == PACE:
+                comes = let_in(clock, agenda, gpus, roce, flows, links, requests, arg)
+            elif kind == PAUSE:
+                take_frame(clock, agenda, roce, links, queues, arg)
+            elif kind == NOTICE:
+                take_notice(clock, roce, flows, links, arg)
             elif kind == L2 or kind == RETURN or kind == SWITCH:
-                free_buffer(clock, agenda, links, queues, details, arg)
+                end_way(
+                    clock, agenda, roce, flows, ways, route, links, queues, requests, details, arg, kind
+                )  # fmt: skip
+            if comes >= 0:
+                asked = offer(clock, gpus, roce, route, links, queues, requests, details, comes)
+            if asked >= 0:
+                entered = pick(clock, agenda, gpus, roce, links, queues, requests, details, asked)
         elif kind == HOP:
             entered = arg
         if entered >= 0:
@@ -201,7 +227,10 @@ def run_events(
             size = requests[entered].bytes if loaded else gpus[requests[entered].gpu].header_bytes
             came_ps = details[entered].offered_ps if managed == 1 else time_ps
             tail_in_ps = requests[entered].arrives_ps if cut_through == 1 else time_ps
-            tail_ps = cross(links, link, time_ps, size, tail_in_ps)
+            gap_ps = links[link].gap_ps
+            if gap_ps > 0:
+                gap_ps = slot_ps(gpus, ops, operands, requests, entered, gap_ps)
+            tail_ps = cross(links, link, time_ps, size, tail_in_ps, gap_ps)
             requests[entered].arrives_ps = tail_ps
             clock[0].hops += 1
             if requests[entered].leg == ON_FABRIC:
@@ -237,6 +266,9 @@ def run_events(
                 clock, agenda, sms, blocks, warps, jobs, ops, operands, flags, phases, semaphores, requests,
                 details, arg,
             )  # fmt: skip
+            if managed == 1 and dead == 0 and time_ps >= clock[0].jam_ps:
+                clock[0].jam_ps = time_ps + JAM_PS
+                dead = 1 if jammed(roce, queues, requests, details) else 0
         elif kind == ISSUE:
             issued = issue(
                 clock, agenda, gpus, sms, blocks, warps, jobs, ops, operands, phases, links, ways, route,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from astranb.core.jit import Records, kernel
-from astranb.gpu.tables import FAULT, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, WIRE
+from astranb.gpu.tables import FAULT, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, NOTICE, PACE, PAUSE, WIRE
 from astranb.gpu.travel import next_link
+from astranb.net.port import CLASSES
 
 __all__ = ["BREAK", "match_event", "match_fields"]
 
@@ -45,6 +46,7 @@ def match_event(
     requests: Records,
     details: Records,
     faults: Records,
+    flows: Records,
     kind: int,
     arg: int,
 ) -> int:
@@ -60,6 +62,10 @@ def match_event(
         link = arg
     elif kind == FAULT:
         link = faults[arg].link
+    elif kind == PAUSE:
+        link = arg // (2 * CLASSES)
+    elif kind == PACE or kind == NOTICE:
+        link = flows[arg].link
     else:
         block = warps[requests[arg].warp].block
         if kind == HOP:

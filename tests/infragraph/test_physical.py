@@ -55,7 +55,9 @@ GB = 10**9
 def test_the_document_comes_before_the_table():
     graph = load(MINIMAL).expand()
     assert values(graph, "host.0.nic.1", "host.1.nic.1") == (1, 50 * GB, 50 * GB, 300_000)
-    assert not any("eth400" in text for text in graph.assumed)
+    said = [text for text in graph.assumed if "eth400" in text]
+    assert len(said) == 1
+    assert re.search(r"^message rate of 'eth400', .* 330 million a second .*, 4 edges$", said[0])
     # NVLink 4: 18 lanes over two switches, from the table, and said so.
     assert values(graph, "host.0.gpu.0", "host.0.sw.1") == (9, 25 * GB, 25 * GB, 100_000)
     said = [text for text in graph.assumed if "nvlink4" in text]
@@ -90,6 +92,28 @@ def test_precedence_edge_then_link_then_document():
     assert values(graph, "host.1.nic.2", "host.0.nic.2") == (5, 1 * GB, 10 * GB, 7_000)
     assert values(graph, "host.0.nic.2", "host.1.nic.2") == (5, 10 * GB, 1 * GB, 7_000)
     assert values(graph, "host.0.nic.3", "host.1.nic.3") == (2, 10 * GB, 10 * GB, 9_000_000)
+
+
+def test_a_message_rate_is_of_the_link_then_of_the_edge():
+    graph = load(MINIMAL).expand()
+    between = edge(graph, "host.0.nic.0", "host.1.nic.0")
+    assert graph.gap_ps[between] == 3031  # rounded up from 330 million a second
+    assert graph.gap_ps[edge(graph, "host.0.gpu.0", "host.0.sw.1")] == 0
+    annotations = notes(
+        links=[({"name": "eth400"}, {"astranb.message_rate": "200e6"})],
+        edges=[({"ep1": "host.0.nic.1", "ep2": "host.1.nic.1"}, {"astranb.message_rate": 1_000_000})],
+    )
+    graph = load(MINIMAL, annotations=annotations).expand()
+    assert graph.gap_ps[between] == 5000
+    assert graph.gap_ps[edge(graph, "host.0.nic.1", "host.1.nic.1")] == 1_000_000
+    assert not any("message rate" in text for text in graph.assumed)
+
+
+@pytest.mark.parametrize("rate", [0, -1, "fast", "nan", True, 1e13])
+def test_what_is_no_message_rate(rate):
+    annotations = notes(links=[({"name": "eth400"}, {"astranb.message_rate": rate})])
+    with pytest.raises(InputError, match=r"messages a second; write 215e6"):
+        load(MINIMAL, annotations=annotations).expand()
 
 
 def test_the_direction_of_a_link_is_that_of_its_declaration():

@@ -1,0 +1,251 @@
+"""What may be chosen about Ethernet: pause frames, marking, and rates of senders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError, near
+from astranb.core.jit import Records
+from astranb.core.units import bandwidth_Bps, size_bytes, time_ps
+
+from .rate import ONE, ROCE
+
+__all__ = ["Dcqcn", "Ecn", "Pfc", "Roce", "read_roce", "roce_row"]
+
+_MOST_BYTES = 2**30  # of a queue: its product with 2**32 fits an int64
+_PARTS = ("pfc", "ecn", "dcqcn")
+
+
+def _read(of: object, names: tuple[str, ...], read: Callable[..., int], least: int) -> None:
+    for name in names:
+        where = f"{type(of).__name__.lower()}, {name}"
+        if read(getattr(of, name), where=where) < least:
+            raise InputError(f"must not be {getattr(of, name)!r}", where=where)
+
+
+def _in_order(of: object, low: str, high: str) -> None:
+    """Refuse thresholds in the wrong order, or larger than any buffer."""
+    where = type(of).__name__.lower()
+    small, large = (size_bytes(getattr(of, name), where=f"{where}, {name}") for name in (low, high))
+    if not 0 < small < large:
+        raise InputError(
+            f"{low} {getattr(of, low)!r} and {high} {getattr(of, high)!r}",
+            where=where,
+            mend=f"{low} must be above 0 and less than {high}",
+        )
+    if large > _MOST_BYTES:
+        raise InputError(f"{high} {getattr(of, high)!r} is too large", where=where, mend="at most 1 GiB")
+
+
+@dataclass(frozen=True)
+class Pfc:
+    """Priority flow control (IEEE 802.1Qbb): a full buffer pauses the sender before it.
+
+    Parameters
+    ----------
+    xoff : str or int
+        Bytes that have come over a link and wait in the node at its end, of one class,
+        above which that node sends a pause frame.
+    xon : str or int
+        Bytes below which it lets the sender go on.
+
+    Examples
+    --------
+    >>> Pfc("64 KiB", "48 KiB").xoff
+    '64 KiB'
+    """
+
+    xoff: int | str = "64 KiB"
+    xon: int | str = "48 KiB"
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds in the wrong order."""
+        _in_order(self, "xon", "xoff")
+
+
+@dataclass(frozen=True)
+class Ecn:
+    """Marking by switches: the longer a queue, the more of what joins it is marked.
+
+    Parameters
+    ----------
+    kmin, kmax : str or int
+        Bytes in a queue up to which nothing is marked, and from which everything is.
+    pmax : float
+        Share marked just below ``kmax``.
+
+    Notes
+    -----
+    The defaults are those of Zhu et al., SIGCOMM 2015, for links of 40 Gbps.
+
+    Examples
+    --------
+    >>> Ecn(kmin="100 kB", kmax="400 kB").pmax
+    0.01
+    """
+
+    kmin: int | str = "5 kB"
+    kmax: int | str = "200 kB"
+    pmax: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds in the wrong order, and what is no share."""
+        _in_order(self, "kmin", "kmax")
+        if isinstance(self.pmax, bool) or not isinstance(self.pmax, int | float) or not 0 < self.pmax <= 1:
+            raise InputError(f"pmax must be a share above 0, got {self.pmax!r}", where="ecn", mend="as 0.01")
+
+
+@dataclass(frozen=True)
+class Dcqcn:
+    """Rates of senders, by congestion notifications.
+
+    Parameters
+    ----------
+    gain : float
+        g: how fast alpha follows what is notified.
+    interval : str or int
+        Least time between two notifications of a flow.
+    alpha_timer : str or int
+        Time without one after which alpha decays.
+    increase_timer : str or int
+        Time between two increases of a rate.
+    byte_counter : str or int
+        Bytes between two increases of a rate.
+    recovery : int
+        F: steps of fast recovery, before a rate is raised above what it was.
+    additive, hyper : str or int
+        How much by step then (R_AI), and once time and bytes both count more than F (R_HAI).
+    least : str or int
+        No flow is made slower than this.
+
+    Notes
+    -----
+    Defaults as deployed by Zhu et al., SIGCOMM 2015; ``hyper``, ten times ``additive``, and
+    ``least`` are assumed.
+
+    Examples
+    --------
+    >>> Dcqcn(additive="200 Mbps").interval
+    '50 us'
+    """
+
+    gain: float = 1 / 256
+    interval: int | str = "50 us"
+    alpha_timer: int | str = "55 us"
+    increase_timer: int | str = "55 us"
+    byte_counter: int | str = "10 MB"
+    recovery: int = 5
+    additive: int | str = "40 Mbps"
+    hyper: int | str = "400 Mbps"
+    least: int | str = "10 Mbps"
+
+    def __post_init__(self) -> None:
+        """Refuse times and rates of nothing."""
+        where = "dcqcn"
+        if isinstance(self.gain, bool) or not isinstance(self.gain, int | float) or not 0 < self.gain <= 1:
+            raise InputError(f"gain must be a share above 0, got {self.gain!r}", where=where, mend="as 1/256")
+        if round(self.gain * ONE) < 1:
+            raise InputError(f"gain {self.gain!r} is too small", where=where, mend="at least 1e-6")
+        if isinstance(self.recovery, bool) or not isinstance(self.recovery, int) or self.recovery < 0:
+            raise InputError(f"recovery must be a number of steps, got {self.recovery!r}", where=where)
+        _read(self, ("interval", "alpha_timer", "increase_timer"), time_ps, 1)
+        _read(self, ("byte_counter",), size_bytes, 1)
+        _read(self, ("additive", "hyper", "least"), bandwidth_Bps, 1)
+
+
+@dataclass(frozen=True)
+class Roce:
+    """What Ethernet does under load; each part is left out with ``None``.
+
+    It holds on links of the types ``eth*``, on cables between instances and on links of no
+    known type. NVLink, PCIe and what is inside a switch have credits of their own.
+
+    Parameters
+    ----------
+    pfc : Pfc or None
+        Pause frames.
+    ecn : Ecn or None
+        Marks.
+    dcqcn : Dcqcn or None
+        Rates of senders; they need marks.
+
+    Examples
+    --------
+    >>> Roce(dcqcn=None).ecn.kmin, Roce.of("pfc").ecn
+    ('5 kB', None)
+    """
+
+    pfc: Pfc | None = field(default_factory=Pfc)
+    ecn: Ecn | None = field(default_factory=Ecn)
+    dcqcn: Dcqcn | None = field(default_factory=Dcqcn)
+
+    def __post_init__(self) -> None:
+        """Refuse what is of another kind, and rates without marks."""
+        for name, kind in zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True):
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kind):
+                raise InputError(
+                    f"{name} must be a {kind.__name__}, got {part!r}",
+                    where="roce",
+                    mend=f"write {name}=anb.net.{kind.__name__}(...)",
+                )
+        if self.dcqcn is not None and self.ecn is None:
+            raise InputError(
+                "dcqcn without ecn: nothing would ever be notified", where="roce", mend="add ecn"
+            )
+
+    @classmethod
+    def of(cls, text: str) -> Roce:
+        """Read the names of the parts, with their defaults: ``"pfc,ecn,dcqcn"``.
+
+        Raises
+        ------
+        InputError
+            There is no such part.
+        """
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in _PARTS:
+                raise InputError(f"there is no {name!r}", where="roce", mend=near(name, _PARTS))
+        return cls(
+            *(kind() if n in names else None for n, kind in zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True))
+        )
+
+
+def read_roce(said: dict[str, Any] | None) -> Roce | None:
+    """Make the options of what ``dataclasses.asdict`` made of them."""
+    if said is None:
+        return None
+    kinds = zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True)
+    return Roce(**{name: None if said[name] is None else kind(**said[name]) for name, kind in kinds})
+
+
+def roce_row(roce: Roce | None, buffers: int) -> Records:
+    """The options as numbers: one row of ROCE, all zero where there is no Ethernet to speak of."""
+    table = np.zeros(1, ROCE).view(np.recarray)
+    row = table[0]
+    row.buffers = buffers
+    if roce is None:
+        return table
+    row.on = 1
+    if roce.pfc is not None:
+        row.pfc = 1
+        row.xoff, row.xon = size_bytes(roce.pfc.xoff), size_bytes(roce.pfc.xon)
+    if roce.ecn is not None:
+        row.ecn = 1
+        row.kmin, row.kmax = size_bytes(roce.ecn.kmin), size_bytes(roce.ecn.kmax)
+        row.pmax = round(roce.ecn.pmax * 2**32)
+    if roce.dcqcn is not None:
+        rates = roce.dcqcn
+        row.dcqcn = 1
+        row.gain = round(rates.gain * ONE)
+        row.interval_ps, row.alpha_ps = time_ps(rates.interval), time_ps(rates.alpha_timer)
+        row.timer_ps, row.counter = time_ps(rates.increase_timer), size_bytes(rates.byte_counter)
+        row.recovery = rates.recovery
+        row.additive_Bps, row.hyper_Bps = bandwidth_Bps(rates.additive), bandwidth_Bps(rates.hyper)
+        row.least_Bps = bandwidth_Bps(rates.least)
+    return table
