@@ -278,6 +278,22 @@ def test_a_circle_of_full_buffers_is_a_deadlock_that_is_named(network):
         sim.run()
 
 
+def test_a_deadlock_in_which_nobody_polls_is_found_when_nothing_is_left_to_happen():
+    def program(p):
+        for me in range(4):
+            for step in (1, 2, 3):
+                p.block(me).put(p.input(me)[0], p.output((me + step) % 4)[me])
+
+    sim = anb.Simulation(
+        circle(),
+        Collective.of("all_gather", "256 KiB", program, lanes=1),
+        network=Network(roce=Roce(Pfc("4 KiB", "2 KiB"), None, None)),
+    )
+    with pytest.raises(Deadlock, match="links wait for room behind each other"):
+        sim.run()
+    assert sim.machine.clock[0].queued == 0
+
+
 def test_a_deadlock_is_none_where_buffers_are_large_enough():
     roce = Roce(Pfc("1 MiB", "768 KiB"), None, None)
     sim = anb.Simulation(
