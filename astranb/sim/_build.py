@@ -275,7 +275,7 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
 
 
 def _requests(plan: Plan) -> int:
-    """Requests that can be under way: the slots of the SMs and engines that have blocks.
+    """Requests that can be under way: at most the slots of the SMs and engines that have blocks.
 
     A switch makes one of each GPU out of one. A load that waits to be tried again has given
     its slot back, but not its record: each warp can have as many as its lines have sources.
@@ -286,13 +286,16 @@ def _requests(plan: Plan) -> int:
     np.maximum.at(sources, ops["block"][spinning], ops["sources"][spinning])
     warps, unroll = _width(plan.presets, plan.program)
     total = int((sources * warps * unroll).sum())
-    in_switch = bool(plan.program.ops["in_switch"].any())
+    # No more than a GPU ever makes: a line of each operand, and each signal or wait.
+    made = ops["lines"] * (ops["sources"] + ops["targets"]) + 1
+    ever = np.bincount(plan.program.blocks["gpu"][ops["block"]], made, len(plan.presets))
+    copies = plan.program.ranks if ops["in_switch"].any() else 0
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
         lists = int(mine["engine"].sum())
         slots = preset.max_outstanding * min(preset.sms, len(mine) - lists)
-        total += slots * (1 + (plan.program.ranks if in_switch else 0))
-        total += preset.engine_outstanding * min(preset.engines, lists)
+        slots += preset.engine_outstanding * min(preset.engines, lists)
+        total += min(slots, int(ever[rank])) * (1 + copies)
     return total
 
 
