@@ -67,5 +67,5 @@ def test_figures_12_and_13_lines_under_way_help_until_something_else_is_the_limi
 def test_figures_14_and_15_events_grow_as_lines_do():
     rows = {(row["gpus"], row["size"]): row["events"] for row in RECORDED["14"]}
     for (gpus, size), events in rows.items():
-        if (gpus, 2 * size) in rows and size >= 2**19:
-            assert 1.5 < rows[gpus, 2 * size] / events < 2.3, (gpus, size)
+        if (gpus, 2 * size) in rows and size >= 2**20:
+            assert 1.6 < rows[gpus, 2 * size] / events < 2.1, (gpus, size)
