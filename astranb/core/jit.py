@@ -82,9 +82,14 @@ class Kernel(Generic[_P, _R]):
         if self._dispatcher is None:
             import numba
 
-            self._dispatcher = numba.njit(nogil=True, error_model="numpy", forceinline=self.inline)(
-                self.function
-            )
+            # Nobody calls it from Python: no wrappers.
+            self._dispatcher = numba.njit(
+                nogil=True,
+                error_model="numpy",
+                forceinline=self.inline,
+                no_cpython_wrapper=True,
+                no_cfunc_wrapper=True,
+            )(self.function)
         return self._dispatcher
 
 
@@ -271,6 +276,7 @@ def _compile(entry: Entry) -> bytes:
     """Compile an entry with Numba; returns a header line (symbol, externals) and the object code."""
     import numba
     from numba import types
+    from numba.core.registry import cpu_target
     from numba.extending import typeof_impl
 
     @typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
@@ -285,13 +291,30 @@ def _compile(entry: Entry) -> bytes:
     exec(f"def call(lengths, {', '.join(names)}):\n    return function({views})", scope)  # noqa: S102
     pointers = [types.CPointer(numba.from_dtype(d)) for d in entry.dtypes]
     signature = types.int64(types.CPointer(types.int64), *pointers)
-    callback = numba.cfunc(signature, error_model="numpy")(scope["call"])
+    context = cpu_target.target_context
+    link = context.get_executable
+    # Kernels are linked into the entry as LLVM's code: machine code of each by itself, which
+    # takes a third of the time, would never be called.
+    context.get_executable = _stand_in
+    try:
+        callback = numba.cfunc(signature, error_model="numpy")(scope["call"])
+    finally:
+        context.get_executable = link
     library = callback._library  # noqa: SLF001 - Numba has no public way to the object code
     _, _, (code, _) = library.serialize_using_object_code()
     module = library._final_module  # noqa: SLF001
     externals = [g.name for g in (*module.functions, *module.global_variables) if g.is_declaration]
     header = " ".join([callback._wrapper_name, *(e for e in externals if not e.startswith("llvm."))])  # noqa: SLF001
     return header.encode() + b"\n" + code
+
+
+def _stand_in(library: Any, description: Any, environment: Any) -> Any:
+    """What Numba keeps for a function that Python could call: here nobody does, and it is fatal."""
+    from numba import _dynfunc
+
+    fatal = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+    module, name = description.lookup_module(), description.qualname.rpartition(".")[2]
+    return _dynfunc.make_function(module, name, "", fatal, environment, (library,))
 
 
 def _cpu() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel_apart
 from astranb.core.queue import Agenda
 from astranb.net.port import CLASSES, FAIR, choose, join, leave
 
@@ -15,7 +15,7 @@ from .wire import free_buffer, look_again, wire_size
 __all__ = ["come", "end_way", "offer", "pick"]
 
 
-@kernel
+@kernel_apart
 def come(
     clock: Records, agenda: Agenda, gpus: Records, roce: Records, flows: Records, ways: Records,
     route: Records, links: Records, queues: Records, requests: Records, details: Records, request: int,
@@ -33,7 +33,7 @@ def come(
     return request
 
 
-@kernel
+@kernel_apart
 def offer(
     clock: Records, gpus: Records, roce: Records, route: Records, links: Records, queues: Records,
     requests: Records, details: Records, request: int,
@@ -56,7 +56,7 @@ def offer(
     return link
 
 
-@kernel
+@kernel_apart
 def pick(
     clock: Records, agenda: Agenda, gpus: Records, roce: Records, links: Records, queues: Records,
     requests: Records, details: Records, link: int,
@@ -81,7 +81,7 @@ def pick(
     return request
 
 
-@kernel
+@kernel_apart
 def end_way(
     clock: Records, agenda: Agenda, roce: Records, flows: Records, ways: Records, route: Records,
     links: Records, queues: Records, requests: Records, details: Records, request: int, kind: int,

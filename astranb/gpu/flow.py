@@ -8,7 +8,7 @@ latencies of the way, and its 64 bytes on each link.
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.queue import Agenda, schedule
 from astranb.core.ticks import transfer_ps
 from astranb.net.link import MARKS
@@ -32,7 +32,7 @@ def draw(link: int, number: int) -> int:
     return bits ^ (bits >> 16)
 
 
-@kernel
+@kernel_apart
 def mark(
     roce: Records, links: Records, queues: Records, requests: Records, details: Records, request: int,
     link: int, queue: int,
@@ -52,7 +52,7 @@ def mark(
     links[link].marked += 1
 
 
-@kernel
+@kernel_apart
 def hold_back(
     clock: Records, agenda: Agenda, gpus: Records, roce: Records, flows: Records, ways: Records,
     links: Records, requests: Records, request: int, link: int,
@@ -80,7 +80,7 @@ def hold_back(
     return True
 
 
-@kernel
+@kernel_apart
 def let_in(
     clock: Records, agenda: Agenda, gpus: Records, roce: Records, flows: Records, links: Records,
     requests: Records, flow: int,
@@ -98,7 +98,7 @@ def let_in(
     return request
 
 
-@kernel
+@kernel_apart
 def arrive(
     clock: Records, agenda: Agenda, roce: Records, flows: Records, ways: Records, route: Records,
     links: Records, requests: Records, details: Records, request: int,
@@ -125,7 +125,7 @@ def arrive(
     schedule(clock, agenda, now_ps + back_ps, NOTICE, flow)
 
 
-@kernel
+@kernel_apart
 def take_notice(clock: Records, roce: Records, flows: Records, links: Records, flow: int) -> None:
     """The NOTICE event: a flow becomes slower, from its next message on."""
     flows[flow].noticed = 0

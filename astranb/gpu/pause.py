@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.queue import Agenda, schedule
 from astranb.core.ticks import transfer_ps
 from astranb.net.link import INSIDE, PAUSES
@@ -27,7 +27,7 @@ FRAMES: Final = 8
 """Pause frames of one class of a link under way at once, at most: more wait for one to come."""
 
 
-@kernel
+@kernel_apart
 def reach_node(
     clock: Records, agenda: Agenda, roce: Records, links: Records, queues: Records, details: Records,
     request: int, size: int,
@@ -45,7 +45,7 @@ def reach_node(
     tell(clock, agenda, roce, links, queues, queue)
 
 
-@kernel
+@kernel_apart
 def go_on(
     clock: Records, agenda: Agenda, roce: Records, links: Records, queues: Records, details: Records,
     request: int, link: int, number: int,
@@ -64,7 +64,7 @@ def go_on(
         tell(clock, agenda, roce, links, queues, queue)
 
 
-@kernel
+@kernel_apart
 def tell(clock: Records, agenda: Agenda, roce: Records, links: Records, queues: Records, queue: int) -> None:
     """Send a pause frame, or one that ends the pause, where there is something new to say."""
     wanted = queues[queue].stopped
@@ -82,7 +82,7 @@ def tell(clock: Records, agenda: Agenda, roce: Records, links: Records, queues: 
     schedule(clock, agenda, clock[0].now_ps + way_ps, PAUSE, 2 * queue + wanted)
 
 
-@kernel
+@kernel_apart
 def take_frame(
     clock: Records, agenda: Agenda, roce: Records, links: Records, queues: Records, frame: int
 ) -> None:
@@ -102,7 +102,7 @@ def take_frame(
     tell(clock, agenda, roce, links, queues, queue)
 
 
-@kernel
+@kernel_apart
 def jammed(roce: Records, queues: Records, requests: Records, details: Records) -> bool:
     """Whether buffers wait for each other, so that some message will never move again."""
     found = mark_stuck(roce, queues, requests, details)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.queue import Agenda
 
 from .block import acknowledge, finish_op
@@ -90,7 +90,7 @@ def retry(
     make_ready(clock, agenda, sms, warps, warp, sm)
 
 
-@kernel
+@kernel_apart
 def stuck(
     clock: Records, blocks: Records, warps: Records, ops: Records, operands: Records,
     flags: Records, semaphores: Records, requests: Records, details: Records,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.queue import Agenda
 
 from .sm import release
@@ -19,7 +19,7 @@ from .travel import enter_link, plane_of
 __all__ = ["at_switch"]
 
 
-@kernel
+@kernel_apart
 def at_switch(
     clock: Records, agenda: Agenda, gpus: Records, operands: Records, ops: Records, ways: Records,
     planes: Records, requests: Records, details: Records, request: int,

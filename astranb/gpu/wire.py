@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.queue import Agenda, schedule
 from astranb.net.link import PACKET_BYTES
 from astranb.net.port import CLASSES
@@ -50,7 +50,7 @@ def slot_ps(
     return int((gap_ps * packets + lines - 1) // lines)
 
 
-@kernel
+@kernel_apart
 def look_again(clock: Records, agenda: Agenda, links: Records, queues: Records, link: int) -> None:
     """Queue a WIRE event for when the wire is free, where somebody waits."""
     if links[link].awake == 1:
@@ -63,7 +63,7 @@ def look_again(clock: Records, agenda: Agenda, links: Records, queues: Records, 
             return
 
 
-@kernel
+@kernel_apart
 def free_buffer(
     clock: Records, agenda: Agenda, links: Records, queues: Records, details: Records, request: int
 ) -> None:

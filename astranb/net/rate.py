@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.ticks import transfer_ps
 
 __all__ = ["FLOW", "ONE", "ROCE", "catch_up", "cut", "spend"]
@@ -73,7 +73,7 @@ FLOW = np.dtype(
 """A flow: what goes from one link into the Ethernet to one GPU."""
 
 
-@kernel
+@kernel_apart
 def catch_up(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) -> None:  # noqa: N803
     """Do what the timers of a flow have done since it was last looked at."""
     if flows[flow].notified == 0:
@@ -113,7 +113,7 @@ def increase(roce: Records, flows: Records, flow: int, line_Bps: int) -> None:  
         flows[flow].limited = 0
 
 
-@kernel
+@kernel_apart
 def cut(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) -> None:  # noqa: N803
     """A notification has come: the flow becomes slower, and everything starts anew."""
     catch_up(roce, flows, flow, line_Bps, now_ps)
@@ -135,7 +135,7 @@ def cut(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) ->
     flows[flow].notified += 1
 
 
-@kernel
+@kernel_apart
 def spend(roce: Records, flows: Records, flow: int, line_Bps: int, size: int, now_ps: int) -> None:  # noqa: N803
     """A message is let in: when the next one may follow, and the increases by bytes."""
     flows[flow].messages += 1

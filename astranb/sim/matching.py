@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.gpu.tables import FAULT, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, NOTICE, PACE, PAUSE, WIRE
 from astranb.gpu.travel import next_link
 from astranb.net.port import CLASSES
@@ -35,7 +35,7 @@ def fits(wanted: int, found: int) -> bool:
     return wanted < 0 or wanted == found
 
 
-@kernel
+@kernel_apart
 def match_event(
     breaks: Records,
     count: int,
@@ -89,7 +89,7 @@ def match_event(
     return -1
 
 
-@kernel
+@kernel_apart
 def match_fields(
     breaks: Records,
     count: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import Records, kernel_apart
 
 __all__ = ["FLIGHT", "RECORDER", "note_busy", "note_flight"]
 
@@ -34,7 +34,7 @@ RECORDER = np.dtype(
 )
 
 
-@kernel
+@kernel_apart
 def note_flight(
     recorder: Records,
     flights: Records,
@@ -60,7 +60,7 @@ def note_flight(
     flights[place].line = line
 
 
-@kernel
+@kernel_apart
 def note_busy(recorder: Records, activity: Records, row: int, start_ps: int, busy_ps: int) -> None:
     """Add busy time to a row of activity; when time outgrows the bins, each two become one."""
     bins = recorder[0].bins
