@@ -38,6 +38,7 @@ __all__ = [
     "kernel",
     "kernel_apart",
     "kernel_sources",
+    "prefetch",
     "source_hash",
 ]
 
@@ -118,6 +119,41 @@ def kernel_apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
         As for :func:`kernel`.
     """
     return Kernel(function, inline=False) if JIT else function
+
+
+class Prefetch:
+    """Tell the processor that a row of a table will be needed soon; as plain Python, nothing.
+
+    A row that is not there is no fault: nothing is read.
+    """
+
+    def __call__(self, table: Records, row: int) -> None:
+        """Do nothing."""
+
+    def intrinsic(self) -> Any:
+        """The Numba intrinsic: LLVM's ``llvm.prefetch`` of the row's first byte, to be written."""
+        from llvmlite import ir
+        from numba import types
+        from numba.core import cgutils
+        from numba.extending import intrinsic
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            table = context.make_array(signature.args[0])(context, builder, args[0])
+            number = ir.IntType(32)
+            byte = ir.IntType(8).as_pointer()
+            place = builder.gep(builder.bitcast(table.data, byte), [builder.mul(args[1], table.itemsize)])
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [place, number(1), number(3), number(1)])
+            return context.get_dummy_value()
+
+        def typed(_context: Any, table: Any, row: Any) -> Any:
+            return types.void(table, row), generate
+
+        return intrinsic(typed)
+
+
+prefetch = Prefetch()
 
 
 class Entry:
@@ -291,6 +327,10 @@ def _compile(entry: Entry) -> bytes:
     exec(f"def call(lengths, {', '.join(names)}):\n    return function({views})", scope)  # noqa: S102
     pointers = [types.CPointer(numba.from_dtype(d)) for d in entry.dtypes]
     signature = types.int64(types.CPointer(types.int64), *pointers)
+    intrinsic = prefetch.intrinsic()
+    cpu_target.typing_context.refresh()
+    ahead = cpu_target.typing_context.resolve_value_type(intrinsic)
+    typeof_impl.register(Prefetch)(lambda _value, _context: ahead)
     context = cpu_target.target_context
     link = context.get_executable
     # Kernels are linked into the entry as LLVM's code: machine code of each by itself, which

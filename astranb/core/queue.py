@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from .jit import kernel, kernel_apart
+from .jit import kernel, kernel_apart, prefetch
 
 if TYPE_CHECKING:
     from .jit import Records
@@ -103,7 +103,7 @@ def fill(clock: Records, agenda: Agenda, events: list[tuple[int, int, int]]) -> 
         agenda.far[number] = (time_ps, (number << _WHAT_BITS) | (kind << _ARG_BITS) | arg)
     clock[0].queued = clock[0].far = clock[0].seq = len(events)
     if events:
-        open_slot(clock, agenda)
+        open_slot(clock, agenda, agenda.near, agenda.near)
 
 
 def live(clock: Records, agenda: Agenda) -> np.ndarray:
@@ -216,8 +216,17 @@ def schedule(clock: Records, agenda: Agenda, time_ps: int, kind: int, arg: int) 
 
 
 @kernel_apart
-def open_slot(clock: Records, agenda: Agenda) -> None:
-    """Open the next slot that has an event: its events go to the heap, which is empty."""
+def open_slot(clock: Records, agenda: Agenda, about: Records, more: Records) -> None:
+    """Open the next slot that has an event: its events go to the heap, which is empty.
+
+    Parameters
+    ----------
+    clock : recarray
+    agenda : Agenda
+    about, more : recarray
+        Tables whose rows most events are about, by their argument: the processor is told to
+        fetch these rows, so that they are there when the events are handled.
+    """
     near, later, slots, far = agenda
     slot = clock[0].slot
     if clock[0].queued == clock[0].far:
@@ -239,6 +248,9 @@ def open_slot(clock: Records, agenda: Agenda) -> None:
         event = np.int64(later[entry].event)
         time_ps = int((slot << _SLOT_BITS) | (event & ((1 << _SLOT_BITS) - 1)))
         # The list begins with the newest; all are older than what is queued from now on.
+        row = arg_of(int(event >> _SLOT_BITS))
+        prefetch(about, row)
+        prefetch(more, row)
         order = int((np.int64(-1 - size) << _WHAT_BITS) | (event >> _SLOT_BITS))
         size = push(near, size, time_ps, order)
         following = later[entry].next

@@ -20,21 +20,28 @@ from .jit import Records
 
 __all__ = ["allocate", "digest", "free_bytes", "own", "read_tables", "require_bytes", "write_tables"]
 
+_LINE_BYTES = 64
+
 
 def allocate(count: int, dtype: Any) -> Records:
-    """Make a table of so many records, all zero.
+    """Make a table of so many records, all zero, that begins with a line of the cache.
 
     Examples
     --------
     >>> allocate(2, [("time_ps", "i8")]).time_ps.tolist()
     [0, 0]
     """
-    return np.zeros(count, dtype).view(np.recarray)
+    kind = np.dtype(dtype)
+    raw = np.zeros(count * kind.itemsize + _LINE_BYTES, np.uint8)
+    first = -raw.ctypes.data % _LINE_BYTES
+    return raw[first : first + count * kind.itemsize].view(kind).view(np.recarray)
 
 
 def own(table: Any) -> Records:
     """Copy a table, so that what is done to the copy stays in it."""
-    return table.copy()
+    copy = allocate(len(table), table.dtype)
+    copy[:] = table
+    return copy
 
 
 def digest(tables: Iterable[tuple[str, Any]]) -> str:

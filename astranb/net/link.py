@@ -22,21 +22,22 @@ PACKET_BYTES: Final = 4096
 
 LINK = np.dtype(
     [
-        ("src", "i8"),  # node the link leaves
-        ("dst", "i8"),  # node it reaches
-        ("bandwidth_Bps", "i8"),  # of this one lane, in this direction
-        ("latency_ps", "i8"),  # propagation: first bit out to first bit in
-        ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
-        ("gap_ps", "i8"),  # least time between two packets of RDMA, as of a NIC
-        ("lane", "i8"),  # number among its parallel ones
+        # What every message touches comes first, and a row is three lines of the cache.
         ("free_at_ps", "i8"),  # when the last bit of the last accepted message is out
-        ("wire_ps", "i8"),  # what the last accepted message takes on the wire
+        ("latency_ps", "i8"),  # propagation: first bit out to first bit in
+        ("gap_ps", "i8"),  # least time between two packets of RDMA, as of a NIC
         ("last_size", "i8"),  # a size, 0 where the link has changed since ...
         ("usual_ps", "i8"),  # ... and what it takes: divisions are slow
+        ("wire_ps", "i8"),  # what the last accepted message takes on the wire
         ("busy_ps", "i8"),  # time the wire carried bits, summed
         ("queued_ps", "i8"),  # time messages waited for the wire, summed
         ("messages", "i8"),  # messages put on the wire
         ("bytes", "i8"),  # bytes put on the wire, headers included
+        ("forward_ps", "i8"),  # what the node at the far end takes to pass a message on
+        ("src", "i8"),  # node the link leaves
+        ("dst", "i8"),  # node it reaches
+        ("bandwidth_Bps", "i8"),  # of this one lane, in this direction
+        ("lane", "i8"),  # number among its parallel ones
         ("marked", "i8"),  # messages that found a long queue and were marked (Ethernet)
         ("role", "i8"),  # PAUSES, MARKS, INJECTS, INSIDE
         ("pauses", "i8"),  # frames that told it to pause
@@ -45,6 +46,7 @@ LINK = np.dtype(
         ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
         ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
         ("turn", "i8"),  # class that was served last (managed links)
+        ("pad", "i8"),
     ]
 )
 """One directed lane. To add a property, follow docs/architecture.md ("Add a link property")."""

@@ -154,4 +154,4 @@ def chip_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records) -> Reco
         mesh["bandwidth_Bps"], mesh["latency_ps"] = preset.chip_Bps, preset.chip_ps
         first += len(mesh)
         parts.append(mesh)
-    return np.concatenate(parts).view(np.recarray)
+    return own(np.concatenate(parts))

@@ -314,7 +314,7 @@ def run_events(
             clock[0].resumes = -1
             begin(clock, agenda, gpus, sms, blocks, warps, ops, phases, block)
         if clock[0].near == 0 and clock[0].queued > 0:
-            open_slot(clock, agenda)
+            open_slot(clock, agenda, requests, details)
         if dead == 1:
             return DEADLOCK
         if limits.breaks > 0:

@@ -33,7 +33,7 @@ def take(clock, agenda):
     clock[0].near = pop(agenda.near, clock[0].near)
     clock[0].queued -= 1
     if clock[0].near == 0 and clock[0].queued > 0:
-        open_slot(clock, agenda)
+        open_slot(clock, agenda, agenda.near, agenda.near)
     return event
 
 
