@@ -216,7 +216,7 @@ class Entry:
         folder = cache_folder()
         file = folder / f"{self.name}.o"
         if not file.exists():
-            with announce(f"compiling {self.name} (once for each version of astranb; about 20 s)"):
+            with announce(f"compiling {self.name} (once for each version of astranb; about 25 s)"):
                 code = _compile(self)
                 with whole_file(file) as out:  # two processes may compile at once
                     out.write(code)

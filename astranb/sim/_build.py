@@ -244,6 +244,8 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         allocate(_FLIGHTS if record else 1, FLIGHT),
         allocate(rows * _BINS if record else 1, np.dtype("i8")),
     )
+    if presets[0].issue_lines > 1:
+        notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
     return machine, notes
 
 
