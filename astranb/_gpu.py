@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from typing import Any
+
+from astranb._print import print_json
 
 __all__ = ["add_commands"]
 
@@ -57,7 +58,7 @@ def _list(args: argparse.Namespace) -> int:
         for p in PRESETS.values()
     ]
     if args.json:
-        _print_json(rows)
+        print_json(rows)
         return 0
     for p in PRESETS.values():
         memory = f"{p.hbm_bytes / 1e9:.0f} GB at {p.hbm_Bps / 1e12:.2f} TB/s"
@@ -71,11 +72,10 @@ def _show(args: argparse.Namespace) -> int:
     found = preset(args.gpu)
     rows = _rows(found)
     if args.json:
-        _print_json({"name": found.name, "numbers": rows})
+        print_json({"name": found.name, "numbers": rows})
         return 0
     print(found.name)
-    for row in rows:
-        print(f"{row['number']:<18} {row['value']:>20,} {row['unit']:<4} {row['source']}")
+    _print_numbers(rows)
     return 0
 
 
@@ -91,11 +91,10 @@ def _from(args: argparse.Namespace) -> int:
     write_preset(made, path)
     if args.json:
         held = [{k: None if _missing(v) else v for k, v in row.items()} for row in held]
-        _print_json({"name": made.name, "file": str(path), "measured": changed, "held_against": held})
+        print_json({"name": made.name, "file": str(path), "measured": changed, "held_against": held})
         return 0
     print(f"{made.name}, like {args.like}, is in {path}: use it as --gpu {path}")
-    for row in changed:
-        print(f"{row['number']:<18} {row['value']:>20,} {row['unit']:<4} {row['source']}")
+    _print_numbers(changed)
     print(f"\n{'':<30} {'measured':>10} {'simulated':>10}")
     for row in held:
         if _missing(row["simulated"]):
@@ -108,9 +107,10 @@ def _from(args: argparse.Namespace) -> int:
     return 0
 
 
+def _print_numbers(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        print(f"{row['number']:<18} {row['value']:>20,} {row['unit']:<4} {row['source']}")
+
+
 def _missing(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
-
-
-def _print_json(document: Any) -> None:
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import re
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 
 from astranb import __version__
 from astranb._gpu import add_commands as add_gpu_commands
+from astranb._print import print_json
 from astranb.core.errors import AstranbError, InputError, near
 
 __all__ = ["entry", "main"]
@@ -207,7 +207,7 @@ def _run(args: argparse.Namespace) -> int:
         sim.save(args.save)
     result = sim.result
     if args.json:
-        _print_json(
+        print_json(
             {
                 "infra": sim.infra.name,
                 "collective": collective.name,
@@ -268,7 +268,7 @@ def _infra_check(args: argparse.Namespace) -> int:
 
     warnings = resolve(args.file).check()
     if args.json:
-        _print_json({"valid": True, "warnings": warnings})
+        print_json({"valid": True, "warnings": warnings})
     else:
         print("\n".join(warnings) or "well formed, nothing to remark")
     return 0
@@ -279,7 +279,7 @@ def _collective_list(args: argparse.Namespace) -> int:
 
     rows = [{"collective": a.collective, "algorithm": a.name, "summary": a.summary} for a in algorithms()]
     if args.json:
-        _print_json(rows)
+        print_json(rows)
     else:
         for row in rows:
             print(f"{row['collective']:<15} {row['algorithm']:<17} {row['summary']}")
@@ -308,7 +308,7 @@ def _collective_show(args: argparse.Namespace) -> int:
         program.rank(args.rank)  # is there such a one?
     blocks = listed(program, args.rank)
     if args.json:
-        _print_json({"program": program.name, "ranks": program.ranks, "blocks": blocks})
+        print_json({"program": program.name, "ranks": program.ranks, "blocks": blocks})
         return 0
     for block in blocks:
         unit = "copy engine" if block["unit"] == "engine" else "thread block"
@@ -348,7 +348,7 @@ def _collective_verify(args: argparse.Namespace) -> int:
             with whole_file(Path(args.picture)) as file:
                 file.write(drawn.encode())
     if args.json:
-        _print_json([row | {"faults": [dataclasses.asdict(f) for f in row["faults"]]} for row in rows])
+        print_json([row | {"faults": [dataclasses.asdict(f) for f in row["faults"]]} for row in rows])
         return worst
     for row in rows:
         wrong = [f for f in row["faults"] if f.severity == "error"]
@@ -378,7 +378,7 @@ def _lab(options: list[str]) -> int:
 def _print_summary(summary: dict[str, Any], *, as_json: bool) -> int:
     """Print what a document says of itself, a line a fact."""
     if as_json:
-        _print_json(summary)
+        print_json(summary)
         return 0
     for name, value in summary.items():
         if isinstance(value, list):
@@ -388,7 +388,3 @@ def _print_summary(summary: dict[str, Any], *, as_json: bool) -> int:
         else:
             print(f"{name}: {value}")
     return 0
-
-
-def _print_json(document: Any) -> None:
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))

@@ -30,6 +30,7 @@ FLOORS = {
     "explore": 6,
     "traffic": 6,
     "_lab": 6,
+    "_print": 6,
     "_gpu": 7,
     "widgets": 7,
     "cli": 7,

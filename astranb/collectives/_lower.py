@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
+from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
 from ._program import Chunk, Operation, Program
@@ -112,14 +112,14 @@ def lower(
     ops, operands = _operations(
         program, order, numbers, pieces, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
     )
-    blocks = _records(len(order), t.BLOCK)
+    blocks = allocate(len(order), t.BLOCK)
     ends = np.cumsum([len(program.blocks[b].operations) for b in order])
     blocks["gpu"] = [program.blocks[b].rank for b in order]
     blocks["first_op"] = np.concatenate([[0], ends[:-1]])
     blocks["last_op"] = ends
     blocks["engine"] = [program.blocks[b].unit == "engine" for b in order]
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
-    phases = _records(len(program.phases), t.PHASE)
+    phases = allocate(len(program.phases), t.PHASE)
     phases["left"] = np.bincount(ops["phase"], minlength=len(program.phases))
     phases["started_ps"] = phases["ended_ps"] = -1
     return Lowered(
@@ -226,7 +226,7 @@ def _pieces(
     order = sorted(whole, key=lambda c: (c.rank, BUFFERS.index(c.buffer), c.index, c.lane))
     extents.clear()
     extents.update({chunk: (number, whole[chunk][1]) for number, chunk in enumerate(order)})
-    pieces = _records(len(order), t.PIECE)
+    pieces = allocate(len(order), t.PIECE)
     pieces["gpu"] = [c.rank for c in order]
     pieces["buffer"] = [BUFFERS.index(c.buffer) for c in order]
     pieces["chunk"] = [c.index for c in order]
@@ -250,7 +250,7 @@ def _pieces(
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
     """Give every semaphore a line of its own behind the buffers of its rank."""
-    semaphores = _records(len(program.semaphores), t.SEMAPHORE)
+    semaphores = allocate(len(program.semaphores), t.SEMAPHORE)
     for number, semaphore in enumerate(program.semaphores):
         semaphores[number].gpu = semaphore.rank
         semaphores[number].line = lines[semaphore.rank]
@@ -319,9 +319,9 @@ def _operations(
                 )
             )  # fmt: skip
             before = 0 if spins else before + lines
-    ops = _records(len(rows), t.OP)
+    ops = allocate(len(rows), t.OP)
     ops[:] = rows
-    table = _records(len(operands), t.OPERAND)
+    table = allocate(len(operands), t.OPERAND)
     piece, semaphore_of, stride = np.array(operands, np.int64).reshape(-1, 3).T
     of_piece = piece >= 0
     table["piece"] = piece
@@ -341,7 +341,3 @@ def _fence(op: Operation, dirty: set[int], touched: set[int]) -> int:
     if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and dirty):
         return t.ACKNOWLEDGED | t.SYSTEM_WIDE
     return t.ACKNOWLEDGED if op.kind == "move" and dirty & touched else 0
-
-
-def _records(count: int, dtype: Any) -> Records:
-    return np.zeros(count, dtype).view(np.recarray)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from .jit import kernel, kernel_apart, prefetch
+from .state import allocate
 
 if TYPE_CHECKING:
     from .jit import Records
@@ -90,10 +91,12 @@ def new_agenda(capacity: int) -> Agenda:
     >>> int(agenda.near[0].time_ps), arg_of(agenda.near[0].order), pop(agenda.near, 2)
     (10, 8, 1)
     """
-    near, far = (np.zeros(capacity, EVENT).view(np.recarray) for _ in range(2))
-    later = np.zeros(capacity, LATER).view(np.recarray)
+    near, far = (allocate(capacity, EVENT) for _ in range(2))
+    later = allocate(capacity, LATER)
     later["next"] = np.arange(1, capacity + 1)
-    return Agenda(near, later, np.full(SLOTS, -1, SLOT).view(np.recarray), far)
+    slots = allocate(SLOTS, SLOT)
+    slots[:] = -1
+    return Agenda(near, later, slots, far)
 
 
 def fill(clock: Records, agenda: Agenda, events: list[tuple[int, int, int]]) -> None:

@@ -140,14 +140,13 @@ def depart(
     requests[request].link = -1
     requests[request].issued_ps = now_ps
     sms[sm].outstanding += 1
+    way = -1
     if clock[0].detailed and details[request].children > 0:
-        requests[request].way = planes[plane_of(gpus, gpu, requests, details, request)].up
+        way = planes[plane_of(gpus, gpu, requests, details, request)].up
     elif operands[operand].out_ways > 0:
         picked = pick_way(clock, warps, requests, details, request, operands[operand].out_ways)
-        requests[request].way = operands[operand].out_way + picked
-    else:
-        requests[request].way = -1
-    way = requests[request].way
+        way = operands[operand].out_way + picked
+    requests[request].way = way
     if way >= 0:
         requests[request].hop = ways[way].first
     if gpus[gpu].mesh:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
+from astranb.core.state import allocate
 from astranb.core.units import bandwidth_Bps, size_bytes, time_ps
 
 from .rate import ONE, ROCE
@@ -226,7 +225,7 @@ def read_roce(said: dict[str, Any] | None) -> Roce | None:
 
 def roce_row(roce: Roce | None, buffers: int) -> Records:
     """The options as numbers: one row of ROCE, all zero where there is no Ethernet to speak of."""
-    table = np.zeros(1, ROCE).view(np.recarray)
+    table = allocate(1, ROCE)
     row = table[0]
     row.buffers = buffers
     if roce is None:

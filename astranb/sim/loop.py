@@ -35,12 +35,11 @@ from astranb.gpu.tables import (
     PAUSE,
     RETURN,
     SIGNAL,
-    STORE,
     SWITCH,
     WIRE,
 )
 from astranb.gpu.travel import channel_of, next_link, onward, slice_of
-from astranb.gpu.wire import look_again, slot_ps
+from astranb.gpu.wire import look_again, slot_ps, wire_size
 from astranb.net.link import LINK, cross, head_ps, strike
 from astranb.net.port import QUEUE
 from astranb.net.rate import FLOW, ROCE
@@ -223,8 +222,7 @@ def run_events(
             link = next_link(route, requests, details, entered)
             returning = 1 if requests[entered].returning else 0
             what = requests[entered].kind
-            loaded = returning == 0 if what == STORE or what == SIGNAL else returning == 1
-            size = requests[entered].bytes if loaded else gpus[requests[entered].gpu].header_bytes
+            size = wire_size(gpus, requests, entered)
             came_ps = details[entered].offered_ps if managed == 1 else time_ps
             tail_in_ps = requests[entered].arrives_ps if cut_through == 1 else time_ps
             gap_ps = links[link].gap_ps

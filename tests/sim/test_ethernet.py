@@ -21,6 +21,7 @@ from astranb.gpu.pause import FRAME_BYTES
 from astranb.net import Dcqcn, Ecn, Network, Pfc, Roce
 from astranb.net.link import INJECTS, MARKS, PAUSES
 from astranb.net.port import CLASSES
+from tests.sim.support import check_save
 
 QUICK = Dcqcn(interval="2 us", alpha_timer="3 us", increase_timer="3 us", byte_counter="4 kB")
 TUNED = Dcqcn(additive="200 Mbps", hyper="2 Gbps", byte_counter="1 MB")
@@ -307,12 +308,7 @@ def test_options_survive_a_save(tmp_path):
     network = Network(roce=Roce(Pfc("2 KiB", "1 KiB"), Ecn("1 kB", "4 kB", 0.5), QUICK))
     sim = make(network, "allpairs", size="64 KiB")
     sim.step(20_000)
-    sim.save(tmp_path / "s")
-    other = anb.Simulation.load(tmp_path / "s")
-    assert other.network == network
-    sim.run()
-    other.run()
-    assert other.state_hash() == sim.state_hash()
+    check_save(sim, network, tmp_path / "s")
 
 
 def test_what_a_person_sees():

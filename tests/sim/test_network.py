@@ -11,6 +11,7 @@ import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, WrongResult
 from astranb.gpu import preset
+from tests.sim.support import check_save
 
 OPTIONS = st.builds(
     anb.Network,
@@ -167,12 +168,7 @@ def test_options_and_faults_survive_a_save(tmp_path):
         network = anb.Network("fair", 4, faults=(anb.Fault(name, "2 us", "9 us", latency="3 us"),))
         sim = make(network)
     sim.step(700)
-    sim.save(tmp_path / "s")
-    other = anb.Simulation.load(tmp_path / "s")
-    assert other.network == network
-    sim.run()
-    other.run()
-    assert other.state_hash() == sim.state_hash()
+    check_save(sim, network, tmp_path / "s")
 
 
 @pytest.mark.parametrize("lines", [2, 3, 8, 64])
