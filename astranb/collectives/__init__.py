@@ -12,7 +12,7 @@ from . import _logarithmic as _logarithmic
 from . import _pulled as _pulled
 from . import _rooted as _rooted
 from . import _switched as _switched
-from ._check import Contents, check, contents
+from ._check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from ._drawing import draw_waits
 from ._formats import listed, read_algorithm, write_algorithm
 from ._lower import Lowered, lower
@@ -29,6 +29,8 @@ from ._verify import Fault, verify
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
+    "MIXED",
+    "NOTHING",
     "PROTOCOLS",
     "Algorithm",
     "Block",
@@ -42,6 +44,7 @@ __all__ = [
     "Operation",
     "Plan",
     "Program",
+    "Promise",
     "Rank",
     "Semaphore",
     "algorithm",
@@ -57,6 +60,7 @@ __all__ = [
     "gather",
     "listed",
     "lower",
+    "promise",
     "read_algorithm",
     "read_msccl_xml",
     "read_mscclpp",
