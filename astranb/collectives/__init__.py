@@ -24,6 +24,7 @@ from ._plan import Plan
 from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
 from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
+from ._source import Line, Part, Source
 from ._verify import Fault, verify
 
 __all__ = [
@@ -40,13 +41,16 @@ __all__ = [
     "Collective",
     "Contents",
     "Fault",
+    "Line",
     "Lowered",
     "Operation",
+    "Part",
     "Plan",
     "Program",
     "Promise",
     "Rank",
     "Semaphore",
+    "Source",
     "algorithm",
     "algorithms",
     "all_gather",
