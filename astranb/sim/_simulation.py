@@ -23,6 +23,7 @@ from ._edits import Edit, read_edit
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
+from ._looking import Looking
 from ._machine import Machine
 from ._recorder import Recorder
 from ._result import Result
@@ -36,7 +37,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation:
+class Simulation(Looking):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
