@@ -2,9 +2,20 @@
 
 from ._breakpoints import Breakpoint
 from ._inspect import SPAN, SPAN_STATES
+from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
 from ._result import Result
 from ._simulation import Simulation
 from ._stop import Stop
 
-__all__ = ["FLIGHT_KINDS", "SPAN", "SPAN_STATES", "Breakpoint", "Recorder", "Result", "Simulation", "Stop"]
+__all__ = [
+    "FLIGHT_KINDS",
+    "SPAN",
+    "SPAN_STATES",
+    "Breakpoint",
+    "Recorder",
+    "Result",
+    "Simulation",
+    "Stop",
+    "perfetto",
+]
