@@ -28,6 +28,7 @@ FLOORS = {
     "workload": 4,
     "sim": 5,
     "explore": 6,
+    "export": 6,
     "traffic": 6,
     "_lab": 6,
     "_print": 6,
@@ -46,7 +47,7 @@ TOP = {"__init__", "__main__"}
 LONGER_THAN_400_LINES: dict[str, str] = {}
 """Files of the package that may be longer, each with the reason."""
 
-HEAVY = ("IPython", "anywidget", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
+HEAVY = ("IPython", "PIL", "anywidget", "bokeh", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
 """What `import astranb` must not load: each costs more than astranb itself."""
 
 _ALLOWED_ADDRESS = "http://www.w3.org/2000/svg"

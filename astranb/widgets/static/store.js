@@ -79,6 +79,7 @@ export function createStore(model, { Flights, column, slotOf }) {
     /** Move only the cursor. */
     scrub(time) {
       store.replaying = false;
+      if (store.scene?.recorded && time > store.frontier) model.send({ type: "goto", when: time }); // (offline.js)
       store.moveCursor(Math.min(Math.max(0, time), store.frontier));
     },
     moveCursor(time) {

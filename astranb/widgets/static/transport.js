@@ -122,6 +122,10 @@ export function createTransport(store, { make, formatTime }, help) {
     }
     for (const name of ["reset", "back"]) buttons[name].disabled = state.events === 0;
     for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = state.finished;
+    for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
+      buttons[name].disabled = true;
+      buttons[name].title = why;
+    }
     buttons.play.disabled = !playing && state.finished && (store.following || store.cursor >= store.frontier);
     const end = Math.max(1, store.furthest);
     slider.value = store.cursor / end;
