@@ -149,7 +149,7 @@ def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
         start += -(-len(buffer) // 8) * 8
     recording["places"] = places
     recording["buffers"] = columns.buffers
-    kept = "all of them" if one_in == 1 else f"every {one_in}th of them"
+    kept = "all of them" if one_in == 1 else f"1 in {one_in} of them"
     said = (
         f"Simulated up to {format_time(sim.now_ps)} ({sim.events:,} events) with astranb {__version__}. "
         f"Recorded: {len(all_flights):,} flights of lines over links, of which this page holds {kept}; "

@@ -193,8 +193,8 @@ def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape],
     """Lines on their way at a moment, where their recorded start and end put them, and how many."""
     if not sim.recorder.on:
         return [], "lines are not recorded"
-    found, one_in = sim.recorder.flights(at_ps, at_ps)
-    found = found[found["start_ps"] <= at_ps]
+    near, one_in = sim.recorder.flights(at_ps, at_ps)
+    found = near[near["start_ps"] <= at_ps]
     bundle_of = {link: (number, k) for number, way in enumerate(ways) for k, link in enumerate(way.lanes)}
     dots: list[list[Dot]] = [[] for _ in ways]
     rows = zip(*(np.asarray(found[n]).tolist() for n in ("link", "start_ps", "end_ps", "kind")), strict=True)

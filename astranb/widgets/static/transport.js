@@ -36,7 +36,7 @@ function icon(name) {
   return svg;
 }
 
-export function createTransport(store, { make, formatTime }, help) {
+export function createTransport(store, { make, formatTime, createSave }, help) {
   const steps = make(
     "select",
     { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
@@ -93,6 +93,7 @@ export function createTransport(store, { make, formatTime }, help) {
       title,
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
+      createSave(store, { make, formatTime }),
       helpButton,
     ),
     make(
