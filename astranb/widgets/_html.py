@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from astranb import __version__
+from astranb.core.colours import DARK, LIGHT, Colours
 from astranb.core.errors import AstranbError, InputError
 from astranb.core.units import format_time
-from astranb.export._colours import DARK, LIGHT, Colours
 from astranb.sim import FLIGHT_KINDS, Simulation
 
 from ._answers import ANSWERS
@@ -118,7 +118,7 @@ class _Columns:
 def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
     """What the kernel would tell, and a line about it for people."""
     feed, columns = Feed(session_of(sim)), _Columns()
-    scene, _ = feed.scene()
+    scene = columns.message(feed.scene())
     state, buffers = feed.state(fine=True, most=most_flights)
     one_in = int(state["one_in"])
     _, all_flights = sim.recorder.since(0)
@@ -137,6 +137,7 @@ def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
         "timeline": columns.message(feed.timeline()),
         "moments": columns.add(*(np.ascontiguousarray(column).tobytes() for column in moments)),
         "words": FLIGHT_KINDS,
+        "gpus": [sim.fabric.graph.name(int(node)) for node in sim.fabric.gpus],
         "links": [sim.fabric.name(int(link)) for link in used],
         "phases": sorted(phases["ended_ps"][(phases["left"] == 0) & (phases["ended_ps"] >= 0)].tolist()),
         "oldest": sim.recorder.oldest_ps,

@@ -10,7 +10,7 @@ from astranb.core.files import whole_file
 from astranb.core.units import time_ps
 from astranb.sim import Simulation
 
-from ._picture import Picture, picture
+from ._still import Picture, still
 
 if TYPE_CHECKING:
     from ._feed import Feed
@@ -168,7 +168,7 @@ class Leaving:
         if not 0 <= first < last:
             raise InputError(f"no time between start and end ({first} and {last} ps)", where="animate")
         moments = [first + (last - first) * k // (frames - 1) for k in range(frames)]
-        shown = (picture(self.sim, self._feed.layout, at, dark=dark) for at in moments)
+        shown = (still(self.sim, self._feed.layout, at, dark=dark) for at in moments)
         with whole_file(path) as file:
             if kind == "SVG":
                 from ._svg import frames_to_svg
@@ -186,7 +186,7 @@ class Leaving:
             raise InputError(
                 f"{moment} ps has not been simulated", where="at", mend=f"0 to {self.sim.now_ps} ps"
             )
-        return picture(self.sim, self._feed.layout, moment, dark=dark)
+        return still(self.sim, self._feed.layout, moment, dark=dark)
 
 
 def _write(path: str | Path, content: bytes) -> Path:

@@ -8,9 +8,9 @@ from typing import IO, Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from astranb.export._colours import KIND_COLOURS
+from astranb.core.colours import KIND_COLOURS
 
-from ._picture import Box, Dot, Line, Picture
+from ._still import Box, Dot, Line, Picture
 
 __all__ = ["to_image", "write_frames"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from astranb.export._colours import KIND_COLOURS
+from astranb.core.colours import KIND_COLOURS
 from astranb.sim import Simulation
 
 from ._layout import Layout
-from ._picture import Box, Dot, Line, Picture, Text, picture
+from ._still import Box, Dot, Line, Picture, Text, still
 
 __all__ = ["draw", "frames_to_svg", "to_svg"]
 
 
 def draw(sim: Simulation, layout: Layout) -> str:
-    """Draw the topology as it is now as one ``<svg>`` element (see :func:`.picture`)."""
-    return to_svg(picture(sim, layout))
+    """Draw the topology as it is now as one ``<svg>`` element (see :func:`.still`)."""
+    return to_svg(still(sim, layout))
 
 
 def to_svg(one: Picture) -> str:

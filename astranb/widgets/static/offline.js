@@ -124,7 +124,7 @@ export function createRecording(pack) {
   const received = {
     ready() {
       sequence = 0;
-      tell({ ...pack.scene, recorded: { to_breakpoint: `breakpoints: ${NEEDS}` } });
+      tell({ ...pack.scene.message, recorded: { to_breakpoint: `breakpoints: ${NEEDS}` } }, views(pack.scene.buffers));
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];
       goto(last.now_ps);
@@ -140,8 +140,7 @@ export function createRecording(pack) {
     timeline: () => tell({ ...pack.timeline.message, now_ps: now }, views(pack.timeline.buffers)),
     inspect(message) {
       const rank = /^gpu\[(\d+)\]/.exec(message.path);
-      const box = rank && pack.scene.boxes.find((one) => one.rank === Number(rank[1]));
-      const path = box ? message.path.replace(rank[0], box.name) : message.path;
+      const path = rank ? message.path.replace(rank[0], pack.gpus[rank[1]] ?? rank[0]) : message.path;
       const found = pack.inspections[path];
       const answer = { type: "inspection", for: message.path };
       if (message.at_ps !== null || !ended()) {

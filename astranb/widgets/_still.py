@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.colours import Colours, busy_colour
 from astranb.core.units import format_time
-from astranb.export._colours import Colours, busy_colour
 from astranb.sim import FLIGHT_KINDS, Simulation
 
 from ._layout import Layout
 
-__all__ = ["Box", "Dot", "Line", "Picture", "Text", "picture"]
+__all__ = ["Box", "Dot", "Line", "Picture", "Text", "still"]
 
 _APART = 4.0  # between the two directions of a link
 _DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn
@@ -101,7 +101,7 @@ class Picture:
         return (*self.links, *self.moving, *self.boxes, *self.caption)
 
 
-def picture(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bool = False) -> Picture:
+def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bool = False) -> Picture:
     """Draw the topology as it is, or as it was at a moment that was recorded.
 
     Parameters
