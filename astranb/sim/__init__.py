@@ -1,10 +1,34 @@
-"""Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results."""
+"""Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results, explanations."""
 
 from ._breakpoints import Breakpoint
+from ._critical import CriticalPath, Segment
 from ._inspect import SPAN, SPAN_STATES
+from ._lost import LOSSES
 from ._recorder import FLIGHT_KINDS, Recorder
 from ._result import Result
 from ._simulation import Simulation
 from ._stop import Stop
+from ._view import ObjectView
+from ._walk import CAUSES
+from ._what_if import Change, WhatIf
+from ._why import Step, Why
 
-__all__ = ["FLIGHT_KINDS", "SPAN", "SPAN_STATES", "Breakpoint", "Recorder", "Result", "Simulation", "Stop"]
+__all__ = [
+    "CAUSES",
+    "FLIGHT_KINDS",
+    "LOSSES",
+    "SPAN",
+    "SPAN_STATES",
+    "Breakpoint",
+    "Change",
+    "CriticalPath",
+    "ObjectView",
+    "Recorder",
+    "Result",
+    "Segment",
+    "Simulation",
+    "Step",
+    "Stop",
+    "WhatIf",
+    "Why",
+]

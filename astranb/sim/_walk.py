@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .tracing import STALLED
 if TYPE_CHECKING:
     from ._simulation import Simulation
 
-__all__ = ["CAUSES", "Piece", "walk"]
+__all__ = ["CAUSES", "WAITS", "Piece", "Walker"]
 
 CAUSES = {
     "launch": "before its kernel began",
@@ -70,46 +71,46 @@ class Piece:
     passes: int = 1
 
 
-def walk(sim: Simulation, trace: Trace) -> list[Piece]:
-    """The critical path up to now, in the order of time.
+class Walker:
+    """Finds the critical path up to now.
+
+    From the event that ended the run (in the middle of one: from the last event that
+    brought something about) it goes back to the event that made it possible, and so on: from
+    an instruction to the data that it needed, from data along its way to the load, from a
+    signal's arrival to the signaller. Where a line or an instruction had to wait for others,
+    the wait is a piece of the path and the path goes on with the line itself.
+
+    Each piece begins where the one before it ends; the first begins at 0, the last ends at
+    the end of the run, or now.
 
     Parameters
     ----------
     sim : Simulation
     trace : Trace
         Of it.
-
-    Returns
-    -------
-    list of Piece
-        Each begins where the one before ends; the first begins at 0, the last ends at the
-        end of the run, or now.
     """
-    return _Walker(sim, trace).walk()
 
-
-class _Walker:
     def __init__(self, sim: Simulation, trace: Trace) -> None:
         self._machine, self._fabric, self._trace = sim.machine, sim.fabric, trace
         self._now_ps, self._finished = sim.now_ps, sim.finished
         self._paced = sim.network.roce is not None
         self._pieces: list[Piece] = []
 
-    def walk(self) -> list[Piece]:
+    def steps(self) -> Iterator[int]:
+        """Go back event by event; gives the time that is not explained yet, in ps."""
         at = self._start()
         while at is not None:
+            yield int(at["time_ps"])
             at = self._before(at)
+
+    def pieces(self) -> list[Piece]:
+        """What the steps have found, in the order of time; adjoining pieces of a kind are one."""
         pieces: list[Piece] = []
         for piece in reversed(self._pieces):
             last = pieces[-1] if pieces else None
             same = ("block", "op", "cause", "where")
             if last is not None and all(getattr(last, n) == getattr(piece, n) for n in same):
-                pieces[-1] = Piece(
-                    last.start_ps,
-                    piece.end_ps,
-                    *(getattr(piece, n) for n in same),
-                    last.passes + piece.passes,
-                )
+                pieces[-1] = replace(last, end_ps=piece.end_ps, passes=last.passes + piece.passes)
             else:
                 pieces.append(piece)
         return pieces
@@ -306,8 +307,8 @@ class _Walker:
                 (until_ps, "on chip", gpu),
             ]
         cut = []
-        for end_ps, cause, where in parts:
-            end_ps = min(max(end_ps, time_ps), until_ps)
+        for latest_ps, cause, where in parts:
+            end_ps = min(max(latest_ps, time_ps), until_ps)
             cut.append((time_ps, end_ps, cause, where))
             time_ps = end_ps
         if time_ps < until_ps:
