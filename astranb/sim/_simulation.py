@@ -245,7 +245,7 @@ class Simulation:
         other.assumed = list(self.assumed)
         other.machine = self.machine.copy(record=record)
         other._start(self._driver.history.copy(), list(self._driver.edits))
-        other.recorder.most = self.recorder.most
+        other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
 
     def set(self, path: str, value: int | str) -> None:
