@@ -75,7 +75,7 @@ class Lanes:
     >>> lanes = Lanes(sim, "sms")
     >>> ps = lanes.spent(np.array([0]), np.array([0, sim.now_ps]))[0, 0]
     >>> LANE_STATES[int(ps.argmax())], int(ps.sum()) <= sim.now_ps
-    ('stalled: data', True)
+    ('stalled: fence', True)
     """
 
     def __init__(self, sim: Simulation, kind: str) -> None:

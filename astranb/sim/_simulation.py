@@ -24,6 +24,7 @@ from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
 from ._machine import Machine
+from ._measuring import Measuring
 from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
@@ -36,7 +37,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation:
+class Simulation(Measuring):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
