@@ -233,7 +233,7 @@ class Lanes:
                 continue
             source = self._fold(one) if fold else one
             rows, times = np.repeat(lanes, high - low), np.tile(edges[low:high], len(lanes))
-            until = source.spent(rows, times).reshape(len(lanes), high - low, -1)
+            until = source.spent(rows, times).reshape(len(lanes), high - low, len(LANE_STATES))
             total[:, low : high - 1] += np.diff(until, axis=1)
         return total
 
