@@ -53,9 +53,9 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
     state[(total > 0) & (final == total)] = 1
     used = [b for b in BUFFERS if _has(sim, rank, b)]
     meta = {
-        "rank": rank, "buffer": name, "ranks": sim.program.ranks, "buffers": used, "chunks": chunks,
+        "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
         "columns": width, "fold": fold, "by_line": found.by_line, "now_ps": sim.now_ps,
-        "lines": int(lines), "arrived": int(found.arrived.sum()), "final": int(final.sum()),
+        "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
         "lanes": sim.program.lanes,
     }  # fmt: skip
     columns = (
@@ -115,6 +115,11 @@ def _found(feed: Feed, options: dict[str, Any]) -> tuple[Simulation, Buffer, int
     sim = feed.session.then(None if at is None else float(at))
     rank, name = int(options.get("rank", 0)), str(options.get("buffer", "output"))
     return sim, buffer_of(sim, rank, name), rank, name
+
+
+def _largest(found: Buffer) -> int:
+    """Of how many ranks the largest sum in the buffer is."""
+    return int((found.times > 0).sum(axis=1).max(initial=1))
 
 
 def _has(sim: Simulation, rank: int, name: str) -> bool:

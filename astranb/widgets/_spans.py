@@ -51,18 +51,21 @@ def spans(feed: Feed, options: dict[str, Any]) -> Message:
         Of ``folds`` and, where ``drawn`` is ``"density"``, of ``lanes``: for each of the
         states in ``present``, row and column how much of it is in that state, 255 being all.
         Where ``drawn`` is ``"spans"``: the row, state, start and end of each span. Of phases
-        always these, with the phase's number in the place of the state.
+        always these, with the phase's number in the place of the state. ``count`` and
+        ``folded`` say of how many spans these are the lanes, and the folds.
     """
     start, end, edges = window_of(options)
     kind = _kind_of(options)
     about = {"from": start, "to": end, "columns": len(edges) - 1, "kind": kind, "now_ps": feed.sim.now_ps}
     if kind == "phases":
         found = _phases(feed.sim, np.asarray(options.get("folds", []), np.int64), start, end)
-        return {**about, "drawn": "spans", "count": len(found[0]), "present": []}, [*_packed(found)]
+        told = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
+        return {**about, **told}, _packed(found)
     lanes = lanes_of(feed.sim, kind)
     folds = _within(options.get("folds", []), len(feed.sim.machine.gpus), "GPU")
     single = _within(options.get("lanes", []), len(lanes), "lane")
     count = lanes.count(single, start, end)
+    folded = lanes.count(np.flatnonzero(np.isin(lanes.gpu, folds)), start, end)
     sizes = np.bincount(lanes.gpu, minlength=len(feed.sim.machine.gpus))[folds]
     shares = [_shares(lanes.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))]
     buffers: list[bytes] = []
@@ -78,7 +81,8 @@ def spans(feed: Feed, options: dict[str, Any]) -> Message:
     present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares], axis=0))
     buffers = [*(_bytes(s[:, :, present].transpose(2, 0, 1)) for s in shares), *buffers]
     drawn = "spans" if len(shares) == 1 else "density"
-    return {**about, "drawn": drawn, "count": count, "present": present.tolist()}, buffers
+    told = {"drawn": drawn, "count": count, "folded": folded, "present": present.tolist()}
+    return {**about, **told}, buffers
 
 
 def moment(feed: Feed, options: dict[str, Any]) -> Message:

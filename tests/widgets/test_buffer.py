@@ -59,7 +59,7 @@ def test_cells_are_what_their_lines_are(feed: Feed, rank: int, name: str, column
                 assert ranks_in[row, column] == min(sums)
             else:
                 assert source[row, column] == 65535
-    assert meta["arrived"] == found.arrived.sum()
+    assert meta["arrived_lines"] == found.arrived.sum()
 
 
 def test_a_cell_in_words(feed: Feed) -> None:
