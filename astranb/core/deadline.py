@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -55,6 +56,8 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     ended
     """
     watch = _Watch(seconds, threading.get_ident())
+    collects = gc.isenabled()
+    gc.disable()  # Python would swallow, with a message, what is raised in a collector's callback
     watch.start()
     try:
         return call()
@@ -65,6 +68,8 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
                 watch.end()
             except OutOfTime:
                 watch.late = True
+        if collects:
+            gc.enable()
         if watch.late:
             raise OutOfTime
 
