@@ -210,9 +210,9 @@ class Simulation(Looking):
         """
         return self._go(until_ps=FOREVER if until is None else time_ps(until, where="until"))
 
-    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE) -> Stop:
+    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE, max_phases: int = FOREVER) -> Stop:
         """Go on by one short slice: for a view that plays and must stay responsive."""
-        return self._go(until_ps=until_ps, max_events=self.events + max_events)
+        return self._go(until_ps=until_ps, max_events=self.events + max_events, max_phases=max_phases)
 
     def back(self, n: int = 1, unit: str = "event") -> Stop:
         """Go back by n events, cycles, instructions or phases, exactly.
