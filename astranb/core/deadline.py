@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import gc
 import threading
@@ -11,7 +12,7 @@ from typing import TypeVar
 __all__ = ["OutOfTime", "within"]
 
 _T = TypeVar("_T")
-_AGAIN_S = 0.2  # a bare ``except:`` may have caught the first one
+_AGAIN_S = 0.2
 
 
 class OutOfTime(BaseException):
@@ -55,45 +56,44 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     ...     print("ended")
     ended
     """
-    watch = _Watch(seconds, threading.get_ident())
+    watch = _Watch(threading.get_ident())
     collects = gc.isenabled()
     gc.disable()  # Python would swallow, with a message, what is raised in a collector's callback
-    watch.start()
     try:
+        _thread.start_new_thread(watch.run, (seconds,))
         return call()
     finally:
         # Interrupted itself, it begins again: nothing may be raised once this function is left.
         while not watch.over:
             try:
-                watch.end()
+                with watch.lock:
+                    watch.over = True
+                    _raise_in(watch.thread, None)  # what has not been raised yet
             except OutOfTime:
                 watch.late = True
+        watch.ended.release()
         if collects:
             gc.enable()
         if watch.late:
             raise OutOfTime
 
 
-class _Watch(threading.Thread):
-    def __init__(self, seconds: float, of: int) -> None:
-        super().__init__(daemon=True, name="astranb deadline")
+class _Watch:
+    """What both threads know. Only bare locks: an interrupted ``Event`` or ``Thread`` might stay locked."""
+
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
         self.over = self.late = False
-        self._seconds, self._of = seconds, of
-        self._lock, self._ended = threading.Lock(), threading.Event()
+        self.lock, self.ended = _thread.allocate_lock(), _thread.allocate_lock()
+        self.ended.acquire()
 
-    def run(self) -> None:
-        wait = self._seconds
-        while not self._ended.wait(wait):
-            with self._lock:
+    def run(self, seconds: float) -> None:
+        """Wait, and raise; again and again, because a bare ``except:`` may have caught the first one."""
+        while not self.ended.acquire(timeout=seconds):
+            with self.lock:
                 if not self.over:
-                    _raise_in(self._of, OutOfTime)
-            wait = _AGAIN_S
-
-    def end(self) -> None:
-        with self._lock:
-            self.over = True
-            _raise_in(self._of, None)  # what has not been raised yet
-        self._ended.set()
+                    _raise_in(self.thread, OutOfTime)
+            seconds = _AGAIN_S
 
 
 def _raise_in(thread: int, what: type[BaseException] | None) -> None:
