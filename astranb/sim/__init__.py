@@ -7,15 +7,18 @@ from ._recorder import FLIGHT_KINDS, Recorder
 from ._result import Result
 from ._simulation import Simulation
 from ._stop import Stop
+from ._where import SPOT, spot_text
 
 __all__ = [
     "FLIGHT_KINDS",
     "SPAN",
     "SPAN_STATES",
+    "SPOT",
     "Breakpoint",
     "Contributions",
     "Recorder",
     "Result",
     "Simulation",
     "Stop",
+    "spot_text",
 ]

@@ -13,6 +13,7 @@ from astranb.sim import Simulation
 from ._answers import ANSWERS
 from ._feed import Feed, Message
 from ._session import COMMANDS, session_of
+from ._source import Reading
 from ._static import ENTRY, MODULES, STYLES
 from ._svg import draw
 from ._transport import Transport
@@ -24,7 +25,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Transport, anywidget.AnyWidget):
+class Workbench(Transport, Reading, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.
