@@ -3,6 +3,7 @@
 from ._breakpoints import Breakpoint
 from ._contributions import Contributions
 from ._inspect import SPAN, SPAN_STATES
+from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
 from ._result import Result
 from ._simulation import Simulation
@@ -20,5 +21,6 @@ __all__ = [
     "Result",
     "Simulation",
     "Stop",
+    "perfetto",
     "spot_text",
 ]

@@ -1,4 +1,4 @@
-"""A program's text and data in a real JupyterLab: seen at the cursor, stepped, edited with its errors at their lines."""
+"""A program in a real JupyterLab: its lines and data at the cursor, and errors at their lines as it is typed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
 
-MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring', lanes=2))"
+MAKE = (
+    "import astranb as anb\n"
+    "sim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring', lanes=2))"
+)
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
 

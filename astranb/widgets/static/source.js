@@ -73,7 +73,7 @@ export function createSource(store, theme, { make, column, createQuestion, selec
         });
         const row = make(
           "div", { class: "anb-line", role: "listitem", "data-line": String(line) },
-          button, make("code", { text: text || " " }), marks,
+          button, marks, make("code", { text: text || " " }),
         );
         row.addEventListener("click", (event) => event.target.closest("button") || choose(`${number}:${line}`));
         rows.set(`${number}:${line}`, { element: row, marks, button, line });
