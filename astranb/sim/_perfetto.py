@@ -181,24 +181,27 @@ def _lines(sim: Simulation, most: int, written: dict[str, Any]) -> Iterator[Even
     """A span for each line, or for neighbours, as long as the wire is taken."""
     pid = len(sim.fabric.gpus) + 1
     _, found = sim.recorder.since(0)
+    written |= {"lines": len(found), "line_spans": 0, "merged_gap_ps": 0}
+    if not len(found):
+        return
     order = np.lexsort((found["start_ps"], found["link"]))
     link, start = found["link"][order], found["start_ps"][order]
     latency = sim.machine.links["latency_ps"][link]
-    same = np.append(link[1:] == link[:-1], False)
+    follows = np.flatnonzero(link[1:] == link[:-1]) + 1  # a line before it was on the same link
     # The wire is free when the last bit has left; a latency changed since must not make lines overlap.
     end = np.maximum(start, found["end_ps"][order] - latency)
-    end[same] = np.minimum(end[same], start[1:][same[:-1]])
-    used, first = np.unique(link, return_index=True)
-    gap = np.where(same[:-1], start[1:] - end[:-1], np.iinfo(np.int64).max) if len(link) else start
+    end[follows - 1] = np.minimum(end[follows - 1], start[follows])
+    used = np.unique(link)
+    gap = np.full(len(link), np.iinfo(np.int64).max)  # between a line and the one before it
+    gap[follows] = start[follows] - end[follows - 1]
     merged_ps = -1
-    if len(link) > most:
-        excess = len(link) - max(most, len(used))
+    excess = len(link) - max(most, len(used))
+    if excess > 0:
         merged_ps = int(np.partition(gap, excess - 1)[excess - 1])
-    cut = np.append(np.flatnonzero(gap > merged_ps) + 1, len(link)) if len(link) else first
-    written |= {"lines": len(link), "line_spans": len(cut), "merged_gap_ps": max(0, merged_ps)}
-    if len(used):
-        yield _name("process_name", pid, 0, name="links")
-        yield _name("process_sort_index", pid, 0, sort_index=pid)
+    cut = np.append(np.flatnonzero(gap > merged_ps)[1:], len(link))  # the first line cuts nothing off
+    written |= {"line_spans": len(cut), "merged_gap_ps": max(0, merged_ps)}
+    yield _name("process_name", pid, 0, name="links")
+    yield _name("process_sort_index", pid, 0, sort_index=pid)
     for number in used.tolist():
         yield _name("thread_name", pid, number + 1, name=sim.fabric.name(number))
     before = 0

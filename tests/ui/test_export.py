@@ -162,6 +162,7 @@ def test_the_picture_can_be_saved(page: Page, lab: Lab, tmp_path: Path) -> None:
     download.value.save_as(file)
     from PIL import Image
 
-    image = Image.open(file)
+    with Image.open(file) as image:
+        image.load()
     assert image.width > 400
     assert len(image.getcolors(2**20) or ()) > 20  # a picture, not a blank sheet
