@@ -11,9 +11,7 @@ from astranb.cli import main
 RUN = ["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "2KiB", "--json"]
 
 
-def test_a_run_leaves_a_page_a_picture_and_a_trace(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_leaves_a_page_a_picture_and_a_trace(tmp_path: Path, capsys) -> None:
     page, drawing, trace = (tmp_path / name for name in ("run.html", "run.svg", "run.json"))
     assert main([*RUN, "--html", str(page), "--svg", str(drawing), "--perfetto", str(trace)]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -26,8 +24,6 @@ def test_a_run_leaves_a_page_a_picture_and_a_trace(
     assert json.loads(capsys.readouterr().out)["state_hash"] == said["state_hash"]
 
 
-def test_a_place_that_cannot_be_written_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, capsys) -> None:
     assert main([*RUN, "--svg", str(tmp_path / "no" / "run.svg")]) == 2
     assert "cannot be written" in capsys.readouterr().err

@@ -26,7 +26,8 @@ def data_of(figure: Any, glyph: type) -> list[dict[str, Any]]:
 def test_traffic_by_hand() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_gather("16 KiB", "allpairs"))
     assert not figures.traffic(sim).any()
-    sim.step(1200)
+    while not figures.traffic(sim).any():
+        sim.step(20)
     halfway = figures.traffic(sim)
     sim.run()
     found = figures.traffic(sim)
