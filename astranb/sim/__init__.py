@@ -1,6 +1,7 @@
 """Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results."""
 
 from ._breakpoints import Breakpoint
+from ._contributions import Contributions
 from ._inspect import SPAN, SPAN_STATES
 from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
@@ -13,6 +14,7 @@ __all__ = [
     "SPAN",
     "SPAN_STATES",
     "Breakpoint",
+    "Contributions",
     "Recorder",
     "Result",
     "Simulation",

@@ -146,6 +146,7 @@ class Feed:
             "status": session.status,
             "failed": session.failed,
             "narration": sim.narrate(),
+            "pace": session.pace.tell() if session.playing and session.fast else {},
             "changed": self._changed(),
             "first": first,
             "total": total,

@@ -55,6 +55,7 @@ class Workbench(Leaving, Transport, anywidget.AnyWidget):
     _modules = traitlets.Dict().tag(sync=True)
     _selection = traitlets.Unicode("").tag(sync=True)
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
+    _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)
 
     def __init__(self, sim: Simulation) -> None:
@@ -127,7 +128,7 @@ class Workbench(Leaving, Transport, anywidget.AnyWidget):
         elif kind == "ask":
             self._tell(self._reply_to(content))
         elif kind in COMMANDS:
-            self._ask(kind, **{k: v for k, v in content.items() if k != "type"})
+            self._ask(kind, background=True, **{k: v for k, v in content.items() if k != "type"})
         else:
             raise InputError(f"unknown message {kind!r}", where="workbench")
 

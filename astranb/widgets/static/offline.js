@@ -75,7 +75,11 @@ export function createRecording(pack) {
     },
     reset: () => goto(pack.oldest),
     to_end: () => goto(last.now_ps),
-    goto: (n, message) => goto(Number(message.when)),
+    goto(n, message) {
+      const [, number, unit] = String(message.when).match(/^\s*([\d.]+)\s*(ps|ns|us|µs|ms|s)?\s*$/) ?? [];
+      if (number === undefined) status = `${message.when}: write a time with its unit, as 5 us`;
+      else goto(Number(number) * { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 }[unit] || Number(number));
+    },
     back(n, message) {
       if (message.unit === "phase") {
         for (let k = 0; k < n; k++) goto(phases.findLast((time) => time < now) ?? pack.oldest);
