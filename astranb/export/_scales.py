@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bokeh.models import ColorBar, FixedTicker, LinearColorMapper
+from bokeh.models import FixedTicker, LinearColorMapper
+from bokeh.models.annotations import ColorBar
 
 from astranb.core.colours import Colours, busy_colour
 

@@ -118,6 +118,12 @@ def _events(sim: Simulation, most_lines: int, written: dict[str, Any]) -> Iterat
     yield from _counters(sim, written)
 
 
+def _rows(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Rows of plain Python values, a piece of the columns at a time."""
+    for start in range(0, len(columns[0]), _PIECE):
+        yield from zip(*(np.asarray(c[start : start + _PIECE]).tolist() for c in columns), strict=True)
+
+
 def _us(ps: Any) -> float:
     return int(ps) / 1e6
 
@@ -148,9 +154,7 @@ def _blocks(sim: Simulation, written: dict[str, Any]) -> Iterator[Event]:
     """A span for each thing that a thread block did."""
     found = spans(sim)
     written["spans"] = len(found["op"])
-    for rank, sm, block, op, state, phase, start, end, _ in zip(
-        *map(np.ndarray.tolist, found.values()), strict=True
-    ):
+    for rank, sm, block, op, state, phase, start, end, _ in _rows(list(found.values())):
         yield {
             "ph": "X", "cat": "block", "name": state, "pid": rank + 1, "tid": block + 1,
             "ts": _us(start), "dur": _us(end - start),
@@ -165,7 +169,7 @@ def _arrows(sim: Simulation, written: dict[str, Any]) -> Iterator[Event]:
     began = sim.machine.ops["started_ps"]
     written["signals"] = len(found["wait_op"])
     columns = ("semaphore", "signal_op", "wait_op", "from_rank", "to_rank", "issued_ps", "passed_ps")
-    rows = zip(*(np.asarray(found[name]).tolist() for name in columns), strict=True)
+    rows = _rows([found[name] for name in columns])
     for number, (semaphore, signal, wait, source, target, issued, passed) in enumerate(rows):
         args = {"semaphore": semaphore, "issued_ps": issued, "passed_ps": passed}
         arrow = {"cat": "semaphore", "name": "signal", "id": number + 1, "args": args}

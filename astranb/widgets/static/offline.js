@@ -100,7 +100,7 @@ export function createRecording(pack) {
       ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : pack.oldest ? events[0] : 0,
       finished: ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
       changed: done && !ended() ? pack.links[column(Uint32Array, pack.moments[3])[done - 1]].split("#")[0] : "",
-      coarse: false,
+      coarse: false, pace: {},
     };
     const empty = new DataView(new ArrayBuffer(0));
     if (flights.length) return tell(message, flights);
