@@ -96,6 +96,7 @@ class Session:
         self._quiet = False
         self._published_s = 0.0
         self._replica: Simulation | None = None
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
 
@@ -186,6 +187,20 @@ class Session:
             call()
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(call)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called once, after a while without being asked again; without an event loop, now."""
+        if self._loop is None or not self._loop.is_running():
+            call()
+            return
+        before = self._timers.pop(call, None)
+        if before:
+            before.cancel()
+        self._timers[call] = self._loop.call_later(seconds, call)
+
+    def tell(self, text: str) -> None:
+        """Show a text as the status."""
+        self._say(text)
 
     def _drain(self) -> None:
         """Apply what was asked for, in order; never inside itself."""
