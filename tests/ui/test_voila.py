@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -26,7 +27,7 @@ FONTS = r"cdn\.jsdelivr\.net/npm/@fortawesome/"
 @pytest.fixture
 def voila(tmp_path: Path) -> Iterator[str]:
     """Serve a notebook with a workbench; gives the page's address."""
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": source}
         for source in (MAKE.format(size="64 KiB"), SHOW)
     ]
