@@ -17,7 +17,8 @@ from PIL import Image
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.widgets import _static
-from astranb.widgets._html import VARIABLES
+from astranb.widgets._answers import ANSWERS
+from astranb.widgets._html import QUESTIONS, VARIABLES
 from astranb.widgets._still import Dot, still
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 
@@ -57,6 +58,33 @@ def test_the_page_holds_what_was_recorded(bench: anb.Workbench, tmp_path: Path) 
     assert header["inspections"]["dgx_h100.0.xpu.3"] == json.loads(json.dumps(sim.inspect("gpu[3]")))
     assert header["modules"] == {n: text for n, text in _static.MODULES.items() if n != "offline"}
     assert header["state"]["message"]["events"] == sim.events
+
+
+def test_the_page_answers_what_views_ask(
+    bench: anb.Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def traffic(_feed: Any, options: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        asked.append(options)
+        return {"ranks": 8}, [b"12345678", b"9"]
+
+    def never(_feed: Any, _options: dict[str, Any]) -> Any:
+        pytest.fail("a question that may change something was asked")
+
+    def working(_feed: Any, _options: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        return {"working": True}, []
+
+    for question in QUESTIONS:
+        monkeypatch.delitem(ANSWERS, question, raising=False)
+    monkeypatch.setitem(ANSWERS, "traffic", traffic)
+    monkeypatch.setitem(ANSWERS, "apply", never)
+    monkeypatch.setitem(ANSWERS, "critical_path", working)
+    header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
+    (answer,) = header["answers"]
+    assert (answer["question"], answer["options"], answer["message"]) == ("traffic", {}, {"ranks": 8})
+    assert [buffers[k] for k in answer["buffers"]] == [b"12345678", b"9"]
+    assert asked == [{}]
 
 
 def test_of_more_flights_every_nth_is_taken(bench: anb.Workbench, tmp_path: Path) -> None:
