@@ -109,6 +109,13 @@ def test_the_page_may_load_nothing_and_knows_every_colour(bench: anb.Workbench, 
     assert used <= given, "give the page this colour (VARIABLES in _html.py)"
 
 
+def test_a_start_is_a_page_too(tmp_path: Path) -> None:
+    bench = anb.Workbench(anb.Simulation("switch:gpus=2", anb.collectives.all_gather("1 KiB")))
+    header, _ = unpack(bench.to_html(tmp_path / "run.html").read_text())
+    assert header["state"]["message"]["now_ps"] == 0
+    assert header["phases"] == []
+
+
 def test_what_was_not_recorded_cannot_be_played(tmp_path: Path) -> None:
     sim = anb.Simulation("switch:gpus=2", anb.collectives.all_gather("1 KiB"), record=False)
     bench = anb.Workbench(sim)
