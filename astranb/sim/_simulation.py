@@ -20,6 +20,7 @@ from ._breakpoints import Breakpoint
 from ._build import Plan, build, lower_for
 from ._driver import FOREVER, SLICE, Driver
 from ._edits import Edit, read_edit
+from ._explain import Explained
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
@@ -37,7 +38,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Looking):
+class Simulation(Looking, Explained):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
