@@ -14,7 +14,7 @@ from ._still import Box, Dot, Line, Picture
 
 __all__ = ["to_image", "write_frames"]
 
-_SPELT = str.maketrans({"µ": "u", "·": "-", "×": "x", "→": "->", "…": "..."})
+_SPELT = str.maketrans({"µ": "u", "·": "-", "\N{MULTIPLICATION SIGN}": "x", "→": "->", "…": "..."})
 _FINER = 2  # pixels are drawn so many times finer, for smooth edges
 
 
