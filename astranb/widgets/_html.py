@@ -52,7 +52,7 @@ when nothing is selected and the cursor is at the end. None of these may change 
 _ALWAYS = frozenset({"rows", "source"})
 """Questions whose answer does not change with time; to the others the page knows it at its end."""
 
-_MOST_OBJECTS = 1000
+_MOST_OBJECTS = 300  # some ms each
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
 
