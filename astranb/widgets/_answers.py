@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import _aggregate, _buffer, _spans
+from ._activity import activity
 from ._feed import Feed, Message
 
 __all__ = ["ANSWERS", "Answer"]
 
 Answer = Callable[[Feed, dict[str, Any]], Message]
 
-ANSWERS: dict[str, Answer] = {}
+ANSWERS: dict[str, Answer] = {
+    "rows": _spans.rows,
+    "spans": _spans.spans,
+    "moment": _spans.moment,
+    "activity": activity,
+    "aggregate": _aggregate.answer,
+    "buffer": _buffer.answer,
+    "cell": _buffer.cell,
+}
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

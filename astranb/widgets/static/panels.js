@@ -5,8 +5,10 @@ const PANELS = [
   ["stage", "topology", "Topology", "createTopology"],
   ["stage", "table", "Table", "createTable"],
   ["side", "inspect", "Inspect", "createInspector"],
-  ["below", "blocks", "Thread blocks", "createTimeline", true],
+  ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
+  ["below", "interval", "Interval", "createInterval"],
+  ["below", "buffer", "Buffer", "createBuffer"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ
