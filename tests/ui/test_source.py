@@ -1,4 +1,4 @@
-"""A program in a real JupyterLab: its lines and data at the cursor, and errors at their lines as it is typed."""
+"""A program in a real JupyterLab: its lines and data at the cursor, errors at their lines as it is typed."""
 
 from __future__ import annotations
 
