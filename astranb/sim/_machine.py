@@ -23,8 +23,8 @@ class Machine:
     ----------
     tables : dict of str to recarray
         The simulated state: every owner of :data:`~astranb.sim.loop.OWNERS`.
-    control, breaks, recorder, flights, activity, bursts, current : recarray
-        Limits, breakpoints and recording: not simulated.
+    control, breaks, recorder, flights, activity, trace, bursts, current : recarray
+        Limits, breakpoints, recording and tracing: not simulated.
     landed : ndarray of int32
         For every line of every piece the operation that wrote it last, as ``pieces["writer"]``.
     places : ndarray of int64
@@ -37,6 +37,7 @@ class Machine:
     recorder: Records
     flights: Records
     activity: Records
+    trace: Records
     bursts: Records
     current: Records
     landed: Records
@@ -63,6 +64,7 @@ class Machine:
                 self.recorder,
                 self.flights,
                 self.activity,
+                self.trace,
                 self.bursts,
                 self.current,
                 self.landed,
@@ -83,6 +85,7 @@ class Machine:
             recorder,
             own(self.flights if record else self.flights[:1]),
             own(self.activity if record else self.activity[:1]),
+            own(self.trace[:1]),
             own(self.bursts if record else self.bursts[:1]),
             own(self.current if record else self.current[:1]),
             own(self.landed),

@@ -20,6 +20,7 @@ from ._breakpoints import Breakpoint
 from ._build import Plan, build, lower_for
 from ._driver import FOREVER, SLICE, Driver
 from ._edits import Edit, read_edit
+from ._explain import Explained
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
@@ -38,7 +39,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Looking, Measuring):
+class Simulation(Looking, Explained, Measuring):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -120,6 +121,7 @@ class Simulation(Looking, Measuring):
     def _start(self, history: History, edits: list[Edit]) -> None:
         self._driver = Driver(self.machine, history, edits)
         self._points: list[Breakpoint] = []
+        self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
         self._beat_s = 0.0
         self.recorder = Recorder(self.machine, self.fabric, self.program)

@@ -50,6 +50,8 @@ RECORDER = np.dtype(
         ("bins", "i8"),  # bins a row
         ("rows", "i8"),
         ("links", "i8"),  # between devices: rows of activity before those of the GPUs
+        ("tracing", "i8"),  # 1: every event is noted in the trace (tracing.py)
+        ("traced", "i8"),  # rows of the trace in use
         ("bursts", "i8"),  # ever noted; their ring holds the last ones
         ("landing", "i8"),  # 1: for every line of memory, who wrote it last
     ]

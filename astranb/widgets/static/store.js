@@ -97,7 +97,9 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
     /** Move only the cursor. */
     scrub(time) {
       store.replaying = false;
-      store.moveCursor(Math.min(Math.max(0, time), store.frontier));
+      // In a recording (offline.js) there is something further on.
+      if (store.scene?.recorded && time > store.frontier) return store.command("goto", { when: time });
+      return store.moveCursor(Math.min(Math.max(0, time), store.frontier));
     },
     moveCursor(time) {
       store.following = false;

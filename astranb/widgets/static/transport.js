@@ -36,7 +36,7 @@ function icon(name) {
   return svg;
 }
 
-export function createTransport(store, { make, formatTime }, help) {
+export function createTransport(store, { make, formatTime, createSave }, help) {
   const steps = make(
     "select",
     { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
@@ -112,6 +112,7 @@ export function createTransport(store, { make, formatTime }, help) {
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
+      createSave(store, { make, formatTime }),
       helpButton,
     ),
     make(
@@ -166,6 +167,10 @@ export function createTransport(store, { make, formatTime }, help) {
     }
     for (const name of ["reset", "back"]) buttons[name].disabled = store.gone || state.events === 0;
     for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = store.gone || state.finished;
+    for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
+      buttons[name].disabled = true;
+      buttons[name].title = why;
+    }
     buttons.play.disabled = !playing && (store.gone || state.finished) && (store.following || store.cursor >= store.frontier);
     const end = Math.max(1, store.furthest);
     slider.value = store.cursor / end;
