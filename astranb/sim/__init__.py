@@ -1,9 +1,11 @@
 """Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results, explanations."""
 
 from ._breakpoints import Breakpoint
+from ._contributions import Contributions
 from ._critical import CriticalPath, Segment
 from ._inspect import SPAN, SPAN_STATES
 from ._lost import LOSSES
+from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
 from ._result import Result
 from ._simulation import Simulation
@@ -21,6 +23,7 @@ __all__ = [
     "SPAN_STATES",
     "Breakpoint",
     "Change",
+    "Contributions",
     "CriticalPath",
     "ObjectView",
     "Recorder",
@@ -31,4 +34,5 @@ __all__ = [
     "Stop",
     "WhatIf",
     "Why",
+    "perfetto",
 ]
