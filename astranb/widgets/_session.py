@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -96,6 +96,7 @@ class Session:
         self._quiet = False
         self._published_s = 0.0
         self._replica: Simulation | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone does not keep them
         self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
 
@@ -144,14 +145,33 @@ class Session:
         at_ps : float, optional
             When; now where not given. The past is looked at in a private copy.
         """
+        return self.there(at_ps).inspect(path)
+
+    def there(self, at_ps: float | None = None) -> Simulation:
+        """The simulation as it was at the cursor of a view: to look at, not to move.
+
+        Parameters
+        ----------
+        at_ps : float, optional
+            When; now where not given. The past is a private copy, the same one each time.
+        """
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
-            return sim.inspect(path)
+            return sim
         # A copy that went back has lost the edits after that moment: with edits, a fresh one.
         if self._replica is None or sim.edits or self._replica.edits:
             self._replica = sim.fork(record=False)
+            self._replica.recorder = sim.recorder  # what was recorded is about its past, too
         self._replica.goto(int(at_ps))
-        return self._replica.inspect(path)
+        return self._replica
+
+    def later(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Have something done between the kernel's other work; false where there is no such thing."""
+        if self._loop is None or not self._loop.is_running():
+            return False
+        self._tasks.add(task := self._loop.create_task(call()))
+        task.add_done_callback(self._tasks.discard)
+        return True
 
     # Commands ----------------------------------------------------------------
 

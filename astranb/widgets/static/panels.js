@@ -5,6 +5,7 @@ const PANELS = [
   ["stage", "topology", "Topology", "createTopology"],
   ["stage", "table", "Table", "createTable"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "explain", "Explain", "createExplain"],
   ["below", "blocks", "Thread blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
 ];
