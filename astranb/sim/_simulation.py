@@ -120,6 +120,7 @@ class Simulation(Explained, Looking):
     def _start(self, history: History, edits: list[Edit]) -> None:
         self._driver = Driver(self.machine, history, edits)
         self._points: list[Breakpoint] = []
+        self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
         self._beat_s = 0.0
         self.recorder = Recorder(self.machine, self.fabric, self.program)

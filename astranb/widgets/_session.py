@@ -97,6 +97,7 @@ class Session:
         self._published_s = 0.0
         self._replica: Simulation | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone does not keep them
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
 
@@ -165,7 +166,7 @@ class Session:
         self._replica.goto(int(at_ps))
         return self._replica
 
-    def later(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    def meanwhile(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Have something done between the kernel's other work; false where there is no such thing."""
         if self._loop is None or not self._loop.is_running():
             return False
@@ -206,6 +207,20 @@ class Session:
             call()
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(call)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called once, after a while without being asked again; without an event loop, now."""
+        if self._loop is None or not self._loop.is_running():
+            call()
+            return
+        before = self._timers.pop(call, None)
+        if before:
+            before.cancel()
+        self._timers[call] = self._loop.call_later(seconds, call)
+
+    def tell(self, text: str) -> None:
+        """Show a text as the status."""
+        self._say(text)
 
     def _drain(self) -> None:
         """Apply what was asked for, in order; never inside itself."""

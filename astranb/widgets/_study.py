@@ -77,7 +77,7 @@ class Study:
             work = self._work[key] = _Work(make())
             while len(self._work) > _MOST_KEPT:
                 self._work.pop(next(iter(self._work)))
-            if not self._session.later(lambda: _alternate(work)):
+            if not self._session.meanwhile(lambda: _alternate(work)):
                 work.go_on(float("inf"))
         if work.error is not None:
             self._work.pop(key)

@@ -36,7 +36,7 @@ export function navigate(canvas, store) {
   for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => (dragging = false));
 }
 
-export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_HEIGHTS, formatTime }) {
+export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_HEIGHTS, formatTime, drawPathOverTime }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "What every thread block did when" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
@@ -90,6 +90,13 @@ export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_H
     return top;
   }
 
+  /** Where a thread block's row is. */
+  function rowAt(block) {
+    const band = bands[store.scene.blocks[block]];
+    const height = band.height / band.blocks;
+    return { top: band.top + rowOf[block] * height, height };
+  }
+
   function draw() {
     if (!store.scene || !width) return;
     const height = layOut();
@@ -101,6 +108,7 @@ export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_H
     stillKey = key;
     const context = fit(canvas, width, height);
     context.drawImage(still, 0, 0, width, height);
+    drawPathOverTime(context, store, theme, { scale, left: GUTTER, width, rowAt });
     const known = scale.x(store.frontier);
     context.fillStyle = theme.dim; // what is not simulated yet
     context.globalAlpha = 0.12;
