@@ -13,7 +13,7 @@ from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, tim
 
 from ._critical import CriticalPath, search
 from ._edits import Edit, apply_edit, read_edit
-from ._paths import gpu_path, resolve
+from ._paths import resolve
 from ._walk import WAITS, Piece
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def _owner(sim: Simulation, piece: Piece) -> str:
     kind, number = piece.where
     if kind == "link":
         return sim.fabric.name(number).partition("#")[0]
-    return gpu_path(sim.fabric, int(sim.machine.sms["gpu"][number]) if kind == "sm" else number)
+    return f"gpu[{int(sim.machine.sms['gpu'][number]) if kind == 'sm' else number}]"
 
 
 def _row(piece: Piece, path: CriticalPath) -> int:

@@ -14,6 +14,7 @@ Answer = Callable[[Feed, dict[str, Any]], Message]
 
 ANSWERS: dict[str, Answer] = {
     "critical_path": _explaining.critical_path,
+    "line": _explaining.line,
     "lost_time": _explaining.lost_time,
     "what_if": _explaining.what_if,
     "what_if_run": _explaining.what_if_run,

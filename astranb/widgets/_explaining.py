@@ -21,7 +21,7 @@ from ._study import study_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Explaining", "critical_path", "lost_time", "what_if", "what_if_run", "why"]
+__all__ = ["Explaining", "critical_path", "line", "lost_time", "what_if", "what_if_run", "why"]
 
 _MOST_ROWS = 12
 _MOST_SEGMENTS = 50_000  # drawn; of more the longest
@@ -67,6 +67,17 @@ def why(feed: Feed, content: dict[str, Any]) -> Message:
     chain = _there(feed, content).why(str(content.get("path", "")))
     steps = [{"text": s.text, "path": s.path, "since_ps": s.since_ps} for s in chain]
     return {"path": chain.path, "now_ps": chain.now_ps, "circle": chain.circle, "steps": steps}, []
+
+
+def line(feed: Feed, content: dict[str, Any]) -> Message:
+    """The path of the line that is on a link and arrives at a time: ``link``, ``end_ps``, ``at_ps``."""
+    machine = _there(feed, content).machine
+    requests = machine.requests
+    here = (requests["live"] == 1) & (requests["link"] == int(content["link"]))
+    found = np.flatnonzero(here & (requests["arrives_ps"] == int(content["end_ps"])))
+    if not len(found):
+        raise InputError("this line is not under way any more", where="workbench")
+    return {"path": f"line[{int(found[0])}]"}, []
 
 
 def lost_time(feed: Feed, content: dict[str, Any]) -> Message:

@@ -146,3 +146,16 @@ def test_a_wrong_question_is_told_and_asked_anew(bench):
         bench._answer({"type": "ask", "id": 7, "question": question, "options": options})
         assert told[-1]["id"] == 7
         assert told[-1]["error"]
+
+
+def test_a_dot_is_a_line(bench):
+    """What the browser knows of a dot, its link and when it arrives, finds the line."""
+    bench.sim.goto("900 ns")
+    flights, _ = bench.sim.recorder.flights(bench.sim.now_ps, bench.sim.now_ps)
+    assert len(flights)
+    for flight in flights[:50]:
+        reply, _ = asked(bench, "line", link=int(flight.link), end_ps=float(flight.end_ps))
+        request = bench.sim.machine.requests[int(reply["path"][5:-1])]
+        assert (request.op, request.kind) == (flight.op, flight.kind // 2)
+    with pytest.raises(InputError, match="not under way"):
+        asked(bench, "line", link=0, end_ps=1)

@@ -105,6 +105,7 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
       find.textContent = "Hide critical path";
       words.textContent = `${found.segments.toLocaleString("en-US")} segments, ${formatTime(found.time_ps, 4)}`;
       path.replaceChildren(...showPath());
+      element.scrollTop = find.offsetTop - element.offsetTop - 4;
       store.emit("change");
       const table = await store.ask("what_if", about);
       if (mine === search && !table.working) changes.replaceChildren(...showChanges(table.rows));
@@ -141,8 +142,9 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     const rows = found.top.map((top) => {
       const mark = make("i", { class: "anb-mark", style: `background: ${causeColour(top.cause)}` });
       const when = `${formatTime(top.start_ps, 3)} to ${formatTime(top.start_ps + top.ps, 3)}`;
-      const what = `${top.cause}: ${top.path}`;
-      const cell = make("td", {}, mark, link(what, top.path, `${top.block}, operation ${top.op} ${top.phase}, ${when}`));
+      const to = link("", top.path, `${top.block}, operation ${top.op} ${top.phase}, ${when}`);
+      to.append(mark, `${top.cause}: ${top.path}`);
+      const cell = make("td", {}, to);
       const jump = make("button", {
         type: "button", class: "anb-child", text: formatTime(top.ps, 3), title: `show ${when}`,
         onclick: () => store.scrub(top.start_ps + top.ps / 2),
@@ -160,35 +162,34 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
 
   function showChanges(rows) {
     if (!rows.length) return [];
-    const head = ["change", "estimate", "exact"].map((text) => make("th", { scope: "col", text }));
-    const lines = rows.map((row) => {
-      const exact = make("td", { class: "anb-number" });
+    const items = rows.map((row) => {
+      const estimate = make("span", { text: `about ${gain(row.estimate_ps, row)}` });
+      const exact = make("span", { class: "anb-exact" });
       const run = make("button", {
-        type: "button", class: "anb-button anb-small-button", text: "run it", onclick: () => runIt(row, exact, run),
-        "aria-label": `Run with ${row.path} ${row.value}`,
+        type: "button", class: "anb-button anb-small-button", text: "run it", "aria-label": `Run with ${row.path} ${row.value}`,
+        onclick: () => runIt(row, estimate, exact, run),
       });
       exact.append(run);
       const least = `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}`;
-      return make(
-        "tr", { title: least }, make("td", { text: `${row.path} ${row.value}` }),
-        make("td", { class: "anb-number", text: `about ${gain(row.estimate_ps, row)}` }), exact,
-      );
+      return make("li", { title: least }, `${row.path} ${row.value}`, make("div", { class: "anb-change" }, estimate, exact));
     });
     return [
-      make("h5", { text: "What if (estimates from the critical path)" }),
-      make("table", { "aria-label": "What if" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)),
+      make("h5", { text: `What if: estimates for ${store.state?.finished ? "the run" : "the time so far"}` }),
+      make("ul", { "aria-label": "What if" }, ...items),
     ];
   }
   const gain = (ps, { before_ps: before }) => `${ps < before ? "−" : "+"}${percent(Math.abs(ps - before), before)}`;
-  async function runIt(row, cell, button) {
+  async function runIt(row, estimate, cell, button) {
     button.disabled = true;
     const options = { path: row.path, value: row.value };
     try {
       const progress = (part) => (button.textContent = `${Math.round(100 * part)}%`);
       const answer = await patiently("what_if_run", options, progress, () => !cell.isConnected);
       if (!answer) return;
-      const text = `${gain(answer.row.exact_ps, answer.row)} · ${formatTime(answer.row.exact_ps, 3)}`;
-      cell.replaceChildren(make("b", { text, title: `the whole run took ${formatTime(answer.row.before_ps, 3)}` }));
+      const run = answer.row; // of the whole run, both of them
+      estimate.textContent = `about ${gain(run.estimate_ps, run)}`;
+      const text = `exactly ${gain(run.exact_ps, run)} · ${formatTime(run.exact_ps, 3)}`;
+      cell.replaceChildren(make("b", { text, title: `the whole run took ${formatTime(run.before_ps, 3)}` }));
     } catch (error) {
       cell.replaceChildren(failed(error));
     }

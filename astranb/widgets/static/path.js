@@ -23,8 +23,32 @@ export function segmentAt(path, time) {
   return path.start.length && path.start[low] <= time && time <= path.end[low] ? low : -1;
 }
 
+/** Over the topology: the links that a selected line has crossed (thin), is on, and has still to go. */
+function drawWay(store, theme, stroke) {
+  const way = store.selection.startsWith("line[") ? store.inspection?.found?.way : null;
+  for (const hop of way ?? []) {
+    const colon = hop.lastIndexOf(": ");
+    const name = hop.slice(0, colon).split("#")[0];
+    const number = store.scene.bundles.findIndex((bundle) => bundle.name === name);
+    if (number >= 0) stroke(number, theme.brand, hop.endsWith("crossed") ? 2 : 4, hop.endsWith("to go") ? [2, 6] : []);
+  }
+}
+
 /** Over the topology: links and GPUs of the path, wider where more of its time passes, and where it is at the cursor. */
 export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }) {
+  const stroke = (number, colour, width, dash) => {
+    const way = ways[number];
+    const [x, y] = [way.x + way.nx * way.middle, way.y + way.ny * way.middle];
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.setLineDash(dash);
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x + way.ux * way.length, y + way.uy * way.length);
+    context.stroke();
+    context.setLineDash([]);
+  };
+  drawWay(store, theme, stroke);
   const { path } = store;
   if (!path) return;
   const total = path.end.at(-1) - path.start[0] || 1;
@@ -38,17 +62,6 @@ export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }
   const now = segmentAt(path, store.cursor);
   context.save();
   context.lineCap = "round";
-  const stroke = (number, colour, width, dash) => {
-    const way = ways[number];
-    const [x, y] = [way.x + way.nx * way.middle, way.y + way.ny * way.middle];
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.setLineDash(dash);
-    context.beginPath();
-    context.moveTo(x, y);
-    context.lineTo(x + way.ux * way.length, y + way.uy * way.length);
-    context.stroke();
-  };
   onWay.forEach((time, number) => {
     if (time > 0) stroke(number, theme.ink, Math.min(6, 1.5 + (12 * time) / total), [7, 4]);
   });
@@ -66,6 +79,36 @@ export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }
     context.strokeRect(box.x * place.x - w / 2, box.y * place.y - h / 2, w, h);
   }
   context.restore();
+}
+
+/** The line in flight whose dot is at a point: {link, end_ps}, or null. */
+export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
+  const { start, end, what } = store.flights;
+  const time = store.cursor;
+  let best = null;
+  let nearest = 4 ** 2;
+  store.flights.at(time, (k) => {
+    const link = what[k] >>> 4;
+    const way = ways[bundleOf[link]];
+    if (!way || start[k] > time) return;
+    const gone = (way.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
+    const [dx, dy] = [
+      way.x + way.ux * gone + way.nx * offsetOf[link] - x, way.y + way.uy * gone + way.ny * offsetOf[link] - y,
+    ];
+    if (dx * dx + dy * dy > nearest) return;
+    nearest = dx * dx + dy * dy;
+    best = { link, end_ps: end[k] };
+  });
+  return best;
+}
+
+/** Select the line at a point, or what `otherwise` says. */
+export function selectAt(store, x, y, geometry, otherwise) {
+  const line = lineAt(store, x, y, geometry);
+  const name = otherwise();
+  if (!line || store.scene.boxes.some((box) => box.name === name)) return store.select(name);
+  const at = store.following ? null : store.cursor;
+  return store.ask("line", { ...line, at_ps: at }).then(({ path }) => store.select(path), () => store.select(name));
 }
 
 /** Over the thread blocks: which block the path is at, one line from the start to the end. */

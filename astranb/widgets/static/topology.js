@@ -3,7 +3,7 @@
 
 const PIXELS_A_DOT = 6; // where dots would stand closer, every n-th is drawn and the load is written
 
-export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHAPES, formatTime, drawPath }) {
+export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHAPES, formatTime, drawPath, selectAt }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
@@ -286,7 +286,9 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     tip.hidden = true;
     store.hovering("");
   });
-  canvas.addEventListener("click", (event) => store.select(hit(event.offsetX, event.offsetY)));
+  canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) =>
+    selectAt(store, x, y, { ways, bundleOf, offsetOf }, () => hit(x, y)),
+  );
 
   return {
     element,
