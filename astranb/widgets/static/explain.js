@@ -195,10 +195,14 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     }
   }
 
-  const stop = store.on("scene", () => {
-    asked = "";
-    if (store.path) hide();
-  });
+  const stops = [
+    store.on("scene", () => {
+      asked = "";
+      if (store.path) hide();
+    }),
+    // The way of a selected line is drawn, which comes with its inspection.
+    store.on("inspection", () => store.selection.startsWith("line[") && store.emit("change")),
+  ];
   return {
     element,
     draw,
@@ -209,7 +213,7 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     destroy() {
       gone = true;
       clearTimeout(timer);
-      stop();
+      for (const stop of stops) stop();
     },
   };
 }

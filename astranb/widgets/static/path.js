@@ -81,12 +81,12 @@ export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }
   context.restore();
 }
 
-/** The line in flight whose dot is at a point: {link, end_ps}, or null. */
+/** The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant. */
 export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
   const { start, end, what } = store.flights;
   const time = store.cursor;
-  let best = null;
-  let nearest = 4 ** 2;
+  const near = 4 ** 2;
+  let [best, dots] = [null, 0];
   store.flights.at(time, (k) => {
     const link = what[k] >>> 4;
     const way = ways[bundleOf[link]];
@@ -95,11 +95,11 @@ export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
     const [dx, dy] = [
       way.x + way.ux * gone + way.nx * offsetOf[link] - x, way.y + way.uy * gone + way.ny * offsetOf[link] - y,
     ];
-    if (dx * dx + dy * dy > nearest) return;
-    nearest = dx * dx + dy * dy;
+    if (dx * dx + dy * dy > near) return;
+    dots += 1;
     best = { link, end_ps: end[k] };
   });
-  return best;
+  return dots === 1 ? best : null;
 }
 
 /** Select the line at a point, or what `otherwise` says. */
