@@ -38,7 +38,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Explained, Looking):
+class Simulation(Looking, Explained):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
