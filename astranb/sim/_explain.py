@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
@@ -109,6 +109,12 @@ class Explained:
         if per not in ("gpu", "block"):
             raise InputError(f"lost time per {per!r}", where="lost_time", mend="per gpu or per block")
         return lost_time(self._self, per)
+
+    @overload
+    def what_if(self) -> WhatIf: ...
+
+    @overload
+    def what_if(self, path: str, value: int | str = "") -> Change: ...
 
     def what_if(self, path: str = "", value: int | str = "") -> WhatIf | Change:
         """Ask what a change would do to the time of the run.

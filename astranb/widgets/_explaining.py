@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -46,9 +46,16 @@ class Explaining:
         """Where the time up to the cursor went: see :meth:`Simulation.lost_time`."""
         return self._there().lost_time(per)
 
+    @overload
+    def what_if(self) -> WhatIf: ...
+
+    @overload
+    def what_if(self, path: str, value: int | str = "") -> Change: ...
+
     def what_if(self, path: str = "", value: int | str = "") -> WhatIf | Change:
         """Ask what a change would do: see :meth:`Simulation.what_if`."""
-        return self._there().what_if(path, value)
+        sim = self._there()
+        return sim.what_if(path, value) if path else sim.what_if()
 
     def _there(self) -> Simulation:
         return self._session.there(self._at())

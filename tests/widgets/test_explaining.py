@@ -7,7 +7,7 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.sim import CAUSES, Change, ObjectView
+from astranb.sim import CAUSES, ObjectView
 from astranb.widgets._answers import ANSWERS
 
 
@@ -38,7 +38,6 @@ def test_the_cursor_says_when(bench):
     bench.follow()
     assert bench.selected.now_ps == now
     change = bench.what_if("*->*.latency", "x0.5")
-    assert isinstance(change, Change)
     assert 0 < (change.exact_ps or 0) < now
 
 
