@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _aggregate, _buffer, _spans
+from . import _aggregate, _buffer, _explaining, _spans
 from ._activity import activity
 from ._chunks import chunks
 from ._feed import Feed, Message
@@ -26,5 +26,11 @@ ANSWERS: dict[str, Answer] = {
     "chunks": chunks,
     "source": source,
     "where": where,
+    "critical_path": _explaining.critical_path,
+    "line": _explaining.line,
+    "lost_time": _explaining.lost_time,
+    "what_if": _explaining.what_if,
+    "what_if_run": _explaining.what_if_run,
+    "why": _explaining.why,
 }
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

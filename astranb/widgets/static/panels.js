@@ -6,6 +6,7 @@ const PANELS = [
   ["stage", "table", "Table", "createTable"],
   ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "explain", "Explain", "createExplain"],
   ["side", "source", "Source", "createSource"],
   ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],

@@ -3,7 +3,7 @@
 
 const PIXELS_A_DOT = 6; // where dots would stand closer, every n-th is drawn and the load is written
 
-export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHAPES, formatTime }) {
+export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHAPES, formatTime, drawPath, selectAt }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
@@ -87,6 +87,7 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     drawLinks(context);
     const shown = drawDots(context, total);
     drawBoxes(context);
+    drawPath(context, store, theme, { ways, bundleOf, boxes: store.scene.boxes, place });
     const parts = [];
     const oneIn = total ? Math.max(store.flights.oneIn(found[0]), store.flights.oneIn(found[total - 1])) : 1;
     if (oneIn > 1) parts.push(`1 of ${oneIn} lines sent to the browser`);
@@ -285,7 +286,9 @@ export function createTopology(store, theme, { fit, make, KIND_COLOURS, KIND_SHA
     tip.hidden = true;
     store.hovering("");
   });
-  canvas.addEventListener("click", (event) => store.select(hit(event.offsetX, event.offsetY)));
+  canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) =>
+    selectAt(store, x, y, { ways, bundleOf, offsetOf }, () => hit(x, y)),
+  );
 
   return {
     element,
