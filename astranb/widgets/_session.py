@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.sim import Simulation, Stop
 
+from ._verbs import VERBS
+
 __all__ = ["COMMANDS", "Session", "session_of"]
 
-COMMANDS = (
-    "reset", "back", "play", "pause", "event", "cycle", "phase", "to_breakpoint", "to_end", "set_speed",
-)  # fmt: skip
+COMMANDS = ("play", "pause", "to_breakpoint", "to_end", "set_speed", *VERBS)
 """What a view may ask for."""
 
 _PUBLISH_S = 0.05
@@ -37,6 +37,8 @@ _TURNS = 5
 
 _LONGEST_FRAME_S = 0.25
 """A kernel that was busy with a cell does not catch up for longer than this."""
+
+_T = TypeVar("_T")
 
 _SPEED = 1e6  # ps a second: a microsecond is watched in a second
 _SLOWEST, _FASTEST = 1.0, 1e15
@@ -154,7 +156,7 @@ class Session:
         command : str
             One of :data:`COMMANDS`.
         **options
-            ``n`` (how many), ``unit`` (of ``back``), ``speed`` (of ``set_speed``, ps a second).
+            ``speed`` of ``set_speed`` (ps a second); else what the verb takes (``_verbs.py``).
 
         Raises
         ------
@@ -203,19 +205,11 @@ class Session:
             self._say("paused")
         else:
             self.playing = False
-            n = int(options.get("n", 1))
-            verbs: dict[str, Callable[[], Stop]] = {
-                "reset": self.sim.reset,
-                "back": lambda: self.sim.back(n, options.get("unit", "event")),
-                "event": lambda: self.sim.step(n),
-                "cycle": lambda: self.sim.step(n, "cycle"),
-                "phase": lambda: self.sim.step(n, "phase"),
-            }
-            stop = self._guarded(verbs[command])
-            if stop is not None:
-                self._say(stop.text)
+            outcome = self._guarded(partial(VERBS[command], self.sim, options))
+            if outcome is not None:
+                self._say(outcome if isinstance(outcome, str) else outcome.text)
 
-    def _guarded(self, verb: Callable[[], Stop]) -> Stop | None:
+    def _guarded(self, verb: Callable[[], _T]) -> _T | None:
         """Carry out a verb; what goes wrong becomes the status, and the views stay alive."""
         self._quiet = True
         try:

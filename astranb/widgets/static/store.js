@@ -3,7 +3,7 @@
 
 const VERSION = 1;
 
-export function createStore(model, { Flights, column }) {
+export function createStore(model, { Flights, column, slotOf }) {
   const listeners = new Map();
   const store = {
     scene: null,
@@ -28,6 +28,26 @@ export function createStore(model, { Flights, column }) {
     },
     emit(name) {
       for (const listener of [...(listeners.get(name) ?? [])]) listener();
+    },
+
+    /** Ask the kernel something; its answer comes as an object with `buffers`. */
+    ask(question, options = {}) {
+      const id = (asked += 1);
+      return new Promise((resolve, reject) => {
+        questions.set(id, { resolve, reject });
+        model.send({ type: "ask", id, question, options });
+      });
+    },
+
+    /** Which panels are open: the name of the tab by slot, true or false by name below. */
+    get panels() {
+      return model.get("_panels") ?? {};
+    },
+    show_panel(name, open = true) {
+      const slot = slotOf(name);
+      model.set("_panels", { ...store.panels, ...(slot === "below" ? { [name]: open } : { [slot]: name }) });
+      model.save_changes();
+      store.emit("change");
     },
 
     /** A command for the kernel; the cursor returns to the simulation first. */
@@ -147,10 +167,15 @@ export function createStore(model, { Flights, column }) {
       clearTimeout(lookTimer);
       clearTimeout(shareTimer);
       clearTimeout(fineTimer);
+      model.off("change:_panels", panelsSet);
+      for (const { reject } of questions.values()) reject(new Error("closed"));
+      questions.clear();
       listeners.clear();
     },
   };
 
+  let asked = 0;
+  const questions = new Map(); // asked and not answered, by number
   let expected = 1;
   let timelineTimer = 0;
   let lookTimer = 0;
@@ -175,6 +200,7 @@ export function createStore(model, { Flights, column }) {
       store.moveCursor(Math.min(at, store.frontier));
     }
   }
+  const panelsSet = () => store.emit("change");
   function selectionSet() {
     store.select(model.get("_selection"));
   }
@@ -267,6 +293,12 @@ export function createStore(model, { Flights, column }) {
     roll() {
       if (views > 0) model.send({ type: "ready" });
     },
+    answer(message, buffers) {
+      const question = questions.get(message.id);
+      questions.delete(message.id);
+      if (message.error) question?.reject(new Error(message.error));
+      else question?.resolve({ ...message, buffers });
+    },
     error(message) {
       store.error = message.text;
       store.emit("change");
@@ -281,6 +313,7 @@ export function createStore(model, { Flights, column }) {
   model.on("msg:custom", received);
   model.on("change:_cursor_ps", cursorSet);
   model.on("change:_selection", selectionSet);
+  model.on("change:_panels", panelsSet);
   store.selection = model.get("_selection");
   let views = 0;
   /** A view has been opened: what it shows comes from now on. */

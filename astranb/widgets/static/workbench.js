@@ -29,7 +29,7 @@ async function load(sources) {
 }
 
 function show({ store, modules, el }) {
-  const { make, createTheme, createTransport, createTopology, createTimeline, createMemory, createInspector } = modules;
+  const { make, createTheme, createTransport, createPanels } = modules;
   const root = make("div", {
     class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
   });
@@ -42,14 +42,8 @@ function show({ store, modules, el }) {
   );
   const toggleHelp = () => (help.hidden = !help.hidden);
   const transport = createTransport(store, modules, toggleHelp);
-  const topology = createTopology(store, theme, modules);
-  const timeline = createTimeline(store, theme, modules);
-  const memory = createMemory(store, theme, modules);
-  const inspector = createInspector(store, modules);
-  root.append(
-    transport.element, help,
-    make("div", { class: "anb-main" }, topology.element, inspector.element), timeline.element, memory.element,
-  );
+  const panels = createPanels(store, theme, modules);
+  root.append(transport.element, help, panels.element);
 
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   let asked = 0;
@@ -61,9 +55,8 @@ function show({ store, modules, el }) {
     last = moving ? now : 0;
     if (calm.matches && store.following) store.cursor = store.frontier;
     if (!store.scene) return;
-    root.dataset.dots = String(topology.draw());
-    timeline.draw();
-    memory.draw();
+    if (panels.arrange()) panels.resize();
+    root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
     root.dataset.events = String(store.state?.events ?? "");
     root.dataset.cursor = String(store.cursor);
@@ -74,11 +67,11 @@ function show({ store, modules, el }) {
     if (!asked) asked = requestAnimationFrame(frame);
   }
   function resize() {
-    for (const view of [topology, timeline, memory]) view.resize();
+    panels.resize();
     request();
   }
   theme.changed = () => {
-    memory.themed();
+    panels.themed();
     request();
   };
   const stops = [
@@ -138,6 +131,7 @@ function show({ store, modules, el }) {
     cancelAnimationFrame(asked);
     observer.disconnect();
     theme.destroy();
+    panels.destroy();
     for (const stop of stops) stop();
     root.remove();
   };

@@ -1,0 +1,21 @@
+"""The browser's side as text: views travel with the widget, because a notebook has no address for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["ENTRY", "MODULES", "STYLES"]
+
+_FOLDER = Path(__file__).parent / "static"
+
+ENTRY = _FOLDER / "workbench.js"
+"""The module that loads the others."""
+
+MODULES = {file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file != ENTRY}
+"""Text of the ES modules by name."""
+
+_FIRST = _FOLDER / "workbench.css"
+STYLES = "\n".join(
+    file.read_text("utf-8") for file in (_FIRST, *sorted(set(_FOLDER.glob("*.css")) - {_FIRST}))
+)
+"""All style sheets, the common one first."""
