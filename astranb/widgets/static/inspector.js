@@ -2,7 +2,7 @@
 
 const MOST_LINES = 16;
 
-export function createInspector(store, { make }) {
+export function createInspector(store, theme, { make }) {
   const path = make("input", {
     type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to look into", spellcheck: "false",
     list: `anb-names-${Math.random().toString(36).slice(2)}`,
