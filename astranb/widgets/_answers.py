@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import _device, _heat, _hot, _picture, _ports
 from ._feed import Feed, Message
 
 __all__ = ["ANSWERS", "Answer"]
 
 Answer = Callable[[Feed, dict[str, Any]], Message]
 
-ANSWERS: dict[str, Answer] = {}
+ANSWERS: dict[str, Answer] = {
+    "picture": _picture.answer,
+    "hot": _hot.answer,
+    "aggregates": _hot.aggregates,
+    "traffic": _heat.answer,
+    "device": _device.answer,
+    "ports": _ports.answer,
+}
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

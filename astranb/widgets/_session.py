@@ -137,14 +137,18 @@ class Session:
         at_ps : float, optional
             When; now where not given. The past is looked at in a private copy.
         """
+        return self.at(at_ps).inspect(path)
+
+    def at(self, at_ps: float | None = None) -> Simulation:
+        """Give the simulation as it was at a time: itself for now, else a private copy to look at only."""
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
-            return sim.inspect(path)
+            return sim
         # A copy that went back has lost the edits after that moment: with edits, a fresh one.
         if self._replica is None or sim.edits or self._replica.edits:
             self._replica = sim.fork(record=False)
         self._replica.goto(int(at_ps))
-        return self._replica.inspect(path)
+        return self._replica
 
     # Commands ----------------------------------------------------------------
 

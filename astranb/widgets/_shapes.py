@@ -44,12 +44,12 @@ class Shape:
 
     @property
     def title(self) -> str:
-        """Name it for people: ``4 × 4 torus``."""
+        """Name it for people: ``4 x 4 torus``."""
         if self.kind != "grid":
             names = {"line": "line", "ring": "ring", "full": "full mesh", "none": ""}
             return f"{names[self.kind]} of {len(self.order)}" if names[self.kind] else ""
         what = {0: "mesh", 1: "cylinder", 2: "torus"}[self.wrap_rows + self.wrap_columns]
-        return f"{self.rows} × {self.columns} {what}"
+        return f"{self.rows} x {self.columns} {what}"
 
 
 def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
@@ -70,7 +70,7 @@ def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
     >>> shape_of([{1, 3}, {0, 2}, {1, 3}, {2, 0}]).title
     'ring of 4'
     >>> shape_of([{1, 2}, {0, 3}, {0, 3, 4}, {1, 2, 5}, {2, 5}, {3, 4}]).title
-    '2 × 3 mesh'
+    '2 x 3 mesh'
     """
     graph: Adjacency = [frozenset(near) - {item} for item, near in enumerate(adjacency)]
     n = len(graph)
@@ -128,9 +128,7 @@ def _grids(n: int, edges: int) -> Iterator[tuple[int, int, bool, bool]]:
                     yield rows, columns, wrap_rows, wrap_columns
 
 
-def _fit(
-    graph: Adjacency, rows: int, columns: int, wrap_rows: bool, wrap_columns: bool
-) -> list[int] | None:
+def _fit(graph: Adjacency, rows: int, columns: int, wrap_rows: bool, wrap_columns: bool) -> list[int] | None:
     """Give the item in each cell, row by row, where the graph is exactly this grid.
 
     Cells are filled by diagonals, so that all but those of the first row and column follow
@@ -147,6 +145,9 @@ def _fit(
 
     cells = [(d - c, c) for d in range(rows + columns - 1) for c in range(columns) if 0 <= d - c < rows]
     near = {cell: around(cell) for cell in cells}
+    # Most documents number the items row by row: then they stand so.
+    if all(graph[r * columns + c] == {i * columns + k for i, k in near[r, c]} for r, c in cells):
+        return list(range(len(graph)))
     place = {cell: number for number, cell in enumerate(cells)}
     before = [[place[other] for other in near[cell] if place[other] < place[cell]] for cell in cells]
     degree = [len(near[cell]) for cell in cells]

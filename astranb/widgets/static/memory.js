@@ -26,7 +26,7 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
   let pictureKey = "";
 
   function ranks() {
-    return store.scene.boxes.filter((box) => box.rank >= 0).length;
+    return store.scene.gpus.length;
   }
   function refresh() {
     const line = store.timeline;

@@ -3,6 +3,7 @@
 const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
+  ["stage", "traffic", "Traffic", "createHeat"],
   ["side", "inspect", "Inspect", "createInspector"],
   ["below", "blocks", "Thread blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],

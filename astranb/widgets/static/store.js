@@ -1,7 +1,7 @@
 // What all views of one workbench show: scene, flights, the two clocks, selection.
 // Counterpart of _feed.py and _workbench.py: nothing else knows the wire format.
 
-const VERSION = 1;
+const VERSION = 2;
 
 export function createStore(model, { Flights, column, slotOf }) {
   const listeners = new Map();
@@ -20,6 +20,7 @@ export function createStore(model, { Flights, column, slotOf }) {
     inspection: null,
     window: null, // [start, end] ps of the timelines; null: everything
     error: "",
+    device: -1, // rank of the GPU whose SMs are shown in the place of the topology
 
     on(name, listener) {
       if (!listeners.has(name)) listeners.set(name, new Set());
@@ -37,6 +38,18 @@ export function createStore(model, { Flights, column, slotOf }) {
         questions.set(id, { resolve, reject });
         model.send({ type: "ask", id, question, options });
       });
+    },
+
+    /** Look at another part of the system: one instance alone, or with some of them opened. */
+    async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
+      const drawn = await store.ask("picture", { opened, focus });
+      store.device = -1;
+      store.scene = withLinks({ ...store.scene, ...drawn }, drawn.buffers);
+      store.timeline = null; // its links are those of the old picture
+      timelineAsked = false;
+      timelineSoon();
+      store.emit("scene");
+      store.emit("change");
     },
 
     /** Which panels are open: the name of the tab by slot, true or false by name below. */
@@ -174,6 +187,14 @@ export function createStore(model, { Flights, column, slotOf }) {
     },
   };
 
+  /** The scene with the links of each bundle, from what each link is drawn in. */
+  function withLinks(scene, [drawn]) {
+    const bundleOf = column(Int32Array, drawn);
+    const bundles = scene.bundles.map((bundle) => ({ ...bundle, lanes: [] }));
+    bundleOf.forEach((bundle, link) => bundle >= 0 && bundles[bundle].lanes.push(link));
+    return { ...scene, bundles, bundleOf };
+  }
+
   let asked = 0;
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
@@ -230,13 +251,14 @@ export function createStore(model, { Flights, column, slotOf }) {
   }
 
   const handlers = {
-    scene(message) {
+    scene(message, buffers) {
       if (message.version !== VERSION) {
         store.error = "this page is of another version of astranb: reload it";
         store.emit("change");
         return;
       }
-      store.scene = message;
+      store.scene = withLinks(message, buffers);
+      store.device = -1;
       store.flights.clear();
       store.furthest = 0;
       expected = 1;
@@ -272,12 +294,13 @@ export function createStore(model, { Flights, column, slotOf }) {
       store.emit("change");
     },
     timeline(message, buffers) {
+      timelineAsked = false;
+      if (message.picture !== store.scene?.picture) return timelineSoon();
       const types = [Float64Array, Float64Array, Uint32Array, Int32Array];
       types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array);
       const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link"];
       const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
       store.timeline = { ...message, ...Object.fromEntries(columns) };
-      timelineAsked = false;
       if (message.now_ps !== store.frontier) timelineSoon();
       store.emit("change");
     },

@@ -67,10 +67,7 @@ export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_H
   function selectedGpu() {
     const short = store.selection.match(/^gpu\[(\d+)\]/);
     if (short) return Number(short[1]);
-    const box = store.scene.boxes.find(
-      (b) => b.rank >= 0 && (store.selection === b.name || store.selection.startsWith(`${b.name}.`)),
-    );
-    return box ? box.rank : -1;
+    return store.scene.gpus.findIndex((name) => store.selection === name || store.selection.startsWith(`${name}.`));
   }
 
   function layOut() {

@@ -10,7 +10,8 @@ const KEYS = [
   ["F", "follow the simulation"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
-  ["Esc", "clear the selection, show all time"],
+  ["Enter", "look into what is selected"],
+  ["Esc", "up from there; clear the selection, show all time"],
   ["?", "this list"],
 ];
 
@@ -98,7 +99,9 @@ function show({ store, modules, el }) {
     s: () => store.zoom(1 / 0.7),
     a: () => store.pan(-0.2),
     d: () => store.pan(0.2),
+    Enter: () => store.levels?.enter(store.selection),
     Escape: () => {
+      if (store.levels?.up()) return;
       help.hidden = true;
       store.window = null;
       store.select("");
