@@ -19,7 +19,7 @@ from ._tiers import Arranged, arrange, distances, shelves
 
 __all__ = ["Box", "Frame", "Layout", "lay_out"]
 
-_MARGIN = 24.0
+_MARGIN = 8.0
 _FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
 _BAND = (1000.0, 150.0, 90.0)  # width and height of a tier drawn as one, and the gap to the next
 

@@ -6,7 +6,10 @@ const PAUSED = 2;
 
 /** Draws what `p` says: geometry, counts, and which bundles have lines (topology.js keeps it). */
 export function createSketch(store, theme, { column }, p) {
+  let tags = []; // numbers written in this frame
+
   function drawFrames(context) {
+    tags = [];
     const { place } = p.laid;
     for (const frame of store.scene.frames) {
       const [x, y, w, h] = [frame.x * place.x, frame.y * place.y, frame.w * place.x, frame.h * place.y];
@@ -60,7 +63,7 @@ export function createSketch(store, theme, { column }, p) {
       const [x, y] = [way.x + way.nx * way.middle + way.ux * 3, way.y + way.ny * way.middle + way.uy * 3];
       line(context, x - way.nx * reach, y - way.ny * reach, x + way.nx * reach, y + way.ny * reach, theme.ink, 3, p.drawn[k] ? 0.8 : 0.3);
       if (!p.drawn[k] || way.length < 60 || p.waiting[k] < 2 || (order >= NUMBERED && !p.looked(store.scene.bundles[k].name))) return;
-      tag(context, String(p.waiting[k]), x + way.ux * 11, y + way.uy * 11);
+      tag(context, String(p.waiting[k]), x + way.ux * 11, y + way.uy * 11, p.looked(store.scene.bundles[k].name));
     });
   }
   /** Buffers behind a link: a gauge at its entrance; what holds lines up has a shape of its own. */
@@ -107,14 +110,17 @@ export function createSketch(store, theme, { column }, p) {
       const [x, y] = [
         way.x + way.ux * way.length * along + way.nx * way.middle, way.y + way.uy * way.length * along + way.ny * way.middle,
       ];
-      tag(context, `${Math.round(100 * busy)}%`, x, y);
+      tag(context, `${Math.round(100 * busy)}%`, x, y, asked);
     });
   }
-  function tag(context, text, x, y) {
+  /** A number on the picture; left out where another one stands already, unless it was asked for. */
+  function tag(context, text, x, y, asked = true) {
     context.font = `11px ${theme.font}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     const half = context.measureText(text).width / 2 + 2;
+    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 14)) return;
+    tags.push({ x, y, half });
     context.fillStyle = theme.back;
     context.globalAlpha = 0.85;
     context.fillRect(x - half, y - 7, 2 * half, 14);
@@ -177,7 +183,8 @@ export function createSketch(store, theme, { column }, p) {
   /** As much of a box's name as has room; sets the font. */
   function fitting(context, box, badge, w, h) {
     const number = box.label.match(/\d+$/)?.[0] ?? "";
-    for (const text of [box.label + badge, box.label, number + badge, number]) {
+    const short = box.rank >= 0 ? number : `${box.label[0]}${number}`;
+    for (const text of [box.label + badge, box.label, short]) {
       for (const tall of [Math.min(15, h * 0.5), 9]) {
         context.font = `${Math.max(8, tall)}px ${theme.font}`;
         if (text && context.measureText(text).width <= w - 4 && h >= 8) return text;
