@@ -23,6 +23,7 @@ from ._edits import Edit, read_edit
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
+from ._looking import Looking
 from ._machine import Machine
 from ._recorder import Recorder
 from ._result import Result
@@ -36,7 +37,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation:
+class Simulation(Looking):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -209,9 +210,9 @@ class Simulation:
         """
         return self._go(until_ps=FOREVER if until is None else time_ps(until, where="until"))
 
-    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE) -> Stop:
+    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE, max_phases: int = FOREVER) -> Stop:
         """Go on by one short slice: for a view that plays and must stay responsive."""
-        return self._go(until_ps=until_ps, max_events=self.events + max_events)
+        return self._go(until_ps=until_ps, max_events=self.events + max_events, max_phases=max_phases)
 
     def back(self, n: int = 1, unit: str = "event") -> Stop:
         """Go back by n events, cycles, instructions or phases, exactly.

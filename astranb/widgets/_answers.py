@@ -13,11 +13,11 @@ __all__ = ["ANSWERS", "Answer"]
 Answer = Callable[[Feed, dict[str, Any]], Message]
 
 ANSWERS: dict[str, Answer] = {
-    "picture": _picture.answer,
     "hot": _hot.answer,
     "aggregates": _hot.aggregates,
     "traffic": _heat.answer,
     "device": _device.answer,
     "ports": _ports.answer,
+    "picture": _picture.answer,  # last: where all are asked in turn, they are about the first picture
 }
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

@@ -394,7 +394,8 @@ class _Picture:
             bent.append(self.bent.get((items[p], items[q]), ""))
         return Layout(
             boxes, tuple(bundles), made.width + 2 * _MARGIN, made.height + 2 * _MARGIN, hidden,
-            frames, tuple(inside), tuple(bent), tuple(self.shapes), self.detail, (), self.focus, units=self.units,
+            frames, tuple(inside), tuple(bent), tuple(self.shapes), self.detail, focus=self.focus,
+            units=self.units,
         )  # fmt: skip
 
 

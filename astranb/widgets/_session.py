@@ -17,9 +17,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.units import time_ps
 from astranb.sim import Simulation, Stop
 
-from ._verbs import VERBS
+from ._pace import Pace
+from ._verbs import VERBS, count_of
 
 __all__ = ["COMMANDS", "Session", "session_of"]
 
@@ -39,6 +41,8 @@ _LONGEST_FRAME_S = 0.25
 """A kernel that was busy with a cell does not catch up for longer than this."""
 
 _T = TypeVar("_T")
+
+_FOREVER = 2**62
 
 _SPEED = 1e6  # ps a second: a microsecond is watched in a second
 _SLOWEST, _FASTEST = 1.0, 1e15
@@ -62,6 +66,8 @@ class Session:
         Why it stopped, or what went wrong.
     failed : bool
         Whether the status is an error.
+    pace : Pace
+        How far a long run has come.
     blocked : bool
         Whether views are told of something while nothing they say is heard.
 
@@ -90,6 +96,7 @@ class Session:
         self._quiet = False
         self._published_s = 0.0
         self._replica: Simulation | None = None
+        self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
 
     # Who is told -------------------------------------------------------------
@@ -207,11 +214,27 @@ class Session:
         elif command == "pause":
             self.playing = False
             self._say("paused")
+        elif options.pop("background", False) and command in ("goto", "phase"):
+            self._guarded(partial(self._far, command, options))
         else:
             self.playing = False
             outcome = self._guarded(partial(VERBS[command], self.sim, options))
             if outcome is not None:
                 self._say(outcome if isinstance(outcome, str) else outcome.text)
+
+    def _far(self, command: str, options: dict[str, Any]) -> None:
+        """What may take long and was asked for by a button: in the background, so that Pause is heard."""
+        if command == "phase":
+            phases = int(self.sim.machine.clock[0].phases) + count_of(options)
+            self._play(fast=True, max_phases=phases)
+            return
+        when = options.get("when", 0)
+        when_ps = time_ps(int(when) if isinstance(when, float) else when, where="time")
+        if when_ps >= self.sim.now_ps:
+            self._play(fast=True, until_ps=when_ps)
+        else:
+            self.playing = False
+            self._say(self.sim.goto(when_ps).text)
 
     def _guarded(self, verb: Callable[[], _T]) -> _T | None:
         """Carry out a verb; what goes wrong becomes the status, and the views stay alive."""
@@ -233,7 +256,7 @@ class Session:
 
     # Playing -----------------------------------------------------------------
 
-    def _play(self, *, fast: bool) -> None:
+    def _play(self, *, fast: bool, until_ps: int = _FOREVER, max_phases: int = _FOREVER) -> None:
         """Start the task that plays; without an event loop there is nothing to play in, so run."""
         if self.sim.finished:
             self.playing = False
@@ -243,15 +266,16 @@ class Session:
             self._task.cancel()
             self._task = None
         if self._loop is None or not self._loop.is_running():
-            stop = self._guarded(self.sim.run)
+            stop = self._guarded(partial(self.sim.advance, until_ps, _FOREVER, max_phases))
             if stop is not None:
                 self._say(stop.text)
             return
         self.playing, self.fast = True, fast
-        self._say("playing")
-        self._task = self._loop.create_task(self._run())
+        self.pace.start()
+        self._say("running" if fast else "playing")
+        self._task = self._loop.create_task(self._run(until_ps, max_phases))
 
-    async def _run(self) -> None:
+    async def _run(self, last_ps: int, max_phases: int) -> None:
         """Alternate slices with whatever else the kernel has to do."""
         sim = self.sim
         last_s, seen_ps, target_ps = perf_counter(), sim.now_ps, float(sim.now_ps)
@@ -261,12 +285,12 @@ class Session:
                 target_ps = float(sim.now_ps)
             target_ps += min(now_s - last_s, _LONGEST_FRAME_S) * self.speed
             last_s = now_s
-            until_ps = 2**62 if self.fast or target_ps > 2**62 else int(target_ps)
-            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE))
+            until_ps = last_ps if self.fast else int(min(target_ps, _FOREVER))
+            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE, max_phases))
             if stop is None:
                 return
             seen_ps = sim.now_ps
-            if stop.why in ("end", "breakpoint"):
+            if stop.why in ("end", "breakpoint", "phase") or (self.fast and stop.why == "time"):
                 self.playing = False
                 self._say(stop.text)
                 return

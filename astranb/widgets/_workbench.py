@@ -12,6 +12,7 @@ from astranb.sim import Simulation
 
 from ._answers import ANSWERS
 from ._feed import Feed, Message
+from ._leaving import Leaving
 from ._session import COMMANDS, session_of
 from ._static import ENTRY, MODULES, STYLES
 from ._svg import draw
@@ -24,7 +25,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Transport, anywidget.AnyWidget):
+class Workbench(Leaving, Transport, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.
@@ -54,6 +55,7 @@ class Workbench(Transport, anywidget.AnyWidget):
     _modules = traitlets.Dict().tag(sync=True)
     _selection = traitlets.Unicode("").tag(sync=True)
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
+    _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)
 
     def __init__(self, sim: Simulation) -> None:
@@ -126,7 +128,7 @@ class Workbench(Transport, anywidget.AnyWidget):
         elif kind == "ask":
             self._tell(self._reply_to(content))
         elif kind in COMMANDS:
-            self._ask(kind, **{k: v for k, v in content.items() if k != "type"})
+            self._ask(kind, background=True, **{k: v for k, v in content.items() if k != "type"})
         else:
             raise InputError(f"unknown message {kind!r}", where="workbench")
 

@@ -21,11 +21,12 @@ export function createAggregates(store, theme, { make, column }) {
     asking = true;
     const about = key();
     try {
-      const found = await store.ask("aggregates", { window: store.view() });
+      const found = await store.ask("aggregates", store.window ? { window: store.window } : {});
       now = { ...found, about, tiles: column(Float32Array, found.buffers[0]) };
       list();
     } catch (error) {
-      store.error = error.message;
+      now = { about, failed: true };
+      top.replaceChildren(make("p", { class: "anb-hint", text: error.message }));
     }
     asking = false;
     store.emit("change");

@@ -40,8 +40,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime }) {
       const names = ["state", "blocks", "requests", "l2", "l2Queue", "hbm", "hbmQueue"];
       now = { ...found, ...Object.fromEntries(names.map((name, k) => [name, column(types[k], found.buffers[k])])), about };
     } catch (error) {
-      now = null;
-      store.error = error.message;
+      now = { about, failed: error.message };
     }
     asking = false;
     store.emit("change");
@@ -59,6 +58,8 @@ export function createDevice(store, theme, { fit, make, column, formatTime }) {
     context.fillRect(0, 0, ...size);
     tiles = [];
     for (const key of legend.querySelectorAll("canvas")) drawKey(key);
+    if (now?.failed) context.fillStyle = theme.dim;
+    if (now?.failed) context.fillText(now.failed, 10, 20, size[0] - 20);
     if (!now || now.rank !== store.device) return;
     canvas.setAttribute("aria-label", `${now.name}: ${now.sms} SMs at ${formatTime(now.at_ps, 3)}`);
     context.fillStyle = theme.ink;

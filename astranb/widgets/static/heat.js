@@ -32,7 +32,8 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
       now = { ...found, about, cells: column(Float32Array, found.buffers[0]) };
       image = null;
     } catch (error) {
-      store.error = error.message;
+      now = { about, failed: true };
+      words.textContent = error.message;
     }
     asking = false;
     store.emit("change");
@@ -56,7 +57,7 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
-    if (!now) return;
+    if (!now || now.failed) return;
     const { rows, cells } = now;
     cell = Math.max(1, Math.min(size[0] - GUTTER - 8, size[1] - 34) / rows);
     const largest = cells.reduce((a, b) => Math.max(a, b), 0);
@@ -124,7 +125,7 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
   }
   function hit(event) {
     const [to, from] = [Math.floor((event.offsetX - GUTTER) / cell), Math.floor((event.offsetY - 24) / cell)];
-    return now && from >= 0 && to >= -1 && from < now.rows && to < now.rows ? { from, to } : null;
+    return now?.cells && from >= 0 && to >= -1 && from < now.rows && to < now.rows ? { from, to } : null;
   }
   canvas.addEventListener("pointermove", (event) => {
     const at = hit(event);

@@ -4,6 +4,7 @@ const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
   ["stage", "traffic", "Traffic", "createHeat"],
+  ["stage", "table", "Table", "createTable"],
   ["side", "inspect", "Inspect", "createInspector"],
   ["below", "blocks", "Thread blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],

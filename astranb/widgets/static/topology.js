@@ -69,8 +69,7 @@ export function createTopology(store, theme, modules) {
         try {
           one.now = { ...(await store.ask(question, options())), about };
         } catch (error) {
-          store.error = error.message;
-          one.now = { about, picture: -1 };
+          one.now = { about, failed: error.message }; // a recording knows only what was asked at its end
         }
         one.busy = false;
         store.emit("change");
@@ -81,7 +80,7 @@ export function createTopology(store, theme, modules) {
   const at = () => (store.following ? store.state?.events : store.cursor);
   const hot = (p.hot = asker(
     "hot", () => store.scene.hot && store.scene.level !== "aggregates" && store.scene.bundles.length > store.scene.hot,
-    () => `${store.scene.picture}/${store.state?.events}/${store.view().join()}`, () => ({ window: store.view() }),
+    () => `${store.scene.picture}/${store.state?.events}/${store.view().join()}`, () => (store.window ? { window: store.window } : {}),
   ));
   const ports = (p.ports = asker(
     "ports", () => store.scene.managed && store.scene.level !== "aggregates" && !store.replaying,
@@ -91,7 +90,7 @@ export function createTopology(store, theme, modules) {
   /** Which bundles have lines: all, or the hottest and what one looks at. */
   function choose() {
     const { scene } = store;
-    const few = scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all;
+    const few = scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.now?.failed;
     p.drawn.fill(few || scene.level === "aggregates" ? 0 : 1);
     if (scene.level === "aggregates") return;
     if (few && hot.now?.picture === scene.picture) for (const number of hot.now.bundles) p.drawn[number] = 1;
@@ -166,7 +165,7 @@ export function createTopology(store, theme, modules) {
     if (!store.scene.recording) parts.push("lines are not recorded (record=False)");
     set(note, parts.join(" · "));
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
-    const plain = levels.all && store.scene.level !== "aggregates";
+    const plain = (levels.all || hot.now?.failed) && store.scene.level !== "aggregates";
     set(words, plain ? `all ${many(lines)} links are drawn` : store.scene.note);
     words.hidden = !words.textContent;
   }
