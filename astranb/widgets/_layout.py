@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from astranb.net import Fabric
 
 from ._blocks import HEIGHT, WIDTH, Block, by_shape, rows_of, stacked
 from ._collapse import Detail, Units, contracted, detail_of, natural, units_of
+from ._parts import Box, Frame, Layout
 from ._shapes import Shape, shape_of
 from ._tiers import Arranged, arrange, distances, shelves
 
@@ -22,93 +22,6 @@ __all__ = ["Box", "Frame", "Layout", "lay_out"]
 _MARGIN = 8.0
 _FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
 _BAND = (1000.0, 150.0, 90.0)  # width and height of a tier drawn as one, and the gap to the next
-
-
-@dataclass(frozen=True)
-class Box:
-    """One node, or what stands for several; ``x`` and ``y`` are its centre.
-
-    Attributes
-    ----------
-    node : int
-        The first node in it.
-    name : str
-        A path that can be looked into: of the node, or of the instance.
-    label, kind : str
-        What is written, and what it is: a kind of node, ``"instance"`` or ``"tier"``.
-    rank, last_rank : int
-        First and last rank in it; -1: no GPU.
-    count : int
-        GPUs in it, of a tier its instances; 1 for a node.
-    """
-
-    node: int
-    name: str
-    label: str
-    kind: str
-    x: float
-    y: float
-    width: float
-    height: float
-    rank: int = -1
-    last_rank: int = -1
-    count: int = 1
-
-
-@dataclass(frozen=True)
-class Frame:
-    """An opened instance: a line around its boxes, from corner ``x``, ``y``."""
-
-    name: str
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Boxes and the bundles of parallel lanes between them.
-
-    Attributes
-    ----------
-    boxes : tuple of Box
-    bundles : tuple of (int, int, tuple of int)
-        Place of the box at each end, and the lanes from the first to the second.
-    width, height : float
-    hidden : int
-        Nodes that carry none of the program's lines and are not drawn.
-    frames : tuple of Frame
-    inside : tuple of tuple of int
-        For each box the links both of whose ends are in it.
-    bent : tuple of str
-        For each bundle ``"x"`` or ``"y"`` where it leaves the picture at one edge of a torus
-        and comes in at the other, else empty.
-    shapes : tuple of str
-        What was recognised, as ``"4 x 4 torus"``.
-    detail : Detail
-        How much is drawn.
-    tiles : tuple of tuple of str
-        Of each box that is a tier, the names of what it holds.
-    focus : str
-        The instance that alone is drawn; empty: all.
-    units : Units
-        All that might be drawn as one box.
-    """
-
-    boxes: tuple[Box, ...]
-    bundles: tuple[tuple[int, int, tuple[int, ...]], ...]
-    width: float
-    height: float
-    hidden: int
-    frames: tuple[Frame, ...] = ()
-    inside: tuple[tuple[int, ...], ...] = ()
-    bent: tuple[str, ...] = ()
-    shapes: tuple[str, ...] = ()
-    detail: Detail = field(default_factory=lambda: detail_of(1))
-    tiles: tuple[tuple[str, ...], ...] = ()
-    focus: str = ""
-    units: Units = field(compare=False, repr=False, kw_only=True)
 
 
 def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), focus: str = "") -> Layout:

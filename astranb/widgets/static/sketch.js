@@ -184,7 +184,7 @@ export function createSketch(store, theme, { column }, p) {
   function fitting(context, box, badge, w, h) {
     const number = box.label.match(/\d+$/)?.[0] ?? "";
     const short = box.rank >= 0 ? number : `${box.label[0]}${number}`;
-    for (const text of [box.label + badge, box.label, short]) {
+    for (const text of [box.label + badge, badge ? short + badge : box.label, short]) {
       for (const tall of [Math.min(15, h * 0.5), 9]) {
         context.font = `${Math.max(8, tall)}px ${theme.font}`;
         if (text && context.measureText(text).width <= w - 4 && h >= 8) return text;
