@@ -35,7 +35,7 @@ def laid(infra: str, **options: Any) -> tuple[anb.Simulation, Layout]:
     return sim, lay_out(sim.fabric, used_links(sim), **options)
 
 
-def check(sim: anb.Simulation, layout: Layout, used: np.ndarray) -> None:
+def check(layout: Layout, used: np.ndarray) -> None:
     """What holds of every layout."""
     for a in layout.boxes:
         assert a.width / 2 <= a.x <= layout.width - a.width / 2, a
@@ -52,8 +52,10 @@ def check(sim: anb.Simulation, layout: Layout, used: np.ndarray) -> None:
         inside = [b for b in layout.boxes if b.name.startswith(f"{frame.name}.")]
         assert len(inside) > 1
         for b in inside:
-            assert frame.x <= b.x - b.width / 2 and b.x + b.width / 2 <= frame.x + frame.width
-            assert frame.y <= b.y - b.height / 2 and b.y + b.height / 2 <= frame.y + frame.height
+            assert frame.x <= b.x - b.width / 2
+            assert b.x + b.width / 2 <= frame.x + frame.width
+            assert frame.y <= b.y - b.height / 2
+            assert b.y + b.height / 2 <= frame.y + frame.height
     assert len({b.name for b in layout.boxes}) == len(layout.boxes)
     # Every used link is in one bundle, or inside one box; nothing else is.
     drawn = [lane for *_, lanes in layout.bundles for lane in lanes]
@@ -65,7 +67,7 @@ def check(sim: anb.Simulation, layout: Layout, used: np.ndarray) -> None:
 @pytest.mark.parametrize("infra", SYSTEMS)
 def test_nothing_overlaps_and_every_used_link_has_both_ends(infra: str) -> None:
     sim, layout = laid(infra)
-    check(sim, layout, used_links(sim))
+    check(layout, used_links(sim))
     assert layout == laid(infra)[1]
     gpus = sum(b.count for b in layout.boxes if b.rank >= 0)
     assert gpus == len(sim.fabric.gpus)
@@ -107,7 +109,7 @@ def test_how_much_is_drawn_follows_from_the_number_of_gpus() -> None:
     assert levels["dgx-h100"] == levels["clos:servers=2"] == "everything"
     assert levels["clos:servers=8,per_leaf=2"] == levels["ring:gpus=100"] == "hot"
     assert levels["clos:servers=16,per_leaf=4"] == "collapsed"
-    sim, layout = laid("clos:servers=16,per_leaf=4")
+    _sim, layout = laid("clos:servers=16,per_leaf=4")
     hosts = [b for b in layout.boxes if b.rank >= 0]
     assert [(b.name, b.count, b.rank) for b in hosts] == [(f"host.{k}", 8, 8 * k) for k in range(16)]
     assert "each instance is one box" in describe(layout)
@@ -118,7 +120,7 @@ def test_how_much_is_drawn_follows_from_the_number_of_gpus() -> None:
 def test_an_instance_is_opened_in_its_place_or_looked_into() -> None:
     sim, closed = laid("clos:servers=16,per_leaf=4")
     _, opened = laid("clos:servers=16,per_leaf=4", opened=["host.3"])
-    check(sim, opened, used_links(sim))
+    check(opened, used_links(sim))
     assert [frame.name for frame in opened.frames] == ["host.3"]
     names = {b.name for b in opened.boxes}
     assert {f"host.3.xpu.{k}" for k in range(8)} <= names
@@ -131,7 +133,7 @@ def test_an_instance_is_opened_in_its_place_or_looked_into() -> None:
     instance = sim.fabric.graph.instance
     links = used_links(sim)
     ends = np.stack([instance[sim.fabric.links[end][links]] for end in ("src", "dst")])
-    check(sim, focus, links[(ends == 3).any(axis=0)])
+    check(focus, links[(ends == 3).any(axis=0)])
     assert len(focus.boxes) < len(opened.boxes)
     assert laid("clos:servers=16,per_leaf=4", focus="nothing.0")[1] == closed
 
@@ -148,10 +150,14 @@ def test_a_thousand_gpus_are_a_band_a_tier() -> None:
     drawn = bundle_of(layout, len(fabric.links))
     assert (drawn != -1).all()
     assert "a band is a tier" in describe(layout)
-    assert [b.rank for b in lay_out(fabric, used, focus="host.77").boxes if b.rank >= 0] == list(range(616, 624))
+    assert [b.rank for b in lay_out(fabric, used, focus="host.77").boxes if b.rank >= 0] == list(
+        range(616, 624)
+    )
 
 
-@pytest.mark.parametrize("infra", ["clos:servers=4,per_leaf=2", "dgx-h100", "torus2d:rows=4,columns=5", "dgx-2"])
+@pytest.mark.parametrize(
+    "infra", ["clos:servers=4,per_leaf=2", "dgx-h100", "torus2d:rows=4,columns=5", "dgx-2"]
+)
 def test_the_order_of_the_file_plays_no_part(infra: str) -> None:
     """Instances, links and edges in another order: every box stands where it stood."""
 
