@@ -21,7 +21,7 @@ __all__ = ["Box", "Frame", "Layout", "lay_out"]
 
 _MARGIN = 8.0
 _FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
-_BAND = (1000.0, 150.0, 90.0)  # width and height of a tier drawn as one, and the gap to the next
+_BAND = (1000.0, 60.0, 14.0, 80.0)  # of a tier drawn as one: width, height (and for tiles), gap to the next
 
 
 def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), focus: str = "") -> Layout:
@@ -252,14 +252,16 @@ class _Picture:
             for item in band:
                 by_kind[self._name(item).partition(".")[0].partition("[")[0]].append(item)
             classes += by_kind.values()
-        width, height, gap = _BAND
-        boxes, tiles = [], []
+        width, least, more, gap = _BAND
+        boxes, tiles, top = [], [], 0.0
         of: dict[int, int] = {}
         for place, items in enumerate(classes):
             names = tuple(self._name(item) for item in items)
             kind = names[0].partition(".")[0].partition("[")[0]
             of |= dict.fromkeys(items, place)
-            y = _MARGIN + height / 2 + place * (height + gap)
+            height = least + more * math.sqrt(len(items))
+            y = _MARGIN + top + height / 2
+            top += height + gap
             first = self._box(items[0], 0, 0, WIDTH)
             label = f"{len(items):,} x {kind}"
             rank = first.rank if first.rank >= 0 else -1
@@ -274,7 +276,7 @@ class _Picture:
             largest[item] = place
         self.item = np.where(self.units.of >= 0, largest[self.item], 0)
         number = {place: place for place in range(len(classes))}
-        made = Arranged(width=width, height=len(classes) * (height + gap) - gap)
+        made = Arranged(width=width, height=top - gap)
         done = self._finished(boxes, number, (), made, hidden)
         return Layout(**{**vars(done), "tiles": tuple(tiles)})
 

@@ -222,7 +222,9 @@ def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape],
         return [], "lines are not recorded"
     near, one_in = sim.recorder.flights(at_ps, at_ps)
     found = near[near["start_ps"] <= at_ps]
-    bundle_of = {link: (number, k) for number, way in enumerate(ways) for k, link in enumerate(way.lanes)}
+    bundle_of = {}
+    if len(found):  # a large system has many links
+        bundle_of = {link: (number, k) for number, way in enumerate(ways) for k, link in enumerate(way.lanes)}
     dots: list[list[Dot]] = [[] for _ in ways]
     rows = zip(*(np.asarray(found[n]).tolist() for n in ("link", "start_ps", "end_ps", "kind")), strict=True)
     for link, start, end, kind in rows:

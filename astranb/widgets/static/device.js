@@ -15,7 +15,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
-  const element = make("div", { class: "anb-device", hidden: "" }, canvas, tip, legend);
+  const element = make("div", { class: "anb-device" }, canvas, tip, legend);
   let size = [0, 0];
   let now = null; // the last answer
   let asking = false;

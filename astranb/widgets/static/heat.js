@@ -92,12 +92,11 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
     context.fillStyle = theme.dim;
     context.font = `11px ${theme.font}`;
     context.textBaseline = "middle";
-    for (let row = 0; row < rows; row += every) {
-      context.textAlign = "right";
-      context.fillText(String(row * now.each), GUTTER - 5, 24 + (row + 0.5) * cell);
-      context.textAlign = "center";
-      context.fillText(String(row * now.each), GUTTER + (row + 0.5) * cell, 14);
-    }
+    context.textAlign = "right";
+    for (let row = 0; row < rows; row += every) context.fillText(String(row * now.each), GUTTER - 5, 24 + (row + 0.5) * cell);
+    context.textAlign = "center";
+    const across = Math.max(1, Math.ceil(38 / cell));
+    for (let row = 0; row < rows; row += across) context.fillText(String(row * now.each), GUTTER + (row + 0.5) * cell, 14);
   }
   function numbers(context, rows, cells, largest) {
     context.font = `11px ${theme.font}`;

@@ -135,12 +135,13 @@ export function createSketch(store, theme, { column }, p) {
     scene.bundles.forEach((bundle, k) => {
       const [a, b] = [scene.boxes[bundle.from], scene.boxes[bundle.to]];
       const down = b.y > a.y;
-      const x = a.x * p.laid.place.x + (down ? 150 : -150);
+      const x = (a.x + (down ? 0.22 : -0.22) * a.w) * p.laid.place.x;
       const middle = ((a.y + b.y) / 2) * p.laid.place.y;
       const half = ((Math.abs(b.y - a.y) - (a.h + b.h) / 2) / 2) * p.laid.place.y;
       const busy = p.load(k) ?? 0;
       line(context, x, middle - half, x, middle + half, busy ? theme.rampText(busy) : theme.line, 2 + 10 * busy, 0.9);
-      const text = `${down ? "↓" : "↑"} ${bundle.lanes.length.toLocaleString("en-US")} links, ${(100 * busy).toFixed(1)}% busy, ${p.onBundle[k].toLocaleString("en-US")} lines`;
+      const lines = p.onBundle[k].toLocaleString("en-US");
+      const text = `${down ? "↓" : "↑"} ${(100 * busy).toFixed(1)}% busy, ${lines} lines`;
       tag(context, text, x, middle);
     });
   }

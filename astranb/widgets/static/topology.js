@@ -15,7 +15,7 @@ export function createTopology(store, theme, modules) {
   const dots = createDots(modules);
   const picture = make("div", { class: "anb-picture" }, canvas, aggregates.element);
   const element = make(
-    "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, device.element, tip, legend, words,
+    "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, tip, legend, words,
   );
 
   let size = [0, 0];
@@ -117,7 +117,8 @@ export function createTopology(store, theme, modules) {
     if (!store.scene) return 0;
     levels.draw();
     const into = store.device >= 0;
-    device.element.hidden = !into;
+    if (into && !device.element.isConnected) picture.after(device.element);
+    if (!into) device.element.remove();
     picture.hidden = legend.hidden = words.hidden = into;
     aggregates.element.hidden = store.scene.level !== "aggregates";
     if (into) {
