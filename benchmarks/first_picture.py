@@ -32,8 +32,11 @@ _PAINTED = """async () => {
     const began = performance.now()
     window.jupyterapp.commands.execute("notebook:run-cell")
     const painted = test => new Promise(done => {
-        const look = () => test() ? setTimeout(() => done(performance.now() - began)) : requestAnimationFrame(look)
-        requestAnimationFrame(look)
+        const look = () => {
+            if (test()) setTimeout(() => done(performance.now() - began))
+            else requestAnimationFrame(look)
+        }
+        look()
     })
     const first = await painted(() => document.querySelector(".anb-workbench")?.dataset.events)
     const whole = await painted(() => document.querySelector(".anb-groups")?.childElementCount)

@@ -76,11 +76,11 @@ export function createLevels(store, { make }) {
         path.push([`gpu[${store.device}]`, () => store.select(`gpu[${store.device}]`)]);
         path.push([sm && rank === store.device ? `sm ${sm[1]}` : "SMs", null]);
       }
-      const key = path.map(([text]) => text).join(" › ");
+      const key = path.map(([text]) => text).join(" > ");
       if (crumbs.dataset.path !== key) {
         crumbs.dataset.path = key;
         const parts = path.flatMap(([text, onclick], k) => [
-          ...(k ? [make("span", { text: "›", "aria-hidden": "true" })] : []),
+          ...(k ? [make("span", { text: ">", "aria-hidden": "true" })] : []),
           onclick && k < path.length - 1
             ? make("button", { type: "button", class: "anb-crumb", text, onclick })
             : make("span", { class: "anb-here", text, "aria-current": "true" }),

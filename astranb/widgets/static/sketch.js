@@ -68,10 +68,12 @@ export function createSketch(store, theme, { column }, p) {
   }
   /** Buffers behind a link: a gauge at its entrance; what holds lines up has a shape of its own. */
   function drawPorts(context) {
-    if (p.ports.now?.picture !== store.scene.picture || !p.ports.now.buffers) return;
+    if (p.ports.now?.picture !== store.scene.picture || !p.ports.now?.buffers?.length) return;
+    let marked = 0;
     const [fill, marks] = [column(Uint8Array, p.ports.now.buffers[1]), column(Uint8Array, p.ports.now.buffers[2])];
     p.laid.ways.forEach((way, k) => {
       if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
+      if (marks[k]) marked += 1;
       const [x, y] = [way.x + way.ux * 14 + way.nx * (way.middle + 9), way.y + way.uy * 14 + way.ny * (way.middle + 9)];
       context.strokeStyle = context.fillStyle = theme.ink;
       context.lineWidth = 1;
@@ -93,6 +95,7 @@ export function createSketch(store, theme, { column }, p) {
         context.fillRect(x - 7, y - 5, 3, 10);
       }
     });
+    context.canvas.dataset.marked = String(marked);
   }
 
   /** Where not every line is drawn, and where one looks, the load stands in numbers. */
