@@ -47,7 +47,7 @@ def rows_of_group(
     machine: Machine, fabric: Fabric, nodes: tuple[int, ...], now_ps: int
 ) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
     """What the inspector says of an instance: state, requests under way of its GPUs, its nodes."""
-    links, graph = machine.links, fabric.graph
+    links, graph = machine.links[: len(fabric.links)], fabric.graph
     src, dst = np.isin(links["src"], nodes), np.isin(links["dst"], nodes)
     ranks = np.flatnonzero(np.isin(fabric.gpus, nodes))
     requests = machine.requests

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from astranb.core.errors import InputError, near
 from astranb.gpu import tables as t
 from astranb.net import Fabric
@@ -14,7 +16,7 @@ from astranb.net.link import LINK
 from ._groups import links_between, nodes_of
 from ._machine import Machine
 
-__all__ = ["FIELDS", "Place", "resolve", "split_field"]
+__all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path", "split_field"]
 
 
 FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.BLOCK.names}
@@ -28,7 +30,8 @@ class Place:
     Attributes
     ----------
     kind : str
-        ``gpu``, ``sm``, ``block``, ``link``, ``node`` (a switch, a NIC, ...) or ``instance``.
+        ``gpu``, ``sm``, ``block``, ``link``, ``line`` (under way), ``node`` (a switch, a NIC,
+        ...) or ``instance``.
     rows : tuple of int
         Rows of its table (for a link: all its lanes); for nodes their numbers in the graph.
     path : str
@@ -54,6 +57,8 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         ``host.0.xpu.3``, ``gpu[3]``, ``gpu[3].sm.0``, ``gpu[3].block.2`` (the GPU's third
         thread block), ``A->B`` or ``A->B#k``, any other node of the infrastructure, or an
         instance of it (``host.0``; ``host.0->leaf.1`` are all links between two).
+        ``line[17]`` is the line under way (load, store, signal or poll) with that number:
+        it keeps the number until its answer is back, then another line may get it.
 
     Returns
     -------
@@ -65,6 +70,14 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         There is no such object.
     """
     path = path.strip()
+    flying = re.fullmatch(r"line\[(\d+)\]", path)
+    if flying:
+        number = flying.group(1)
+        if int(number) >= len(machine.requests) or machine.requests[int(number)].live != 1:
+            raise InputError(
+                f"{path!r} is not under way now", mend="inspect a GPU or a link for those that are"
+            )
+        return Place("line", (int(number),), path)
     if "->" in path:
         full = fabric.full(path)
         try:
@@ -98,6 +111,24 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
     if int(number) >= count:
         raise InputError(f"{head!r} has no {kind} {number}", mend=f"they count from 0 to {count - 1}")
     return Place(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
+
+
+def gpu_path(fabric: Fabric, rank: int) -> str:
+    """The full name of a GPU."""
+    return str(fabric.graph.name(int(fabric.gpus[rank])))
+
+
+def sm_path(fabric: Fabric, machine: Machine, sm: int) -> str:
+    """The full name of an SM, by its row."""
+    rank = int(machine.sms[sm].gpu)
+    return f"{gpu_path(fabric, rank)}.sm.{sm - int(machine.gpus[rank].first_sm)}"
+
+
+def block_path(fabric: Fabric, machine: Machine, block: int) -> str:
+    """The full name of a thread block, by its row."""
+    rank = int(machine.blocks[block].gpu)
+    first = int(np.searchsorted(machine.blocks["gpu"], rank))
+    return f"{gpu_path(fabric, rank)}.block.{block - first}"
 
 
 def split_field(text: str, known: Sequence[str]) -> tuple[str, str]:

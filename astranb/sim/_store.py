@@ -18,6 +18,7 @@ from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net._roce import read_roce
 
+from ._breakpoints import Breakpoint
 from ._build import Plan, build
 from ._edits import Edit
 from ._history import History
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-_FORMAT = "astranb simulation 3"
+_FORMAT = "astranb simulation 4"
 _WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
@@ -59,6 +60,10 @@ def save(sim: Simulation, path: Path) -> None:
         "launch": sim.launch,
         "edits": [dataclasses.asdict(e) for e in sim._driver.edits],  # noqa: SLF001 - its own file format
         "assumed": sim.assumed,
+        "breakpoints": [
+            {k: v for k, v in vars(p).items() if k != "call"} for p in sim.breakpoints if p.call is None
+        ],
+        "notes": sim.notes,
         "record": bool(sim.machine.recorder[0].on),
         "source": [dataclasses.asdict(part) for part in sim.program.source.parts],
     }
@@ -105,6 +110,8 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
             raise InputError(f"the table {name!r} does not fit", where=str(path), mend="save it anew")
         start.tables[name][...] = table
     sim._start(history, edits)  # noqa: SLF001 - the second half of its construction
+    sim._points = [Breakpoint(**point) for point in said["breakpoints"]]  # noqa: SLF001
+    sim.notes = dict(said["notes"])
     return sim
 
 

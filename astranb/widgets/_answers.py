@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _device, _heat, _hot, _picture, _ports
+from . import _aggregate, _buffer, _device, _heat, _hot, _picture, _ports, _spans
+from ._activity import activity
 from ._feed import Feed, Message
 
 __all__ = ["ANSWERS", "Answer"]
@@ -13,6 +14,13 @@ __all__ = ["ANSWERS", "Answer"]
 Answer = Callable[[Feed, dict[str, Any]], Message]
 
 ANSWERS: dict[str, Answer] = {
+    "rows": _spans.rows,
+    "spans": _spans.spans,
+    "moment": _spans.moment,
+    "activity": activity,
+    "aggregate": _aggregate.answer,
+    "buffer": _buffer.answer,
+    "cell": _buffer.cell,
     "hot": _hot.answer,
     "aggregates": _hot.aggregates,
     "traffic": _heat.answer,

@@ -27,11 +27,11 @@ VERSION = 2
 Message = tuple[dict[str, Any], list[bytes]]
 
 _MOST_AT_ONCE = 10_000  # flights in a message that must be quick: 0.2 MB
-_MOST_AT_REST = 500_000  # in one that may take a moment: 10 MB; of more, every n-th is sent
+_MOST_AT_REST = 2**20  # in one that may take a moment: 25 MB, all that the ring holds
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
-_STRIPS = ("issue", "l2", "hbm", "link")
-_MOST_CELLS = 1_000_000  # of all links' activity together
+_STRIPS = ("issue", "l2", "hbm", "link", "out")
+_MOST_CELLS = 1_000_000  # of all activity together
 
 
 def used_links(sim: Simulation) -> np.ndarray:
@@ -63,6 +63,12 @@ class Feed:
 
     def __init__(self, session: Session) -> None:
         self.session, self.sim = session, session.sim
+        used = used_links(self.sim)
+        of_rank = {int(node): rank for rank, node in enumerate(self.sim.fabric.gpus)}
+        self.out_of: list[list[int]] = [[] for _ in of_rank]  # of each rank the used links that leave it
+        for link, node in zip(used.tolist(), self.sim.fabric.links["src"][used].tolist(), strict=True):
+            if node in of_rank:
+                self.out_of[of_rank[node]].append(link)
         self.picture = 0
         self.look()
         self._sent = 0  # flights, by number
@@ -157,10 +163,16 @@ class Feed:
         ]
         return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
 
-    def timeline(self) -> Message:
-        """Spans of all thread blocks, and how busy memories and links were."""
+    def timeline(self, *, with_spans: bool = True) -> Message:
+        """How busy memories and links were, and spans of all thread blocks.
+
+        Parameters
+        ----------
+        with_spans : bool
+            Whether spans are wanted: a view with a kernel asks for those in sight (``_spans.py``).
+        """
         sim = self.sim
-        spans = sim.spans(0, sim.now_ps)
+        spans = sim.spans(0, sim.now_ps if with_spans else -1)
         left_out = max(0, len(spans) - _MOST_SPANS)
         if left_out:  # the longest are kept
             length = spans["end_ps"] - spans["start_ps"]
@@ -209,7 +221,8 @@ class Feed:
         bins, bin_ps, bundles = int(activity["bins"]), int(activity["bin_ps"]), self.layout.bundles
         if not bins:
             return 1, {name: np.zeros((0, 0)) for name in _STRIPS}
-        columns = min(_COLUMNS, max(16, _MOST_CELLS // max(1, len(bundles))))
+        cells = len(bundles) + 4 * len(self.out_of)
+        columns = min(_COLUMNS, max(16, _MOST_CELLS // cells))
         fold = -(-bins // columns)
         width = -(-bins // fold)
         lanes = self.sim.recorder.busy([lanes for *_, lanes in bundles])
@@ -219,6 +232,7 @@ class Feed:
             ("l2", activity["l2_busy"]),
             ("hbm", activity["hbm_busy"]),
             ("link", lanes),
+            ("out", self.sim.recorder.busy(self.out_of)),
         ):
             padded = np.zeros((len(rows), width * fold))
             padded[:, :bins] = rows

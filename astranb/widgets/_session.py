@@ -96,6 +96,7 @@ class Session:
         self._quiet = False
         self._published_s = 0.0
         self._replica: Simulation | None = None
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
 
@@ -144,10 +145,10 @@ class Session:
         at_ps : float, optional
             When; now where not given. The past is looked at in a private copy.
         """
-        return self.at(at_ps).inspect(path)
+        return self.then(at_ps).inspect(path)
 
-    def at(self, at_ps: float | None = None) -> Simulation:
-        """Give the simulation as it was at a time: itself for now, else a private copy to look at only."""
+    def then(self, at_ps: float | None) -> Simulation:
+        """The simulation as it was at a moment: itself where that is now, else a private copy."""
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
             return sim
@@ -190,6 +191,20 @@ class Session:
             call()
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(call)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called once, after a while without being asked again; without an event loop, now."""
+        if self._loop is None or not self._loop.is_running():
+            call()
+            return
+        before = self._timers.pop(call, None)
+        if before:
+            before.cancel()
+        self._timers[call] = self._loop.call_later(seconds, call)
+
+    def tell(self, text: str) -> None:
+        """Show a text as the status."""
+        self._say(text)
 
     def _drain(self) -> None:
         """Apply what was asked for, in order; never inside itself."""

@@ -12,6 +12,7 @@ from astranb.sim import Simulation
 
 from ._answers import ANSWERS
 from ._feed import Feed, Message
+from ._keeping import Keeping
 from ._leaving import Leaving
 from ._session import COMMANDS, session_of
 from ._static import ENTRY, MODULES, STYLES
@@ -25,7 +26,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Leaving, Transport, anywidget.AnyWidget):
+class Workbench(Keeping, Leaving, Transport, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.
@@ -84,6 +85,7 @@ class Workbench(Leaving, Transport, anywidget.AnyWidget):
     def _changed(self) -> None:
         """Something has changed: tell the browser, or, when it lags behind, remember to."""
         self._feed.mark()
+        self._keep_soon()
         if not self._ready:
             return
         most = _MOST_UNREAD if self._session.playing else _MOST_UNREAD_AT_REST
@@ -122,7 +124,7 @@ class Workbench(Leaving, Transport, anywidget.AnyWidget):
             self._unread += 1
             self._tell(self._feed.state(fine=True))
         elif kind == "timeline":
-            self._tell(self._feed.timeline())
+            self._tell(self._feed.timeline(with_spans=False))
         elif kind == "inspect":
             self._tell(({"type": "inspection", "for": content["path"], **self._look(content)}, []))
         elif kind == "ask":

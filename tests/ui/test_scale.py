@@ -17,11 +17,20 @@ LEAST_COLOURS = 12
 
 
 def start(
-    page: Page, lab: Lab, infra: str, collective: str, size: str, algorithm: str, more: str = "", lanes: int = 1
+    page: Page,
+    lab: Lab,
+    infra: str,
+    collective: str,
+    size: str,
+    algorithm: str,
+    more: str = "",
+    lanes: int = 1,
 ) -> Locator:
     """Open a notebook with a workbench of some system."""
     page.set_viewport_size({"width": 1500, "height": 1200})
-    cell = MAKE.format(infra=infra, collective=collective, size=size, algorithm=algorithm, more=more, lanes=lanes)
+    cell = MAKE.format(
+        infra=infra, collective=collective, size=size, algorithm=algorithm, more=more, lanes=lanes
+    )
     open_notebook(page, lab, [cell])
     run_cell(page, 0, wait=False)
     wait_idle(page, timeout_s=240)

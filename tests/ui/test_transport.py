@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.ui.harness import Lab, evaluate, execute, screenshot
+from tests.ui.harness import Lab, evaluate, execute, open_notebook, run_cell, screenshot, wait_idle
 from tests.ui.test_workbench import becomes, button, shown, start
 
 
@@ -93,3 +93,30 @@ def test_a_busy_kernel_is_told(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-status")).to_contain_text("no answer for 6 s", timeout=30_000)
     shown(bench, 1)
     expect(bench.locator(".anb-status")).to_contain_text("stepped")
+
+
+def test_a_kept_session_survives_a_restart_of_the_kernel(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1200})
+    make = "anb.Simulation('dgx-h100', anb.collectives.all_reduce('256 KiB', 'ring'))"
+    cell = f"import astranb as anb\nworkbench = anb.Workbench.kept('kept.anb', lambda: {make})\nworkbench"
+    open_notebook(page, lab, [cell])
+    run_cell(page, 0)
+    bench = page.locator(".anb-workbench").first
+    shown(bench, 0)
+    bench.get_by_label("Steps at once").select_option("1000")
+    for n in range(1, 4):
+        button(bench, "Event").click()
+        shown(bench, 1000 * n)
+    evaluate(page, "(workbench.select('gpu[2]'), workbench.sim.break_at('4 us'))[0]")
+    before = evaluate(page, "workbench.sim.state_hash()")
+    page.wait_for_timeout(1600)
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
+    expect(bench.locator(".anb-status")).to_contain_text("Workbench.load(path)", timeout=30_000)
+    wait_idle(page)
+    run_cell(page, 0)
+    bench = page.locator(".anb-workbench").first
+    shown(bench, 3000)
+    expect(bench.locator(".anb-status")).to_contain_text("loaded from kept.anb")
+    assert evaluate(page, "workbench.sim.state_hash()") == before
+    button(bench, "Event").click()
+    shown(bench, 3001)

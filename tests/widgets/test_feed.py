@@ -114,8 +114,8 @@ def test_scene_and_timeline_fit_together() -> None:
     assert (end > start).all()
     assert end.max() <= meta["now_ps"]
     assert what.max() >> 3 < len(scene["blocks"])
-    issue, l2, hbm, link = (np.frombuffer(b, "u1") for b in buffers[4:])
-    assert len(issue) == len(l2) == len(hbm) == 8 * meta["bins"]
+    issue, l2, hbm, link, out = (np.frombuffer(b, "u1") for b in buffers[4:])
+    assert len(issue) == len(l2) == len(hbm) == len(out) == 8 * meta["bins"]
     assert len(link) == len(scene["bundles"]) * meta["bins"]
     assert link.max() > 50
     # Busy fractions times bins give back the busy time of the links.

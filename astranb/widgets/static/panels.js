@@ -6,8 +6,10 @@ const PANELS = [
   ["stage", "traffic", "Traffic", "createHeat"],
   ["stage", "table", "Table", "createTable"],
   ["side", "inspect", "Inspect", "createInspector"],
-  ["below", "blocks", "Thread blocks", "createTimeline", true],
+  ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
+  ["below", "interval", "Interval", "createInterval"],
+  ["below", "buffer", "Buffer", "createBuffer"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ

@@ -4,7 +4,7 @@
 const VERSION = 2;
 const SHARED = ["_panels", "_redraw_hz"]; // traits that views only read when they draw
 
-export function createStore(model, { Flights, column, slotOf, watchKernel }) {
+export function createStore(model, { Flights, column, slotOf, watchKernel, withLinks }) {
   const listeners = new Map();
   const store = {
     scene: null,
@@ -20,6 +20,8 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
     hover: "",
     inspection: null,
     window: null, // [start, end] ps of the timelines; null: everything
+    marked: null, // [start, end] ps of the interval that is added up; null: none
+    pointer: null, // ps under the mouse, on a timeline
     error: "",
     device: -1, // rank of the GPU whose SMs are shown in the place of the topology
     trouble: "", // with the kernel
@@ -48,7 +50,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
     async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
       const drawn = await store.ask("picture", { opened, focus });
       store.device = -1;
-      store.scene = withLinks({ ...store.scene, ...drawn }, drawn.buffers);
+      store.scene = withLinks({ ...store.scene, ...drawn }, column(Int32Array, drawn.buffers[0]));
       store.timeline = null; // its links are those of the old picture
       timelineAsked = false;
       timelineSoon();
@@ -159,6 +161,12 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
       const place = (Math.min(Math.max(around, a), b) - a) / (b - a);
       store.show(around - place * length, length);
     },
+    /** Mark an interval, from either end; nothing clears it. */
+    mark(from = null, to = null) {
+      const end = Math.max(1, store.frontier);
+      store.marked = from === null ? null : [from, to].map((t) => Math.min(end, Math.max(0, t))).sort((a, b) => a - b);
+      store.emit("change");
+    },
     pan(share) {
       const [a, b] = store.view();
       store.show(a + share * (b - a), b - a);
@@ -206,14 +214,6 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
     },
   };
 
-  /** The scene with the links of each bundle, from what each link is drawn in. */
-  function withLinks(scene, [drawn]) {
-    const bundleOf = column(Int32Array, drawn);
-    const bundles = scene.bundles.map((bundle) => ({ ...bundle, lanes: [] }));
-    bundleOf.forEach((bundle, link) => bundle >= 0 && bundles[bundle].lanes.push(link));
-    return { ...scene, bundles, bundleOf };
-  }
-
   const kernel = watchKernel(model, (text, gone) => {
     store.trouble = text;
     store.gone = gone;
@@ -229,6 +229,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
   let timelineTimer = 0;
+  let timelines = 0; // answers so far: views ask anew when there is another one
   let lookTimer = 0;
   let shareTimer = 0;
   let fineTimer = 0;
@@ -287,7 +288,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
         store.emit("change");
         return;
       }
-      store.scene = withLinks(message, buffers);
+      store.scene = withLinks(message, column(Int32Array, buffers[0]));
       store.device = -1;
       store.flights.clear();
       store.furthest = 0;
@@ -327,10 +328,12 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
       timelineAsked = false;
       if (message.picture !== store.scene?.picture) return timelineSoon();
       const types = [Float64Array, Float64Array, Uint32Array, Int32Array];
-      types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array);
-      const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link"];
+      types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array);
+      const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link", "out"];
       const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
-      store.timeline = { ...message, ...Object.fromEntries(columns) };
+      timelines += 1;
+      store.timeline = { ...message, number: timelines, ...Object.fromEntries(columns) };
+      timelineAsked = false;
       if (message.now_ps !== store.frontier) timelineSoon();
       store.emit("change");
     },

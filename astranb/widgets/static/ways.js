@@ -14,6 +14,13 @@ export function classOf(kind) {
   return CLASS_OF_KIND[kind] ?? 2;
 }
 
+/** A scene with the links of each bundle, from what each link is drawn in. */
+export function withLinks(scene, bundleOf) {
+  const bundles = scene.bundles.map((bundle) => ({ ...bundle, lanes: [] }));
+  bundleOf.forEach((bundle, link) => bundle >= 0 && bundles[bundle].lanes.push(link));
+  return { ...scene, bundles, bundleOf };
+}
+
 /** Where everything is on a canvas of some size. */
 export function layWays(scene, size) {
   const [across, down] = [size[0] / scene.width, size[1] / scene.height];

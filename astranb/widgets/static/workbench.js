@@ -11,8 +11,9 @@ const KEYS = [
   ["G", "go to a time"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
+  ["drag", "on a timeline: mark an interval; on the ruler: move the cursor"],
   ["Enter", "look into what is selected"],
-  ["Esc", "up from there; clear the selection, show all time"],
+  ["Esc", "up from there; clear selection and interval, show all time"],
   ["?", "this list"],
 ];
 
@@ -101,8 +102,8 @@ function show({ store, modules, el }) {
     "+": () => transport.faster(0.25),
     "=": () => transport.faster(0.25),
     "-": () => transport.faster(-0.25),
-    w: () => store.zoom(0.7),
-    s: () => store.zoom(1 / 0.7),
+    w: () => store.zoom(0.7, store.pointer ?? store.cursor),
+    s: () => store.zoom(1 / 0.7, store.pointer ?? store.cursor),
     a: () => store.pan(-0.2),
     d: () => store.pan(0.2),
     Enter: () => store.levels?.enter(store.selection),
@@ -111,6 +112,7 @@ function show({ store, modules, el }) {
       help.hidden = true;
       root.focus({ preventScroll: true });
       store.window = null;
+      store.mark();
       store.select("");
       store.emit("change");
     },
