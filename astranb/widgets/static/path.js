@@ -82,7 +82,7 @@ export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }
 }
 
 /** The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant. */
-export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
+export function lineAt(store, x, y, { ways, bundleOf, offset }) {
   const { start, end, what } = store.flights;
   const time = store.cursor;
   const near = 4 ** 2;
@@ -92,9 +92,8 @@ export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
     const way = ways[bundleOf[link]];
     if (!way || start[k] > time) return;
     const gone = (way.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
-    const [dx, dy] = [
-      way.x + way.ux * gone + way.nx * offsetOf[link] - x, way.y + way.uy * gone + way.ny * offsetOf[link] - y,
-    ];
+    const beside = offset(link, what[k] & 15);
+    const [dx, dy] = [way.x + way.ux * gone + way.nx * beside - x, way.y + way.uy * gone + way.ny * beside - y];
     if (dx * dx + dy * dy > near) return;
     dots += 1;
     best = { link, end_ps: end[k] };

@@ -74,8 +74,7 @@ export function createTimeline(store, theme, modules) {
   function gpuOf(path) {
     const short = path.match(/^gpu\[(\d+)\]/);
     if (short) return Number(short[1]);
-    const box = store.scene.boxes.find((b) => b.rank >= 0 && (path === b.name || path.startsWith(`${b.name}.`)));
-    return box ? box.rank : -1;
+    return store.scene.gpus.findIndex((name) => path === name || path.startsWith(`${name}.`));
   }
 
   function layOut() {
