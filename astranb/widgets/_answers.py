@@ -7,7 +7,9 @@ from typing import Any
 
 from . import _aggregate, _buffer, _spans
 from ._activity import activity
+from ._chunks import chunks
 from ._feed import Feed, Message
+from ._source import source, where
 
 __all__ = ["ANSWERS", "Answer"]
 
@@ -21,5 +23,8 @@ ANSWERS: dict[str, Answer] = {
     "aggregate": _aggregate.answer,
     "buffer": _buffer.answer,
     "cell": _buffer.cell,
+    "chunks": chunks,
+    "source": source,
+    "where": where,
 }
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

@@ -4,7 +4,9 @@ const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
   ["stage", "table", "Table", "createTable"],
+  ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "source", "Source", "createSource"],
   ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
   ["below", "interval", "Interval", "createInterval"],

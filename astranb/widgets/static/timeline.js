@@ -218,7 +218,7 @@ export function createTimeline(store, theme, modules) {
     const number = (n) => n.toLocaleString("en-US");
     const parts = [];
     if (count || !folded) parts.push(`${number(count)} ${things}${drawn === "density" ? ", drawn as density" : ""}`);
-    if (folded) parts.push(`${number(folded)} in folded GPUs, as density`);
+    if (folded) parts.push(`${number(folded)} ${count ? "more" : "spans"} in folded GPUs, drawn as density`);
     const said = picture ? parts.join(" · ") : "";
     if (note.textContent !== said) note.textContent = said;
     element.dataset.drawn = picture?.reply.drawn ?? "";
