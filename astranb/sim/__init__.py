@@ -1,7 +1,7 @@
 """Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results."""
 
 from ._breakpoints import Breakpoint
-from ._contributions import Contributions
+from ._contributions import Contributions, sums
 from ._inspect import SPAN, SPAN_STATES
 from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
@@ -23,4 +23,5 @@ __all__ = [
     "Stop",
     "perfetto",
     "spot_text",
+    "sums",
 ]
