@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "collectives",
     "explore",
+    "export",
     "infragraph",
     "net",
 ]
@@ -36,6 +37,7 @@ _LAZY = {
     "Workbench": ("astranb.widgets", "Workbench"),
     "collectives": ("astranb.collectives", ""),
     "explore": ("astranb.explore", ""),
+    "export": ("astranb.export", ""),
     "gpu": ("astranb.gpu", ""),
     "infragraph": ("astranb.infragraph", ""),
     "net": ("astranb.net", ""),
@@ -44,6 +46,7 @@ _LAZY = {
 if TYPE_CHECKING:
     from astranb import collectives as collectives
     from astranb import explore as explore
+    from astranb import export as export
     from astranb import infragraph as infragraph
     from astranb import net as net
     from astranb.net import Fault as Fault

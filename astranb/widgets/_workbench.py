@@ -125,7 +125,7 @@ class Workbench(Keeping, Leaving, Transport, Reading, anywidget.AnyWidget):
             self._unread += 1
             self._tell(self._feed.state(fine=True))
         elif kind == "timeline":
-            self._tell(self._feed.timeline())
+            self._tell(self._feed.timeline(with_spans=False))
         elif kind == "inspect":
             self._tell(({"type": "inspection", "for": content["path"], **self._look(content)}, []))
         elif kind == "ask":

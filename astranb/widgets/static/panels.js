@@ -7,8 +7,10 @@ const PANELS = [
   ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],
   ["side", "source", "Source", "createSource"],
-  ["below", "blocks", "Thread blocks", "createTimeline", true],
+  ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
+  ["below", "interval", "Interval", "createInterval"],
+  ["below", "buffer", "Buffer", "createBuffer"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ
