@@ -318,12 +318,13 @@ def _gpus(plan: Plan) -> Records:
     presets, program = plan.presets, plan.program
     gpus = allocate(len(presets), t.GPU)
     same = (
-        "sms", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "row_miss_ps",
-        "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes", "header_bytes",
-        "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
+        "sms", "seats", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
+        "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes",
+        "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]
+    gpus["usable"] = gpus["sms"]
     gpus["slices"] = [p.l2_slices for p in presets]
     gpus["channels"] = [p.hbm_channels for p in presets]
     gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]

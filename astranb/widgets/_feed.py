@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_bytes
-from astranb.gpu import tables as t
 from astranb.sim import FLIGHT_KINDS, SPAN_STATES, Simulation
 
 from ._layout import Layout, lay_out
@@ -65,6 +64,7 @@ class Feed:
         self._sent = 0  # flights, by number
         self._whole = 0  # up to here every one, or as many as are ever sent
         self._sequence = 0
+        self.bench: Any = None  # the workbench that it feeds
 
     @property
     def coarse(self) -> bool:
@@ -137,13 +137,13 @@ class Feed:
             "now_ps": sim.now_ps,
             "events": sim.events,
             "finished": sim.finished,
-            "playing": session.playing,
-            "fast": session.playing and session.fast,
+            "playing": session.running,
+            "fast": session.hurried,
             "speed": session.speed,
             "status": session.status,
             "failed": session.failed,
             "narration": sim.narrate(),
-            "changed": self._changed(),
+            "changed": sim.concerned(),
             "first": first,
             "total": total,
             "one_in": one_in,
@@ -182,23 +182,6 @@ class Feed:
             *(np.round(255 * np.clip(strips[name], 0, 1)).astype("u1") for name in _STRIPS),
         ]
         return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
-
-    def _changed(self) -> str:
-        """Name what the event handled last was about."""
-        machine, fabric = self.sim.machine, self.sim.fabric
-        clock = machine.clock[0]
-        if clock.events == 0:
-            return ""
-        kind, arg = int(clock.last_kind), int(clock.last_arg)
-        if kind == t.LAUNCH:
-            gpu = machine.blocks["gpu"][arg]
-        elif kind == t.ISSUE:
-            gpu = machine.sms["gpu"][arg]
-        elif kind == t.HOP:
-            return fabric.name(int(machine.requests["link"][arg])).partition("#")[0]
-        else:
-            gpu = machine.requests["gpu" if kind == t.RETURN else "target"][arg]
-        return fabric.graph.name(int(fabric.gpus[int(gpu)]))
 
     def _strips(self) -> tuple[int, dict[str, np.ndarray]]:
         """Busy fractions over time, folded to as many columns as are shown: rows are GPUs or bundles."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
-from astranb.sim import Simulation, Stop
+from astranb.sim import Replay, Simulation, Stop
 
 from ._verbs import VERBS
 
@@ -64,6 +65,10 @@ class Session:
         Whether the status is an error.
     blocked : bool
         Whether views are told of something while nothing they say is heard.
+    hit : Stop or None
+        Of the breakpoint at which the simulation stands.
+    twin : Session or None
+        Of the run beside this one, which moves with it.
 
     Examples
     --------
@@ -89,7 +94,9 @@ class Session:
         self._views: list[Callable[[], None]] = []
         self._quiet = False
         self._published_s = 0.0
-        self._replica: Simulation | None = None
+        self._replica: Replay | None = None
+        self.hit: Stop | None = None
+        self.twin: Session | None = None
         sim.subscribe(self._moved, self._moving)
 
     # Who is told -------------------------------------------------------------
@@ -110,8 +117,33 @@ class Session:
         for view in list(self._views):
             view()
 
+    @property
+    def running(self) -> bool:
+        """Whether it plays, by itself or with its twin."""
+        return self.playing or (self.twin is not None and self.twin.playing)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether it plays as fast as it can."""
+        return any(s.playing and s.fast for s in (self, self.twin) if s is not None)
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Move the simulation without a word to the views."""
+        before, self._quiet = self._quiet, True
+        try:
+            yield
+        finally:
+            self._quiet = before
+
+    def note(self, status: str, *, failed: bool = False) -> None:
+        """Say something with the next message."""
+        self.status, self.failed = status, failed
+
     def _moved(self, stop: Stop) -> None:
         """Time was moved by a cell: show it."""
+        if stop.why != "edit":
+            self.hit = stop if stop.why == "breakpoint" else None
         if not self._quiet:
             self._say(stop.text)
 
@@ -140,11 +172,10 @@ class Session:
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
             return sim.inspect(path)
-        # A copy that went back has lost the edits after that moment: with edits, a fresh one.
-        if self._replica is None or sim.edits or self._replica.edits:
-            self._replica = sim.fork(record=False)
+        if self._replica is None:
+            self._replica = Replay(sim)
         self._replica.goto(int(at_ps))
-        return self._replica.inspect(path)
+        return self._replica.sim.inspect(path)
 
     # Commands ----------------------------------------------------------------
 
@@ -201,13 +232,33 @@ class Session:
         elif command in ("to_breakpoint", "to_end"):
             self._play(fast=True)
         elif command == "pause":
-            self.playing = False
+            self._halt()
             self._say("paused")
         else:
-            self.playing = False
+            self._halt()
             outcome = self._guarded(partial(VERBS[command], self.sim, options))
             if outcome is not None:
                 self._say(outcome if isinstance(outcome, str) else outcome.text)
+
+    def perform(self, command: str, options: dict[str, Any]) -> None:
+        """Apply a verb at once, in the owner's thread; what goes wrong is raised.
+
+        Raises
+        ------
+        AstranbError
+            The verb was refused; nothing has changed.
+        """
+        with self.quietly():
+            outcome = VERBS[command](self.sim, options)
+        if isinstance(outcome, Stop):  # it has moved time
+            self._halt()
+        self._say(outcome if isinstance(outcome, str) else outcome.text if outcome else "")
+
+    def _halt(self) -> None:
+        """Play no longer, nor the twin."""
+        self.playing = False
+        if self.twin is not None:
+            self.twin.playing = False
 
     def _guarded(self, verb: Callable[[], _T]) -> _T | None:
         """Carry out a verb; what goes wrong becomes the status, and the views stay alive."""
@@ -238,6 +289,7 @@ class Session:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+        self._halt()
         if self._loop is None or not self._loop.is_running():
             stop = self._guarded(self.sim.run)
             if stop is not None:

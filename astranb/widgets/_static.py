@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["ENTRY", "MODULES", "STYLES"]
+__all__ = ["ENTRY", "MODULES", "PAIR", "STYLES"]
 
 _FOLDER = Path(__file__).parent / "static"
 
 ENTRY = _FOLDER / "workbench.js"
 """The module that loads the others."""
 
-MODULES = {file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file != ENTRY}
+PAIR = _FOLDER / "pair.js"
+"""That of two workbenches beside each other."""
+
+MODULES = {
+    file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file not in (ENTRY, PAIR)
+}
 """Text of the ES modules by name."""
 
 _FIRST = _FOLDER / "workbench.css"

@@ -4,8 +4,11 @@ const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "change", "Change", "createChange"],
+  ["side", "breaks", "Breakpoints", "createBreaks"],
   ["below", "blocks", "Thread blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
+  ["below", "compare", "Comparison", "createCompare"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ

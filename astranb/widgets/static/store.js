@@ -39,6 +39,12 @@ export function createStore(model, { Flights, column, slotOf }) {
       });
     },
 
+    /** Reference to the view of the run beside this one; empty where there is none. */
+    get other() {
+      return model.get("_other") ?? "";
+    },
+    embed: null, // shows another widget by its reference (workbench.js)
+
     /** Which panels are open: the name of the tab by slot, true or false by name below. */
     get panels() {
       return model.get("_panels") ?? {};
@@ -168,6 +174,7 @@ export function createStore(model, { Flights, column, slotOf }) {
       clearTimeout(shareTimer);
       clearTimeout(fineTimer);
       model.off("change:_panels", panelsSet);
+      model.off("change:_other", panelsSet);
       for (const { reject } of questions.values()) reject(new Error("closed"));
       questions.clear();
       listeners.clear();
@@ -314,6 +321,7 @@ export function createStore(model, { Flights, column, slotOf }) {
   model.on("change:_cursor_ps", cursorSet);
   model.on("change:_selection", selectionSet);
   model.on("change:_panels", panelsSet);
+  model.on("change:_other", panelsSet);
   store.selection = model.get("_selection");
   let views = 0;
   /** A view has been opened: what it shows comes from now on. */
