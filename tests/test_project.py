@@ -33,11 +33,18 @@ FLOORS = {
     "_print": 6,
     "_gpu": 7,
     "widgets": 7,
+    "export": 7,
     "cli": 7,
 }
 """Each folder or module of the package and its floor: it may import what is on lower floors."""
 
-SAME_FLOOR = {("gpu", "net"), ("cli", "_gpu")}
+SAME_FLOOR = {
+    ("gpu", "net"),
+    ("export", "widgets"),
+    ("cli", "_gpu"),
+    ("cli", "_leave"),
+    ("_leave", "widgets"),
+}
 """Who may import whom on one floor."""
 
 TOP = {"__init__", "__main__"}
@@ -46,7 +53,7 @@ TOP = {"__init__", "__main__"}
 LONGER_THAN_400_LINES: dict[str, str] = {}
 """Files of the package that may be longer, each with the reason."""
 
-HEAVY = ("IPython", "anywidget", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
+HEAVY = ("IPython", "PIL", "anywidget", "bokeh", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
 """What `import astranb` must not load: each costs more than astranb itself."""
 
 _ALLOWED_ADDRESS = "http://www.w3.org/2000/svg"

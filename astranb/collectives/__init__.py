@@ -12,7 +12,7 @@ from . import _logarithmic as _logarithmic
 from . import _pulled as _pulled
 from . import _rooted as _rooted
 from . import _switched as _switched
-from ._check import Contents, check, contents
+from ._check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from ._drawing import draw_waits
 from ._formats import listed, read_algorithm, write_algorithm
 from ._lower import Lowered, lower
@@ -24,11 +24,14 @@ from ._plan import Plan
 from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semaphore
 from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
+from ._source import Line, Part, Source
 from ._verify import Fault, verify
 
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
+    "MIXED",
+    "NOTHING",
     "PROTOCOLS",
     "Algorithm",
     "Block",
@@ -38,12 +41,16 @@ __all__ = [
     "Collective",
     "Contents",
     "Fault",
+    "Line",
     "Lowered",
     "Operation",
+    "Part",
     "Plan",
     "Program",
+    "Promise",
     "Rank",
     "Semaphore",
+    "Source",
     "algorithm",
     "algorithms",
     "all_gather",
@@ -57,6 +64,7 @@ __all__ = [
     "gather",
     "listed",
     "lower",
+    "promise",
     "read_algorithm",
     "read_msccl_xml",
     "read_mscclpp",

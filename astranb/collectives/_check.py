@@ -8,6 +8,7 @@ this module works out what each piece holds: how often each rank's contribution 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,17 @@ from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
 from ._lower import BUFFERS, Lowered
 from ._registry import COLLECTIVES
 
-__all__ = ["MIXED", "NOTHING", "Contents", "check", "contents", "fault_text", "promised"]
+__all__ = [
+    "MIXED",
+    "NOTHING",
+    "Contents",
+    "Promise",
+    "check",
+    "contents",
+    "fault_text",
+    "promise",
+    "promised",
+]
 
 NOTHING = -1
 """Chunk number of a piece that holds nothing known."""
@@ -44,7 +55,7 @@ class Contents:
 
 
 def contents(program: Lowered, ops: Records, operands: Records, pieces: Records) -> Contents:
-    """Work out what every piece holds, from what the machine noted.
+    """Work out what every piece holds, from what the machine noted, at any moment of a run.
 
     Parameters
     ----------
@@ -57,37 +68,92 @@ def contents(program: Lowered, ops: Records, operands: Records, pieces: Records)
     -------
     Contents
     """
-    n_ops = len(ops)
-    times = np.zeros((n_ops, program.ranks), np.int32)
-    chunk = np.full(n_ops, NOTHING, np.int64)
+    times = np.zeros((len(ops), program.ranks), np.int32)
+    chunk = np.full(len(ops), NOTHING, np.int64)
 
-    def held(piece: int, writer: int) -> tuple[np.ndarray, int]:
-        if writer >= 0:
-            return times[writer], int(chunk[writer])
-        vector = np.zeros(program.ranks, np.int32)
-        if writer == INITIAL:
-            vector[pieces["gpu"][piece]] = 1
-            return vector, int(pieces["chunk"][piece])
-        return vector, MIXED
+    def held(piece: np.ndarray, writer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What pieces held once these operations had written them."""
+        found = np.zeros((len(piece), program.ranks), np.int32)
+        of_chunk = np.full(len(piece), MIXED, np.int64)
+        moved, brought = writer >= 0, np.flatnonzero(writer == INITIAL)
+        found[moved], of_chunk[moved] = times[writer[moved]], chunk[writer[moved]]
+        found[brought, pieces["gpu"][piece[brought]]] = 1
+        of_chunk[brought] = pieces["chunk"][piece[brought]]
+        return found, of_chunk
 
-    moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
-    seen, piece_of = operands["seen"], operands["piece"]
     # A write is complete only after its last issue, and is read only after that: the
     # order of last issues is an order of causes.
-    for op in moved[np.argsort(ops["issued_ps"][moved], kind="stable")]:
-        first, count = int(ops["first_source"][op]), int(ops["sources"][op])
-        for source in range(first, first + count):
-            vector, of_chunk = held(int(piece_of[source]), int(seen[source]))
-            times[op] += vector
-            chunk[op] = of_chunk if chunk[op] in (NOTHING, of_chunk) else MIXED
-    result_times = np.zeros((len(pieces), program.ranks), np.int32)
-    result_chunk = np.full(len(pieces), NOTHING, np.int64)
-    for piece in range(len(pieces)):
-        if pieces["writing"][piece] >= 0:
-            result_chunk[piece] = MIXED
-        elif pieces["writer"][piece] != UNWRITTEN:
-            result_times[piece], result_chunk[piece] = held(piece, int(pieces["writer"][piece]))
-    return Contents(result_times, result_chunk)
+    moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
+    moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
+    counts = ops["sources"][moved].astype(np.int64)
+    ends = np.cumsum(counts)
+    source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - (ends - counts), counts)
+    piece, seen = operands["piece"][source], operands["seen"][source]
+    for first, last in _independent(moved, ends - counts, seen, len(ops)):
+        these = slice(ends[first] - counts[first], ends[last - 1])
+        starts = ends[first:last] - counts[first:last] - these.start
+        found, of_chunk = held(piece[these], seen[these])
+        times[moved[first:last]] = np.add.reduceat(found, starts)
+        least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
+        chunk[moved[first:last]] = np.where(least == most, least, MIXED)
+    times, chunk = held(np.arange(len(pieces)), pieces["writer"])
+    writing, empty = pieces["writing"] >= 0, pieces["writer"] == UNWRITTEN
+    times[writing] = 0
+    chunk[writing] = MIXED
+    chunk[empty & ~writing] = NOTHING
+    return Contents(times, chunk)
+
+
+def _independent(
+    moved: np.ndarray, starts: np.ndarray, seen: np.ndarray, n_ops: int
+) -> Iterator[tuple[int, int]]:
+    """Cut operations in their order into runs of which none reads what another one of it wrote."""
+    if not len(moved):
+        return
+    place = np.full(n_ops, -1, np.int64)
+    place[moved] = np.arange(len(moved))
+    latest = np.maximum.reduceat(np.where(seen >= 0, place[np.maximum(seen, 0)], -1), starts)
+    first = 0
+    while first < len(moved):
+        later = np.flatnonzero(latest[first + 1 :] >= first)
+        last = first + 1 + int(later[0]) if len(later) else len(moved)
+        yield first, last
+        first = last
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a collective promises, piece by piece.
+
+    Attributes
+    ----------
+    piece : ndarray of int64, shape (promised pieces,)
+        Pieces of which something is promised.
+    times : ndarray of int32, shape (promised pieces, ranks)
+        How often each rank's contribution must be there at the end.
+    chunk : ndarray of int64, shape (promised pieces,)
+        Which chunk of those ranks' inputs it must be.
+    """
+
+    piece: np.ndarray
+    times: np.ndarray
+    chunk: np.ndarray
+
+    def kept(self, held: Contents) -> np.ndarray:
+        """Say of which pieces the promise is kept: bool, shape (promised pieces,)."""
+        right = (held.times[self.piece] == self.times).all(axis=1)
+        return np.asarray(right & (held.chunk[self.piece] == self.chunk))
+
+
+def promise(program: Lowered, kind: str, root: int, pieces: Records) -> Promise:
+    """What a collective promises of the pieces of a program."""
+    output = np.flatnonzero((pieces["buffer"] == BUFFERS.index("output")) & (pieces["lines"] > 0))
+    if COLLECTIVES[kind].silent:
+        output = output[:0]
+    if COLLECTIVES[kind].root_only:
+        output = output[pieces["gpu"][output] == root]
+    rank, index = pieces["gpu"][output].astype(np.int64), pieces["chunk"][output].astype(np.int64)
+    return Promise(output, *promised(kind, root, program.ranks, rank, index))
 
 
 def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, pieces: Records) -> None:
@@ -110,23 +176,19 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
         Names the rank, the chunk, and what is missing or too much there.
     """
     held = contents(program, ops, operands, pieces)
-    output = np.flatnonzero((pieces["buffer"] == BUFFERS.index("output")) & (pieces["lines"] > 0))
-    if COLLECTIVES[kind].silent:
+    wanted = promise(program, kind, root, pieces)
+    wrong = np.flatnonzero(~wanted.kept(held))
+    if not len(wrong):
         return
-    if COLLECTIVES[kind].root_only:
-        output = output[pieces["gpu"][output] == root]
-    rank, index = pieces["gpu"][output].astype(np.int64), pieces["chunk"][output].astype(np.int64)
-    wanted, chunk = promised(kind, root, program.ranks, rank, index)
-    wrong = (held.times[output] != wanted).any(axis=1) | (held.chunk[output] != chunk)
-    if not wrong.any():
-        return
-    first = int(np.flatnonzero(wrong)[0])
-    piece = int(output[first])
-    places = len(np.unique(rank[wrong] * (index.max() + 1) + index[wrong]))
-    lane = f", lane {pieces['lane'][piece]}" if program.lanes > 1 else ""
+    bad = pieces[wanted.piece[wrong]]
+    first, piece = int(wrong[0]), int(wanted.piece[wrong[0]])
+    places = len(np.unique(bad[["gpu", "chunk"]]))
+    lane = f", lane {bad[0].lane}" if program.lanes > 1 else ""
+    text = fault_text(
+        held.times[piece], wanted.times[first], int(held.chunk[piece]), int(wanted.chunk[first])
+    )
     raise WrongResult(
-        f"{program.name}: wrong result on rank {rank[first]}, output chunk {index[first]}{lane}: "
-        f"{fault_text(held.times[piece], wanted[first], int(held.chunk[piece]), int(chunk[first]))}"
+        f"{program.name}: wrong result on rank {bad[0].gpu}, output chunk {bad[0].chunk}{lane}: {text}"
         + (f" (and {places - 1} more chunks)" if places > 1 else "")
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -13,6 +13,7 @@ from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
 from ._program import Chunk, Operation, Program
+from ._source import Source, source_of
 
 __all__ = ["BUFFERS", "Lowered", "lower"]
 
@@ -43,6 +44,8 @@ class Lowered:
     phase_names : tuple of str
     name : str
     line_bytes : int
+    source : Source
+        The text that the program was written in, and the line of every operation.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Lowered:
     block_lane: np.ndarray
     lines: np.ndarray
     flags: int = 0
+    source: Source = field(default_factory=Source)
 
 
 def lower(
@@ -137,6 +141,7 @@ def lower(
         block_lane=np.array([program.blocks[b].lane for b in order], np.int64),
         lines=lines,
         flags=flags,
+        source=source_of([op.line for op in operations]),
     )
 
 

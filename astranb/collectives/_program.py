@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from astranb.core.errors import InputError, near
 
 from ._rank import Channels, Rank
+from ._source import Line, line_of_caller
 
 __all__ = [
     "PROTOCOLS",
@@ -68,6 +70,7 @@ class Operation:
     value: int = 0  # to add, to reach, or instructions to compute
     relaxed: bool = False  # a signal that does not wait for the stores before it
     in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
+    line: Line | None = field(default=None, compare=False, repr=False)  # of the text that asked for it
 
 
 class Buffer:
@@ -159,9 +162,7 @@ class Block:
         self._own(semaphore)
         if value < 1:
             raise InputError(f"a signal adds at least 1, got {value}", where=self._where)
-        self.operations.append(
-            Operation("signal", self.current, semaphore=semaphore, value=value, relaxed=relaxed)
-        )
+        self._add("signal", semaphore=semaphore, value=value, relaxed=relaxed)
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None:
         """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
@@ -176,17 +177,17 @@ class Block:
             raise InputError(f"a wait is for a rise of at least 1, got {value}", where=self._where)
         reached = self.waited.get(semaphore, 0) + value
         self.waited[semaphore] = reached
-        self.operations.append(Operation("wait", self.current, semaphore=semaphore, value=reached))
+        self._add("wait", semaphore=semaphore, value=reached)
 
     def fence(self) -> None:
         """Wait until everything this block has stored is acknowledged (``__threadfence_system``)."""
-        self.operations.append(Operation("fence", self.current))
+        self._add("fence")
 
     def compute(self, instructions: int = 1) -> None:
         """Have every warp issue instructions that touch no memory (1: a ``__syncthreads``)."""
         if instructions < 1:
             raise InputError(f"at least one instruction, got {instructions}", where=self._where)
-        self.operations.append(Operation("compute", self.current, value=instructions))
+        self._add("compute", value=instructions)
 
     @property
     def _where(self) -> str:
@@ -212,9 +213,10 @@ class Block:
         for chunk in (*sources, *targets):
             if not isinstance(chunk, Chunk):
                 raise InputError(f"not a chunk: {chunk!r}", where=self._where, mend="index a buffer")
-        self.operations.append(
-            Operation("move", self.current, tuple(sources), tuple(targets), in_switch=in_switch)
-        )
+        self._add("move", sources=tuple(sources), targets=tuple(targets), in_switch=in_switch)
+
+    def _add(self, kind: str, **what: Any) -> None:
+        self.operations.append(Operation(kind, self.current, line=line_of_caller(), **what))
 
 
 class Program:

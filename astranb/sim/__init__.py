@@ -2,8 +2,10 @@
 
 from ._breakpoints import Breakpoint
 from ._compare import Comparison
+from ._contributions import Contributions
 from ._edits import Parameter
 from ._inspect import SPAN, SPAN_STATES
+from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
 from ._replay import Replay
 from ._result import Result
@@ -17,6 +19,7 @@ __all__ = [
     "SPAN_STATES",
     "Breakpoint",
     "Comparison",
+    "Contributions",
     "Parameter",
     "Recorder",
     "Replay",
@@ -24,5 +27,6 @@ __all__ = [
     "Simulation",
     "Stop",
     "Watch",
+    "perfetto",
     "series_of",
 ]

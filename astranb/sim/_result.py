@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from astranb.gpu import tables as t
 
 from ._dead import queued_ps
 from ._ethernet import explain_ethernet, paused_ps
+from ._frames import FRAMES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,25 +117,52 @@ class Result:
         Parameters
         ----------
         what : str
-            ``ranks``, ``links``, ``phases``, ``blocks`` or ``ops``.
+            Of the result: ``ranks``, ``links``, ``phases``, ``blocks``, ``ops``. Of what
+            happened when: ``spans`` (what thread blocks did), ``events`` (beginnings and ends),
+            ``signals`` (which signal let which wait go on), and, as far as it was recorded,
+            ``flights`` (every line on every link) and ``activity`` (how busy links, issue
+            slots, L2 and HBM were over time).
 
         Returns
         -------
         pandas.DataFrame
-            Times in ps, sizes in bytes, bandwidths in bytes a second.
+            The unit stands in a column's name: ``_ps``, ``_Bps`` (bytes a second), ``bytes``,
+            ``_fraction``.
+
+        Raises
+        ------
+        InputError
+            There is no such table.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> spans = sim.result.to_dataframe("spans")
+        >>> bool((spans["end_ps"] - spans["start_ps"] == spans["duration_ps"]).all())
+        True
         """
         import pandas as pd
 
-        makers = {
+        makers: dict[str, Callable[[], Any]] = {
             "ranks": self.per_rank,
             "links": self._links,
             "phases": self._phases,
             "blocks": self._blocks,
             "ops": self._ops,
+            **{name: partial(make, self._sim) for name, make in FRAMES.items()},
         }
         if what not in makers:
             raise InputError(f"there is no table {what!r}", where="to_dataframe", mend=near(what, makers))
         return pd.DataFrame(makers[what]())
+
+    def to_perfetto(self, path: str | Path) -> dict[str, Any]:
+        """Write a trace for Perfetto or Chrome (see :func:`astranb.export.perfetto`)."""
+        from ._perfetto import perfetto
+
+        return perfetto(self._sim, path)
 
     def explain(self) -> str:
         """Say where the time went: per GPU, per link, and how far from the limits it is."""

@@ -25,6 +25,7 @@ from ._edits import Edit
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
+from ._looking import Looking
 from ._machine import Machine
 from ._recorder import Recorder
 from ._result import Result
@@ -39,7 +40,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Changing, Watching):
+class Simulation(Changing, Watching, Looking):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -127,6 +128,7 @@ class Simulation(Changing, Watching):
     def _start(self, history: History, edits: list[Edit]) -> None:
         self._driver = Driver(self.machine, history, edits)
         self._points: list[Breakpoint] = []
+        self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
         self._watches: list[Watch] = []
         self._beat_s = 0.0
@@ -219,9 +221,9 @@ class Simulation(Changing, Watching):
         """
         return self._go(until_ps=FOREVER if until is None else time_ps(until, where="until"))
 
-    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE) -> Stop:
+    def advance(self, until_ps: int = FOREVER, max_events: int = SLICE, max_phases: int = FOREVER) -> Stop:
         """Go on by one short slice: for a view that plays and must stay responsive."""
-        return self._go(until_ps=until_ps, max_events=self.events + max_events)
+        return self._go(until_ps=until_ps, max_events=self.events + max_events, max_phases=max_phases)
 
     def back(self, n: int = 1, unit: str = "event") -> Stop:
         """Go back by n events, cycles, instructions or phases, exactly.

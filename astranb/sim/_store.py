@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astranb.collectives import Collective, Lowered
+from astranb.collectives import Collective, Lowered, Part, Source
 from astranb.core.errors import InputError
 from astranb.core.state import read_tables, write_tables
 from astranb.gpu import Preset
@@ -18,6 +18,7 @@ from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net._roce import read_roce
 
+from ._breakpoints import Breakpoint
 from ._build import Plan, build
 from ._edits import Edit
 from ._history import History
@@ -60,10 +61,16 @@ def save(sim: Simulation, path: Path) -> None:
         "launch": sim.launch,
         "edits": [dataclasses.asdict(e) for e in sim._driver.edits],  # noqa: SLF001 - its own file format
         "assumed": sim.assumed,
+        "breakpoints": [
+            {k: v for k, v in vars(p).items() if k != "call"} for p in sim.breakpoints if p.call is None
+        ],
+        "notes": sim.notes,
         "record": bool(sim.machine.recorder[0].on),
+        "source": [dataclasses.asdict(part) for part in sim.program.source.parts],
     }
     tables: dict[str, Any] = {f"state/{name}": table for name, table in sim.machine.tables.items()}
     tables |= {f"program/{name}": getattr(sim.program, name) for name in _PROGRAM}
+    tables |= {"source/part": sim.program.source.part, "source/line": sim.program.source.line}
     tables["inputs"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
     write_tables(path, tables)
 
@@ -86,7 +93,7 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
     plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
     words = {**said["program"], "phase_names": tuple(said["program"]["phase_names"])}
-    sim.program = Lowered(**words, **tables, **plain)
+    sim.program = Lowered(**words, **tables, **plain, source=_source(said, data, len(tables["ops"])))
     sim.assumed = list(said["assumed"])
     # The start is built anew, so that the loaded run can be taken back to it.
     faults = tuple(Fault(**fault) for fault in said["network"].pop("faults"))
@@ -104,4 +111,17 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
             raise InputError(f"the table {name!r} does not fit", where=str(path), mend="save it anew")
         start.tables[name][...] = table
     sim._start(history, edits)  # noqa: SLF001 - the second half of its construction
+    sim._points = [Breakpoint(**point) for point in said["breakpoints"]]  # noqa: SLF001
+    sim.notes = dict(said["notes"])
     return sim
+
+
+def _source(said: dict[str, Any], data: Mapping[str, np.ndarray], ops: int) -> Source:
+    """The text of the program: only to be shown, so that a file without it is as good."""
+    parts = tuple(Part(**part) for part in said.get("source", ()))
+    part, line = (data.get(f"source/{name}") for name in ("part", "line"))
+    if part is None or line is None or part.shape != (ops,) or line.shape != (ops,):
+        return Source()
+    if part.max(initial=-1) >= len(parts) or not all(isinstance(p.text, str) for p in parts):
+        return Source()
+    return Source(parts, part, line)

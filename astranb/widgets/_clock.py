@@ -89,7 +89,7 @@ class LinkedClock:
         if stopped is not None and stopped.why == "breakpoint":  # both stand where the first one was hit
             session.playing = False
             self._follow(twin, bench)
-        elif stop.why == "end" and session.playing and not twin.sim.finished:
+        elif stop.why == "end" and session.playing and not (session.bounded or twin.sim.finished):
             twin._session.speed = session.speed
             twin._session.ask("to_end" if session.fast else "play")
         if not session.playing:

@@ -113,19 +113,22 @@ class Feed:
         }
         return scene, []
 
-    def state(self, *, fine: bool = False) -> Message:
+    def state(self, *, fine: bool = False, most: int | None = None) -> Message:
         """Where the simulation stands, and the flights that the view does not have yet.
 
         Parameters
         ----------
         fine : bool
             Make good what was left out in a hurry: at rest there is time for it.
+        most : int, optional
+            Most flights to send; of more, every n-th is sent.
         """
         sim, session = self.sim, self.session
         total = sim.recorder.mark()
         self.mark()
         first, new = sim.recorder.since(self._whole if fine else self._sent)
-        one_in = max(1, -(-len(new) // (_MOST_AT_REST if fine else _MOST_AT_ONCE)))
+        most = most or (_MOST_AT_REST if fine else _MOST_AT_ONCE)
+        one_in = max(1, -(-len(new) // most))
         flights = np.asarray(new[::one_in])
         if fine or (one_in == 1 and not self.coarse):
             self._whole = total
@@ -143,6 +146,7 @@ class Feed:
             "status": session.status,
             "failed": session.failed,
             "narration": sim.narrate(),
+            "pace": session.pace.tell() if session.hurried else {},
             "changed": sim.concerned(),
             "first": first,
             "total": total,

@@ -18,9 +18,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.units import time_ps
 from astranb.sim import Replay, Simulation, Stop
 
-from ._verbs import VERBS
+from ._pace import Pace
+from ._verbs import VERBS, count_of
 
 __all__ = ["COMMANDS", "Session", "session_of"]
 
@@ -40,6 +42,8 @@ _LONGEST_FRAME_S = 0.25
 """A kernel that was busy with a cell does not catch up for longer than this."""
 
 _T = TypeVar("_T")
+
+_FOREVER = 2**62
 
 _SPEED = 1e6  # ps a second: a microsecond is watched in a second
 _SLOWEST, _FASTEST = 1.0, 1e15
@@ -63,6 +67,8 @@ class Session:
         Why it stopped, or what went wrong.
     failed : bool
         Whether the status is an error.
+    pace : Pace
+        How far a long run has come.
     blocked : bool
         Whether views are told of something while nothing they say is heard.
     hit : Stop or None
@@ -82,7 +88,7 @@ class Session:
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
-        self.playing = self.fast = False
+        self.playing = self.fast = self.bounded = False
         self.speed = _SPEED
         self.status = "ready"
         self.failed = self.blocked = False
@@ -97,6 +103,8 @@ class Session:
         self._replica: Replay | None = None
         self.hit: Stop | None = None
         self.twin: Session | None = None
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
 
     # Who is told -------------------------------------------------------------
@@ -211,6 +219,20 @@ class Session:
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(call)
 
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called once, after a while without being asked again; without an event loop, now."""
+        if self._loop is None or not self._loop.is_running():
+            call()
+            return
+        before = self._timers.pop(call, None)
+        if before:
+            before.cancel()
+        self._timers[call] = self._loop.call_later(seconds, call)
+
+    def tell(self, text: str) -> None:
+        """Show a text as the status."""
+        self._say(text)
+
     def _drain(self) -> None:
         """Apply what was asked for, in order; never inside itself."""
         if self._draining:
@@ -234,6 +256,8 @@ class Session:
         elif command == "pause":
             self._halt()
             self._say("paused")
+        elif options.pop("background", False) and command in ("goto", "phase"):
+            self._guarded(partial(self._far, command, options))
         else:
             self._halt()
             outcome = self._guarded(partial(VERBS[command], self.sim, options))
@@ -260,6 +284,20 @@ class Session:
         if self.twin is not None:
             self.twin.playing = False
 
+    def _far(self, command: str, options: dict[str, Any]) -> None:
+        """What may take long and was asked for by a button: in the background, so that Pause is heard."""
+        if command == "phase":
+            phases = int(self.sim.machine.clock[0].phases) + count_of(options)
+            self._play(fast=True, max_phases=phases)
+            return
+        when = options.get("when", 0)
+        when_ps = time_ps(int(when) if isinstance(when, float) else when, where="time")
+        if when_ps >= self.sim.now_ps:
+            self._play(fast=True, until_ps=when_ps)
+        else:
+            self._halt()
+            self._say(self.sim.goto(when_ps).text)
+
     def _guarded(self, verb: Callable[[], _T]) -> _T | None:
         """Carry out a verb; what goes wrong becomes the status, and the views stay alive."""
         self._quiet = True
@@ -280,7 +318,7 @@ class Session:
 
     # Playing -----------------------------------------------------------------
 
-    def _play(self, *, fast: bool) -> None:
+    def _play(self, *, fast: bool, until_ps: int = _FOREVER, max_phases: int = _FOREVER) -> None:
         """Start the task that plays; without an event loop there is nothing to play in, so run."""
         if self.sim.finished:
             self.playing = False
@@ -291,15 +329,17 @@ class Session:
             self._task = None
         self._halt()
         if self._loop is None or not self._loop.is_running():
-            stop = self._guarded(self.sim.run)
+            stop = self._guarded(partial(self.sim.advance, until_ps, _FOREVER, max_phases))
             if stop is not None:
                 self._say(stop.text)
             return
         self.playing, self.fast = True, fast
-        self._say("playing")
-        self._task = self._loop.create_task(self._run())
+        self.bounded = min(until_ps, max_phases) < _FOREVER
+        self.pace.start()
+        self._say("running" if fast else "playing")
+        self._task = self._loop.create_task(self._run(until_ps, max_phases))
 
-    async def _run(self) -> None:
+    async def _run(self, last_ps: int, max_phases: int) -> None:
         """Alternate slices with whatever else the kernel has to do."""
         sim = self.sim
         last_s, seen_ps, target_ps = perf_counter(), sim.now_ps, float(sim.now_ps)
@@ -309,12 +349,12 @@ class Session:
                 target_ps = float(sim.now_ps)
             target_ps += min(now_s - last_s, _LONGEST_FRAME_S) * self.speed
             last_s = now_s
-            until_ps = 2**62 if self.fast or target_ps > 2**62 else int(target_ps)
-            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE))
+            until_ps = last_ps if self.fast else int(min(target_ps, _FOREVER))
+            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE, max_phases))
             if stop is None:
                 return
             seen_ps = sim.now_ps
-            if stop.why in ("end", "breakpoint"):
+            if stop.why in ("end", "breakpoint", "phase") or (self.fast and stop.why == "time"):
                 self.playing = False
                 self._say(stop.text)
                 return

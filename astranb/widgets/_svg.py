@@ -1,70 +1,91 @@
-"""A still picture for places that run no widgets: topology and utilisation at the present time."""
+"""A picture as SVG text: still, or with frames that take turns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 
-from astranb.core.units import format_time
+from astranb.core.colours import KIND_COLOURS
 from astranb.sim import Simulation
 
 from ._layout import Layout
+from ._still import Box, Dot, Line, Picture, Text, still
 
-__all__ = ["draw"]
-
-# Steps of the cividis ramp (Nunez, Anderton and Renslow 2018), busy is dark.
-_RAMP = ("#c3b369", "#a59c74", "#8a8678", "#707173", "#575d6d", "#3b496c", "#123570", "#00224e")
-_IDLE = "#bdbdbd"
-_APART = 4.0  # between the two directions
+__all__ = ["draw", "frames_to_svg", "to_svg"]
 
 
 def draw(sim: Simulation, layout: Layout) -> str:
-    """Draw the topology as SVG text.
+    """Draw the topology as it is now as one ``<svg>`` element (see :func:`.still`)."""
+    return to_svg(still(sim, layout))
+
+
+def to_svg(one: Picture) -> str:
+    """Give a picture as one ``<svg>`` element; names from files are escaped."""
+    return _document(one, _all(one.shapes))
+
+
+def frames_to_svg(frames: Sequence[Picture], seconds: float) -> str:
+    """Give pictures that take turns, over and over, without a script.
 
     Parameters
     ----------
-    sim : Simulation
-    layout : Layout
-
-    Returns
-    -------
-    str
-        One ``<svg>`` element; names from files are escaped. A line's width and colour show
-        how much of the time so far its lanes were busy; one points at it for the number.
+    frames : sequence of Picture
+        Of one layout.
+    seconds : float
+        How long a turn of all takes.
     """
-    parts = [_link(sim, layout, number) for number in range(len(layout.bundles))]
-    for box in layout.boxes:
-        fill = "#e3f3e6" if box.label.startswith("GPU") else "#e2ecf9"
+    count, parts = len(frames), []
+    for k, one in enumerate(frames):
+        # Discrete: hidden, shown from k/count on, hidden from (k + 1)/count on.
+        times = [0.0, k / count, (k + 1) / count] if k else [0.0, 1 / count]
+        values = ["none", "inline", "none"] if k else ["inline", "none"]
+        if k == count - 1:
+            times, values = times[:-1], values[:-1]
         parts.append(
-            f'<rect x="{box.x - box.width / 2:.1f}" y="{box.y - box.height / 2:.1f}" '
-            f'width="{box.width:.0f}" height="{box.height:.0f}" rx="6" fill="{fill}" stroke="#777"/>'
-            f'<text x="{box.x:.1f}" y="{box.y + 5:.1f}" text-anchor="middle" font-size="14" fill="#222">'
-            f"{escape(box.label)}<title>{escape(box.name)}</title></text>"
+            f'<g display="{"inline" if k == 0 else "none"}"><animate attributeName="display" '
+            f'calcMode="discrete" dur="{seconds:g}s" repeatCount="indefinite" values="{";".join(values)}" '
+            f'keyTimes="{";".join(f"{t:.5f}" for t in times)}"/>'
+            f"{_all(one.links)}{_all(one.moving)}{_all(one.caption)}</g>"
         )
-    state = "finished" if sim.finished else "under way"
-    caption = (
-        f"{sim.collective.title} on {sim.infra.name}, {state}: "
-        f"simulated to {format_time(sim.now_ps)}, {sim.events:,} events"
-    )
-    height = layout.height + 30
+    return _document(frames[0], "".join(parts) + _all(frames[0].boxes))
+
+
+def _document(one: Picture, inside: str) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width:.0f} {height:.0f}" '
-        f'width="{min(900.0, layout.width):.0f}" font-family="sans-serif" role="img">'
-        f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}'
-        f'<text x="12" y="{height - 10:.0f}" font-size="14" fill="#222">{escape(caption)}</text></svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {one.width:.0f} {one.height:.0f}" '
+        f'width="{min(900.0, one.width):.0f}" font-family="sans-serif" role="img">'
+        f"<title>{escape(one.title)}</title>"
+        f'<rect width="100%" height="100%" fill="{one.colours.back}"/>{inside}</svg>'
     )
 
 
-def _link(sim: Simulation, layout: Layout, number: int) -> str:
-    """One direction of a link: a line beside the straight way, on its right."""
-    a, b, lanes = layout.bundles[number]
-    busy = min(1.0, float(sim.machine.links["busy_ps"][list(lanes)].mean()) / max(1, sim.now_ps))
-    p, q = layout.boxes[a], layout.boxes[b]
-    dx, dy = q.x - p.x, q.y - p.y
-    length = max(1.0, (dx * dx + dy * dy) ** 0.5)
-    sx, sy = -dy / length * _APART, dx / length * _APART
-    colour = _RAMP[min(len(_RAMP) - 1, int(busy * len(_RAMP)))] if busy else _IDLE
-    name = escape(sim.fabric.name(lanes[0]).partition("#")[0])
+def _all(shapes: Iterable[Line | Box | Dot | Text]) -> str:
+    return "".join(map(_element, shapes))
+
+
+def _element(shape: Line | Box | Dot | Text) -> str:
+    if isinstance(shape, Line):
+        return (
+            f'<line x1="{shape.x0:.1f}" y1="{shape.y0:.1f}" x2="{shape.x1:.1f}" y2="{shape.y1:.1f}" '
+            f'stroke="{shape.colour}" stroke-width="{shape.width:.1f}">{_title(shape.title)}</line>'
+        )
+    if isinstance(shape, Box):
+        return (
+            f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" '
+            f'height="{shape.height:.1f}" rx="{shape.radius:.1f}" fill="{shape.fill}" '
+            f'stroke="{shape.stroke}">{_title(shape.title)}</rect>'
+        )
+    if isinstance(shape, Dot):
+        path = "".join(f"M{x:.1f} {y:.1f}h{w:g}v{h:g}h-{w:g}z" for x, y, w, h in shape.boxes)
+        return f'<path d="{path}" fill="{KIND_COLOURS[shape.kind]}"/>'
+    narrow = ""
+    if shape.room and 0.55 * shape.size * len(shape.text) > shape.room:  # about as wide as it comes out
+        narrow = f' textLength="{shape.room:.0f}" lengthAdjust="spacingAndGlyphs"'
     return (
-        f'<line x1="{p.x + sx:.1f}" y1="{p.y + sy:.1f}" x2="{q.x + sx:.1f}" y2="{q.y + sy:.1f}" '
-        f'stroke="{colour}" stroke-width="{1 + 5 * busy:.1f}"><title>{name}: {busy:.0%}</title></line>'
+        f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" '
+        f'font-size="{shape.size:g}" fill="{shape.colour}"{narrow}>{escape(shape.text)}</text>'
     )
+
+
+def _title(text: str) -> str:
+    return f"<title>{escape(text)}</title>" if text else ""

@@ -20,6 +20,7 @@ class Transport:
     _session: Session
     _selection: Any  # traits of the widget
     _cursor_ps: Any
+    _redraw_hz: Any
 
     def reset(self) -> None:
         """Go back to the start."""
@@ -49,6 +50,10 @@ class Transport:
         """Go on to the end of a phase of the collective."""
         self._ask("phase", n=n)
 
+    def goto(self, when: int | str) -> None:
+        """Go to the moment at which everything up to a time has happened, forwards or back."""
+        self._ask("goto", when=when)
+
     def to_breakpoint(self) -> None:
         """Go on, as fast as possible and in the background, to a breakpoint or the end."""
         self._ask("to_breakpoint")
@@ -63,6 +68,12 @@ class Transport:
         if not ps > 0:
             raise InputError(f"the speed must be positive, got {speed!r}", where="speed")
         self._ask("set_speed", speed=ps)
+
+    def set_redraw(self, hz: float) -> None:
+        """Set how often the picture is drawn, times a second, 1 to 60; the simulation keeps its speed."""
+        if not 1 <= hz <= 60:
+            raise InputError(f"pictures are drawn 1 to 60 times a second, got {hz!r}", where="set_redraw")
+        self._redraw_hz = float(hz)
 
     def scrub(self, when: int | str) -> None:
         """Move only the view's cursor, within what has been simulated; the simulation stays."""

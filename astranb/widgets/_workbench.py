@@ -14,6 +14,8 @@ from ._answers import ANSWERS
 from ._breaking import Breaking
 from ._changing import Changing
 from ._feed import Feed, Message
+from ._keeping import Keeping
+from ._leaving import Leaving
 from ._session import COMMANDS, session_of
 from ._static import ENTRY, MODULES, STYLES
 from ._svg import draw
@@ -26,7 +28,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Transport, Changing, Breaking, anywidget.AnyWidget):
+class Workbench(Keeping, Leaving, Transport, Changing, Breaking, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.
@@ -57,6 +59,7 @@ class Workbench(Transport, Changing, Breaking, anywidget.AnyWidget):
     _selection = traitlets.Unicode("").tag(sync=True)
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
     _other = traitlets.Unicode("").tag(sync=True)  # reference to the view of the run beside this one
+    _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)
 
     def __init__(self, sim: Simulation) -> None:
@@ -88,6 +91,7 @@ class Workbench(Transport, Changing, Breaking, anywidget.AnyWidget):
         """Something has changed: tell the browser, or, when it lags behind, remember to."""
         self._feed.mark()
         self._select_hit()
+        self._keep_soon()
         if not self._ready:
             return
         most = _MOST_UNREAD if self._session.playing else _MOST_UNREAD_AT_REST
@@ -132,7 +136,7 @@ class Workbench(Transport, Changing, Breaking, anywidget.AnyWidget):
         elif kind == "ask":
             self._tell(self._reply_to(content))
         elif kind in COMMANDS:
-            self._ask(kind, **{k: v for k, v in content.items() if k != "type"})
+            self._ask(kind, background=True, **{k: v for k, v in content.items() if k != "type"})
         else:
             raise InputError(f"unknown message {kind!r}", where="workbench")
 

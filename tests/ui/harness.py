@@ -288,6 +288,17 @@ def evaluate(page: Page, expression: str) -> Any:
     return json.loads(ast.literal_eval(reply["data"]["text/plain"]))
 
 
+def execute(page: Page, code: str) -> None:
+    """Have the kernel of the open notebook run something, and do not wait for it."""
+    page.evaluate(
+        """code => {
+            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
+            kernel.requestExecute({code, silent: true, store_history: false}).done.catch(() => {})
+        }""",
+        code,
+    )
+
+
 def set_theme(page: Page, theme: Literal["light", "dark"]) -> None:
     """Change JupyterLab's theme and wait until the page shows it.
 

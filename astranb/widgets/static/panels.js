@@ -3,6 +3,7 @@
 const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
+  ["stage", "table", "Table", "createTable"],
   ["side", "inspect", "Inspect", "createInspector"],
   ["side", "change", "Change", "createChange"],
   ["side", "breaks", "Breakpoints", "createBreaks"],

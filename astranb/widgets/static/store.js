@@ -2,8 +2,9 @@
 // Counterpart of _feed.py and _workbench.py: nothing else knows the wire format.
 
 const VERSION = 1;
+const SHARED = ["_other", "_panels", "_redraw_hz"]; // traits that views only read when they draw
 
-export function createStore(model, { Flights, column, slotOf }) {
+export function createStore(model, { Flights, column, slotOf, watchKernel }) {
   const listeners = new Map();
   const store = {
     scene: null,
@@ -20,6 +21,8 @@ export function createStore(model, { Flights, column, slotOf }) {
     inspection: null,
     window: null, // [start, end] ps of the timelines; null: everything
     error: "",
+    trouble: "", // with the kernel
+    gone: false, // for good
 
     on(name, listener) {
       if (!listeners.has(name)) listeners.set(name, new Set());
@@ -35,6 +38,7 @@ export function createStore(model, { Flights, column, slotOf }) {
       const id = (asked += 1);
       return new Promise((resolve, reject) => {
         questions.set(id, { resolve, reject });
+        kernel.asked();
         model.send({ type: "ask", id, question, options });
       });
     },
@@ -58,8 +62,10 @@ export function createStore(model, { Flights, column, slotOf }) {
 
     /** A command for the kernel; the cursor returns to the simulation first. */
     command(type, options = {}) {
+      if (store.gone) return;
       store.error = "";
       store.follow();
+      kernel.asked();
       model.send({ type, ...options });
     },
     get playing() {
@@ -82,10 +88,22 @@ export function createStore(model, { Flights, column, slotOf }) {
       store.emit("change");
     },
 
+    /** How often the picture is drawn, times a second. */
+    get redraw() {
+      return model.get("_redraw_hz") || 60;
+    },
+    setRedraw(hz) {
+      model.set("_redraw_hz", hz);
+      model.save_changes();
+      store.emit("change");
+    },
+
     /** Move only the cursor. */
     scrub(time) {
       store.replaying = false;
-      store.moveCursor(Math.min(Math.max(0, time), store.frontier));
+      // In a recording (offline.js) there is something further on.
+      if (store.scene?.recorded && time > store.frontier) return store.command("goto", { when: time });
+      return store.moveCursor(Math.min(Math.max(0, time), store.frontier));
     },
     moveCursor(time) {
       store.following = false;
@@ -166,6 +184,7 @@ export function createStore(model, { Flights, column, slotOf }) {
     },
 
     destroy() {
+      kernel.stop();
       model.off("msg:custom", received);
       model.off("change:_cursor_ps", cursorSet);
       model.off("change:_selection", selectionSet);
@@ -173,14 +192,24 @@ export function createStore(model, { Flights, column, slotOf }) {
       clearTimeout(lookTimer);
       clearTimeout(shareTimer);
       clearTimeout(fineTimer);
-      model.off("change:_panels", panelsSet);
-      model.off("change:_other", panelsSet);
+      for (const trait of SHARED) model.off(`change:${trait}`, told);
       for (const { reject } of questions.values()) reject(new Error("closed"));
       questions.clear();
       listeners.clear();
     },
   };
 
+  const kernel = watchKernel(model, (text, gone) => {
+    store.trouble = text;
+    store.gone = gone;
+    if (gone) {
+      store.replaying = false;
+      if (store.state) Object.assign(store.state, { playing: false, pace: {} });
+      for (const { reject } of questions.values()) reject(new Error(text));
+      questions.clear();
+    }
+    store.emit("change");
+  });
   let asked = 0;
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
@@ -207,7 +236,7 @@ export function createStore(model, { Flights, column, slotOf }) {
       store.moveCursor(Math.min(at, store.frontier));
     }
   }
-  const panelsSet = () => store.emit("change");
+  const told = () => store.emit("change");
   function selectionSet() {
     store.select(model.get("_selection"));
   }
@@ -312,6 +341,7 @@ export function createStore(model, { Flights, column, slotOf }) {
     },
   };
   function received(message, buffers) {
+    kernel.heard();
     // Before the first scene, and after a loss, states belong to somebody else.
     if (message.type === "state" && (!store.scene || expected < 0)) return;
     handlers[message.type]?.(message, buffers);
@@ -320,8 +350,7 @@ export function createStore(model, { Flights, column, slotOf }) {
   model.on("msg:custom", received);
   model.on("change:_cursor_ps", cursorSet);
   model.on("change:_selection", selectionSet);
-  model.on("change:_panels", panelsSet);
-  model.on("change:_other", panelsSet);
+  for (const trait of SHARED) model.on(`change:${trait}`, told);
   store.selection = model.get("_selection");
   let views = 0;
   /** A view has been opened: what it shows comes from now on. */

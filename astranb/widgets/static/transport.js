@@ -36,7 +36,7 @@ function icon(name) {
   return svg;
 }
 
-export function createTransport(store, { make, formatTime }, help) {
+export function createTransport(store, { make, formatTime, createSave }, help) {
   const steps = make(
     "select",
     { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
@@ -56,6 +56,23 @@ export function createTransport(store, { make, formatTime }, help) {
       make("span", { text: label }),
     );
   }
+
+  const when = make("input", {
+    type: "text", class: "anb-goto", placeholder: "5 µs", "aria-label": "Go to a time", spellcheck: "false",
+    title: "go to the moment at which everything up to a time has happened, on or back (G)",
+    onchange: () => {
+      if (when.value.trim()) store.command("goto", { when: when.value.trim() });
+      when.value = "";
+    },
+  });
+  const redraw = make(
+    "select",
+    {
+      class: "anb-redraw", "aria-label": "Redraw rate", title: "how often the picture is drawn; the simulation goes as fast as the speed says",
+      onchange: () => store.setRedraw(Number(redraw.value)),
+    },
+    ...[60, 30, 10, 4, 1].map((n) => make("option", { value: n, text: `${n} a second` })),
+  );
 
   const speedText = make("output", { class: "anb-speed-text" });
   const speed = make("input", {
@@ -81,6 +98,7 @@ export function createTransport(store, { make, formatTime }, help) {
   const shown = make("output", { class: "anb-clock anb-shown", "aria-label": "View shows" });
   const status = make("div", { class: "anb-status" });
   const narration = make("div", { class: "anb-narration" });
+  const bar = make("progress", { class: "anb-progress", max: 1, "aria-label": "Share of the lines issued", hidden: "" });
   const live = make("div", { role: "status", "aria-live": "polite" }, status, narration);
 
   const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
@@ -92,7 +110,9 @@ export function createTransport(store, { make, formatTime }, help) {
       { class: "anb-row" },
       title,
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
+      make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
+      createSave(store, { make, formatTime }),
       helpButton,
     ),
     make(
@@ -100,12 +120,37 @@ export function createTransport(store, { make, formatTime }, help) {
       { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
       ...BUTTONS.map(([name]) => buttons[name]),
       steps,
+      make("label", { class: "anb-label" }, make("span", { text: "Go to" }), when),
     ),
     make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown),
     live,
+    bar,
   );
 
   store.on("scene", () => (title.textContent = store.scene.title));
+
+  /** What of the slider is recorded, what was not or is lost, and what is not simulated. */
+  let drawn = "";
+  function track(gaps, end) {
+    const at = (time) => `${((100 * Math.min(time, end)) / end).toFixed(2)}%`;
+    const stops = [];
+    let from = 0;
+    for (const [a, b] of [...gaps, [store.frontier, end]]) {
+      if (b <= a) continue;
+      stops.push(`var(--anb-brand) ${at(from)} ${at(a)}`, `transparent ${at(a)} ${at(b)}`);
+      from = Math.max(from, b);
+    }
+    stops.push(`var(--anb-brand) ${at(from)} 100%`);
+    const value = `linear-gradient(to right, ${stops.join(", ")})`;
+    if (value !== drawn) element.style.setProperty("--anb-track", value);
+    drawn = value;
+  }
+  function paceText({ done, ps_per_s: rate, left_s: left }) {
+    const parts = [`${Math.floor(100 * done)}% of the lines issued`];
+    if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
+    if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
+    return parts.join(" · ");
+  }
 
   let words = "";
   const text = (target, value) => {
@@ -120,28 +165,35 @@ export function createTransport(store, { make, formatTime }, help) {
       buttons.play.setAttribute("aria-label", playing ? "Pause" : "Play");
       buttons.play.replaceChildren(icon(playing ? "pause" : "play"), make("span", { text: playing ? "Pause" : "Play" }));
     }
-    for (const name of ["reset", "back"]) buttons[name].disabled = state.events === 0;
-    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = state.finished;
-    buttons.play.disabled = !playing && state.finished && (store.following || store.cursor >= store.frontier);
+    for (const name of ["reset", "back"]) buttons[name].disabled = store.gone || state.events === 0;
+    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = store.gone || state.finished;
+    for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
+      buttons[name].disabled = true;
+      buttons[name].title = why;
+    }
+    buttons.play.disabled = !playing && (store.gone || state.finished) && (store.following || store.cursor >= store.frontier);
     const end = Math.max(1, store.furthest);
     slider.value = store.cursor / end;
     slider.setAttribute("aria-valuetext", formatTime(store.cursor));
-    const recorded = store.scene.recording ? Math.max(state.oldest_ps, store.flights.lostUntil) / end : 1;
-    element.style.setProperty("--anb-from", `${(100 * recorded).toFixed(2)}%`);
-    element.style.setProperty("--anb-to", `${((100 * store.frontier) / end).toFixed(2)}%`);
+    const lost = store.scene.recording ? Math.max(state.oldest_ps, store.flights.lostUntil) : store.frontier;
+    track([[0, lost], ...(state.gaps ?? [])], end);
     text(simulated, `simulated ${formatTime(state.now_ps)} · event ${state.events.toLocaleString("en-US")}`);
     text(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
     follow.checked = store.following;
     const power = Math.log10(state.speed);
     if (document.activeElement !== speed) speed.value = power;
     text(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
-    text(status, store.error || state.status);
-    status.classList.toggle("anb-failed", Boolean(store.error) || state.failed);
+    text(status, store.trouble || store.error || state.status);
+    status.classList.toggle("anb-failed", Boolean(store.trouble || store.error) || state.failed);
     words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
     if (store.replaying) words = "replaying what was recorded";
+    if (state.pace?.done !== undefined) words = paceText(state.pace);
+    bar.hidden = state.pace?.done === undefined;
+    if (!bar.hidden) bar.value = state.pace.done;
+    if (document.activeElement !== redraw) redraw.value = String(store.redraw);
     text(narration, words);
     narration.title = words;
   }
   const faster = (by) => store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
-  return { element, draw, press, faster, steps };
+  return { element, draw, press, faster, steps, when };
 }

@@ -8,6 +8,7 @@ const KEYS = [
   ["C", "to a breakpoint, or the end"],
   ["Home End", "to the start, to the end"],
   ["F", "follow the simulation"],
+  ["G", "go to a time"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
   ["Esc", "clear the selection, show all time"],
@@ -49,9 +50,13 @@ function show({ store, modules, el }) {
   let asked = 0;
   let last = 0;
   let frames = 0;
+  let drawn = 0; // when
   function frame(now) {
     asked = 0;
-    const moving = store.tick(last ? Math.min(250, now - last) : 0);
+    // At 60 a second the screen itself sets the beat.
+    if (store.playing && store.redraw < 60 && now - drawn < 1000 / store.redraw - 8) return request();
+    drawn = now;
+    const moving = store.tick(last ? Math.min(Math.max(250, 1500 / store.redraw), now - last) : 0);
     last = moving ? now : 0;
     if (calm.matches && store.following) store.cursor = store.frontier;
     if (!store.scene) return;
@@ -90,6 +95,7 @@ function show({ store, modules, el }) {
     c: () => transport.press("to_breakpoint"),
     Home: () => transport.press("reset"),
     End: () => transport.press("to_end"),
+    g: () => transport.when.focus(),
     f: () => (store.following ? store.scrub(store.cursor) : store.follow()),
     "+": () => transport.faster(0.25),
     "=": () => transport.faster(0.25),
@@ -100,6 +106,7 @@ function show({ store, modules, el }) {
     d: () => store.pan(0.2),
     Escape: () => {
       help.hidden = true;
+      root.focus({ preventScroll: true });
       store.window = null;
       store.select("");
       store.emit("change");
@@ -109,7 +116,7 @@ function show({ store, modules, el }) {
   root.addEventListener("keydown", (event) => {
     event.stopPropagation(); // the notebook has other plans for these keys
     const { tagName, type } = event.target;
-    if (tagName === "SELECT" || (tagName === "INPUT" && type === "text")) return;
+    if (tagName === "SELECT" || tagName === "TEXTAREA" || (tagName === "INPUT" && type === "text")) return;
     if (event.target.type === "range" && /^(Arrow|Home|End)/.test(event.key)) return;
     if ((tagName === "BUTTON" || type === "checkbox") && (event.key === " " || event.key === "Enter")) return;
     if (event.ctrlKey || event.metaKey || event.altKey || !store.state) return;

@@ -1,0 +1,195 @@
+"""What a workbench leaves behind: a page that plays, pictures, and pictures that move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+from astranb.core.units import time_ps
+from astranb.sim import Simulation
+
+from ._still import Picture, still
+
+if TYPE_CHECKING:
+    from ._feed import Feed
+
+__all__ = ["Leaving"]
+
+_MOVING = {".gif": "GIF", ".png": "PNG", ".webp": "WEBP", ".svg": "SVG"}
+_MOST_FRAMES = 600
+
+
+class Leaving:
+    """Files for people without a kernel; a part of :class:`Workbench`."""
+
+    sim: Simulation
+    _feed: Feed
+    _selection: Any  # traits of the widget
+    _panels: Any
+
+    def to_html(self, path: str | Path, *, most_flights: int = 100_000) -> Path:
+        """Write one file that plays what was recorded in any browser, without a network.
+
+        Views and controls are those of the widget; what would need the kernel says so. Names
+        from files cannot act in it, and a policy in the page lets it load nothing.
+
+        Parameters
+        ----------
+        path : str or Path
+            Written whole or not at all.
+        most_flights : int
+            Most flights of lines over links to take along (some 12 bytes of the file each). Of
+            more, every n-th is taken, and the page says so.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            Nothing was recorded, or the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> workbench = anb.Workbench(sim)
+        >>> workbench.to_end()
+        >>> workbench.to_html(tempfile.mkdtemp() + "/run.html").stat().st_size < 1_000_000
+        True
+        """
+        from ._html import page
+
+        if most_flights < 1:
+            raise InputError(f"most_flights must be at least 1, got {most_flights}", where="to_html")
+        text = page(self.sim, most_flights=most_flights, panels=dict(self._panels), selection=self._selection)
+        return _write(path, text.encode())
+
+    def to_svg(
+        self, path: str | Path | None = None, *, at: int | str | None = None, dark: bool = False
+    ) -> str:
+        """Draw the topology as SVG.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it, too.
+        at : int or str, optional
+            A moment that was recorded, as ``"2 us"`` or in ps; where not given, now.
+        dark : bool
+            For dark ground.
+
+        Returns
+        -------
+        str
+            One ``<svg>`` element. Names from files are escaped.
+        """
+        from ._svg import to_svg
+
+        text = to_svg(self._picture(at, dark=dark))
+        if path is not None:
+            _write(path, text.encode())
+        return text
+
+    def to_png(
+        self, path: str | Path, *, at: int | str | None = None, scale: float = 2.0, dark: bool = False
+    ) -> Path:
+        """Draw the topology as a PNG; ``scale`` is pixels a unit of the SVG, else as :meth:`to_svg`."""
+        from ._raster import to_image
+
+        if not 0 < scale <= 8:
+            raise InputError(f"scale must be above 0 and at most 8, got {scale}", where="to_png")
+        image = to_image(self._picture(at, dark=dark), scale)
+        with whole_file(Path(path)) as file:
+            image.save(file, "PNG")
+        return Path(path)
+
+    def to_gif(self, path: str | Path, **options: Any) -> Path:
+        """Write a GIF of lines in flight; options as for :meth:`animate`."""
+        if Path(path).suffix.lower() != ".gif":
+            raise InputError("the file must be called .gif", where=str(path), mend="or use animate()")
+        return self.animate(path, **options)
+
+    def animate(
+        self,
+        path: str | Path,
+        start: int | str = 0,
+        end: int | str | None = None,
+        *,
+        frames: int = 60,
+        seconds: float = 6.0,
+        scale: float = 1.0,
+        dark: bool = False,
+    ) -> Path:
+        """Write a picture that moves: lines in flight at moments from start to end, over and over.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.gif``, ``.svg`` (without a script), ``.png`` (APNG) or ``.webp``.
+        start, end : int or str
+            Simulated times, as ``"2 us"`` or in ps; the end is now where not given.
+        frames : int
+            How many moments, 2 to 600.
+        seconds : float
+            How long it takes to watch.
+        scale : float
+            Pixels a unit of the SVG.
+        dark : bool
+            For dark ground.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            Another kind of file, no time between start and end, or nothing was recorded.
+        """
+        path = Path(path)
+        kind = _MOVING.get(path.suffix.lower())
+        if kind is None:
+            raise InputError(f"cannot write {path.suffix!r}", where=str(path), mend=" or ".join(_MOVING))
+        if not self.sim.recorder.on:
+            raise InputError("nothing was recorded", where="animate", mend="Simulation(..., record=True)")
+        if not 2 <= frames <= _MOST_FRAMES:
+            raise InputError(f"frames must be 2 to {_MOST_FRAMES}, got {frames}", where="animate")
+        if not seconds > 0 or not 0 < scale <= 4:
+            raise InputError("seconds must be above 0, scale above 0 and at most 4", where="animate")
+        first = time_ps(start, where="start")
+        last = self.sim.now_ps if end is None else min(self.sim.now_ps, time_ps(end, where="end"))
+        if not 0 <= first < last:
+            raise InputError(f"no time between start and end ({first} and {last} ps)", where="animate")
+        moments = [first + (last - first) * k // (frames - 1) for k in range(frames)]
+        shown = (still(self.sim, self._feed.layout, at, dark=dark) for at in moments)
+        with whole_file(path) as file:
+            if kind == "SVG":
+                from ._svg import frames_to_svg
+
+                file.write(frames_to_svg(list(shown), seconds).encode())
+            else:
+                from ._raster import to_image, write_frames
+
+                write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
+        return path
+
+    def _picture(self, at: int | str | None, *, dark: bool) -> Picture:
+        moment = None if at is None else time_ps(at, where="at")
+        if moment is not None and not 0 <= moment <= self.sim.now_ps:
+            raise InputError(
+                f"{moment} ps has not been simulated", where="at", mend=f"0 to {self.sim.now_ps} ps"
+            )
+        return still(self.sim, self._feed.layout, moment, dark=dark)
+
+
+def _write(path: str | Path, content: bytes) -> Path:
+    with whole_file(Path(path)) as file:
+        file.write(content)
+    return Path(path)

@@ -1,0 +1,240 @@
+"""A still picture of the topology at a moment, as plain shapes: drawn as SVG text or as pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astranb.core.colours import Colours, busy_colour
+from astranb.core.units import format_time
+from astranb.sim import FLIGHT_KINDS, Simulation
+
+from ._layout import Layout
+
+__all__ = ["Box", "Dot", "Line", "Picture", "Text", "still"]
+
+_APART = 4.0  # between the two directions of a link
+_DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn
+_FOOT = 52.0  # legend and caption below the topology
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight line; ``title`` is shown where one points at it."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    colour: str
+    width: float
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle with round corners, given by its top left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    radius: float
+    fill: str
+    stroke: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A line of memory on its way; shape tells the kinds apart, too."""
+
+    x: float
+    y: float
+    kind: int
+
+    @property
+    def boxes(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Rectangles that it consists of, as in the live view (``static/topology.js``)."""
+        if self.kind in (1, 2):
+            return ((self.x - 2, self.y - 2, 4, 4),)
+        if self.kind in (0, 3):
+            return ((self.x - 1.25, self.y - 1.25, 2.5, 2.5),)
+        return ((self.x - 1, self.y - 4, 2, 8), (self.x - 4, self.y - 1, 8, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A line of text; ``anchor`` is ``start``, ``middle`` or ``end``; ``room`` is what it must fit in."""
+
+    x: float
+    y: float
+    text: str
+    size: float
+    colour: str
+    anchor: str = "start"
+    room: float = 0.0
+
+
+Shape = Line | Box | Dot | Text
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Shapes on a ground: ``still`` ones stand at every moment, ``moving`` ones only at this one."""
+
+    width: float
+    height: float
+    colours: Colours
+    title: str
+    links: tuple[Shape, ...]
+    moving: tuple[Shape, ...]
+    boxes: tuple[Shape, ...]
+    caption: tuple[Shape, ...]
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """All, the lowest first."""
+        return (*self.links, *self.moving, *self.boxes, *self.caption)
+
+
+def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bool = False) -> Picture:
+    """Draw the topology as it is, or as it was at a moment that was recorded.
+
+    Parameters
+    ----------
+    sim : Simulation
+    layout : Layout
+    at_ps : int, optional
+        The moment, in ps; where not given, now. A link's width and colour then show how much
+        of the time so far it was busy, else how busy it was at that moment (the mean of a bin
+        of the recording).
+    dark : bool
+        For dark ground.
+    """
+    colours = Colours.of(dark)
+    now = sim.now_ps if at_ps is None else at_ps
+    busy = _busy(sim, layout, at_ps)
+    ways = [_Way(layout, number) for number in range(len(layout.bundles))]
+    moving, said = _flying(sim, ways, now)
+    what = f"{sim.collective.title} on {sim.infra.name}"
+    state = "finished" if sim.finished and now >= sim.now_ps else "under way"
+    so_far = "so far" if at_ps is None else "at this moment"
+    first = f"{what}, {state}: {format_time(now)}" + (f", {sim.events:,} events" if at_ps is None else "")
+    caption = (
+        *_legend(layout, colours),
+        Text(12, layout.height + 42, f"{first}; {said}; links by load {so_far}", 13, colours.ink,
+             room=layout.width - 24),
+    )  # fmt: skip
+    return Picture(
+        layout.width,
+        layout.height + _FOOT,
+        colours,
+        first,
+        tuple(way.line(load, colours, sim) for way, load in zip(ways, busy, strict=True)),
+        tuple(moving),
+        tuple(_boxes(layout, colours)),
+        caption,
+    )
+
+
+class _Way:
+    """One direction between two boxes: straight, on the right of the middle, from edge to edge."""
+
+    def __init__(self, layout: Layout, number: int) -> None:
+        a, b, self.lanes = layout.bundles[number]
+        p, q = layout.boxes[a], layout.boxes[b]
+        dx, dy = q.x - p.x, q.y - p.y
+        length = max(1.0, (dx * dx + dy * dy) ** 0.5)
+        ux, uy = dx / length, dy / length
+        start, end = _reach(p, ux, uy), _reach(q, ux, uy)
+        self.length = max(1.0, length - start - end)
+        self.ux, self.uy = ux, uy
+        self.x, self.y = p.x + ux * start - uy * _APART, p.y + uy * start + ux * _APART
+
+    def at(self, gone: float, lane: int = 0) -> tuple[float, float]:
+        """A point on it; lanes stand side by side."""
+        aside = lane * min(2.2, 8 / len(self.lanes))
+        along = self.length * gone
+        return self.x + self.ux * along - self.uy * aside, self.y + self.uy * along + self.ux * aside
+
+    def line(self, busy: float, colours: Colours, sim: Simulation) -> Line:
+        """Its line: width and colour by load."""
+        (x0, y0), (x1, y1) = self.at(0), self.at(1)
+        colour = busy_colour(busy, colours) if busy else colours.line
+        name = sim.fabric.name(self.lanes[0]).partition("#")[0]
+        return Line(x0, y0, x1, y1, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
+
+
+def _reach(box: Any, ux: float, uy: float) -> float:
+    """How far a box reaches from its centre in a direction."""
+    across = box.width / 2 / abs(ux) if ux else float("inf")
+    down = box.height / 2 / abs(uy) if uy else float("inf")
+    return float(min(across, down)) + 1
+
+
+def _busy(sim: Simulation, layout: Layout, at_ps: int | None) -> list[float]:
+    """Busy fraction of each bundle: of all time so far, or of the bin at a moment."""
+    lanes = [list(bundle[2]) for bundle in layout.bundles]
+    if at_ps is None:
+        total = max(1, sim.now_ps)
+        return [min(1.0, float(sim.machine.links["busy_ps"][of].mean()) / total) for of in lanes]
+    noted = sim.recorder.activity()
+    if not noted["bins"]:
+        return [0.0] * len(lanes)
+    place = min(noted["bins"] - 1, at_ps // noted["bin_ps"])
+    return [float(noted["link_busy"][of, place].mean()) for of in lanes]
+
+
+def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape], str]:
+    """Lines on their way at a moment, where their recorded start and end put them, and how many."""
+    if not sim.recorder.on:
+        return [], "lines are not recorded"
+    near, one_in = sim.recorder.flights(at_ps, at_ps)
+    found = near[near["start_ps"] <= at_ps]
+    bundle_of = {link: (number, k) for number, way in enumerate(ways) for k, link in enumerate(way.lanes)}
+    dots: list[list[Dot]] = [[] for _ in ways]
+    rows = zip(*(np.asarray(found[n]).tolist() for n in ("link", "start_ps", "end_ps", "kind")), strict=True)
+    for link, start, end, kind in rows:
+        if link not in bundle_of:
+            continue
+        number, lane = bundle_of[link]
+        gone = (at_ps - start) / (end - start) if end > start else 1.0
+        dots[number].append(Dot(*ways[number].at(gone, lane), kind))
+    shown: list[Shape] = []
+    for way, mine in zip(ways, dots, strict=True):
+        shown += mine[:: max(1, int(-(-len(mine) * _DOT_PIXELS // (4 * way.length))))]
+    total = sum(map(len, dots)) * one_in
+    drawn = f", {len(shown):,} drawn" if len(shown) < total else ""
+    return shown, f"{total:,} lines in flight{drawn}"
+
+
+def _boxes(layout: Layout, colours: Colours) -> Iterator[Shape]:
+    for box in layout.boxes:
+        is_gpu = box.label.startswith("GPU")
+        yield Box(
+            box.x - box.width / 2,
+            box.y - box.height / 2,
+            box.width,
+            box.height,
+            4 if is_gpu else box.height / 2,
+            colours.gpu if is_gpu else colours.node,
+            colours.line,
+            box.name,
+        )
+        size = min(15.0, box.height * 0.36)
+        yield Text(box.x, box.y + size * 0.35, box.label, size, colours.ink, "middle", box.width - 6)
+
+
+def _legend(layout: Layout, colours: Colours) -> Iterator[Shape]:
+    """The kinds of lines, as far as there is room."""
+    x, y = 12.0, layout.height + 18
+    for kind, name in enumerate(FLIGHT_KINDS):
+        if x + 14 + 6 * len(name) > layout.width:
+            return
+        yield Dot(x + 4, y - 4, kind)
+        yield Text(x + 13, y, name, 12, colours.dim)
+        x += 25 + 6 * len(name)

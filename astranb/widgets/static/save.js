@@ -1,0 +1,31 @@
+// A button that saves the picture on the stage as PNG, with its title and moment below it.
+
+const FOOT = 34; // CSS pixels
+
+export function createSave(store, { make, formatTime }) {
+  async function save() {
+    const root = button.closest(".anb-workbench");
+    const canvas = [...root.querySelectorAll(".anb-slot-stage canvas")].find((one) => one.offsetParent && one.width > 1);
+    if (!canvas || !store.scene) return;
+    const ratio = canvas.width / canvas.clientWidth;
+    const sheet = make("canvas", { width: canvas.width, height: Math.round(canvas.height + FOOT * ratio) });
+    const style = getComputedStyle(root);
+    const context = sheet.getContext("2d");
+    context.fillStyle = style.backgroundColor;
+    context.fillRect(0, 0, sheet.width, sheet.height);
+    context.drawImage(canvas, 0, 0);
+    context.fillStyle = style.color;
+    context.font = `${13 * ratio}px ${style.fontFamily}`;
+    const words = `${store.scene.title} · ${formatTime(Math.round(store.cursor))}`;
+    context.fillText(words, 10 * ratio, canvas.height + 21 * ratio, sheet.width - 20 * ratio);
+    const blob = await new Promise((done) => sheet.toBlob(done, "image/png"));
+    const url = URL.createObjectURL(blob);
+    make("a", { href: url, download: `astranb-${Math.round(store.cursor)}-ps.png` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  }
+  const button = make("button", {
+    type: "button", class: "anb-button anb-save", "aria-label": "Save picture", title: "save the picture as PNG", text: "PNG",
+    onclick: save,
+  });
+  return button;
+}

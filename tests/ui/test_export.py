@@ -1,0 +1,167 @@
+"""Pages that the workbench leaves behind, opened as files with no network at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import astranb as anb
+from tests.export.support import HOSTILE, MARKUP, hostile_simulation
+from tests.ui.harness import REPOSITORY, TIMEOUT_S, Lab, Record, evaluate, open_notebook, run_all, screenshot
+from tests.ui.test_workbench import button, shown, start
+
+
+@pytest.fixture
+def alone(browser: Browser, record: Record) -> Iterator[Page]:
+    """Open a tab without any network, and see that the page neither fails nor asks for anything."""
+    context = browser.new_context(
+        viewport={"width": 1400, "height": 1100}, offline=True, accept_downloads=True
+    )
+    context.set_default_timeout(TIMEOUT_S * 1000)
+    page = context.new_page()
+    record.watch(page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: record.errors.append(f"a dialog: {dialog.message}"))
+    yield page
+    context.close()
+    assert record.errors == []
+    assert [url for url in asked[1:] if not url.startswith("blob:")] == []
+
+
+@pytest.fixture(scope="module")
+def sim() -> anb.Simulation:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim.run()
+    return sim
+
+
+def open_page(page: Page, path: Path) -> Locator:
+    page.goto(path.as_uri())
+    bench = page.locator(".anb-workbench")
+    expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
+    return bench
+
+
+def shows(bench: Locator, time_ps: int) -> None:
+    """Wait until the view shows a moment."""
+    expect(bench).to_have_attribute("data-cursor", str(time_ps))
+
+
+def test_a_page_plays_steps_and_scrubs_alone(alone: Page, sim: anb.Simulation, tmp_path: Path) -> None:
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    _, flights = sim.recorder.since(0)
+    shown(bench, 0)
+    button(bench, "Event").click()
+    shown(bench, int(flights["event"][0]))
+    button(bench, "Event").click()
+    shown(bench, int(flights["event"][1]))
+    expect(bench.locator(".anb-narration")).to_contain_text(sim.fabric.name(int(flights["link"][1])))
+    button(bench, "Back").click()
+    shown(bench, int(flights["event"][0]))
+    button(bench, "Cycle").click()
+    first = flights["queued_ps"] == flights["queued_ps"][0]
+    shown(bench, int(flights["event"][first][-1]))
+    button(bench, "Phase").click()
+    shows(bench, int(sim.machine.phases["ended_ps"].min()))
+    # Lines stand where they were recorded at the moment that is shown.
+    middle = int(flights["start_ps"][2 * len(flights) // 5] + 10_000)
+    bench.get_by_label("View cursor").fill(str(middle / sim.now_ps))
+    shows(bench, middle)
+    flying = (flights["start_ps"] <= middle) & (flights["end_ps"] >= middle)
+    assert flying.sum() > 1
+    expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{int(flying.sum())} lines in flight")
+    button(bench, "Reset").click()
+    shown(bench, 0)
+    bench.get_by_label("Speed").fill("7")
+    button(bench, "Play").click()
+    expect(bench).to_have_attribute("data-dots", re.compile(r"^\d{2,}$"))
+    button(bench, "Pause").click()
+    assert 0 < float(bench.get_attribute("data-cursor") or 0) < sim.now_ps
+    button(bench, "End").click()
+    shown(bench, sim.events)
+    expect(button(bench, "Event")).to_be_disabled()
+    expect(bench.locator(".anb-status")).to_contain_text("the recording ends here")
+    screenshot(alone, "export-light")
+
+
+def test_what_needs_a_kernel_says_so(alone: Page, sim: anb.Simulation, tmp_path: Path) -> None:
+    alone.emulate_media(color_scheme="dark")
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    expect(button(bench, "Breakpoint")).to_be_disabled()
+    expect(button(bench, "Breakpoint")).to_have_attribute("title", re.compile("needs the kernel"))
+    inspector = bench.locator(".anb-inspector")
+    path = bench.get_by_label("Object to look into")
+    path.fill("gpu[2]")
+    path.press("Enter")
+    expect(inspector).to_contain_text("press End")
+    button(bench, "End").click()
+    expect(inspector).to_contain_text(sim.inspect("gpu[2]")["title"])
+    said = {row.split("\t")[0]: row.split("\t")[1] for row in inspector.get_by_role("row").all_inner_texts()}
+    assert said == {label: str(text) for label, text in sim.inspect("gpu[2]")["state"]}
+    path.fill("gpu[2].sm.131")
+    path.press("Enter")
+    expect(inspector).to_contain_text("needs the kernel")
+    assert (
+        alone.evaluate("getComputedStyle(document.querySelector('.anb-workbench')).backgroundColor")
+        == "rgb(17, 17, 17)"
+    )
+    screenshot(alone, "export-dark")
+
+
+def test_of_many_flights_some_are_taken_and_the_page_says_so(
+    alone: Page, sim: anb.Simulation, tmp_path: Path
+) -> None:
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html", most_flights=1000))
+    one_in = -(-int(sim.recorder.since(0)[1].size) // 1000)
+    expect(alone.locator(".anb-said")).to_contain_text(f"1 in {one_in} of them")
+    button(bench, "Event").click()
+    expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"1 of {one_in} lines")
+
+
+def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
+    sim = hostile_simulation()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
+    assert HOSTILE in alone.title()
+    button(bench, "End").click()
+    path = bench.get_by_label("Object to look into")
+    path.fill("gpu[0]")
+    path.press("Enter")
+    expect(bench.locator(".anb-inspector h4")).to_contain_text(MARKUP)
+    assert alone.locator("img").count() == 0
+    assert alone.locator("script").count() == 2  # the recording, and what plays it
+
+
+def test_names_from_files_are_text_in_the_notebook(page: Page, lab: Lab) -> None:
+    folder = str(REPOSITORY)
+    code = f"import sys; sys.path.insert(0, {folder!r})\nfrom tests.export.support import hostile_simulation"
+    show = "import astranb as anb\nsim = hostile_simulation()\nworkbench = anb.Workbench(sim)\nworkbench"
+    open_notebook(page, lab, [code, show])
+    run_all(page)
+    bench = page.locator(".anb-workbench")
+    expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
+    path = bench.get_by_label("Object to look into")
+    path.fill("gpu[0]")
+    path.press("Enter")
+    expect(bench.locator(".anb-inspector h4")).to_contain_text(MARKUP)
+    assert bench.locator("img, script").count() == 0
+
+
+def test_the_picture_can_be_saved(page: Page, lab: Lab, tmp_path: Path) -> None:
+    bench = start(page, lab, size="64 KiB")
+    evaluate(page, "sim.step(20000).events")
+    shown(bench, 20000)
+    with page.expect_download() as download:
+        button(bench, "Save picture").click()
+    file = tmp_path / "saved.png"
+    download.value.save_as(file)
+    from PIL import Image
+
+    image = Image.open(file)
+    assert image.width > 400
+    assert len(image.getcolors(2**20) or ()) > 20  # a picture, not a blank sheet

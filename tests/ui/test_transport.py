@@ -1,0 +1,122 @@
+"""What the controls do beyond the buttons: times, rates, progress, the table, and a kernel that dies."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.ui.harness import Lab, evaluate, execute, open_notebook, run_cell, screenshot, wait_idle
+from tests.ui.test_workbench import becomes, button, shown, start
+
+
+def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    when = bench.get_by_label("Go to a time")
+    when.fill("5 us")
+    when.press("Enter")
+    becomes(page, "sim.now_ps <= 5_000_000 and sim.events > 1000 and not workbench._session.playing")
+    events = evaluate(page, "sim.events")
+    shown(bench, events)
+    assert evaluate(page, "(f := sim.fork(), f.reset(), f.goto('5 us'), f.events)[-1]") == events
+    when.fill("2 us")
+    when.press("Enter")
+    becomes(page, f"0 < sim.events < {events}")
+    bench.press("Home")
+    shown(bench, 0)
+    when.fill("soon")
+    when.press("Enter")
+    expect(bench.locator(".anb-status")).to_contain_text("soon")
+
+
+def test_a_picture_may_be_drawn_less_often_than_time_passes(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    bench.get_by_label("Redraw rate").select_option("4")
+    becomes(page, "workbench._redraw_hz == 4")
+    evaluate(page, "workbench.set_speed('2 us')")
+    button(bench, "Play").click()
+    becomes(page, "sim.now_ps > 200_000")
+    before = int(bench.get_attribute("data-frames") or 0)
+    page.wait_for_timeout(2000)
+    drawn = int(bench.get_attribute("data-frames") or 0) - before
+    button(bench, "Pause").click()
+    becomes(page, "not workbench._session.playing")
+    assert 3 <= drawn <= 12, drawn  # not the 120 of a screen, and not none
+    shown(bench, evaluate(page, "sim.events"))
+
+
+def test_long_work_says_how_far_it_is_and_can_be_paused(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, size="64 MiB")
+    button(bench, "End").click()
+    expect(bench.locator(".anb-narration")).to_contain_text("left", timeout=30_000)
+    expect(bench.locator(".anb-narration")).to_contain_text("simulated a second")
+    expect(bench.get_by_label("Share of the lines issued")).to_be_visible()
+    screenshot(page, "progress")
+    button(bench, "Pause").click()
+    becomes(page, "not workbench._session.playing")
+    shown(bench, evaluate(page, "sim.events"))
+    expect(bench.get_by_label("Share of the lines issued")).to_be_hidden()
+
+
+def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "workbench.goto('6 us')")
+    bench.get_by_role("tab", name="Table").click()
+    table = bench.locator(".anb-table")
+    expect(table.locator("tbody tr")).to_have_count(evaluate(page, "len(workbench._feed.layout.bundles)"))
+    flying = [int(text) for text in table.locator("tbody td:nth-child(2)").all_inner_texts()]
+    assert sum(flying) > 0
+    bench.get_by_role("tab", name="Topology").click()
+    expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{sum(flying):,} lines in flight")
+    bench.get_by_role("tab", name="Table").press("ArrowLeft")  # from tab to tab by keys
+    expect(bench.get_by_role("tab", name="Topology")).to_be_focused()
+    bench.get_by_role("tab", name="Table").click()
+    name = table.locator("tbody button").first
+    name.click()
+    becomes(page, f"workbench.selected['path'] == {name.inner_text()!r}")
+    screenshot(page, "table")
+
+
+def test_a_dead_kernel_is_told(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    button(bench, "Event").click()
+    shown(bench, 1)
+    execute(page, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    expect(bench.locator(".anb-status")).to_contain_text("kernel", timeout=30_000)
+    expect(bench.locator(".anb-status")).to_contain_text("died")
+    expect(button(bench, "Event")).to_be_disabled()
+    screenshot(page, "dead-kernel")
+
+
+def test_a_busy_kernel_is_told(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    execute(page, "import time; time.sleep(9)")
+    button(bench, "Event").click()
+    expect(bench.locator(".anb-status")).to_contain_text("no answer for 6 s", timeout=30_000)
+    shown(bench, 1)
+    expect(bench.locator(".anb-status")).to_contain_text("stepped")
+
+
+def test_a_kept_session_survives_a_restart_of_the_kernel(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1200})
+    make = "anb.Simulation('dgx-h100', anb.collectives.all_reduce('256 KiB', 'ring'))"
+    cell = f"import astranb as anb\nworkbench = anb.Workbench.kept('kept.anb', lambda: {make})\nworkbench"
+    open_notebook(page, lab, [cell])
+    run_cell(page, 0)
+    bench = page.locator(".anb-workbench").first
+    shown(bench, 0)
+    bench.get_by_label("Steps at once").select_option("1000")
+    for n in range(1, 4):
+        button(bench, "Event").click()
+        shown(bench, 1000 * n)
+    evaluate(page, "(workbench.select('gpu[2]'), workbench.sim.break_at('4 us'))[0]")
+    before = evaluate(page, "workbench.sim.state_hash()")
+    page.wait_for_timeout(1600)
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
+    expect(bench.locator(".anb-status")).to_contain_text("Workbench.load(path)", timeout=30_000)
+    wait_idle(page)
+    run_cell(page, 0)
+    bench = page.locator(".anb-workbench").first
+    shown(bench, 3000)
+    expect(bench.locator(".anb-status")).to_contain_text("loaded from kept.anb")
+    assert evaluate(page, "workbench.sim.state_hash()") == before
+    button(bench, "Event").click()
+    shown(bench, 3001)
