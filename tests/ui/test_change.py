@@ -141,7 +141,7 @@ def test_side_by_side_in_a_cell(page: Page, lab: Lab, width: int) -> None:
     expect(views.nth(1)).to_have_attribute("data-events", "0")
     press(views.nth(0), "Play")
     expect(views.nth(1)).not_to_have_attribute("data-events", "0")
-    page.wait_for_timeout(200)
+    expect(views.nth(1).locator(".anb-simulated")).not_to_contain_text("simulated 0 ps")
     press(views.nth(1), "Pause")  # either one's controls move both
     page.wait_for_timeout(300)
     a, b = evaluate(page, "(sim.now_ps, other.now_ps)")
