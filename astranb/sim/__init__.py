@@ -1,32 +1,47 @@
-"""Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results."""
+"""Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results, explanations."""
 
 from ._breakpoints import Breakpoint
 from ._compare import Comparison
 from ._contributions import Contributions
+from ._critical import CriticalPath, Segment
 from ._edits import Parameter
 from ._inspect import SPAN, SPAN_STATES
+from ._lost import LOSSES
 from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
 from ._replay import Replay
 from ._result import Result
 from ._simulation import Simulation
 from ._stop import Stop
+from ._view import ObjectView
+from ._walk import CAUSES
 from ._watch import Watch, series_of
+from ._what_if import Change, WhatIf
+from ._why import Step, Why
 
 __all__ = [
+    "CAUSES",
     "FLIGHT_KINDS",
+    "LOSSES",
     "SPAN",
     "SPAN_STATES",
     "Breakpoint",
+    "Change",
     "Comparison",
     "Contributions",
+    "CriticalPath",
+    "ObjectView",
     "Parameter",
     "Recorder",
     "Replay",
     "Result",
+    "Segment",
     "Simulation",
+    "Step",
     "Stop",
     "Watch",
+    "WhatIf",
+    "Why",
     "perfetto",
     "series_of",
 ]

@@ -29,6 +29,7 @@ from ._routes import chip_links, flows_of, planes_of, route_program
 from .loop import CONTROL, OWNERS
 from .matching import BREAK
 from .recording import FLIGHT, RECORDER
+from .tracing import TRACE
 
 if TYPE_CHECKING:
     from astranb.core.jit import Records
@@ -243,6 +244,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         recorder,
         allocate(_FLIGHTS if record else 1, FLIGHT),
         allocate(rows * _BINS if record else 1, np.dtype("i8")),
+        allocate(1, TRACE),
     )
     if presets[0].issue_lines > 1:
         notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]

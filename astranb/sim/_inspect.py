@@ -13,7 +13,9 @@ from astranb.gpu import tables as t
 
 from ._dead import is_dead, queued_ps, waiting_at
 from ._ethernet import describe_event, link_rows
+from ._lines import describe_line
 from ._paths import Place, resolve
+from ._recent import recent_events
 
 if TYPE_CHECKING:
     from ._simulation import Simulation
@@ -146,7 +148,7 @@ class Inspector:
     def _request_event(self, kind: int, number: int) -> str:
         machine, fabric = self._sim.machine, self._sim.fabric
         request = machine.requests[number]
-        what = self._request(number)
+        what = self.request_text(number)
         if kind == t.HOP:
             on_chip = request.leg == t.ON_CHIP
             return f"{'the mesh' if on_chip else fabric.name(int(request.link))}: {what}"
@@ -160,7 +162,7 @@ class Inspector:
             f"GPU{request.gpu}: {what} is back after {format_time(self._sim.now_ps - int(request.issued_ps))}"
         )
 
-    def _request(self, number: int) -> str:
+    def request_text(self, number: int) -> str:
         """``store line 17/64 of output[2] of GPU4 (all-gather 1/7)``."""
         sim = self._sim
         machine = sim.machine
@@ -199,7 +201,8 @@ class Inspector:
         -------
         dict
             ``title``, ``path``, ``kind``, ``state`` (list of [label, text]), ``in_flight``
-            (list of text), ``children`` (list of {path, text}).
+            (list of text; ``lines``: their paths), ``children`` (list of {path, text}), ``recent``
+            (the last ten things that happened, newest first), ``way`` (of a line: its links).
         """
         place = resolve(path, self._sim.fabric, self._sim.machine)
         state, requests, children = {
@@ -207,10 +210,12 @@ class Inspector:
             "sm": self._one_sm,
             "block": self._one_block,
             "link": self._link,
+            "line": self._line,
             "node": self._switch,
         }[place.kind](place)
         lines = [
-            f"{self._request(int(r))}, under way for {self._age(int(r))}" for r in requests[:_MOST_IN_FLIGHT]
+            f"{self.request_text(int(r))}, under way for {self._age(int(r))}"
+            for r in requests[:_MOST_IN_FLIGHT]
         ]
         if len(requests) > _MOST_IN_FLIGHT:
             lines.append(f"… and {len(requests) - _MOST_IN_FLIGHT:,} more")
@@ -222,7 +227,10 @@ class Inspector:
             "state": [[label, str(text)] for label, text in state],
             "in_flight": lines,
             "in_flight_count": len(requests),
+            "lines": [f"line[{int(r)}]" for r in requests[:_MOST_IN_FLIGHT]],
             "children": children,
+            "recent": recent_events(self._sim, place),
+            "way": describe_line(self._sim, place.row)[2] if place.kind == "line" else [],
         }
 
     def _age(self, request: int) -> str:
@@ -319,6 +327,10 @@ class Inspector:
             ("polls in vain", f"{int(block.polls):,}"),
         ]
         return state, flying, []
+
+    def _line(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        state, children, _ = describe_line(self._sim, place.row)
+        return [("line", self.request_text(place.row)), *state], np.array([place.row]), children
 
     def _link(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine, fabric, now = self._sim.machine, self._sim.fabric, max(1, self._sim.now_ps)

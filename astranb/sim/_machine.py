@@ -23,8 +23,8 @@ class Machine:
     ----------
     tables : dict of str to recarray
         The simulated state: every owner of :data:`~astranb.sim.loop.OWNERS`.
-    control, breaks, recorder, flights, activity : recarray
-        Limits, breakpoints and recording: not simulated.
+    control, breaks, recorder, flights, activity, trace : recarray
+        Limits, breakpoints, recording and tracing: not simulated.
     """
 
     tables: dict[str, Records]
@@ -33,6 +33,7 @@ class Machine:
     recorder: Records
     flights: Records
     activity: Records
+    trace: Records
     _call: Callable[[], int] | None = None
 
     def __getattr__(self, name: str) -> Records:
@@ -55,6 +56,7 @@ class Machine:
                 self.recorder,
                 self.flights,
                 self.activity,
+                self.trace,
                 *raw,
                 *self.tables.values(),
             )
@@ -71,6 +73,7 @@ class Machine:
             recorder,
             own(self.flights if record else self.flights[:1]),
             own(self.activity if record else self.activity[:1]),
+            own(self.trace[:1]),
         )
 
     @property

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from astranb.core.errors import InputError, near
 from astranb.gpu import tables as t
 from astranb.net import Fabric
@@ -13,7 +15,7 @@ from astranb.net.link import LINK
 
 from ._machine import Machine
 
-__all__ = ["FIELDS", "Place", "resolve", "split_field"]
+__all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path", "split_field"]
 
 
 FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.BLOCK.names}
@@ -27,7 +29,7 @@ class Place:
     Attributes
     ----------
     kind : str
-        ``gpu``, ``sm``, ``block``, ``link`` or ``node`` (a switch, a NIC, ...).
+        ``gpu``, ``sm``, ``block``, ``link``, ``line`` (under way) or ``node`` (a switch, a NIC, ...).
     rows : tuple of int
         Rows of its table (for a link: all its lanes); for a node its number in the graph.
     path : str
@@ -52,6 +54,8 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
     path : str
         ``host.0.xpu.3``, ``gpu[3]``, ``gpu[3].sm.0``, ``gpu[3].block.2`` (the GPU's third
         thread block), ``A->B`` or ``A->B#k``, or any other node of the infrastructure.
+        ``line[17]`` is the line under way (load, store, signal or poll) with that number:
+        it keeps the number until its answer is back, then another line may get it.
 
     Returns
     -------
@@ -63,6 +67,14 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         There is no such object.
     """
     path = path.strip()
+    flying = re.fullmatch(r"line\[(\d+)\]", path)
+    if flying:
+        number = flying.group(1)
+        if int(number) >= len(machine.requests) or machine.requests[int(number)].live != 1:
+            raise InputError(
+                f"{path!r} is not under way now", mend="inspect a GPU or a link for those that are"
+            )
+        return Place("line", (int(number),), path)
     if "->" in path:
         full = fabric.full(path)
         return Place("link", tuple(fabric.find(full)), full)
@@ -86,6 +98,24 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
     if int(number) >= count:
         raise InputError(f"{head!r} has no {kind} {number}", mend=f"they count from 0 to {count - 1}")
     return Place(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
+
+
+def gpu_path(fabric: Fabric, rank: int) -> str:
+    """The full name of a GPU."""
+    return str(fabric.graph.name(int(fabric.gpus[rank])))
+
+
+def sm_path(fabric: Fabric, machine: Machine, sm: int) -> str:
+    """The full name of an SM, by its row."""
+    rank = int(machine.sms[sm].gpu)
+    return f"{gpu_path(fabric, rank)}.sm.{sm - int(machine.gpus[rank].first_sm)}"
+
+
+def block_path(fabric: Fabric, machine: Machine, block: int) -> str:
+    """The full name of a thread block, by its row."""
+    rank = int(machine.blocks[block].gpu)
+    first = int(np.searchsorted(machine.blocks["gpu"], rank))
+    return f"{gpu_path(fabric, rank)}.block.{block - first}"
 
 
 def split_field(text: str, known: Sequence[str]) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from astranb.gpu import tables as t
 from ._dead import queued_ps
 from ._ethernet import explain_ethernet, paused_ps
 from ._frames import FRAMES
+from ._walk import CAUSES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 _PARTS = ("moving", "waiting", "draining", "signalling")
+_QUICK_EVENTS = 5_000_000  # some seconds of replay
+_MOST_CAUSES = 6
 _MEANING = {
     "moving": "issuing lines and waiting for the data of loads",
     "waiting": "polling a semaphore that another rank has yet to raise",
@@ -177,7 +180,7 @@ class Result:
             mean = row["queued_ps"] // row["messages"]
             queues = f"a message queues {format_time(mean)} on average"
             said.append(f"  {row['utilisation']:>4.0%}  {row['link']}: {queues}")
-        said += ["", *self._limits(used)]
+        said += ["", *self._path(), *self._limits(used)]
         said += explain_ethernet(sim.machine, sim.fabric, sim.now_ps)
         last = max(self.per_rank(), key=lambda r: (r["end_ps"], -r["rank"]))
         if sim.finished:
@@ -185,6 +188,16 @@ class Result:
         if sim.assumed:
             said += ["", "Assumed:", *(f"  - {note}" for note in sim.assumed)]
         return "\n".join(said)
+
+    def _path(self) -> list[str]:
+        """What the time consists of, where finding that takes a moment only."""
+        if not 0 < self._sim.events <= _QUICK_EVENTS:
+            return []
+        path = self._sim.critical_path()
+        total = max(1, path.time_ps)
+        causes = list(path.by_cause().items())[:_MOST_CAUSES]
+        lines = [f"  {ps / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ps in causes]
+        return ["What the time consists of (critical path):", *lines, ""]
 
     def _limits(self, used: list[dict[str, Any]]) -> list[str]:
         """The bandwidth limit: the busiest GPU port could not have been faster than its bytes take."""

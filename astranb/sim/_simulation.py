@@ -22,6 +22,7 @@ from ._changing import Changing
 from ._dead import explain_stranded
 from ._driver import FOREVER, SLICE, Driver
 from ._edits import Edit
+from ._explain import Explained
 from ._hash import state_hash
 from ._history import History
 from ._inspect import Inspector
@@ -40,7 +41,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Changing, Watching, Looking):
+class Simulation(Changing, Watching, Looking, Explained):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters

@@ -46,6 +46,7 @@ from astranb.net.rate import FLOW, ROCE
 
 from .matching import BREAK, match_event, match_fields
 from .recording import FLIGHT, RECORDER, note_busy, note_flight
+from .tracing import TRACE, note_crossing, note_event
 
 __all__ = ["CONTROL", "OWNERS", "STOPS", "run_events"]
 
@@ -120,6 +121,7 @@ def run_events(
     recorder: Records,
     flights: Records,
     activity: Records,
+    trace: Records,
     raw_links: Records,
     raw_gpus: Records,
     raw_sms: Records,
@@ -159,6 +161,7 @@ def run_events(
     """Handle events until a limit is reached; returns one of ``STOPS`` by number."""
     limits = control[0]
     recording = recorder[0].on == 1
+    tracing = recorder[0].tracing == 1
     managed = clock[0].managed
     cut_through = clock[0].cut_through
     agenda = Agenda(near, later, slots, far)
@@ -192,6 +195,9 @@ def run_events(
             )  # fmt: skip
         dead = 0
         entered = -1
+        fresh = warp = job = again = -1
+        issued = 1
+        served_ps = time_ps
         if managed == 1:
             comes = -1  # a request to a queue
             asked = -1  # a link for who is next
@@ -252,6 +258,13 @@ def run_events(
             ahead_ps = tail_ps
             if cut_through == 1:
                 ahead_ps = head_ps(links, link, tail_ps, gpus[requests[entered].gpu].header_bytes)
+            if tracing:
+                sent_ps = ahead_ps - links[link].latency_ps
+                start_ps = tail_ps - links[link].latency_ps - links[link].wire_ps
+                note_crossing(
+                    recorder, trace, clock, warps, requests, details, entered, link, came_ps, start_ps,
+                    sent_ps, ahead_ps,
+                )  # fmt: skip
             onward(
                 clock, agenda, gpus, blocks, warps, links, ways, requests, details, entered, link,
                 ahead_ps, tail_ps,
@@ -268,6 +281,11 @@ def run_events(
                 clock[0].jam_ps = time_ps + JAM_PS
                 dead = 1 if jammed(roce, queues, requests, details) else 0
         elif kind == ISSUE:
+            if tracing:
+                fresh = clock[0].free_request
+                warp = sms[arg].ready_head
+                job = warps[warp].ready_head
+                again = warps[warp].retry_head
             issued = issue(
                 clock, agenda, gpus, sms, blocks, warps, jobs, ops, operands, phases, links, ways, route,
                 planes, requests, details, arg,
@@ -276,6 +294,10 @@ def run_events(
                 row = recorder[0].links + 3 * sms[arg].gpu
                 note_busy(recorder, activity, row, time_ps, sms[arg].next_issue_ps - time_ps)
         elif kind == L2:
+            if tracing:
+                gpu = requests[arg].target
+                server = gpus[gpu].first_slice + slice_of(gpus, gpu, requests[arg].line)
+                served_ps = max(time_ps, slices[server].free_at_ps)
             reach_l2(
                 clock, agenda, gpus, slices, channels, tags, present, flags, blocks, warps, operands, pieces,
                 ops, semaphores, links, ways, route, planes, requests, details, arg,
@@ -289,6 +311,10 @@ def run_events(
                 row = recorder[0].links + 3 * gpu + 1
                 note_busy(recorder, activity, row, slices[server].free_at_ps - busy_ps, busy_ps)
         elif kind == HBM:
+            if tracing:
+                gpu = requests[arg].target
+                server = gpus[gpu].first_channel + channel_of(gpus, gpu, requests[arg].line)
+                served_ps = max(time_ps, channels[server].free_at_ps)
             reach_hbm(
                 clock, agenda, gpus, channels, tags, present, flags, blocks, warps, operands, pieces, links,
                 ways, route, planes, requests, details, arg,
@@ -307,6 +333,11 @@ def run_events(
             launch(clock, sms, blocks, arg)
         elif kind == FAULT:
             strike(links, faults, arg, time_ps)
+        if tracing and entered < 0:
+            note_event(
+                recorder, trace, clock, blocks, warps, ops, semaphores, requests, details, kind, arg, warp,
+                job, again, fresh, issued, served_ps,
+            )  # fmt: skip
         if clock[0].resumes >= 0:
             block = clock[0].resumes
             clock[0].resumes = -1
@@ -330,6 +361,15 @@ def run_events(
 
 ENTRY = Entry(
     run_events,
-    [CONTROL, BREAK, RECORDER, FLIGHT, *[np.dtype("i8")] * 6, *(dtype for _, dtype in OWNERS)],
+    [
+        CONTROL,
+        BREAK,
+        RECORDER,
+        FLIGHT,
+        np.dtype("i8"),
+        TRACE,
+        *[np.dtype("i8")] * 5,
+        *(dtype for _, dtype in OWNERS),
+    ],
 )
 """The loop as Python calls it."""

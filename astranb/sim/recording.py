@@ -30,6 +30,8 @@ RECORDER = np.dtype(
         ("bins", "i8"),  # bins a row
         ("rows", "i8"),
         ("links", "i8"),  # between devices: rows of activity before those of the GPUs
+        ("tracing", "i8"),  # 1: every event is noted in the trace (tracing.py)
+        ("traced", "i8"),  # rows of the trace in use
     ]
 )
 

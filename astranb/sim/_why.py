@@ -1,0 +1,78 @@
+"""Why something waits now: from who waits, over whom it waits for, to the resource at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+
+from astranb.core.units import format_time
+
+__all__ = ["Step", "Why"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One link of a chain of waits.
+
+    Attributes
+    ----------
+    text : str
+        Who waits, and for what.
+    path : str
+        Of the object that it is about.
+    since_ps : int
+        Since when; -1 where it is not known.
+    """
+
+    text: str
+    path: str
+    since_ps: int = -1
+
+
+class Why:
+    """A chain of waits: each step waits for the next one.
+
+    Attributes
+    ----------
+    path : str
+        What was asked about.
+    now_ps : int
+        The moment that it holds for.
+    links : list of Step
+    circle : bool
+        Whether the chain comes back to itself: then nobody in it can ever go on.
+    """
+
+    def __init__(self, path: str, now_ps: int) -> None:
+        self.path, self.now_ps = path, now_ps
+        self.links: list[Step] = []
+        self.circle = False
+
+    @property
+    def resource(self) -> str:
+        """Path of what is at the end of the chain."""
+        return self.links[-1].path if self.links else self.path
+
+    def __iter__(self) -> Iterator[Step]:
+        """The steps."""
+        return iter(self.links)
+
+    def __len__(self) -> int:
+        """How many steps."""
+        return len(self.links)
+
+    def _since(self, step: Step) -> str:
+        return f" (for {format_time(max(0, self.now_ps - step.since_ps))})" if step.since_ps >= 0 else ""
+
+    def __str__(self) -> str:
+        """A line a step."""
+        head = f"Why {self.path} waits at {format_time(self.now_ps)}:"
+        return "\n".join([head, *(f"  {n}. {s.text}{self._since(s)}" for n, s in enumerate(self.links, 1))])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{escape(s.text)}{self._since(s)}</li>" for s in self.links)
+        head = f"Why {escape(self.path)} waits at {format_time(self.now_ps)}"
+        return f"<b>{head}</b><ol>{items}</ol>"
