@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
+    "Editor",
     "Fault",
     "Network",
     "SideBySide",
@@ -24,6 +26,7 @@ __all__ = [
     "collectives",
     "compare",
     "explore",
+    "export",
     "infragraph",
     "net",
 ]
@@ -31,6 +34,7 @@ __all__ = [
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
 _LAZY = {
     "Comparison": ("astranb.sim", "Comparison"),
+    "Editor": ("astranb.widgets", "Editor"),
     "SideBySide": ("astranb.widgets", "SideBySide"),
     "compare": ("astranb.sim", "Comparison"),
     "Fault": ("astranb.net", "Fault"),
@@ -39,6 +43,7 @@ _LAZY = {
     "Workbench": ("astranb.widgets", "Workbench"),
     "collectives": ("astranb.collectives", ""),
     "explore": ("astranb.explore", ""),
+    "export": ("astranb.export", ""),
     "gpu": ("astranb.gpu", ""),
     "infragraph": ("astranb.infragraph", ""),
     "net": ("astranb.net", ""),
@@ -47,6 +52,7 @@ _LAZY = {
 if TYPE_CHECKING:
     from astranb import collectives as collectives
     from astranb import explore as explore
+    from astranb import export as export
     from astranb import infragraph as infragraph
     from astranb import net as net
     from astranb.net import Fault as Fault
@@ -54,6 +60,7 @@ if TYPE_CHECKING:
     from astranb.sim import Comparison as Comparison
     from astranb.sim import Comparison as compare  # noqa: N813 - a verb that makes one
     from astranb.sim import Simulation as Simulation
+    from astranb.widgets import Editor as Editor
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench
 
@@ -72,3 +79,15 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names, loaded or not."""
     return sorted({*__all__, *_LAZY})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Teach IPython ``%%collective``: what ``%load_ext astranb`` calls."""
+    from ._magic import register
+
+    register(shell)
+
+
+# Imported in a notebook, its magic is there without %load_ext.
+if (_shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
+    load_ipython_extension(_shell)

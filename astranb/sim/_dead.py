@@ -13,6 +13,7 @@ import numpy as np
 from astranb.core.queue import ARGUMENTS, Agenda, live, refill
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
+from astranb.gpu.wire import wire_size
 from astranb.net import Fabric
 from astranb.net.link import NEVER
 from astranb.net.port import CLASSES
@@ -125,6 +126,7 @@ def _note(machine: Machine, link: int, waiting: np.ndarray, first_ps: int) -> No
             machine.recorder, machine.flights, int(machine.clock[0].events), start, start,
             int(request.arrives_ps), link, 2 * int(request.kind) + (1 if request.returning else 0),
             int(request.op), int(request.line) - int(machine.operands[int(request.operand)].line),
+            max(0, end - start), wire_size(machine.gpus, machine.requests, number),
         )  # fmt: skip
         note_busy(machine.recorder, machine.activity, link, start, max(0, end - start))
 

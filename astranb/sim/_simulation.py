@@ -28,6 +28,7 @@ from ._history import History
 from ._inspect import Inspector
 from ._looking import Looking
 from ._machine import Machine
+from ._measuring import Measuring
 from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
@@ -41,7 +42,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Changing, Watching, Looking, Explained):
+class Simulation(Changing, Watching, Looking, Explained, Measuring):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -254,7 +255,7 @@ class Simulation(Changing, Watching, Looking, Explained):
         other.assumed = list(self.assumed)
         other.machine = self.machine.copy(record=record)
         other._start(self._driver.history.copy(), list(self._driver.edits))
-        other.recorder.most = self.recorder.most
+        other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
 
     def save(self, path: str | Path) -> None:

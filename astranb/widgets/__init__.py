@@ -7,6 +7,7 @@ is one hand-written ES module in ``static/``.
 """
 
 from ._compare import SideBySide
+from ._editor import Editor
 from ._workbench import Workbench
 
-__all__ = ["SideBySide", "Workbench"]
+__all__ = ["Editor", "SideBySide", "Workbench"]

@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import _aggregate, _buffer, _spans
+from ._activity import activity
 from ._breaking import answer_breaks
 from ._changing import answer_apply, answer_difference, answer_fork, answer_parameters
+from ._chunks import chunks
 from ._feed import Feed, Message
+from ._source import source, where
 
 __all__ = ["ANSWERS", "Answer"]
 
 Answer = Callable[[Feed, dict[str, Any]], Message]
 
 ANSWERS: dict[str, Answer] = {
+    "rows": _spans.rows,
+    "spans": _spans.spans,
+    "moment": _spans.moment,
+    "activity": activity,
+    "aggregate": _aggregate.answer,
+    "buffer": _buffer.answer,
+    "cell": _buffer.cell,
+    "chunks": chunks,
+    "source": source,
+    "where": where,
     "apply": answer_apply,
     "breaks": answer_breaks,
     "difference": answer_difference,

@@ -9,7 +9,6 @@ other work, so that cells can run and Pause acts at once.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import time_ps
 from astranb.sim import Replay, Simulation, Stop
 
+from ._owner import Owner
 from ._pace import Pace
 from ._verbs import VERBS, count_of
 
@@ -49,7 +49,7 @@ _SPEED = 1e6  # ps a second: a microsecond is watched in a second
 _SLOWEST, _FASTEST = 1.0, 1e15
 
 
-class Session:
+class Session(Owner):
     """The one place from which a simulation's views move it.
 
     Parameters
@@ -87,14 +87,13 @@ class Session:
     """
 
     def __init__(self, sim: Simulation) -> None:
+        super().__init__()
         self.sim = sim
         self.playing = self.fast = self.bounded = False
         self.speed = _SPEED
         self.status = "ready"
         self.failed = self.blocked = False
         self._queue: deque[tuple[str, dict[str, Any]]] = deque()
-        self._owner = threading.get_ident()
-        self._loop = _running_loop()
         self._task: asyncio.Task[None] | None = None
         self._draining = False
         self._views: list[Callable[[], None]] = []
@@ -177,13 +176,24 @@ class Session:
         at_ps : float, optional
             When; now where not given. The past is looked at in a private copy.
         """
+        return self.at(at_ps).inspect(path)
+
+    def at(self, at_ps: float | None = None) -> Simulation:
+        """The simulation as it was at the cursor of a view: to be looked at, never to be moved.
+
+        Parameters
+        ----------
+        at_ps : float, optional
+            When; now where not given. The past is a private copy that records nothing, and goes
+            on to another moment when this is asked again.
+        """
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
-            return sim.inspect(path)
+            return sim
         if self._replica is None:
             self._replica = Replay(sim)
         self._replica.goto(int(at_ps))
-        return self._replica.sim.inspect(path)
+        return self._replica.sim
 
     # Commands ----------------------------------------------------------------
 
@@ -206,18 +216,6 @@ class Session:
             raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, COMMANDS))
         self._queue.append((command, options))
         self.hand(self._drain)
-
-    def hand(self, call: Callable[[], None]) -> None:
-        """Have something called by the owner's thread: at once, or between two slices.
-
-        Some versions of the kernel bring a browser's messages in other threads, while a cell
-        or a slice runs.
-        """
-        if threading.get_ident() == self._owner:
-            self._loop = _running_loop() or self._loop
-            call()
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(call)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have something called once, after a while without being asked again; without an event loop, now."""
@@ -373,10 +371,3 @@ def session_of(sim: Simulation) -> Session:
         kept["_session"] = Session(sim)
     session: Session = kept["_session"]
     return session
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
