@@ -3,7 +3,7 @@
 from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
 from ._compare import Comparison
-from ._contributions import Contributions
+from ._contributions import Contributions, sums
 from ._critical import CriticalPath, Segment
 from ._edits import Parameter
 from ._inspect import SPAN, SPAN_STATES
@@ -53,4 +53,5 @@ __all__ = [
     "phase_times",
     "series_of",
     "spot_text",
+    "sums",
 ]

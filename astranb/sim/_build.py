@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Lowered, lower
 from astranb.core.errors import InputError, near
-from astranb.core.queue import ARGUMENTS, EVENT, LATER, Agenda, fill, new_agenda
+from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_agenda
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes
@@ -26,6 +26,7 @@ from astranb.net.rate import FLOW
 from ._machine import Machine
 from ._network import fault_tables, frames_of, roce_table
 from ._routes import chip_links, flows_of, planes_of, route_program
+from ._seats import seat
 from .loop import CONTROL, OWNERS
 from .matching import BREAK
 from .recording import BURST, CURRENT, FLIGHT, RECORDER
@@ -234,7 +235,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         flows=flows,
         links=links,
     )
-    _seat(tables, presets, when)
+    seat(tables, presets, when)
     recorder = allocate(1, RECORDER)
     rows = len(fabric.links) + 3 * len(presets)
     recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, _BINS
@@ -386,27 +387,3 @@ def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Record
     jobs["next"] = np.arange(1, len(jobs) + 1)
     jobs["next"][first_job + unroll - 1] = -1
     return warps, jobs
-
-
-def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
-    """Give the first blocks of each GPU their places, round robin, and queue what happens by itself."""
-    gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
-    for gpu, preset in enumerate(presets):
-        of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
-        lists = int(blocks["engine"][of_gpu].sum())
-        first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
-        seats = min(count, preset.sms * preset.seats)
-        seated = np.arange(first, first + seats)
-        blocks["sm"][seated] = gpus[gpu].first_sm + (seated - first) % preset.sms
-        engines = np.arange(first + count, first + count + min(lists, preset.engines))
-        blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
-        np.add.at(sms["resident"], blocks["sm"][np.concatenate([seated, engines])], 1)
-        gpus[gpu].next_block, gpus[gpu].last_block = first + seats, first + count
-        gpus[gpu].next_list = first + count + len(engines)
-        gpus[gpu].last_list = first + count + lists
-        gpus[gpu].blocks_left = count + lists
-    launched = np.flatnonzero(blocks["sm"] >= 0)
-    events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
-    events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
-    fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
-    clock[0].busy = len(launched)

@@ -40,13 +40,13 @@ class Replay:
 
     def __init__(self, sim: Simulation) -> None:
         self._original = sim
-        self.sim = sim.fork(record=False)
+        self.sim = self._copied()
 
     def goto(self, when_ps: int) -> None:
         """Go to the moment at which everything up to a time has happened; at most to the original's."""
         original, edits = self._original, self._original._driver.edits  # noqa: SLF001 - its own helper
         if not self._agrees():
-            self.sim = original.fork(record=False)
+            self.sim = self._copied()
         driver = self.sim._driver  # noqa: SLF001
         field, target = ("now_ps", when_ps) if when_ps < original.now_ps else ("events", original.events)
         if when_ps < self.sim.now_ps:
@@ -58,3 +58,8 @@ class Replay:
         edits, had = self._original._driver.edits, self.sim._driver.edits  # noqa: SLF001
         due = edits[len(had) :]
         return edits[: len(had)] == had and (not due or due[0].events >= self.sim.events)
+
+    def _copied(self) -> Simulation:
+        copy = self._original.fork(record=False)
+        copy.recorder = self._original.recorder  # what was recorded is about its past, too
+        return copy

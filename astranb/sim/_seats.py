@@ -1,16 +1,47 @@
-"""How many SMs of a GPU take thread blocks: changed in the middle of a run, for blocks not begun."""
+"""Which SM each thread block has its seat on: at the start, and when a person changes how many there are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from astranb.core.queue import refill
+from astranb.core.queue import Agenda, fill, refill
+from astranb.gpu import Preset
 from astranb.gpu import tables as t
 
 from ._dead import agenda_of, events_of
 from ._machine import Machine
 
-__all__ = ["use_sms"]
+if TYPE_CHECKING:
+    from astranb.core.jit import Records
+
+__all__ = ["seat", "use_sms"]
+
+
+def seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
+    """Give the first blocks of each GPU their places, round robin, and queue what happens by itself."""
+    gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
+    for gpu, preset in enumerate(presets):
+        of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
+        lists = int(blocks["engine"][of_gpu].sum())
+        first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
+        seats = min(count, preset.sms * preset.seats)
+        seated = np.arange(first, first + seats)
+        blocks["sm"][seated] = gpus[gpu].first_sm + (seated - first) % preset.sms
+        engines = np.arange(first + count, first + count + min(lists, preset.engines))
+        blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
+        np.add.at(sms["resident"], blocks["sm"][np.concatenate([seated, engines])], 1)
+        gpus[gpu].next_block, gpus[gpu].last_block = first + seats, first + count
+        gpus[gpu].next_list = first + count + len(engines)
+        gpus[gpu].last_list = first + count + lists
+        gpus[gpu].blocks_left = count + lists
+    launched = np.flatnonzero(blocks["sm"] >= 0)
+    events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
+    events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
+    fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
+    clock[0].busy = len(launched)
 
 
 def use_sms(machine: Machine, gpu: int, count: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -102,6 +102,7 @@ class Session(Owner):
         self._replica: Replay | None = None
         self.hit: Stop | None = None
         self.twin: Session | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone does not keep them
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
@@ -194,6 +195,14 @@ class Session(Owner):
             self._replica = Replay(sim)
         self._replica.goto(int(at_ps))
         return self._replica.sim
+
+    def meanwhile(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Have something done between the kernel's other work; false where there is no such thing."""
+        if self._loop is None or not self._loop.is_running():
+            return False
+        self._tasks.add(task := self._loop.create_task(call()))
+        task.add_done_callback(self._tasks.discard)
+        return True
 
     # Commands ----------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from astranb.sim import Simulation
 from ._answers import ANSWERS
 from ._breaking import Breaking
 from ._changing import Changing
+from ._explaining import Explaining
 from ._feed import Feed, Message
 from ._keeping import Keeping
 from ._leaving import Leaving
@@ -29,7 +30,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Keeping, Leaving, Transport, Reading, Changing, Breaking, anywidget.AnyWidget):
+class Workbench(Explaining, Keeping, Leaving, Reading, Transport, Changing, Breaking, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.

@@ -24,8 +24,8 @@ export function createCompare(store, theme, modules) {
   }
   /** Its workbench in this one, for as long as it is the one beside it. */
   async function embed() {
-    if (other === store.other) return;
-    other = store.other;
+    if (other === store.other()) return;
+    other = store.other();
     ending?.abort();
     ending = null;
     place.replaceChildren();
@@ -47,7 +47,7 @@ export function createCompare(store, theme, modules) {
     element,
     draw() {
       embed();
-      asker.look(store, store.other, stateNumber(store), store.following ? "now" : Math.round(store.cursor));
+      asker.look(store, store.other(), stateNumber(store), store.following ? "now" : Math.round(store.cursor));
     },
     destroy() {
       asker.destroy();
