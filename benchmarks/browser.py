@@ -17,6 +17,7 @@ from playwright.sync_api import Page
 from tests.ui.harness import chromium, open_notebook, run_all, serve
 
 from .first_picture import first_picture
+from .timelines import WINDOW, window
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -118,6 +119,12 @@ def browser(row: Callable[..., None]) -> None:
             _pauses(page, row)
             _frames(page, row, 2, _LINES, "0.84")
             _frames(page, row, 3, _MANY_LINES, "0.9")
+            page.close()
+            page = chrome.new_page(viewport={"width": 1400, "height": 1400})
+            page.set_default_timeout(60_000)
+            open_notebook(page, lab, [WINDOW])
+            run_all(page)
+            window(page, row)
             page.close()
             first_picture(chrome, lab, row)
 

@@ -2,7 +2,7 @@
 
 from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
-from ._contributions import Contributions
+from ._contributions import Contributions, sums
 from ._critical import CriticalPath, Segment
 from ._inspect import SPAN, SPAN_STATES
 from ._lanes import LANE_STATES, lanes_of
@@ -15,6 +15,7 @@ from ._stop import Stop
 from ._view import ObjectView
 from ._walk import CAUSES
 from ._what_if import Change, WhatIf
+from ._where import SPOT, spot_text
 from ._why import Step, Why
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LOSSES",
     "SPAN",
     "SPAN_STATES",
+    "SPOT",
     "Aggregate",
     "Breakpoint",
     "Change",
@@ -41,4 +43,6 @@ __all__ = [
     "lanes_of",
     "perfetto",
     "phase_times",
+    "spot_text",
+    "sums",
 ]

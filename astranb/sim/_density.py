@@ -20,7 +20,8 @@ NOTHING = 15
 """The state of a lane that is in none."""
 
 _EVERY = 16  # changes between two places at which the sums are kept
-_AT_ONCE = 4096  # places that are looked up together: what that takes stays in the processor's cache
+_NEVER = np.iinfo(np.int64).max
+_AT_ONCE = 2048  # places that are looked up together: what that takes stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Stretch:
         """From one lane to the next on the axis."""
         return self.end_ps - self.start_ps + 1
 
-    @cached_property
+    @property
     def _sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """At every 16th change: its place, the time spent up to there, and lanes by state before it."""
         n, width = len(self.key), NOTHING + 1
@@ -93,12 +94,22 @@ class Stretch:
         return first, spent[:, : self.states].copy(), before[:, : self.states].astype(np.int32)
 
     @cached_property
-    def _padded(self) -> tuple[np.ndarray, np.ndarray]:
-        """Places and changes in rows of sixteen."""
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        """A row for every sixteen changes: their sums, places and states, side by side in memory.
+
+        A look-up takes up one row, and most of what it takes is the way to memory.
+        """
+        first, spent, count = self._sums
         fill = -len(self.key) % _EVERY
-        key = np.append(self.key, np.full(fill, np.iinfo(np.int64).max)).reshape(-1, _EVERY)
-        both = (self.new.astype(np.uint8) << 4) | self.old
-        return key, np.append(both, np.full(fill, 255, np.uint8)).reshape(-1, _EVERY)
+        wide = self.states + self.states % 2
+        table = np.zeros((len(first), self.states + wide // 2 + _EVERY + _EVERY // 8), np.int64)
+        table[:, : self.states] = spent
+        at = self.states + wide // 2
+        table[:, self.states : at].view(np.int32)[:, : self.states] = count
+        table[:, at : at + _EVERY] = np.append(self.key, np.full(fill, _NEVER)).reshape(-1, _EVERY)
+        both = np.append((self.new << 4) | self.old, np.full(fill, 255, np.uint8))
+        table[:, at + _EVERY :] = both.astype(np.uint8).view(np.int64).reshape(len(first), -1)
+        return first, table
 
     def spent(self, lane: np.ndarray, time_ps: np.ndarray) -> np.ndarray:
         """Time spent in each state from some fixed moment up to given times of given lanes.
@@ -121,18 +132,19 @@ class Stretch:
         return answer
 
     def _spent(self, at: np.ndarray) -> np.ndarray:
-        first, spent, count = self._sums
+        first, table = self._table
         block = np.maximum(np.searchsorted(first, at, "right") - 1, 0)
-        since: np.ndarray = np.maximum(at - first[block], 0)[:, None]
-        keys, both = self._padded
-        rest = at[:, None] - keys[block]
+        rows, n = table[block], self.states
+        keys = n + (n + 1) // 2
+        rest = at[:, None] - rows[:, keys : keys + _EVERY]
         reached = np.flatnonzero(rest > 0)  # changes between the kept sum and the place
-        state = both[block].ravel()[reached]
+        state = np.ascontiguousarray(rows[:, keys + _EVERY :]).view(np.uint8).ravel()[reached]
         time = rest.ravel()[reached].astype(np.float64)
         query, size = reached // _EVERY * 16, len(at) * 16
         inner = np.bincount(query + (state >> 4), time, size) - np.bincount(query + (state & 15), time, size)
-        answer: np.ndarray = inner.reshape(-1, 16)[:, : self.states].astype(np.int64)
-        answer += spent[block] + count[block] * since
+        answer: np.ndarray = inner.reshape(-1, 16)[:, :n].astype(np.int64)
+        count = np.ascontiguousarray(rows[:, n:keys]).view(np.int32)[:, :n]
+        answer += rows[:, :n] + count * np.maximum(at - first[block], 0)[:, None]
         return answer
 
     def range_of(self, lane: int, start_ps: int, end_ps: int) -> tuple[int, int]:
@@ -208,18 +220,25 @@ def flatten(
     kept = end > begin
     lane, state, begin, end = (column[kept].astype(np.int64) for column in (lane, state, begin, end))
     pitch = end_ps - start_ps + 1
-    key = np.concatenate([lane * pitch + begin - start_ps, lane * pitch + end - start_ps])
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    what = np.concatenate([state, state])[order].astype(np.uint8)
-    step = np.where(order < len(state), 1, -1).astype(np.int8)
-    current = np.full(len(key), NOTHING, np.uint8)
-    for one in range(states - 1, -1, -1):
-        mine = what == one
-        if mine.any():
-            current[np.cumsum(np.where(mine, step, 0), dtype=np.int32) > 0] = one
-    last = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, bool)
-    return _changes(start_ps, end_ps, lanes, states, key[last], current[last])
+    first, last = lane * pitch + begin - start_ps, lane * pitch + end - start_ps
+    order = np.argsort(first, kind="stable")
+    if (last[order][:-1] <= first[order][1:]).all():  # one after the other
+        key = np.stack([first[order], last[order]], axis=1).ravel()
+        current = np.full(len(key), NOTHING, np.uint8)
+        current[::2] = state[order]
+    else:
+        key = np.concatenate([first, last])
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        what = np.concatenate([state, state])[order].astype(np.uint8)
+        step = np.where(order < len(state), 1, -1).astype(np.int8)
+        current = np.full(len(key), NOTHING, np.uint8)
+        for one in range(states - 1, -1, -1):
+            mine = what == one
+            if mine.any():
+                current[np.cumsum(np.where(mine, step, 0), dtype=np.int32) > 0] = one
+    final = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, bool)
+    return _changes(start_ps, end_ps, lanes, states, key[final], current[final])
 
 
 def join(one: Stretch, other: Stretch) -> Stretch:

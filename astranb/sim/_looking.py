@@ -26,7 +26,8 @@ class Looking:
         Parameters
         ----------
         buffer : str, optional
-            ``input``, ``output``, ``scratch`` or ``packets``; all where not given.
+            ``input``, ``output``, ``scratch`` or ``packets``; all where not given; ``fullest``: of
+            each rank and chunk of the data the copy, in whatever buffer, with the most in it.
 
         Returns
         -------
@@ -36,18 +37,18 @@ class Looking:
         Raises
         ------
         InputError
-            There is no such buffer.
+            There is no such buffer, or (``fullest``) ranks do not hold the same chunks.
 
         Examples
         --------
         >>> import astranb as anb
         >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
         >>> sim.contributions("input").text(0)
-        'rank 0 input[0]: 0'
+        'GPU0 input[0]: 0'
         >>> sim.run().why
         'end'
         >>> sim.contributions("output").text(0)
-        'rank 0 output[0]: 0+1+2+3 of 4, final'
+        'GPU0 output[0]: 0+1+2+3 of 4, final'
         """
         return contributions(cast("Simulation", self), buffer)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _aggregate, _buffer, _device, _heat, _hot, _picture, _ports, _spans
+from . import _aggregate, _buffer, _device, _explaining, _heat, _hot, _picture, _ports, _spans
 from ._activity import activity
+from ._chunks import chunks
 from ._feed import Feed, Message
+from ._source import source, where
 
 __all__ = ["ANSWERS", "Answer"]
 
@@ -21,6 +23,15 @@ ANSWERS: dict[str, Answer] = {
     "aggregate": _aggregate.answer,
     "buffer": _buffer.answer,
     "cell": _buffer.cell,
+    "chunks": chunks,
+    "source": source,
+    "where": where,
+    "critical_path": _explaining.critical_path,
+    "line": _explaining.line,
+    "lost_time": _explaining.lost_time,
+    "what_if": _explaining.what_if,
+    "what_if_run": _explaining.what_if_run,
+    "why": _explaining.why,
     "hot": _hot.answer,
     "aggregates": _hot.aggregates,
     "traffic": _heat.answer,

@@ -112,7 +112,7 @@ def _contributions(times: np.ndarray) -> str:
 
 def _found(feed: Feed, options: dict[str, Any]) -> tuple[Simulation, Buffer, int, str]:
     at = options.get("at")
-    sim = feed.session.then(None if at is None else float(at))
+    sim = feed.session.at(None if at is None else float(at))
     rank, name = int(options.get("rank", 0)), str(options.get("buffer", "output"))
     return sim, buffer_of(sim, rank, name), rank, name
 

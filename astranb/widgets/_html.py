@@ -30,10 +30,29 @@ from ._svg import draw
 
 __all__ = ["QUESTIONS", "VARIABLES", "page"]
 
-QUESTIONS: dict[str, tuple[dict[str, Any], ...]] = {}
-"""Options with which a question of ``_answers.py`` is recorded; one that is not named here, with none."""
+_NOW = {"at_ps": None}
+QUESTIONS: dict[str, tuple[dict[str, Any], ...]] = {
+    "aggregates": ({},),
+    "chunks": ({"buffer": "output", **_NOW},),
+    "critical_path": (_NOW,),
+    "device": tuple({"rank": rank, **_NOW} for rank in range(8)),
+    "hot": ({},),
+    "lost_time": ({"path": "", **_NOW},),
+    "ports": (_NOW,),
+    "rows": ({},),
+    "source": ({},),
+    "traffic": ({},),
+    "what_if": (_NOW,),
+    "where": (_NOW,),
+    "why": ({"path": "", **_NOW},),
+}
+"""Questions of ``_answers.py`` that a page can answer, with the options with which it can: as views ask
+when nothing is selected and the cursor is at the end. None of these may change anything."""
 
-_MOST_OBJECTS = 1000
+_ALWAYS = frozenset({"rows", "source"})
+"""Questions whose answer does not change with time; to the others the page knows it at its end."""
+
+_MOST_OBJECTS = 300  # some ms each
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
 
@@ -182,17 +201,18 @@ def _inspections(sim: Simulation, feed: Feed) -> dict[str, Any]:
 
 
 def _answers(feed: Feed, columns: _Columns) -> list[dict[str, Any]]:
-    """What views ask when they open, answered."""
+    """Answers to what views ask; where there is none now, the page says that it needs a kernel."""
     answers = []
-    for question, answer in ANSWERS.items():
-        for options in QUESTIONS.get(question, ({},)):
+    for question, several in QUESTIONS.items():
+        for options in several if question in ANSWERS else ():
             try:
-                meta, buffers = answer(feed, dict(options))
-            except (AstranbError, KeyError, TypeError, ValueError, IndexError):
-                continue  # it takes options that are not named here: the page says that it needs a kernel
-            if sum(map(len, buffers)) <= _MOST_ANSWER_BYTES:
-                told = columns.message((meta, buffers))
-                answers.append({"question": question, "options": options, **told})
+                meta, buffers = ANSWERS[question](feed, dict(options))
+            except (AstranbError, IndexError):
+                continue  # there is no such rank, or nothing to tell
+            size = len(json.dumps(meta)) + sum(map(len, buffers))
+            if not meta.get("working") and size <= _MOST_ANSWER_BYTES:
+                about = {"question": question, "options": options, "always": question in _ALWAYS}
+                answers.append({**about, **columns.message((meta, buffers))})
     return answers
 
 

@@ -11,10 +11,12 @@ from astranb.core.errors import AstranbError, InputError, near
 from astranb.sim import Simulation
 
 from ._answers import ANSWERS
+from ._explaining import Explaining
 from ._feed import Feed, Message
 from ._keeping import Keeping
 from ._leaving import Leaving
 from ._session import COMMANDS, session_of
+from ._source import Reading
 from ._static import ENTRY, MODULES, STYLES
 from ._svg import draw
 from ._transport import Transport
@@ -26,7 +28,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Keeping, Leaving, Transport, anywidget.AnyWidget):
+class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.

@@ -106,12 +106,12 @@ def test_at_the_end_it_is_what_is_promised(run, lanes, size, gpus):
 
 def test_the_cells_say_it_in_words():
     sim = simulation("all_reduce", "ring", lanes=1)
-    assert sim.contributions("input").text(1) == "rank 0 input[1]: 0"
+    assert sim.contributions("input").text(1) == "GPU0 input[1]: 0"
     sim.run()
-    assert sim.contributions("output").text(1) == "rank 0 output[1]: 0+1+2+3 of 4, final"
+    assert sim.contributions("output").text(1) == "GPU0 output[1]: 0+1+2+3 of 4, final"
     many = simulation("all_reduce", "allpairs", lanes=1, gpus=16, size="4 KiB")
     many.run()
-    assert many.contributions("output").text(0) == "rank 0 output[0]: 16 ranks of 16, final"
+    assert many.contributions("output").text(0) == "GPU0 output[0]: 16 ranks of 16, final"
 
 
 def test_what_is_counted_twice_is_called_wrong():
@@ -125,8 +125,8 @@ def test_what_is_counted_twice_is_called_wrong():
     with pytest.raises(WrongResult, match="2 times"):
         sim.run()
     found = sim.contributions("output")
-    assert found.text(0) == "rank 0 output[0]: 0+0 of 2, wrong: rank 0 is in it more than once"
-    assert found.text(1) == "rank 0 output[1]: 0+1 of 2, final"
+    assert found.text(0) == "GPU0 output[0]: 0+0 of 2, wrong: rank 0 is in it more than once"
+    assert found.text(1) == "GPU0 output[1]: 0+1 of 2, final"
     assert found.cells["kept"].tolist() == [0, 1, 0, 1]
 
 
@@ -150,6 +150,24 @@ def test_the_table_has_a_row_a_contribution():
     assert set(frame["buffer"]) == {"output"}
     assert list(frame.columns) == ["rank", "buffer", "chunk", "of", "least", "most", "kept"]
     assert len(sim.contributions().cells) > len(sim.contributions("output").cells)
+
+
+def test_the_fullest_copy_says_how_far_the_sums_are():
+    sim = simulation("all_reduce", "ring", lanes=1)
+    counts = []
+    while True:
+        found = sim.contributions("fullest")
+        assert len(found.cells) == 16
+        assert sorted(set(found.cells["of_chunk"])) == [0, 1, 2, 3]
+        counts.append(int((found.least > 0).sum()))
+        if sim.finished:
+            break
+        sim.step(211)
+    assert (counts[0], counts[-1]) == (16, 64), "each has its own at first, and all at the end"
+    assert counts == sorted(counts)
+    assert found.cells["kept"].all()
+    with pytest.raises(InputError, match="hold different data"):
+        simulation("all_gather", "ring").contributions("fullest")
 
 
 def test_an_unknown_buffer_is_refused_with_the_near_one():

@@ -59,7 +59,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     bench.focus()
     canvas.click(position={"x": 30, "y": 33})  # GPU0: selected, and its SMs unfold
     expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU0")
-    expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ in folded GPUs"))
+    expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ more in folded GPUs"))
     count = int((note.inner_text().split()[0]).replace(",", ""))
     spans = "sum(len(lanes_of(sim, 'sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
     evaluate(page, "globals().update(lanes_of=__import__('astranb.sim', fromlist=['x']).lanes_of)")
@@ -106,7 +106,8 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     expect(note).to_contain_text(re.compile(r"[\d,]+ spans, drawn as density"))
     screenshot(page, "timelines-density")
     canvas.click(position={"x": 8, "y": 33})  # folded again
-    # What happens next is drawn, too, and what is taken back goes.
+    # What happens next is drawn, too.
+    canvas.dblclick(position={"x": 600, "y": 8})
     evaluate(page, "str(sim.run())")
     page.wait_for_function(f"document.querySelector('.anb-timeline').dataset.to > {whole}")
     drawn(bench)

@@ -32,7 +32,7 @@ def test_cells_are_what_their_lines_are(feed: Feed, rank: int, name: str, column
     at = int(when * feed.sim.now_ps)
     options = {"rank": rank, "buffer": name, "columns": columns, "at": at}
     meta, buffers = _buffer.answer(feed, options)
-    then = feed.session.then(at)
+    then = feed.session.at(at)
     assert abs(then.now_ps - at) <= feed.sim.now_ps
     found = buffer_of(then, rank, name)
     shape = (meta["chunks"], meta["columns"])

@@ -33,7 +33,9 @@ export function createInspector(store, theme, { make }) {
       make("p", { class: "anb-hint", text: "Click a GPU, a switch, a link or a thread block, or type its path." }),
     ];
   }
-  function found({ title, kind, state, in_flight: flying, in_flight_count: count, children }) {
+  const go = (text, to) =>
+    make("button", { type: "button", class: "anb-child", text, title: to, onclick: () => store.select(to) });
+  function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, way }) {
     const parts = [make("h4", { text: title })];
     parts.push(
       make(
@@ -57,9 +59,19 @@ export function createInspector(store, theme, { make }) {
       );
       parts.push(make("div", { class: "anb-children" }, ...items));
     }
+    if (way?.length) {
+      parts.push(make("h5", { text: "Its way" }));
+      const hops = way.map((hop) => make("li", {}, go(hop, hop.slice(0, hop.lastIndexOf(": ")))));
+      parts.push(make("ol", { "aria-label": "Path of this line" }, ...hops));
+    }
+    if (recent?.length) {
+      parts.push(make("h5", { text: "Last events" }));
+      parts.push(make("ul", { "aria-label": "Last events" }, ...recent.map((text) => make("li", { text }))));
+    }
+    if (kind === "line") return parts;
     parts.push(make("h5", { text: `In flight: ${count.toLocaleString("en-US")}` }));
     if (flying.length) {
-      const lines = flying.slice(0, MOST_LINES).map((line) => make("li", { text: line }));
+      const lines = flying.slice(0, MOST_LINES).map((line, k) => make("li", {}, go(line, paths[k])));
       if (count > MOST_LINES) {
         lines.push(make("li", { class: "anb-hint", text: `and ${(count - MOST_LINES).toLocaleString("en-US")} more` }));
       }

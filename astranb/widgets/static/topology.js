@@ -2,7 +2,8 @@
 // crossing put it at the cursor: straight between them, and nothing outside.
 
 export function createTopology(store, theme, modules) {
-  const { fit, make, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates, formatTime } = modules;
+  const { fit, make, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates } = modules;
+  const { formatTime, drawPath, selectAt, offsetAt } = modules;
   const { KIND_COLOURS, KIND_SHAPES } = modules;
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
@@ -150,6 +151,7 @@ export function createTopology(store, theme, modules) {
     sketch.drawPorts(context);
     sketch.drawLoads(context);
     sketch.drawBoxes(context);
+    drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     say(total, shown);
     return total;
   }
@@ -282,7 +284,11 @@ export function createTopology(store, theme, modules) {
     tip.hidden = true;
     store.hovering("");
   });
-  canvas.addEventListener("click", (event) => store.select(hit(event.offsetX, event.offsetY)));
+  canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) => {
+    if (!p.laid) return;
+    const { bundleOf } = store.scene;
+    selectAt(store, x, y, { ways: p.laid.ways, bundleOf, offset: (link, kind) => offsetAt(p.laid, link, kind) }, () => hit(x, y));
+  });
   canvas.addEventListener("dblclick", (event) => levels.enter(hit(event.offsetX, event.offsetY)));
 
   function resize() {

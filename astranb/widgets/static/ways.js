@@ -58,6 +58,11 @@ function offsetsOf(scene, lane) {
   return offsets;
 }
 
+/** How far beside the middle of its bundle the dots of a kind run on a link. */
+export function offsetAt({ offsets }, link, kind) {
+  return offsets[link * CLASSES + classOf(kind)];
+}
+
 function between(a, b, bent, place) {
   const [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
   if (bent) {

@@ -66,6 +66,8 @@ function show({ store, modules, el }) {
     root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
     root.dataset.events = String(store.state?.events ?? "");
+    root.dataset.seq = String(store.state?.seq ?? "");
+    root.dataset.flights = String(store.flights.count);
     root.dataset.cursor = String(store.cursor);
     root.dataset.frames = String((frames += 1));
     if (moving) request();
