@@ -104,10 +104,11 @@ export function createAggregates(store, theme, { make, column }) {
   }
   function write(context, { x, y, w, h, name, busy }) {
     const text = name.split(".").at(-1);
-    if (w < 7 * text.length + 4 || h < 12) return;
+    const tall = w < 24 ? 9 : 11;
+    if (w < 0.62 * tall * text.length + 2 || h < tall + 1) return;
     const [r, g, b] = busy === null ? [128, 128, 128] : theme.ramp(busy);
     context.fillStyle = 0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff";
-    context.font = `11px ${theme.font}`;
+    context.font = `${tall}px ${theme.font}`;
     context.textAlign = "center";
     const both = busy !== null && h > 26;
     context.fillText(text, x + w / 2, y + h / 2 - (both ? 5 : 0), w);

@@ -74,7 +74,8 @@ export function createSketch(store, theme, { column }, p) {
     p.laid.ways.forEach((way, k) => {
       if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
       if (marks[k]) marked += 1;
-      const [x, y] = [way.x + way.ux * 14 + way.nx * (way.middle + 9), way.y + way.uy * 14 + way.ny * (way.middle + 9)];
+      const along = Math.min(24, way.length / 2);
+      const [x, y] = [way.x + way.ux * along + way.nx * (way.middle + 9), way.y + way.uy * along + way.ny * (way.middle + 9)];
       context.strokeStyle = context.fillStyle = theme.ink;
       context.lineWidth = 1;
       context.strokeRect(x - 2.5, y - 6.5, 5, 13);

@@ -2,7 +2,8 @@
 // crossing put it at the cursor: straight between them, and nothing outside.
 
 export function createTopology(store, theme, modules) {
-  const { fit, make, layWays, createSketch, createDots, createLevels, createDevice, createAggregates, formatTime, drawPath, selectAt, offsetAt } = modules;
+  const { fit, make, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates } = modules;
+  const { formatTime, drawPath, selectAt, offsetAt } = modules;
   const { KIND_COLOURS, KIND_SHAPES } = modules;
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
@@ -60,7 +61,7 @@ export function createTopology(store, theme, modules) {
 
   /** Something the kernel knows of what is shown: asked for again when that has changed. */
   function asker(question, wanted, key, options) {
-    const one = { now: null, busy: false, timer: 0 };
+    const one = { now: null, busy: false, timer: 0, key };
     one.refresh = () => {
       if (!wanted() || one.busy || one.now?.about === key()) return;
       one.busy = true;
@@ -135,6 +136,7 @@ export function createTopology(store, theme, modules) {
     context.fillRect(0, 0, ...size);
     choose();
     const total = collect();
+    addLive();
     sketch.drawFrames(context);
     if (store.scene.level === "aggregates") {
       aggregates.draw(context, p.laid.place);
@@ -173,6 +175,16 @@ export function createTopology(store, theme, modules) {
   }
   function set(part, text) {
     if (part.textContent !== text) part.textContent = text;
+  }
+
+  /** Where links have queues, what waits now has crossed nothing yet: the kernel tells how many it is. */
+  function addLive() {
+    if (ports.now?.picture !== store.scene.picture || ports.now.about !== ports.key()) return;
+    column(Uint32Array, ports.now.buffers[0]).forEach((live, k) => {
+      if (live <= p.waiting[k]) return;
+      queued += live - p.waiting[k];
+      p.waiting[k] = live;
+    });
   }
 
   function collect() {
