@@ -209,10 +209,8 @@ class _Chain:
         )
         under_way = self._lines.of_block(block)
         loads = [int(r) for r in under_way if machine.requests[r].kind == t.LOAD]
-        # Warps run ahead: the block's own move first.
-        loads.sort(
-            key=lambda r: int(machine.requests["op"][r])
-        )  # warps run ahead: the block's own move first
+        # Warps run ahead: the block's own move comes first.
+        loads.sort(key=lambda r: int(machine.requests["op"][r]))
         if machine.sms[int(row.sm)].stalled or not loads:
             self._slots(int(row.sm))
         elif self._is_absent(loads[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ._simulation import Simulation
 
-__all__ = ["CriticalPath", "Segment", "find_path"]
+__all__ = ["CriticalPath", "Segment", "search"]
 
 _MOST_ROWS = 12
 
@@ -165,19 +165,27 @@ class CriticalPath:
         )
 
 
-def find_path(sim: Simulation, beat: Callable[[float], None] = lambda _: None) -> CriticalPath:
-    """Find the critical path of a run up to now, at once.
+def search(sim: Simulation) -> Generator[float, None, CriticalPath]:
+    """Find the critical path of a run up to now, in small steps.
 
     Parameters
     ----------
     sim : Simulation
-    beat : callable, optional
-        Called now and then with the part of the time that is explained.
+        It must not be moved meanwhile.
+
+    Yields
+    ------
+    float
+        The part of the time that is explained.
+
+    Returns
+    -------
+    CriticalPath
     """
     walker = Walker(sim, Trace(sim))
     total = max(1, sim.now_ps)
     for left_ps in walker.steps():
-        beat(1 - left_ps / total)
+        yield 1 - left_ps / total
     return CriticalPath(sim, walker.pieces())
 
 

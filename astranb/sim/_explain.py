@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Generator
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Explained"]
 
 _PERCENT = 100
+_T = TypeVar("_T")
 
 
 class Explained:
@@ -77,14 +79,13 @@ class Explained:
         A private copy replays the run and notes every event: that takes about as long as
         running it, and nothing need have been recorded.
         """
-        from ._critical import find_path
+        from ._critical import search
 
         sim = self._self
         key = (sim.events, tuple(sim.edits))
         kept = sim.__dict__.get("_critical")
         if kept is None or kept[0] != key:
-            with bar(_PERCENT, what="critical path", unit="%") as progress:
-                kept = (key, find_path(sim, lambda part: progress.update(int(_PERCENT * part) - progress.n)))
+            kept = (key, _watched(search(sim), "critical path"))
             sim.__dict__["_critical"] = kept
         return cast("CriticalPath", kept[1])
 
@@ -108,6 +109,12 @@ class Explained:
         if per not in ("gpu", "block"):
             raise InputError(f"lost time per {per!r}", where="lost_time", mend="per gpu or per block")
         return lost_time(self._self, per)
+
+    @overload
+    def what_if(self) -> WhatIf: ...
+
+    @overload
+    def what_if(self, path: str, value: int | str = "") -> Change: ...
 
     def what_if(self, path: str = "", value: int | str = "") -> WhatIf | Change:
         """Ask what a change would do to the time of the run.
@@ -142,18 +149,22 @@ class Explained:
         sim = self._self
         if not path:
             return suggest(sim, self.critical_path())
-        work = answer(sim, Question(sim, path, value if value != "" else _usual(path)))
-        with bar(_PERCENT, what="what if", unit="%") as progress:
-            while True:
-                try:
-                    done = next(work)
-                except StopIteration as end:
-                    return cast("Change", end.value)
-                progress.update(int(_PERCENT * done) - progress.n)
+        question = Question(sim, path, value if value != "" else _usual(path))
+        return _watched(answer(sim, question), "what if")
 
     @property
     def _self(self) -> Simulation:
         return cast("Simulation", self)
+
+
+def _watched(work: Generator[float, None, _T], what: str) -> _T:
+    """Carry out some work at once, with a bar of its progress."""
+    with bar(_PERCENT, what=what, unit="%") as progress:
+        while True:
+            try:
+                progress.update(int(_PERCENT * next(work)) - progress.n)
+            except StopIteration as end:
+                return cast("_T", end.value)
 
 
 def _usual(path: str) -> str:

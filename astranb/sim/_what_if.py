@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from astranb.core.errors import InputError
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
 
-from ._critical import CriticalPath
+from ._critical import CriticalPath, search
 from ._edits import Edit, apply_edit, read_edit
-from ._paths import gpu_path, resolve
-from ._trace import Trace
-from ._walk import WAITS, Piece, Walker
+from ._paths import resolve
+from ._walk import WAITS, Piece
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,10 +261,13 @@ def answer(sim: Simulation, question: Question) -> Generator[float, None, Change
         base = sim.fork(record=False)
         base.reset()
         yield from _to_the_end(base, 0.0, 0.3, sim.events)
-    walker = Walker(base, Trace(base))
-    for left_ps in walker.steps():
-        yield 0.3 + 0.3 * (1 - left_ps / max(1, base.now_ps))
-    path = CriticalPath(base, walker.pieces())
+    work = search(base)
+    while True:
+        try:
+            yield 0.3 + 0.3 * next(work)
+        except StopIteration as found:
+            path = found.value
+            break
     fork = sim.fork(record=False)
     fork.reset()
     for edit in question.edits():
@@ -310,7 +312,7 @@ def _owner(sim: Simulation, piece: Piece) -> str:
     kind, number = piece.where
     if kind == "link":
         return sim.fabric.name(number).partition("#")[0]
-    return gpu_path(sim.fabric, int(sim.machine.sms["gpu"][number]) if kind == "sm" else number)
+    return f"gpu[{int(sim.machine.sms['gpu'][number]) if kind == 'sm' else number}]"
 
 
 def _row(piece: Piece, path: CriticalPath) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -95,6 +95,7 @@ class Session(Owner):
         self._quiet = False
         self._published_s = 0.0
         self._replica: Simulation | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone does not keep them
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self.pace = Pace(sim)
         sim.subscribe(self._moved, self._moving)
@@ -161,8 +162,17 @@ class Session(Owner):
         # A copy that went back has lost the edits after that moment: with edits, a fresh one.
         if self._replica is None or sim.edits or self._replica.edits:
             self._replica = sim.fork(record=False)
+            self._replica.recorder = sim.recorder  # what was recorded is about its past, too
         self._replica.goto(int(at_ps))
         return self._replica
+
+    def meanwhile(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Have something done between the kernel's other work; false where there is no such thing."""
+        if self._loop is None or not self._loop.is_running():
+            return False
+        self._tasks.add(task := self._loop.create_task(call()))
+        task.add_done_callback(self._tasks.discard)
+        return True
 
     # Commands ----------------------------------------------------------------
 

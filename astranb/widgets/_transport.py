@@ -6,7 +6,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.sim import Simulation
+from astranb.sim import ObjectView, Simulation
 
 from ._session import Session
 
@@ -89,9 +89,9 @@ class Transport:
         self._selection = self.sim.inspect(path)["path"] if path else ""
 
     @property
-    def selected(self) -> dict[str, Any] | None:
-        """What :meth:`Simulation.inspect` says of the selected object, at the cursor."""
-        return self._session.inspect(self._selection, self._at()) if self._selection else None
+    def selected(self) -> ObjectView | None:
+        """The selected object at the cursor, to go on with: ``selected.state``, ``selected["title"]``."""
+        return ObjectView(self._session.at(self._at()), self._selection) if self._selection else None
 
     @property
     def cursor_ps(self) -> int:

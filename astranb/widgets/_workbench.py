@@ -11,6 +11,7 @@ from astranb.core.errors import AstranbError, InputError, near
 from astranb.sim import Simulation
 
 from ._answers import ANSWERS
+from ._explaining import Explaining
 from ._feed import Feed, Message
 from ._keeping import Keeping
 from ._leaving import Leaving
@@ -27,7 +28,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Keeping, Leaving, Transport, Reading, anywidget.AnyWidget):
+class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.

@@ -22,8 +22,8 @@ export function createInspector(store, theme, { make }) {
   );
 
   store.on("scene", () => {
-    const gpus = store.scene.boxes.filter((box) => box.rank >= 0).sort((a, b) => a.rank - b.rank);
-    const all = [...gpus.map((box) => `gpu[${box.rank}]`), ...store.scene.boxes.map((box) => box.name)];
+    const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);
+    all.push(...store.scene.boxes.filter((box) => box.kind !== "tier").map((box) => box.name), ...store.scene.tiles.flat());
     all.push(...store.scene.bundles.slice(0, 2000).map((bundle) => bundle.name));
     names.replaceChildren(...all.map((name) => make("option", { value: name })));
   });
@@ -33,7 +33,9 @@ export function createInspector(store, theme, { make }) {
       make("p", { class: "anb-hint", text: "Click a GPU, a switch, a link or a thread block, or type its path." }),
     ];
   }
-  function found({ title, kind, state, in_flight: flying, in_flight_count: count, children }) {
+  const go = (text, to) =>
+    make("button", { type: "button", class: "anb-child", text, title: to, onclick: () => store.select(to) });
+  function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, way }) {
     const parts = [make("h4", { text: title })];
     parts.push(
       make(
@@ -57,9 +59,19 @@ export function createInspector(store, theme, { make }) {
       );
       parts.push(make("div", { class: "anb-children" }, ...items));
     }
+    if (way?.length) {
+      parts.push(make("h5", { text: "Its way" }));
+      const hops = way.map((hop) => make("li", {}, go(hop, hop.slice(0, hop.lastIndexOf(": ")))));
+      parts.push(make("ol", { "aria-label": "Path of this line" }, ...hops));
+    }
+    if (recent?.length) {
+      parts.push(make("h5", { text: "Last events" }));
+      parts.push(make("ul", { "aria-label": "Last events" }, ...recent.map((text) => make("li", { text }))));
+    }
+    if (kind === "line") return parts;
     parts.push(make("h5", { text: `In flight: ${count.toLocaleString("en-US")}` }));
     if (flying.length) {
-      const lines = flying.slice(0, MOST_LINES).map((line) => make("li", { text: line }));
+      const lines = flying.slice(0, MOST_LINES).map((line, k) => make("li", {}, go(line, paths[k])));
       if (count > MOST_LINES) {
         lines.push(make("li", { class: "anb-hint", text: `and ${(count - MOST_LINES).toLocaleString("en-US")} more` }));
       }

@@ -3,9 +3,11 @@
 const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
+  ["stage", "traffic", "Traffic", "createHeat"],
   ["stage", "table", "Table", "createTable"],
   ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "explain", "Explain", "createExplain"],
   ["side", "source", "Source", "createSource"],
   ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],

@@ -1,0 +1,192 @@
+"""Explanations in the workbench: as methods, and as answers to what the *Explain* panel asks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.sim import CAUSES, LOSSES, Change, CriticalPath, Simulation, WhatIf, Why
+from astranb.sim._critical import search
+from astranb.sim._lost import lost_times
+from astranb.sim._paths import resolve
+from astranb.sim._what_if import Question, answer, suggest
+
+from ._feed import Feed, Message
+from ._session import Session
+from ._study import study_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Explaining", "critical_path", "line", "lost_time", "what_if", "what_if_run", "why"]
+
+_MOST_ROWS = 12
+_MOST_SEGMENTS = 50_000  # drawn; of more the longest
+
+
+class Explaining:
+    """What explains the moment that a workbench shows; a part of :class:`Workbench`."""
+
+    _session: Session
+    _selection: Any
+    _at: Any  # of the transport: the cursor
+
+    def why(self, path: str | None = None) -> Why:
+        """Say why an object waits at the cursor (the selected one): see :meth:`Simulation.why`."""
+        return self._there().why(self._selection if path is None else path)
+
+    def critical_path(self) -> CriticalPath:
+        """Find what the time up to the cursor consists of: see :meth:`Simulation.critical_path`."""
+        return self._there().critical_path()
+
+    def lost_time(self, per: str = "gpu") -> pd.DataFrame:
+        """Where the time up to the cursor went: see :meth:`Simulation.lost_time`."""
+        return self._there().lost_time(per)
+
+    @overload
+    def what_if(self) -> WhatIf: ...
+
+    @overload
+    def what_if(self, path: str, value: int | str = "") -> Change: ...
+
+    def what_if(self, path: str = "", value: int | str = "") -> WhatIf | Change:
+        """Ask what a change would do: see :meth:`Simulation.what_if`."""
+        sim = self._there()
+        return sim.what_if(path, value) if path else sim.what_if()
+
+    def _there(self) -> Simulation:
+        return self._session.at(self._at())
+
+
+# What the panel asks -------------------------------------------------------------
+
+
+def _there(feed: Feed, content: dict[str, Any]) -> Simulation:
+    at_ps = content.get("at_ps")
+    return feed.session.at(None if at_ps is None else float(at_ps))
+
+
+def why(feed: Feed, content: dict[str, Any]) -> Message:
+    """The chain of waits of an object: ``path``, ``at_ps``."""
+    chain = _there(feed, content).why(str(content.get("path", "")))
+    steps = [{"text": s.text, "path": s.path, "since_ps": s.since_ps} for s in chain]
+    return {"path": chain.path, "now_ps": chain.now_ps, "circle": chain.circle, "steps": steps}, []
+
+
+def line(feed: Feed, content: dict[str, Any]) -> Message:
+    """The path of the line that is on a link and arrives at a time: ``link``, ``end_ps``, ``at_ps``."""
+    machine = _there(feed, content).machine
+    requests = machine.requests
+    here = (requests["live"] == 1) & (requests["link"] == int(content["link"]))
+    found = np.flatnonzero(here & (requests["arrives_ps"] == int(content["end_ps"])))
+    if not len(found):
+        raise InputError("this line is not under way any more", where="workbench")
+    return {"path": f"line[{int(found[0])}]"}, []
+
+
+def lost_time(feed: Feed, content: dict[str, Any]) -> Message:
+    """Time lost per cause by the thread blocks of an object, of all where it has none."""
+    sim = _there(feed, content)
+    blocks, path = sim.machine.blocks, str(content.get("path", ""))
+    mine, name = np.ones(len(blocks), np.bool_), "all GPUs"
+    if path and "->" not in path and not path.startswith("line["):
+        place = resolve(path, sim.fabric, sim.machine)
+        if place.kind in ("gpu", "sm"):
+            mine, name = blocks[place.kind] == place.row, place.path
+        elif place.kind == "block":
+            mine, name = np.arange(len(blocks)) == place.row, place.path
+    times = lost_times(sim)[mine]
+    sums = sorted(zip(times.sum(axis=0).tolist(), LOSSES.items(), strict=True), reverse=True)
+    rows = [{"cause": cause, "means": means, "ps": ps} for ps, (cause, means) in sums if ps]
+    return {"name": name, "blocks": len(times), "total_ps": int(times.sum()), "rows": rows}, []
+
+
+def _studied(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
+    """The critical path up to the cursor, or how far its search is."""
+    session = feed.session
+    sim = session.at(None if content.get("at_ps") is None else float(content["at_ps"]))
+    key = ("critical path", sim.events, tuple(sim.edits))
+
+    def begin() -> Generator[float, None, tuple[Simulation, CriticalPath]]:
+        copy = sim.fork(record=False)  # the simulation may go on meanwhile
+        yield 0.0
+        return copy, (yield from search(copy))
+
+    return study_of(session).ask(key, begin)
+
+
+def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
+    """The critical path up to ``at_ps``: its causes and places, and columns to draw it from."""
+    done, progress, result = _studied(feed, content)
+    if not done:
+        return {"working": True, "progress": progress}, []
+    copy, path = result
+    number = {cause: k for k, cause in enumerate(CAUSES)}
+    longest = sorted(path.segments, key=lambda s: (-s.length_ps, s.start_ps))[:_MOST_ROWS]
+    meta = {
+        "time_ps": path.time_ps,
+        "events": copy.events,
+        "segments": len(path),
+        "names": list(CAUSES),
+        "causes": [{"cause": c, "means": CAUSES[c], "ps": ps} for c, ps in path.by_cause().items()],
+        "places": [{"path": p, "ps": ps} for p, ps in list(path.by_resource().items())[:_MOST_ROWS]],
+        "top": [
+            {
+                "start_ps": s.start_ps, "ps": s.length_ps, "cause": s.cause, "path": s.resource,
+                "block": s.block, "op": s.op, "phase": s.phase, "passes": s.passes,
+            }
+            for s in longest
+        ],
+    }  # fmt: skip
+    pieces = path.pieces
+    if len(pieces) > _MOST_SEGMENTS:
+        least = sorted((p.end_ps - p.start_ps for p in pieces), reverse=True)[_MOST_SEGMENTS]
+        pieces = [p for p in pieces if p.end_ps - p.start_ps > least]
+    gpu_of_sm = path.gpu_of_sm
+    links = [p.where[1] if p.where[0] == "link" else -1 for p in pieces]
+    ranks = [
+        p.where[1] if p.where[0] == "gpu" else gpu_of_sm[p.where[1]] if p.where[0] == "sm" else -1
+        for p in pieces
+    ]
+    columns = [
+        np.array([p.start_ps for p in pieces], "<f8"),
+        np.array([p.end_ps for p in pieces], "<f8"),
+        np.array([p.block for p in pieces], "<i4"),
+        np.array(links, "<i4"),
+        np.array(ranks, "<i4"),
+        np.array([number[p.cause] for p in pieces], "<u4"),
+    ]
+    return meta, [column.tobytes() for column in columns]
+
+
+def what_if(feed: Feed, content: dict[str, Any]) -> Message:
+    """The changes that would matter most, each with an estimate."""
+    done, progress, result = _studied(feed, content)
+    if not done:
+        return {"working": True, "progress": progress}, []
+    return {"rows": [_row(change) for change in suggest(*result)]}, []
+
+
+def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:
+    """One change, run from the start in a copy: the exact answer, or how far it is."""
+    sim = feed.session.sim
+    path, value = content.get("path"), content.get("value")
+    if not isinstance(path, str) or not isinstance(value, str | int):
+        raise InputError("what is to be changed, and to what?", where="what if", mend="a path and a value")
+    question = Question(sim, path, value)
+    key = ("what if", path, str(value), tuple(e for e in sim.edits if e[0] == 0))
+
+    def begin() -> Generator[float, None, Change]:
+        copy = sim.fork(record=False)
+        yield 0.0
+        return (yield from answer(copy, question))
+
+    done, progress, result = study_of(feed.session).ask(key, begin)
+    return ({"row": _row(result)} if done else {"working": True, "progress": progress}), []
+
+
+def _row(change: Change) -> dict[str, Any]:
+    return {name: getattr(change, name) for name in Change.__slots__}

@@ -1,0 +1,139 @@
+// The critical path drawn over the topology and over the timelines, and the colours of its causes.
+
+// Okabe and Ito: links are warm, GPUs are cool, waits are grey.
+const COLOURS = {
+  queue: "#d55e00", wire: "#e69f00", latency: "#f0e442", switch: "#cc79a7", pacing: "#cc79a7",
+  "on chip": "#56b4e9", issue: "#0072b2", issuing: "#0072b2", stalled: "#0072b2", signalling: "#0072b2",
+  L2: "#009e73", "L2 queue": "#009e73", HBM: "#009e73", "HBM queue": "#009e73", data: "#009e73", stores: "#e69f00",
+  fence: "#cc79a7", signal: "#d55e00", poll: "#999999", launch: "#999999", "no SM": "#999999", ended: "#bbbbbb",
+};
+
+export function causeColour(cause) {
+  return COLOURS[cause] ?? "#999999";
+}
+
+/** The segment of the path at a time, -1 where there is none. */
+export function segmentAt(path, time) {
+  let [low, high] = [0, path.start.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (path.start[middle] <= time) low = middle;
+    else high = middle - 1;
+  }
+  return path.start.length && path.start[low] <= time && time <= path.end[low] ? low : -1;
+}
+
+/** Over the topology: the links that a selected line has crossed (thin), is on, and has still to go. */
+function drawWay(store, theme, stroke) {
+  const way = store.selection.startsWith("line[") ? store.inspection?.found?.way : null;
+  for (const hop of way ?? []) {
+    const colon = hop.lastIndexOf(": ");
+    const name = hop.slice(0, colon).split("#")[0];
+    const number = store.scene.bundles.findIndex((bundle) => bundle.name === name);
+    if (number >= 0) stroke(number, theme.brand, hop.endsWith("crossed") ? 2 : 4, hop.endsWith("to go") ? [2, 6] : []);
+  }
+}
+
+/** Over the topology: links and GPUs of the path, wider where more of its time passes, and where it is at the cursor. */
+export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }) {
+  const stroke = (number, colour, width, dash) => {
+    const way = ways[number];
+    const [x, y] = [way.x + way.nx * way.middle, way.y + way.ny * way.middle];
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.setLineDash(dash);
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x + way.ux * way.length, y + way.uy * way.length);
+    context.stroke();
+    context.setLineDash([]);
+  };
+  drawWay(store, theme, stroke);
+  const { path } = store;
+  if (!path) return;
+  const total = path.end.at(-1) - path.start[0] || 1;
+  const onWay = new Float64Array(ways.length);
+  const onGpu = new Map();
+  for (let k = 0; k < path.start.length; k++) {
+    const length = path.end[k] - path.start[k];
+    if (path.links[k] >= 0) onWay[bundleOf[path.links[k]]] += length;
+    else if (path.ranks[k] >= 0) onGpu.set(path.ranks[k], (onGpu.get(path.ranks[k]) ?? 0) + length);
+  }
+  const now = segmentAt(path, store.cursor);
+  context.save();
+  context.lineCap = "round";
+  onWay.forEach((time, number) => {
+    if (time > 0) stroke(number, theme.ink, Math.min(6, 1.5 + (12 * time) / total), [7, 4]);
+  });
+  if (now >= 0 && path.links[now] >= 0 && bundleOf[path.links[now]] >= 0) {
+    stroke(bundleOf[path.links[now]], causeColour(path.names[path.cause[now]]), 5, []);
+  }
+  for (const box of boxes) {
+    const time = onGpu.get(box.rank) ?? 0;
+    const here = now >= 0 && box.rank >= 0 && path.ranks[now] === box.rank;
+    if (!time && !here) continue;
+    const [w, h] = [box.w * place.box + 6, box.h * place.box + 6];
+    context.setLineDash(here ? [] : [7, 4]);
+    context.strokeStyle = here ? causeColour(path.names[path.cause[now]]) : theme.ink;
+    context.lineWidth = here ? 4 : Math.min(4, 1.25 + (8 * time) / total);
+    context.strokeRect(box.x * place.x - w / 2, box.y * place.y - h / 2, w, h);
+  }
+  context.restore();
+}
+
+/** The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant. */
+export function lineAt(store, x, y, { ways, bundleOf, offset }) {
+  const { start, end, what } = store.flights;
+  const time = store.cursor;
+  const near = 4 ** 2;
+  let [best, dots] = [null, 0];
+  store.flights.at(time, (k) => {
+    const link = what[k] >>> 4;
+    const way = ways[bundleOf[link]];
+    if (!way || start[k] > time) return;
+    const gone = (way.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
+    const beside = offset(link, what[k] & 15);
+    const [dx, dy] = [way.x + way.ux * gone + way.nx * beside - x, way.y + way.uy * gone + way.ny * beside - y];
+    if (dx * dx + dy * dy > near) return;
+    dots += 1;
+    best = { link, end_ps: end[k] };
+  });
+  return dots === 1 ? best : null;
+}
+
+/** Select the line at a point, or what `otherwise` says. */
+export function selectAt(store, x, y, geometry, otherwise) {
+  const line = lineAt(store, x, y, geometry);
+  const name = otherwise();
+  if (!line || store.scene.boxes.some((box) => box.name === name)) return store.select(name);
+  const at = store.following ? null : store.cursor;
+  return store.ask("line", { ...line, at_ps: at }).then(({ path }) => store.select(path), () => store.select(name));
+}
+
+/** Over the thread blocks: which block the path is at, one line from the start to the end. */
+export function drawPathOverTime(context, store, theme, { scale, left, width, rowAt }) {
+  const { path } = store;
+  if (!path) return;
+  context.save();
+  context.beginPath();
+  context.rect(left, 0, width - left, context.canvas.height);
+  context.clip();
+  let last = null;
+  for (let k = 0; k < path.start.length; k++) {
+    const row = rowAt(path.block[k]);
+    if (!row || path.end[k] < scale.a || path.start[k] > scale.b) {
+      last = null;
+      continue;
+    }
+    const [x0, x1] = [scale.x(path.start[k]), scale.x(path.end[k])];
+    const y = row.top + row.height / 2;
+    const tall = Math.max(3, Math.min(7, row.height));
+    context.fillStyle = theme.ink;
+    if (last !== null && last !== y) context.fillRect(x0 - 0.75, Math.min(last, y), 1.5, Math.abs(last - y));
+    context.fillRect(x0 - 0.5, y - tall / 2 - 1, Math.max(1, x1 - x0) + 1, tall + 2);
+    context.fillStyle = causeColour(path.names[path.cause[k]]);
+    context.fillRect(x0, y - tall / 2, Math.max(0.5, x1 - x0), tall);
+    last = y;
+  }
+  context.restore();
+}

@@ -1,0 +1,91 @@
+"""The Explain panel in a real JupyterLab: a chain of waits, the critical path, an exact what-if."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.test_workbench import SHOW, button
+
+MAKE = (
+    "import astranb as anb\n"
+    "sim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'allpairs'))\n"
+    "sim.run(); half = sim.now_ps // 2; sim.goto(half)\n"
+    "path = sim.fabric.graph.name(int(sim.fabric.gpus[3]))"
+)
+
+
+def test_why_what_and_what_if(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1500})
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", re.compile(r"[1-9]\d*"))
+    bench.get_by_role("tab", name="Explain", exact=True).click()
+    evaluate(page, "workbench.select('gpu[3]')")
+    panel = bench.get_by_role("region", name="Explain")
+    steps = panel.get_by_role("list", name="Chain of waits").get_by_role("button")
+    expect(steps.first).to_contain_text("GPU3")
+    said = evaluate(page, "[step.text for step in sim.why('gpu[3]')]")
+    expect(steps).to_have_text(said)
+    assert len(said) > 1
+    expect(panel.locator(".anb-lost .anb-causes")).to_contain_text("%")
+    # A click on a step selects what it is about, here and in Python.
+    steps.nth(1).click()
+    path = evaluate(page, "sim.why('gpu[3]').links[1].path")
+    assert evaluate(page, "workbench.selected.path") == path
+    expect(steps.first).to_contain_text(evaluate(page, f"sim.why({path!r}).links[0].text"))
+
+    button(panel, "Show critical path").click()
+    expect(button(panel, "Hide critical path")).to_have_attribute("aria-pressed", "true")
+    count = evaluate(page, "len(sim.critical_path())")
+    expect(panel).to_contain_text(f"{count} segments")
+    longest = panel.get_by_role("table", name="Longest segments of the critical path").get_by_role("row")
+    top = evaluate(page, "max(sim.critical_path(), key=lambda s: s.length_ps).resource")
+    expect(longest.first).to_contain_text(top)
+    change = panel.get_by_role("list", name="What if").get_by_role("listitem").first
+    expect(change).to_contain_text("about \u2212")
+    screenshot(page, "explain-light")
+    change.get_by_role("button").click()
+    expect(change.locator("b")).to_have_text(re.compile(r"exactly [\u2212+]\d+\.\d% · [\d.]+ [µn]s"))
+    set_theme(page, "dark")
+    screenshot(page, "explain-dark")
+    set_theme(page, "light")
+
+    # A line that is under way can be selected, and tells its way and what happened to it.
+    evaluate(page, "str(sim.goto('1 us'))")
+    bench.get_by_role("tab", name="Inspect", exact=True).click()
+    line = evaluate(page, "sim.inspect('gpu[3]')['lines'][0]")
+    evaluate(page, f"workbench.select({line!r})")
+    inspector = bench.get_by_role("region", name="Inspector")
+    expect(
+        inspector.get_by_role("list", name="Path of this line").get_by_role("button").first
+    ).to_be_visible()
+    expect(inspector.get_by_role("list", name="Last events")).to_contain_text("issued by GPU3")
+    screenshot(page, "explain-line")
+
+
+def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1200})
+    open_notebook(page, lab, [MAKE + "\nsim.goto('1 us')", SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-dots", re.compile(r"[1-9]\d*"))
+    canvas = bench.locator(".anb-topology canvas")
+    box = canvas.bounding_box()
+    assert box
+    # The first dot that a search over the picture finds, as the browser itself places it.
+    for step in range(4000):
+        x, y = 20 + (step * 37) % (box["width"] - 40), 90 + (step * 53) % (box["height"] - 180)
+        canvas.click(position={"x": x, "y": y})
+        if step % 4 == 3 and str(evaluate(page, "workbench._selection")).startswith("line["):
+            break
+    selected = evaluate(page, "workbench.selected.kind")
+    assert selected == "line"
+    inspector = bench.get_by_role("region", name="Inspector")
+    expect(inspector.get_by_role("list", name="Path of this line")).to_contain_text("->")
+    screenshot(page, "explain-dot")
