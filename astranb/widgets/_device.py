@@ -82,7 +82,7 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
 
 def answer(feed: Feed, content: dict[str, Any]) -> Message:
     """One GPU at the cursor (``at_ps``; now without)."""
-    sim = feed.session.then(content.get("at_ps"))
+    sim = feed.session.at(content.get("at_ps"))
     meta, columns = device(sim, int(content["rank"]))
     kinds = ("u1", "<u4", "<u4", "<f4", "<f4", "<f4", "<f4")
     return meta, [np.ascontiguousarray(c.astype(k)).tobytes() for c, k in zip(columns, kinds, strict=True)]

@@ -66,7 +66,7 @@ def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.n
 
 def answer(feed: Feed, content: dict[str, Any]) -> Message:
     """The ports of the picture at the cursor (``at_ps``; now without)."""
-    sim = feed.session.then(content.get("at_ps"))
+    sim = feed.session.at(content.get("at_ps"))
     waiting, fill, marks = ports(sim, feed.layout)
     meta = {
         "picture": feed.picture,

@@ -111,7 +111,7 @@ def test_one_gpu_from_within() -> None:
     with pytest.raises(InputError, match="ranks are 0 to 7"):
         device(sim, 8)
     # At the cursor in the past: what a second simulation says then.
-    then = feed.session.then(2_000_000)
+    then = feed.session.at(2_000_000)
     other = sim.fork(record=False)
     other.goto(2_000_000)
     assert (device(then, 5)[1][2] == device(other, 5)[1][2]).all()
