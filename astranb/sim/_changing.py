@@ -18,7 +18,7 @@ from astranb.net._options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS
 
 from ._build import LAUNCHES
-from ._edits import Parameter, parameters_of, read_edit
+from ._edits import RECORD, Parameter, parameters_of, read_edit, switch_recording
 from ._paths import resolve
 
 if TYPE_CHECKING:
@@ -96,6 +96,51 @@ class Changing:
         for path in _directions(link, both):
             self._sim.set(f"{path}.up", "yes")
 
+    def record(self, on: bool = True) -> None:
+        """Note lines in flight and activity from now on, or no longer: a window of what is looked at.
+
+        What passes unrecorded happens as it would have; :attr:`unrecorded` says when that was.
+        Going back past the switch undoes it, as with every edit.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> sim.record(False)
+        >>> _ = sim.run("2 us")
+        >>> sim.record()
+        >>> _ = sim.run()
+        >>> [(start, end // 1_000_000) for start, end in sim.unrecorded]
+        [(0, 1)]
+        """
+        sim = self._sim
+        if not sim.recorder.on:
+            mend = "make it with Simulation(..., record=True)"
+            raise InputError("this simulation has no room for a recording", where="record", mend=mend)
+        if bool(sim.machine.recorder[0].paused) == on:
+            sim._driver.edit(switch_recording(sim.events, sim.machine, on=on))
+            sim._stop("edit")
+
+    @property
+    def unrecorded(self) -> list[tuple[int, int]]:
+        """Stretches of simulated time, in ps, of which nothing was noted."""
+        recorder, now_ps = self._sim.machine.recorder[0], self._sim.now_ps
+        if not recorder.on:
+            return [(0, now_ps)]
+        gaps = [(0, int(recorder.since_ps))]
+        off_ps = -1
+        for edit in self._sim._driver.edits:
+            if edit.path != RECORD:
+                continue
+            if edit.number:
+                off_ps = edit.at_ps
+            elif off_ps >= 0:
+                gaps.append((off_ps, edit.at_ps))
+                off_ps = -1
+        if off_ps >= 0:
+            gaps.append((off_ps, now_ps))
+        return [(start, end) for start, end in gaps if end > start]
+
     @property
     def edits(self) -> list[tuple[int, str, str]]:
         """The edits so far: (events handled before it, path, value)."""
@@ -134,7 +179,7 @@ class Changing:
             self._sim._driver.undo(0)
         self._sim._driver.back_to("events", 0)
         for edit in last.values():
-            self._sim._driver.edit(dataclasses.replace(edit, events=0))
+            self._sim._driver.edit(dataclasses.replace(edit, events=0, at_ps=0))
         return self._sim._stop("back")
 
     def parameters(self, path: str = "") -> list[Parameter]:

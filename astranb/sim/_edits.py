@@ -15,7 +15,10 @@ from ._machine import Machine
 from ._paths import Place, resolve
 from ._seats import use_sms
 
-__all__ = ["Edit", "Parameter", "apply_edit", "parameters_of", "read_edit"]
+__all__ = ["RECORD", "Edit", "Parameter", "apply_edit", "parameters_of", "read_edit", "switch_recording"]
+
+RECORD = "record"
+"""Path of the edit that switches the recording."""
 
 # What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md.
 _CHANGEABLE = {
@@ -50,6 +53,8 @@ class Edit:
     rows : tuple of int
     number : int
         The value, in the unit of the field.
+    at_ps : int
+        When.
     """
 
     events: int
@@ -59,6 +64,7 @@ class Edit:
     field: str
     rows: tuple[int, ...]
     number: int
+    at_ps: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,14 @@ def read_edit(events: int, path: str, value: int | str | bool, fabric: Fabric, m
     text = ("yes" if value else "no") if field == "up" and isinstance(value, bool) else str(value)
     number = _read(field, value, place, machine, path)
     table = _TABLES[place.kind]
-    return Edit(events, f"{place.path}.{name}", text, table, field, place.rows, number)
+    at_ps = int(machine.clock[0].now_ps)
+    return Edit(events, f"{place.path}.{name}", text, table, field, place.rows, number, at_ps)
+
+
+def switch_recording(events: int, machine: Machine, *, on: bool) -> Edit:
+    """Make an edit of switching the recording: replayed as others are, so that it is the same each time."""
+    at_ps = int(machine.clock[0].now_ps)
+    return Edit(events, RECORD, "on" if on else "off", "recorder", "paused", (0,), int(not on), at_ps)
 
 
 def _read(field: str, value: int | str | bool, place: Place, machine: Machine, where: str) -> int:
@@ -170,10 +183,16 @@ def _read(field: str, value: int | str | bool, place: Place, machine: Machine, w
 _WORDS = {"yes": 1, "true": 1, "up": 1, "1": 1, "on": 1, "no": 0, "false": 0, "down": 0, "0": 0, "off": 0}
 
 
+def _pause(machine: Machine, paused: int) -> None:
+    if machine.recorder[0].on:  # a copy without a recording has none to pause
+        machine.recorder[0].paused = paused
+
+
 def apply_edit(edit: Edit, machine: Machine) -> None:
     """Carry an edit out: services that have started keep their times."""
     special: dict[str, Callable[[], None]] = {
         "up": lambda: (bring_up if edit.number else take_down)(machine, edit.rows),
+        "paused": lambda: _pause(machine, edit.number),
         "usable": lambda: use_sms(machine, edit.rows[0], edit.number),
     }
     if edit.field in special:

@@ -20,7 +20,7 @@ from astranb.net._roce import read_roce
 
 from ._breakpoints import Breakpoint
 from ._build import Plan, build
-from ._edits import Edit
+from ._edits import RECORD, Edit
 from ._history import History
 from .loop import OWNERS
 
@@ -75,6 +75,11 @@ def save(sim: Simulation, path: Path) -> None:
     write_tables(path, tables)
 
 
+def _paused(edits: list[Edit]) -> int:
+    """Whether the recording was switched off last."""
+    return next((edit.number for edit in reversed(edits) if edit.path == RECORD), 0)
+
+
 def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     """Read a simulation that :func:`save` wrote, into an empty one that ``make`` gives."""
     data = read_tables(path, _WHAT, _MEND)
@@ -110,6 +115,9 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
         if table.dtype != dtype or table.shape != start.tables[name].shape:
             raise InputError(f"the table {name!r} does not fit", where=str(path), mend="save it anew")
         start.tables[name][...] = table
+    if said["record"]:
+        start.recorder[0].since_ps = int(start.clock[0].now_ps)  # what was noted is not in the file
+        start.recorder[0].paused = _paused(edits)
     sim._start(history, edits)  # noqa: SLF001 - the second half of its construction
     sim._points = [Breakpoint(**point) for point in said["breakpoints"]]  # noqa: SLF001
     sim.notes = dict(said["notes"])

@@ -175,7 +175,7 @@ def run_events(
 ) -> int:
     """Handle events until a limit is reached; returns one of ``STOPS`` by number."""
     limits = control[0]
-    recording = recorder[0].on == 1
+    recording = recorder[0].on == 1 and recorder[0].paused == 0
     tracing = recorder[0].tracing == 1
     landing = recorder[0].landing == 1
     managed = clock[0].managed

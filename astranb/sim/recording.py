@@ -44,7 +44,9 @@ CURRENT = np.dtype([("start_ps", "i8"), ("end_ps", "i8"), ("state", "i8"), ("sta
 
 RECORDER = np.dtype(
     [
-        ("on", "i8"),
+        ("on", "i8"),  # 1: there is room to note things
+        ("paused", "i8"),  # 1: nothing is noted for the time being
+        ("since_ps", "i8"),  # what was before has not been noted: a loaded simulation begins here
         ("flights", "i8"),  # ever noted; the ring holds the last ones
         ("bin_ps", "i8"),  # width of a bin of activity
         ("bins", "i8"),  # bins a row

@@ -154,6 +154,8 @@ class Feed:
             "total": total,
             "one_in": one_in,
             "coarse": self.coarse,
+            "recording": not sim.machine.recorder[0].paused,
+            "gaps": sim.unrecorded if sim.recorder.on else [],
             "oldest_ps": sim.recorder.oldest_ps,
         }
         columns = [

@@ -69,6 +69,10 @@ class Transport:
             raise InputError(f"the speed must be positive, got {speed!r}", where="speed")
         self._ask("set_speed", speed=ps)
 
+    def record(self, on: bool = True) -> None:
+        """Note lines in flight and activity from now on, or no longer (see :meth:`Simulation.record`)."""
+        self._ask("record", on=on)
+
     def set_redraw(self, hz: float) -> None:
         """Set how often the picture is drawn, times a second, 1 to 60; the simulation keeps its speed."""
         if not 1 <= hz <= 60:

@@ -43,6 +43,11 @@ def _next_line(sim: Simulation, options: dict[str, Any]) -> str:
     return spot_text(sim, block) if stop.breakpoint is None else f"{stop.text}; {spot_text(sim, block)}"
 
 
+def _record(sim: Simulation, on: Any) -> str:
+    sim.record(bool(on))
+    return "recording" if on else "not recording: what passes now is not kept for the view"
+
+
 VERBS: dict[str, Verb] = {
     "reset": lambda sim, _: sim.reset(keep=True),
     "back": lambda sim, o: sim.back(count_of(o), str(o.get("unit", "event"))),
@@ -50,6 +55,7 @@ VERBS: dict[str, Verb] = {
     "cycle": lambda sim, o: sim.step(count_of(o), "cycle"),
     "phase": lambda sim, o: sim.step(count_of(o), "phase"),
     "next_line": _next_line,
+    "record": lambda sim, o: _record(sim, o.get("on", True)),
     "goto": lambda sim, o: sim.goto(_time_of(o)),
     **CHANGES,
 }

@@ -65,6 +65,11 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
       when.value = "";
     },
   });
+  const record = make("button", {
+    type: "button", class: "anb-button anb-record", text: "● Record",
+    title: "note what passes, or no longer: what is not recorded can be simulated, not shown (R)",
+    onclick: () => store.command("record", { on: !(store.state?.recording ?? true) }),
+  });
   const redraw = make(
     "select",
     {
@@ -121,6 +126,7 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
       ...BUTTONS.map(([name]) => buttons[name]),
       steps,
       make("label", { class: "anb-label" }, make("span", { text: "Go to" }), when),
+      record,
     ),
     make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown),
     live,
@@ -180,6 +186,8 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
     text(simulated, `simulated ${formatTime(state.now_ps)} · event ${state.events.toLocaleString("en-US")}`);
     text(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
     follow.checked = store.following;
+    record.disabled = store.gone || !store.scene.recording || Boolean(store.scene.recorded);
+    record.setAttribute("aria-pressed", String(Boolean(store.scene.recording && state.recording)));
     const power = Math.log10(state.speed);
     if (document.activeElement !== speed) speed.value = power;
     text(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
@@ -195,5 +203,5 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
     narration.title = words;
   }
   const faster = (by) => store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
-  return { element, draw, press, faster, steps, when };
+  return { element, draw, press, faster, steps, when, record };
 }
