@@ -26,13 +26,23 @@ from ._answers import ANSWERS
 from ._feed import Feed, Message
 from ._session import session_of
 from ._static import ENTRY, MODULES, STYLES
+from ._study import study_of
 from ._svg import draw
 
 __all__ = ["QUESTIONS", "VARIABLES", "page"]
 
-QUESTIONS: dict[str, tuple[dict[str, Any], ...]] = {}
+QUESTIONS: dict[str, tuple[dict[str, Any], ...]] = {
+    "critical_path": ({"at_ps": None},),
+    "what_if": ({"at_ps": None},),
+    # About the moment that is shown: only a kernel knows.
+    "line": (),
+    "lost_time": (),
+    "what_if_run": (),
+    "why": (),
+}
 """Options with which a question of ``_answers.py`` is recorded; one that is not named here, with none."""
 
+_QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
 _MOST_OBJECTS = 1000
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
@@ -184,10 +194,16 @@ def _inspections(sim: Simulation, feed: Feed) -> dict[str, Any]:
 def _answers(feed: Feed, columns: _Columns) -> list[dict[str, Any]]:
     """What views ask when they open, answered."""
     answers = []
+    quick = feed.sim.events <= _QUICK_EVENTS
     for question, answer in ANSWERS.items():
+        if question in ("critical_path", "what_if") and not quick:
+            continue
         for options in QUESTIONS.get(question, ({},)):
             try:
                 meta, buffers = answer(feed, dict(options))
+                if meta.get("working"):  # here nobody can ask again
+                    study_of(feed.session).finish()
+                    meta, buffers = answer(feed, dict(options))
             except (AstranbError, KeyError, TypeError, ValueError, IndexError):
                 continue  # it takes options that are not named here: the page says that it needs a kernel
             if sum(map(len, buffers)) <= _MOST_ANSWER_BYTES:
