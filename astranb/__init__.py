@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Editor",
     "Fault",
     "Network",
     "Simulation",
@@ -21,18 +23,21 @@ __all__ = [
     "__version__",
     "collectives",
     "explore",
+    "export",
     "infragraph",
     "net",
 ]
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
 _LAZY = {
+    "Editor": ("astranb.widgets", "Editor"),
     "Fault": ("astranb.net", "Fault"),
     "Network": ("astranb.net", "Network"),
     "Simulation": ("astranb.sim", "Simulation"),
     "Workbench": ("astranb.widgets", "Workbench"),
     "collectives": ("astranb.collectives", ""),
     "explore": ("astranb.explore", ""),
+    "export": ("astranb.export", ""),
     "gpu": ("astranb.gpu", ""),
     "infragraph": ("astranb.infragraph", ""),
     "net": ("astranb.net", ""),
@@ -41,11 +46,13 @@ _LAZY = {
 if TYPE_CHECKING:
     from astranb import collectives as collectives
     from astranb import explore as explore
+    from astranb import export as export
     from astranb import infragraph as infragraph
     from astranb import net as net
     from astranb.net import Fault as Fault
     from astranb.net import Network as Network
     from astranb.sim import Simulation as Simulation
+    from astranb.widgets import Editor as Editor
     from astranb.widgets import Workbench as Workbench
 
 
@@ -63,3 +70,15 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names, loaded or not."""
     return sorted({*__all__, *_LAZY})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Teach IPython ``%%collective``: what ``%load_ext astranb`` calls."""
+    from ._magic import register
+
+    register(shell)
+
+
+# Imported in a notebook, its magic is there without %load_ext.
+if (_shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
+    load_ipython_extension(_shell)

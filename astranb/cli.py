@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 from astranb import __version__
 from astranb._gpu import add_commands as add_gpu_commands
+from astranb._leave import add_options as add_leave_options
+from astranb._leave import recorded, write_files
 from astranb._print import print_json
 from astranb.core.errors import AstranbError, InputError, near
 
@@ -113,6 +115,7 @@ def _parser() -> _Parser:
     run.add_argument("--coalesce", type=int, default=1, help="lines of a request: faster, not exact (1)")
     run.add_argument("--explain", action="store_true", help="say where the time went")
     run.add_argument("--save", metavar="FILE", help="save the finished simulation")
+    add_leave_options(run)
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
     run.set_defaults(command=_run)
 
@@ -199,12 +202,13 @@ def _run(args: argparse.Namespace) -> int:
         fidelity=args.fidelity,
         network=network,
         launch=args.launch,
-        record=False,
+        record=recorded(args),
         checkpoint_bytes=0,
     )
     sim.run()
     if args.save:
         sim.save(args.save)
+    write_files(sim, args)
     result = sim.result
     if args.json:
         print_json(

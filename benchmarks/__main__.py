@@ -18,6 +18,7 @@ from astranb.collectives import Collective
 from .bare_queue import events_per_second
 from .data_centre import data_centre
 from .large import large
+from .timelines import lod
 
 _RESIDENT = """
 import re
@@ -56,6 +57,7 @@ def main() -> int:
     processes(row)
     infrastructure(row)
     fidelity(row)
+    lod(row)
     if not options.no_large:
         large(row, bare)
     if not options.no_browser:

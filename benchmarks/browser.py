@@ -16,6 +16,8 @@ from playwright.sync_api import Page
 
 from tests.ui.harness import chromium, open_notebook, run_all, serve
 
+from .timelines import WINDOW, window
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -101,6 +103,12 @@ def browser(row: Callable[..., None]) -> None:
             _steps(page, row)
             _pauses(page, row)
             _frames(page, row)
+            page.close()
+            page = chrome.new_page(viewport={"width": 1400, "height": 1400})
+            page.set_default_timeout(60_000)
+            open_notebook(page, lab, [WINDOW])
+            run_all(page)
+            window(page, row)
 
 
 def _steps(page: Page, row: Callable[..., None]) -> None:

@@ -32,6 +32,8 @@ FLOORS = {
     "_lab": 6,
     "_print": 6,
     "_gpu": 7,
+    "_magic": 8,
+    "_leave": 7,
     "widgets": 7,
     "export": 7,
     "cli": 7,

@@ -14,6 +14,7 @@ from . import _rooted as _rooted
 from . import _switched as _switched
 from ._check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from ._drawing import draw_waits
+from ._fault import Fault
 from ._formats import listed, read_algorithm, write_algorithm
 from ._lower import Lowered, lower
 from ._msccl_xml import read_msccl_xml
@@ -25,7 +26,8 @@ from ._program import PROTOCOLS, Block, Buffer, Chunk, Operation, Program, Semap
 from ._rank import Channel, Rank
 from ._registry import ALGORITHMS, COLLECTIVES, Algorithm, Collective, algorithm, algorithms
 from ._source import Line, Part, Source
-from ._verify import Fault, verify
+from ._text import Problem, check_text, text_algorithm
+from ._verify import verify
 
 __all__ = [
     "ALGORITHMS",
@@ -46,6 +48,7 @@ __all__ = [
     "Operation",
     "Part",
     "Plan",
+    "Problem",
     "Program",
     "Promise",
     "Rank",
@@ -59,6 +62,7 @@ __all__ = [
     "barrier",
     "broadcast",
     "check",
+    "check_text",
     "contents",
     "draw_waits",
     "gather",
@@ -72,6 +76,7 @@ __all__ = [
     "reduce_scatter",
     "scatter",
     "send_recv",
+    "text_algorithm",
     "verify",
     "write_algorithm",
     "write_msccl_xml",

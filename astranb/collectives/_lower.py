@@ -13,7 +13,7 @@ from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
 from ._program import Chunk, Operation, Program
-from ._source import Source, source_of
+from ._source import ProgramError, Source, source_of
 
 __all__ = ["BUFFERS", "Lowered", "lower"]
 
@@ -198,17 +198,19 @@ class _Extents:
                     still_open.append(op)
                     continue
                 if len(extents) > 1:
-                    raise InputError(
+                    raise ProgramError(
                         "a move between chunks of different sizes: "
                         + ", ".join(f"{c} has {known[c][1]} B" for c in chunks if c in known),
+                        op.line,
                         where=f"program {self.program.name!r}",
                         mend="move chunks of one size only",
                     )
                 extent = extents.pop()
                 known.update(dict.fromkeys(chunks, extent))
             if len(still_open) == len(open_moves):
-                raise InputError(
+                raise ProgramError(
                     f"{still_open[0].sources[0]} is read, but nothing is ever put there",
+                    still_open[0].line,
                     where=f"program {self.program.name!r}",
                 )
             open_moves = still_open
@@ -300,8 +302,9 @@ def _operations(
             packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
             spins = any(packets[: len(sources)])
             if any(packets) and (op.in_switch or engine):
-                raise InputError(
+                raise ProgramError(
                     "packets can neither pass a switch that adds up nor be moved by a copy engine",
+                    op.line,
                     where=f"program {program.name!r}, rank {program.blocks[b].rank}",
                 )
             payload = packet_bytes if any(packets) else line_bytes * bulk[engine]

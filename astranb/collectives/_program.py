@@ -14,8 +14,9 @@ from typing import Any
 
 from astranb.core.errors import InputError, near
 
+from ._operation import SWITCH_READS, SWITCH_WRITES, Chunk, Operation, Semaphore
 from ._rank import Channels, Rank
-from ._source import Line, line_of_caller
+from ._source import line_of_caller
 
 __all__ = [
     "PROTOCOLS",
@@ -32,45 +33,6 @@ __all__ = [
 PROTOCOLS = ("Simple", "LL", "LL128")
 """How a receiver learns that data has come (NCCL's names): ``Simple`` by a semaphore that the
 sender raises behind a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
-
-SWITCH_READS, SWITCH_WRITES = 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """The piece of one chunk of one rank's buffer that the present lane moves."""
-
-    rank: int
-    buffer: str
-    index: int
-    lane: int
-
-    def __str__(self) -> str:
-        """Name it as errors and views do: ``rank 3 input[5]``."""
-        return f"rank {self.rank} {self.buffer}[{self.index}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Semaphore:
-    """A counter in one rank's memory that blocks of any rank add to and one rank's blocks wait for."""
-
-    rank: int
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation of a thread block, as written."""
-
-    kind: str  # "move", "signal", "wait", "fence", "compute"
-    phase: int
-    sources: tuple[Chunk, ...] = ()
-    targets: tuple[Chunk, ...] = ()
-    semaphore: Semaphore | None = None
-    value: int = 0  # to add, to reach, or instructions to compute
-    relaxed: bool = False  # a signal that does not wait for the stores before it
-    in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
-    line: Line | None = field(default=None, compare=False, repr=False)  # of the text that asked for it
 
 
 class Buffer:
@@ -216,6 +178,7 @@ class Block:
         self._add("move", sources=tuple(sources), targets=tuple(targets), in_switch=in_switch)
 
     def _add(self, kind: str, **what: Any) -> None:
+        self.program.count()
         self.operations.append(Operation(kind, self.current, line=line_of_caller(), **what))
 
 
@@ -277,6 +240,8 @@ class Program:
         self.phases: list[str] = []
         self.kernels: list[str] = ["collective"]
         self._kernel = 0
+        self.most_operations: int | None = None
+        self._operations = 0
 
     @property
     def by_semaphore(self) -> bool:
@@ -370,6 +335,16 @@ class Program:
                 # Each rank starts at its own neighbour, so that no rank is hit by all at once.
                 block.signal(gates[ranks[(ranks.index(block.rank) + 1 + turn) % len(ranks)]])
             block.wait(gates[block.rank], len(blocks))
+
+    def count(self) -> None:
+        """Count an operation, and refuse one too many where there is a limit."""
+        self._operations += 1
+        if self.most_operations is not None and self._operations > self.most_operations:
+            raise InputError(
+                f"more than {self.most_operations:,} operations",
+                where=f"program {self.name!r}",
+                mend="does a loop end? else take fewer ranks or lanes",
+            )
 
     def phase_number(self, name: str) -> int:
         """Number of a phase by its name; a new name is a new phase."""

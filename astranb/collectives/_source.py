@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Line", "Part", "Source", "line_of_caller", "source_of"]
+from astranb.core.errors import InputError
+
+__all__ = ["Line", "Part", "ProgramError", "Source", "line_of_caller", "source_of", "text_name"]
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parent / "_")[:-1]
@@ -23,6 +25,7 @@ _LANGUAGE = {str(_HERE / f"{name}.py") for name in ("_program", "_rank", "_sourc
 """Files whose frames are the language itself: what they do is said by the line that calls them."""
 _START = str(_HERE / "_registry.py")
 """Below it, an algorithm is being written; above it, somebody wants a simulation."""
+_TEXT = "<collective "
 
 
 class Line(NamedTuple):
@@ -30,6 +33,23 @@ class Line(NamedTuple):
 
     file: str
     number: int
+
+
+class ProgramError(InputError):
+    """An operation that cannot be carried out, and the line that asked for it.
+
+    Parameters
+    ----------
+    what : str
+    line : Line or None
+    where, mend : str
+        As of an :class:`InputError`.
+    """
+
+    def __init__(self, what: str, line: Line | None, *, where: str = "", mend: str = "") -> None:
+        self.line = line
+        said = f", {_name_of(line.file)} line {line.number}" if line else ""
+        super().__init__(what, where=where + said, mend=mend)
 
 
 def line_of_caller() -> Line | None:
@@ -148,6 +168,8 @@ def source_of(lines: Sequence[Line | None]) -> Source:
 def _parts(file: str, numbers: Iterable[int]) -> list[tuple[Part, list[int]]]:
     """Cut out of a file the functions (or other statements at its outermost level) with these lines."""
     text = "".join(linecache.getlines(file))
+    if file.startswith(_TEXT):  # it has been given as a program, and nothing else
+        return [(Part(_name_of(file), 1, text), sorted(numbers))]
     shipped = file.startswith(_PACKAGE)
     name, rest = _name_of(file), sorted(numbers)
     found = []
@@ -174,8 +196,15 @@ def _statements(text: str) -> list[tuple[int, int]]:
     ]
 
 
+def text_name(name: str, number: int) -> str:
+    """What stands for a file's name where a program is only a text."""
+    return f"{_TEXT}{name} #{number}>"
+
+
 def _name_of(file: str) -> str:
-    """Name a file without its folder, and a cell as the notebook does."""
+    """Name a file without its folder, a text by its name, and a cell as the notebook does."""
+    if file.startswith(_TEXT):
+        return file[len(_TEXT) :].rpartition(" #")[0]
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     if running is not None and hasattr(running.compile, "format_code_name"):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from ._check import MIXED, NOTHING, fault_text, promised
+from ._fault import Fault, Namer
 from ._order import Execution, Order, Place, execute, order_of, packets_read
 from ._program import Block, Chunk, Program
 from ._registry import COLLECTIVES
@@ -22,54 +23,8 @@ __all__ = ["Fault", "verify"]
 
 _MOST = 20  # faults of one kind that are told one by one
 
-
-@dataclass(frozen=True)
-class Fault:
-    """Something wrong with a program.
-
-    Attributes
-    ----------
-    kind : str
-        ``deadlock``, ``semaphore``, ``packets``, ``race``, ``fence``, ``bounds`` or ``result``.
-    message : str
-        One line.
-    places : tuple of (int, int, int)
-        Rank, thread block of the rank, operation of the block.
-    severity : str
-        ``"error"`` or ``"warning"``.
-    waits : tuple of str
-        Of a deadlock: who waits for whom, in a circle.
-    """
-
-    kind: str
-    message: str
-    places: tuple[tuple[int, int, int], ...] = ()
-    severity: str = "error"
-    waits: tuple[str, ...] = ()
-
-
-class _Namer:
-    """Names blocks and operations as people count them."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        counted: dict[int, int] = defaultdict(int)
-        self._number: dict[int, int] = {}
-        for block in program.blocks:
-            self._number[id(block)] = counted[block.rank]
-            counted[block.rank] += 1
-
-    def place(self, block: Block, i: int) -> tuple[int, int, int]:
-        return block.rank, self._number[id(block)], i
-
-    def text(self, block: Block, i: int) -> str:
-        op = block.operations[i]
-        what = op.kind
-        if op.semaphore is not None:
-            what = f"{op.kind} semaphore {op.semaphore.number} ({op.value})"
-        phase = self.program.phases[op.phase] if op.phase < len(self.program.phases) else ""
-        where = f"rank {block.rank} block {self._number[id(block)]} operation {i}"
-        return f"{where} [{what}{', ' + phase if phase else ''}]"
+_Held = dict[Chunk, tuple[np.ndarray, int, tuple[int, int, int]]]
+"""How often each rank's contribution is in a chunk, of which chunk, and who wrote it."""
 
 
 def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
@@ -95,11 +50,16 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
     >>> verify(Collective.of("all_reduce", 4096, "ring").program(4), "all_reduce")
     []
     """
-    namer = _Namer(program)
-    faults = list(_bounds(program, namer))
-    if faults:
-        return faults
-    contents: dict[Chunk, tuple[np.ndarray, int]] = {}
+    namer = Namer(program)
+    faults = list(_bounds(program, namer)) or _behaviour(program, kind, root, namer)
+    faults = [replace(fault, lines=namer.lines(fault.places)) for fault in faults]
+    return sorted(faults, key=lambda f: f.severity)
+
+
+def _behaviour(program: Program, kind: str, root: int, namer: Namer) -> list[Fault]:
+    """What is wrong with a program whose chunks and semaphores exist."""
+    faults: list[Fault] = []
+    contents: _Held = {}
     dead = False
     for blocks in _components(program):
         run = execute(program, blocks)
@@ -113,7 +73,7 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
         faults += _semaphores(run, namer)
     if not dead:
         faults += _result(program, kind, root, contents)
-    return sorted(faults, key=lambda f: f.severity)
+    return faults
 
 
 def _components(program: Program) -> Iterator[list[Block]]:
@@ -141,7 +101,7 @@ def _components(program: Program) -> Iterator[list[Block]]:
     yield from groups.values()
 
 
-def _bounds(program: Program, namer: _Namer) -> Iterator[Fault]:
+def _bounds(program: Program, namer: Namer) -> Iterator[Fault]:
     """Chunks, ranks and semaphores that do not exist."""
     most = {"input": program.input_chunks, "output": program.output_chunks}
     ranks = {s.number: s.rank for s in program.semaphores}
@@ -170,7 +130,7 @@ def _bounds(program: Program, namer: _Namer) -> Iterator[Fault]:
             yield Fault("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
 
 
-def _stuck(run: Execution, namer: _Namer) -> Iterator[Fault]:
+def _stuck(run: Execution, namer: Namer) -> Iterator[Fault]:
     """Blocks that never end: waits that nothing fulfils, and circles of waits."""
     stuck = run.stuck
     if not stuck:
@@ -244,7 +204,7 @@ def _circle(waits: dict[int, set[int]]) -> list[int]:
     return []
 
 
-def _packets(run: Execution, namer: _Namer) -> Iterator[Fault]:
+def _packets(run: Execution, namer: Namer) -> Iterator[Fault]:
     """Packets are written once: their flags tell one write only."""
     first: dict[Chunk, Place] = {}
     for b, block in enumerate(run.blocks):
@@ -261,7 +221,7 @@ def _packets(run: Execution, namer: _Namer) -> Iterator[Fault]:
                 first.setdefault(chunk, (b, i))
 
 
-def _races(run: Execution, order: Order, namer: _Namer) -> Iterator[Fault]:
+def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Fault]:
     """Two blocks at the same chunk, one of them writing, in no sure order."""
     touched: dict[Chunk, list[tuple[Place, bool]]] = defaultdict(list)
     for b, i in run.done:
@@ -295,7 +255,7 @@ def _ordered(order: Order, first: Place, writes: bool, then: Place) -> bool:
 def _race(
     run: Execution,
     order: Order,
-    namer: _Namer,
+    namer: Namer,
     chunk: Chunk,
     one: tuple[Place, bool],
     two: tuple[Place, bool],
@@ -317,7 +277,7 @@ def _race(
     return Fault("race", f"{name}: race: {said}; a signal behind the one and a wait before the other", places)
 
 
-def _semaphores(run: Execution, namer: _Namer) -> Iterator[Fault]:
+def _semaphores(run: Execution, namer: Namer) -> Iterator[Fault]:
     """Signals that nobody ever waits for: no error, but hardly meant."""
     waited = {
         op.semaphore.number
@@ -335,33 +295,29 @@ def _semaphores(run: Execution, namer: _Namer) -> Iterator[Fault]:
             yield Fault("semaphore", message, (namer.place(block, i),), "warning")
 
 
-def _carry_out(
-    program: Program, run: Execution, contents: dict[Chunk, tuple[np.ndarray, int]], namer: _Namer
-) -> Iterator[Fault]:
+def _carry_out(program: Program, run: Execution, contents: _Held, namer: Namer) -> Iterator[Fault]:
     """Work out what every chunk holds: how often each rank's contribution, and of which chunk."""
     for b, i in run.done:
         op = run.blocks[b].operations[i]
         if op.kind != "move":
             continue
         times, of_chunk = np.zeros(program.ranks, np.int32), NOTHING
+        here = namer.place(run.blocks[b], i)
         for source in op.sources:
             held = contents.get(source)
             if held is None and source.buffer == "input":
-                held = (np.eye(1, program.ranks, source.rank, np.int32)[0], source.index)
+                held = (np.eye(1, program.ranks, source.rank, np.int32)[0], source.index, here)
             if held is None:
                 message = f"{namer.text(run.blocks[b], i)} reads {source}, which nothing has written"
-                here = (namer.place(run.blocks[b], i),)
-                yield Fault("result", f"{program.name}: {message}", here)
-                held = (np.zeros(program.ranks, np.int32), MIXED)
+                yield Fault("result", f"{program.name}: {message}", (here,))
+                held = (np.zeros(program.ranks, np.int32), MIXED, here)
             times = times + held[0]
             of_chunk = held[1] if of_chunk in (NOTHING, held[1]) else MIXED
         for target in op.targets:
-            contents[target] = (times, of_chunk)
+            contents[target] = (times, of_chunk, here)
 
 
-def _result(
-    program: Program, kind: str, root: int, contents: dict[Chunk, tuple[np.ndarray, int]]
-) -> list[Fault]:
+def _result(program: Program, kind: str, root: int, contents: _Held) -> list[Fault]:
     """Compare every output chunk with what the collective promises."""
     if COLLECTIVES[kind].silent:
         return []
@@ -372,16 +328,18 @@ def _result(
     rank, index = (np.array([cell[k] for cell in cells], np.int64) for k in (0, 1))
     wanted, wanted_chunk = promised(kind, root, program.ranks, rank, index)
     wrong = []
+    writers: list[tuple[int, int, int]] = []
     for number, (r, c, lane) in enumerate(cells):
-        nothing = (np.zeros(program.ranks, np.int32), NOTHING)
-        times, chunk = contents.get(Chunk(r, "output", c, lane), nothing)
+        written = contents.get(Chunk(r, "output", c, lane))
+        times, chunk = written[:2] if written else (np.zeros(program.ranks, np.int32), NOTHING)
         if (times != wanted[number]).any() or chunk != wanted_chunk[number]:
             text = fault_text(times, wanted[number], chunk, int(wanted_chunk[number]))
             wrong.append((r, c, lane, text))
+            writers += written[2:] if written else ()
     if not wrong:
         return []
     r, c, lane, text = wrong[0]
     more = f" (and {len(wrong) - 1} more pieces)" if len(wrong) > 1 else ""
     lanes = f", lane {lane}" if program.lanes > 1 else ""
     message = f"{program.name}: wrong result on rank {r}, output chunk {c}{lanes}: {text}{more}"
-    return [Fault("result", message)]
+    return [Fault("result", message, tuple(dict.fromkeys(writers[:_MOST])))]

@@ -50,9 +50,10 @@ def best_algorithm(
     Returns
     -------
     pandas.DataFrame
-        One row a way to do it, the fastest first: ``algorithm``, ``protocol``, ``time_ps``,
-        ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``, ``said``
-        (why it could not run; its times are missing then).
+        One row a way to do it, the fastest first: ``algorithm``, ``protocol``, ``size_bytes``,
+        ``time_ps``, ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``,
+        ``said`` (why it could not run; its times are missing then). Tables of several sizes
+        make a figure: :func:`astranb.export.figures.latency_curve`.
 
     Raises
     ------
@@ -77,9 +78,10 @@ def best_algorithm(
     best_ps: int | None = None
     for found in known:
         for protocol in found.protocols:
-            row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "said": ""}
-            rows.append(row)
             wanted = Collective.of(collective, size, found.name, lanes=lanes, root=root, protocol=protocol)
+            row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "said": ""}
+            row["size_bytes"] = wanted.size
+            rows.append(row)
             try:
                 sim = Simulation(
                     where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
@@ -102,8 +104,8 @@ def best_algorithm(
             }
     if best_ps is None:
         raise InputError(f"no algorithm of {collective} can run: {rows[0]['said']}", where=where.name)
-    columns = ["algorithm", "protocol", "time_ps", "slower", "algbw_Bps", "busbw_Bps", "events", "said"]
-    table = pd.DataFrame(rows).reindex(columns=columns)
+    first = ["algorithm", "protocol", "size_bytes", "time_ps", "slower"]
+    table = pd.DataFrame(rows).reindex(columns=[*first, "algbw_Bps", "busbw_Bps", "events", "said"])
     table["slower"] = table["time_ps"] / best_ps
     table = table.sort_values(["time_ps", "algorithm", "protocol"], kind="stable", ignore_index=True)
     return table.astype({"time_ps": "Int64", "events": "Int64"})

@@ -1,9 +1,11 @@
 """Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results, explanations."""
 
+from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
 from ._contributions import Contributions
 from ._critical import CriticalPath, Segment
 from ._inspect import SPAN, SPAN_STATES
+from ._lanes import LANE_STATES, lanes_of
 from ._lost import LOSSES
 from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
@@ -13,14 +15,18 @@ from ._stop import Stop
 from ._view import ObjectView
 from ._walk import CAUSES
 from ._what_if import Change, WhatIf
+from ._where import SPOT, spot_text
 from ._why import Step, Why
 
 __all__ = [
     "CAUSES",
     "FLIGHT_KINDS",
+    "LANE_STATES",
     "LOSSES",
     "SPAN",
     "SPAN_STATES",
+    "SPOT",
+    "Aggregate",
     "Breakpoint",
     "Change",
     "Contributions",
@@ -34,5 +40,8 @@ __all__ = [
     "Stop",
     "WhatIf",
     "Why",
+    "lanes_of",
     "perfetto",
+    "phase_times",
+    "spot_text",
 ]

@@ -60,10 +60,10 @@ class Contributions:
     now_ps: int
 
     def text(self, number: int) -> str:
-        """Say in words what a cell holds, as ``rank 2 output[3]: 0+1+2 of 8``."""
+        """Say in words what a cell holds, as ``GPU2 output[3]: 0+1+2 of 8``."""
         cell, least, most = self.cells[number], self.least[number], self.most[number]
         ranks = len(most)
-        name = f"rank {cell.rank} {BUFFERS[cell.buffer]}[{cell.chunk}]"
+        name = f"GPU{cell.rank} {BUFFERS[cell.buffer]}[{cell.chunk}]"
         there = [int(r) for r in np.flatnonzero(most)]
         if not there:
             held = "nothing" if cell.of_chunk == NOTHING and not cell.writing else "nothing yet that is whole"

@@ -150,5 +150,7 @@ def _tables(machine: Machine) -> dict[str, memoryview]:
     """Everything a checkpoint holds, as writable bytes: the state, and what goes back with it."""
     tables = {n: t for n, t in machine.tables.items() if n not in ("ways", "route")}
     if machine.recorder[0].on:
-        tables |= {"recorder": machine.recorder, "activity": machine.activity}
+        tables |= {"recorder": machine.recorder, "activity": machine.activity, "current": machine.current}
+    if machine.recorder[0].landing:
+        tables["landed"] = machine.landed
     return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]

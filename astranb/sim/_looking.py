@@ -43,11 +43,11 @@ class Looking:
         >>> import astranb as anb
         >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
         >>> sim.contributions("input").text(0)
-        'rank 0 input[0]: 0'
+        'GPU0 input[0]: 0'
         >>> sim.run().why
         'end'
         >>> sim.contributions("output").text(0)
-        'rank 0 output[0]: 0+1+2+3 of 4, final'
+        'GPU0 output[0]: 0+1+2+3 of 4, final'
         """
         return contributions(cast("Simulation", self), buffer)
 

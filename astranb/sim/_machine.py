@@ -23,8 +23,12 @@ class Machine:
     ----------
     tables : dict of str to recarray
         The simulated state: every owner of :data:`~astranb.sim.loop.OWNERS`.
-    control, breaks, recorder, flights, activity, trace : recarray
+    control, breaks, recorder, flights, activity, trace, bursts, current : recarray
         Limits, breakpoints, recording and tracing: not simulated.
+    landed : ndarray of int32
+        For every line of every piece the operation that wrote it last, as ``pieces["writer"]``.
+    places : ndarray of int64
+        Where the lines of each piece begin in it.
     """
 
     tables: dict[str, Records]
@@ -34,6 +38,10 @@ class Machine:
     flights: Records
     activity: Records
     trace: Records
+    bursts: Records
+    current: Records
+    landed: Records
+    places: Records
     _call: Callable[[], int] | None = None
 
     def __getattr__(self, name: str) -> Records:
@@ -57,6 +65,10 @@ class Machine:
                 self.flights,
                 self.activity,
                 self.trace,
+                self.bursts,
+                self.current,
+                self.landed,
+                self.places,
                 *raw,
                 *self.tables.values(),
             )
@@ -74,6 +86,10 @@ class Machine:
             own(self.flights if record else self.flights[:1]),
             own(self.activity if record else self.activity[:1]),
             own(self.trace[:1]),
+            own(self.bursts if record else self.bursts[:1]),
+            own(self.current if record else self.current[:1]),
+            own(self.landed),
+            self.places,
         )
 
     @property
@@ -84,4 +100,5 @@ class Machine:
     @property
     def nbytes(self) -> int:
         """Bytes of all tables."""
-        return sum(table.nbytes for table in (*self.tables.values(), self.flights, self.activity))
+        noted = (self.flights, self.activity, self.bursts, self.current, self.landed)
+        return sum(table.nbytes for table in (*self.tables.values(), *noted))

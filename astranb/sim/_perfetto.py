@@ -118,6 +118,12 @@ def _events(sim: Simulation, most_lines: int, written: dict[str, Any]) -> Iterat
     yield from _counters(sim, written)
 
 
+def _rows(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Rows of plain Python values, a piece of the columns at a time."""
+    for start in range(0, len(columns[0]), _PIECE):
+        yield from zip(*(np.asarray(c[start : start + _PIECE]).tolist() for c in columns), strict=True)
+
+
 def _us(ps: Any) -> float:
     return int(ps) / 1e6
 
@@ -148,9 +154,7 @@ def _blocks(sim: Simulation, written: dict[str, Any]) -> Iterator[Event]:
     """A span for each thing that a thread block did."""
     found = spans(sim)
     written["spans"] = len(found["op"])
-    for rank, sm, block, op, state, phase, start, end, _ in zip(
-        *map(np.ndarray.tolist, found.values()), strict=True
-    ):
+    for rank, sm, block, op, state, phase, start, end, _ in _rows(list(found.values())):
         yield {
             "ph": "X", "cat": "block", "name": state, "pid": rank + 1, "tid": block + 1,
             "ts": _us(start), "dur": _us(end - start),
@@ -165,7 +169,7 @@ def _arrows(sim: Simulation, written: dict[str, Any]) -> Iterator[Event]:
     began = sim.machine.ops["started_ps"]
     written["signals"] = len(found["wait_op"])
     columns = ("semaphore", "signal_op", "wait_op", "from_rank", "to_rank", "issued_ps", "passed_ps")
-    rows = zip(*(np.asarray(found[name]).tolist() for name in columns), strict=True)
+    rows = _rows([found[name] for name in columns])
     for number, (semaphore, signal, wait, source, target, issued, passed) in enumerate(rows):
         args = {"semaphore": semaphore, "issued_ps": issued, "passed_ps": passed}
         arrow = {"cat": "semaphore", "name": "signal", "id": number + 1, "args": args}
@@ -181,24 +185,27 @@ def _lines(sim: Simulation, most: int, written: dict[str, Any]) -> Iterator[Even
     """A span for each line, or for neighbours, as long as the wire is taken."""
     pid = len(sim.fabric.gpus) + 1
     _, found = sim.recorder.since(0)
+    written |= {"lines": len(found), "line_spans": 0, "merged_gap_ps": 0}
+    if not len(found):
+        return
     order = np.lexsort((found["start_ps"], found["link"]))
     link, start = found["link"][order], found["start_ps"][order]
     latency = sim.machine.links["latency_ps"][link]
-    same = np.append(link[1:] == link[:-1], False)
+    follows = np.flatnonzero(link[1:] == link[:-1]) + 1  # a line before it was on the same link
     # The wire is free when the last bit has left; a latency changed since must not make lines overlap.
     end = np.maximum(start, found["end_ps"][order] - latency)
-    end[same] = np.minimum(end[same], start[1:][same[:-1]])
-    used, first = np.unique(link, return_index=True)
-    gap = np.where(same[:-1], start[1:] - end[:-1], np.iinfo(np.int64).max) if len(link) else start
+    end[follows - 1] = np.minimum(end[follows - 1], start[follows])
+    used = np.unique(link)
+    gap = np.full(len(link), np.iinfo(np.int64).max)  # between a line and the one before it
+    gap[follows] = start[follows] - end[follows - 1]
     merged_ps = -1
-    if len(link) > most:
-        excess = len(link) - max(most, len(used))
+    excess = len(link) - max(most, len(used))
+    if excess > 0:
         merged_ps = int(np.partition(gap, excess - 1)[excess - 1])
-    cut = np.append(np.flatnonzero(gap > merged_ps) + 1, len(link)) if len(link) else first
-    written |= {"lines": len(link), "line_spans": len(cut), "merged_gap_ps": max(0, merged_ps)}
-    if len(used):
-        yield _name("process_name", pid, 0, name="links")
-        yield _name("process_sort_index", pid, 0, sort_index=pid)
+    cut = np.append(np.flatnonzero(gap > merged_ps)[1:], len(link))  # the first line cuts nothing off
+    written |= {"line_spans": len(cut), "merged_gap_ps": max(0, merged_ps)}
+    yield _name("process_name", pid, 0, name="links")
+    yield _name("process_sort_index", pid, 0, sort_index=pid)
     for number in used.tolist():
         yield _name("thread_name", pid, number + 1, name=sim.fabric.name(number))
     before = 0

@@ -11,7 +11,6 @@ from astranb.core.jit import Records
 from astranb.net import Fabric
 
 from ._machine import Machine
-from .recording import FLIGHT
 
 __all__ = ["FLIGHT_KINDS", "Recorder"]
 
@@ -30,13 +29,13 @@ class Recorder:
 
     Attributes
     ----------
-    most : int
-        Most flights ever noted: what the ring has room for less than this, it has lost.
+    most, most_bursts : int
+        Most flights and bursts ever noted: what a ring has room for less than this, it has lost.
     """
 
     def __init__(self, machine: Machine, fabric: Fabric, program: Lowered) -> None:
         self._machine, self._fabric, self._program = machine, fabric, program
-        self.most = 0
+        self.most = self.most_bursts = 0
 
     @property
     def on(self) -> bool:
@@ -82,14 +81,22 @@ class Recorder:
             In the order of their events.
         """
         total = self.mark()
-        first = max(min(number, total), self._lost)
-        if not self.on or first >= total:
-            return total, np.zeros(0, FLIGHT).view(np.recarray)
-        capacity = len(self._machine.flights)
-        start, end = first % capacity, (total - 1) % capacity + 1
-        ring = self._machine.flights
-        rows = ring[start:end] if start < end else np.concatenate([ring[start:], ring[:end]])
-        return first, rows.view(np.recarray)
+        return _read(self._machine.flights, max(number, self._lost) if self.on else total, total)
+
+    def bursts_since(self, number: int) -> tuple[int, Records]:
+        """Bursts of the SMs from a number on, counted from the start of the run.
+
+        Returns
+        -------
+        first : int
+            Number of the first one given: later than asked for where the ring has lost some.
+        bursts : recarray of BURST
+            In the order in which they were noted: on each SM, of time.
+        """
+        self.mark()
+        lost = max(0, self.most_bursts - len(self._machine.bursts))
+        total = int(self._machine.recorder[0].bursts)
+        return _read(self._machine.bursts, max(number, lost) if self.on else total, total)
 
     def activity(self) -> dict[str, Any]:
         """How busy everything was over time.
@@ -127,8 +134,18 @@ class Recorder:
         """
         total = int(self._machine.recorder[0].flights)
         self.most = max(self.most, total)
+        self.most_bursts = max(self.most_bursts, int(self._machine.recorder[0].bursts))
         return total
 
     @property
     def _lost(self) -> int:
         return max(0, self.most - len(self._machine.flights))
+
+
+def _read(ring: Records, first: int, total: int) -> tuple[int, Records]:
+    """What a ring that ``total`` rows were put into holds from one on."""
+    if first >= total:
+        return total, ring[:0].view(np.recarray)
+    start, end = first % len(ring), (total - 1) % len(ring) + 1
+    rows = ring[start:end] if start < end else np.concatenate([ring[start:], ring[:end]])
+    return first, rows.view(np.recarray)

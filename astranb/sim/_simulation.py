@@ -26,6 +26,7 @@ from ._history import History
 from ._inspect import Inspector
 from ._looking import Looking
 from ._machine import Machine
+from ._measuring import Measuring
 from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
@@ -38,7 +39,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Looking, Explained):
+class Simulation(Looking, Explained, Measuring):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -248,7 +249,7 @@ class Simulation(Looking, Explained):
         other.assumed = list(self.assumed)
         other.machine = self.machine.copy(record=record)
         other._start(self._driver.history.copy(), list(self._driver.edits))
-        other.recorder.most = self.recorder.most
+        other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
 
     def set(self, path: str, value: int | str) -> None:

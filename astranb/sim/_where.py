@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ._simulation import Simulation
     from ._stop import Stop
 
-__all__ = ["SPOT", "next_line", "where"]
+__all__ = ["SPOT", "next_line", "spot_text", "where"]
 
 SPOT = np.dtype(
     [
@@ -63,6 +64,18 @@ def next_line(sim: Simulation, path: str) -> Stop:
     waiting = block.state == t.PENDING
     point = sim.break_when(f"{place.path}.state != 0" if waiting else f"{place.path}.op != {int(block.op)}")
     try:
-        return sim.run()
+        stop = sim.run()
     finally:
         sim.clear(point)
+    return stop if stop.breakpoint is not point else replace(stop, why="steps", breakpoint=None)
+
+
+def spot_text(sim: Simulation, path: str) -> str:
+    """Say where a thread block is, as ``GPU3 block 0 is at operation 4 of 14, In[3] line 7``."""
+    row = resolve(path, sim.fabric, sim.machine).row
+    spot = where(sim)[row]
+    name = f"GPU{spot.gpu} block {spot.block}"
+    if spot.op >= spot.ops:
+        return f"{name} has come to its end"
+    line = sim.program.source.name_of(int(sim.machine.blocks[row].op))
+    return f"{name} is at operation {spot.op + 1} of {spot.ops}{f', {line}' if line else ''}"

@@ -35,6 +35,7 @@ from astranb.gpu.tables import (
     PAUSE,
     RETURN,
     SIGNAL,
+    STORE,
     SWITCH,
     WIRE,
 )
@@ -45,7 +46,17 @@ from astranb.net.port import QUEUE
 from astranb.net.rate import FLOW, ROCE
 
 from .matching import BREAK, match_event, match_fields
-from .recording import FLIGHT, RECORDER, note_busy, note_flight
+from .recording import (
+    BURST,
+    CURRENT,
+    FLIGHT,
+    RECORDER,
+    burst_of,
+    note_burst,
+    note_busy,
+    note_flight,
+    note_lines,
+)
 from .tracing import TRACE, note_crossing, note_event
 
 __all__ = ["CONTROL", "OWNERS", "STOPS", "run_events"]
@@ -122,6 +133,10 @@ def run_events(
     flights: Records,
     activity: Records,
     trace: Records,
+    bursts: Records,
+    current: Records,
+    landed: Records,
+    places: Records,
     raw_links: Records,
     raw_gpus: Records,
     raw_sms: Records,
@@ -162,6 +177,7 @@ def run_events(
     limits = control[0]
     recording = recorder[0].on == 1
     tracing = recorder[0].tracing == 1
+    landing = recorder[0].landing == 1
     managed = clock[0].managed
     cut_through = clock[0].cut_through
     agenda = Agenda(near, later, slots, far)
@@ -253,6 +269,8 @@ def run_events(
                         2 * what + returning,
                         requests[entered].op,
                         line,
+                        links[link].wire_ps,
+                        size,
                     )
                     note_busy(recorder, activity, link, start_ps, links[link].wire_ps)
             ahead_ps = tail_ps
@@ -286,13 +304,16 @@ def run_events(
                 warp = sms[arg].ready_head
                 job = warps[warp].ready_head
                 again = warps[warp].retry_head
+            burst = burst_of(sms, blocks, warps, ops, arg) if recording else -1
             issued = issue(
                 clock, agenda, gpus, sms, blocks, warps, jobs, ops, operands, phases, links, ways, route,
                 planes, requests, details, arg,
             )  # fmt: skip
-            if recording and issued == 1 and sms[arg].engine == 0:
-                row = recorder[0].links + 3 * sms[arg].gpu
-                note_busy(recorder, activity, row, time_ps, sms[arg].next_issue_ps - time_ps)
+            if recording and issued == 1:
+                note_burst(recorder, bursts, current, sms, arg, burst, time_ps)
+                if sms[arg].engine == 0:
+                    row = recorder[0].links + 3 * sms[arg].gpu
+                    note_busy(recorder, activity, row, time_ps, sms[arg].next_issue_ps - time_ps)
         elif kind == L2:
             if tracing:
                 gpu = requests[arg].target
@@ -302,6 +323,11 @@ def run_events(
                 clock, agenda, gpus, slices, channels, tags, present, flags, blocks, warps, operands, pieces,
                 ops, semaphores, links, ways, route, planes, requests, details, arg,
             )  # fmt: skip
+            if landing and requests[arg].kind == STORE:
+                note_lines(
+                    landed, places, pieces, operands, requests, details[arg].span if clock[0].detailed else 1,
+                    arg,
+                )  # fmt: skip
             if recording:
                 gpu = requests[arg].target
                 server = gpus[gpu].first_slice + slice_of(gpus, gpu, requests[arg].line)
@@ -362,13 +388,8 @@ def run_events(
 ENTRY = Entry(
     run_events,
     [
-        CONTROL,
-        BREAK,
-        RECORDER,
-        FLIGHT,
-        np.dtype("i8"),
-        TRACE,
-        *[np.dtype("i8")] * 5,
+        *(CONTROL, BREAK, RECORDER, FLIGHT, np.dtype("i8"), TRACE, BURST, CURRENT, np.dtype("i4")),
+        *[np.dtype("i8")] * 6,
         *(dtype for _, dtype in OWNERS),
     ],
 )

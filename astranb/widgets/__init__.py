@@ -6,6 +6,7 @@ The logic is Python and needs no browser: a session takes commands and plays
 is one hand-written ES module in ``static/``.
 """
 
+from ._editor import Editor
 from ._workbench import Workbench
 
-__all__ = ["Workbench"]
+__all__ = ["Editor", "Workbench"]

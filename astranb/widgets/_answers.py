@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _explaining
+from . import _aggregate, _buffer, _explaining, _spans
+from ._activity import activity
+from ._chunks import chunks
 from ._feed import Feed, Message
+from ._source import source, where
 
 __all__ = ["ANSWERS", "Answer"]
 
@@ -19,5 +22,15 @@ ANSWERS: dict[str, Answer] = {
     "what_if": _explaining.what_if,
     "what_if_run": _explaining.what_if_run,
     "why": _explaining.why,
+    "rows": _spans.rows,
+    "spans": _spans.spans,
+    "moment": _spans.moment,
+    "activity": activity,
+    "aggregate": _aggregate.answer,
+    "buffer": _buffer.answer,
+    "cell": _buffer.cell,
+    "chunks": chunks,
+    "source": source,
+    "where": where,
 }
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

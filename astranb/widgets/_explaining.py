@@ -58,7 +58,7 @@ class Explaining:
         return sim.what_if(path, value) if path else sim.what_if()
 
     def _there(self) -> Simulation:
-        return self._session.there(self._at())
+        return self._session.at(self._at())
 
 
 # What the panel asks -------------------------------------------------------------
@@ -66,7 +66,7 @@ class Explaining:
 
 def _there(feed: Feed, content: dict[str, Any]) -> Simulation:
     at_ps = content.get("at_ps")
-    return feed.session.there(None if at_ps is None else float(at_ps))
+    return feed.session.at(None if at_ps is None else float(at_ps))
 
 
 def why(feed: Feed, content: dict[str, Any]) -> Message:
@@ -107,7 +107,7 @@ def lost_time(feed: Feed, content: dict[str, Any]) -> Message:
 def _studied(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
     """The critical path up to the cursor, or how far its search is."""
     session = feed.session
-    sim = session.there(None if content.get("at_ps") is None else float(content["at_ps"]))
+    sim = session.at(None if content.get("at_ps") is None else float(content["at_ps"]))
     key = ("critical path", sim.events, tuple(sim.edits))
 
     def begin() -> Generator[float, None, tuple[Simulation, CriticalPath]]:

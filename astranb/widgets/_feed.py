@@ -25,7 +25,7 @@ VERSION = 1
 Message = tuple[dict[str, Any], list[bytes]]
 
 _MOST_AT_ONCE = 10_000  # flights in a message that must be quick: 0.2 MB
-_MOST_AT_REST = 500_000  # in one that may take a moment: 10 MB; of more, every n-th is sent
+_MOST_AT_REST = 2**20  # in one that may take a moment: 25 MB, all that the ring holds
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
 _STRIPS = ("issue", "l2", "hbm", "link")
@@ -162,10 +162,16 @@ class Feed:
         ]
         return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
 
-    def timeline(self) -> Message:
-        """Spans of all thread blocks, and how busy memories and links were."""
+    def timeline(self, *, with_spans: bool = True) -> Message:
+        """How busy memories and links were, and spans of all thread blocks.
+
+        Parameters
+        ----------
+        with_spans : bool
+            Whether spans are wanted: a view with a kernel asks for those in sight (``_spans.py``).
+        """
         sim = self.sim
-        spans = sim.spans(0, sim.now_ps)
+        spans = sim.spans(0, sim.now_ps if with_spans else -1)
         left_out = max(0, len(spans) - _MOST_SPANS)
         if left_out:  # the longest are kept
             length = spans["end_ps"] - spans["start_ps"]

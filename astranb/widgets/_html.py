@@ -31,19 +31,30 @@ from ._svg import draw
 
 __all__ = ["QUESTIONS", "VARIABLES", "page"]
 
+_NOW = {"at_ps": None}
 QUESTIONS: dict[str, tuple[dict[str, Any], ...]] = {
-    "critical_path": ({"at_ps": None},),
-    "what_if": ({"at_ps": None},),
-    # About the moment that is shown: only a kernel knows.
-    "line": (),
-    "lost_time": (),
-    "what_if_run": (),
-    "why": (),
+    "aggregates": ({},),
+    "chunks": ({"buffer": "output", **_NOW},),
+    "critical_path": (_NOW,),
+    "device": tuple({"rank": rank, **_NOW} for rank in range(8)),
+    "hot": ({},),
+    "lost_time": ({"path": "", **_NOW},),
+    "ports": (_NOW,),
+    "rows": ({},),
+    "source": ({},),
+    "traffic": ({},),
+    "what_if": (_NOW,),
+    "where": (_NOW,),
+    "why": ({"path": "", **_NOW},),
 }
-"""Options with which a question of ``_answers.py`` is recorded; one that is not named here, with none."""
+"""Questions of ``_answers.py`` that a page can answer, with the options with which it can: as views ask
+when nothing is selected and the cursor is at the end. None of these may change anything."""
+
+_ALWAYS = frozenset({"rows", "source"})
+"""Questions whose answer does not change with time; to the others the page knows it at its end."""
 
 _QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
-_MOST_OBJECTS = 1000
+_MOST_OBJECTS = 300  # some ms each
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
 
@@ -192,23 +203,21 @@ def _inspections(sim: Simulation, feed: Feed) -> dict[str, Any]:
 
 
 def _answers(feed: Feed, columns: _Columns) -> list[dict[str, Any]]:
-    """What views ask when they open, answered."""
+    """Answers to what views ask; where there is none now, the page says that it needs a kernel."""
     answers = []
-    quick = feed.sim.events <= _QUICK_EVENTS
-    for question, answer in ANSWERS.items():
-        if question in ("critical_path", "what_if") and not quick:
-            continue
-        for options in QUESTIONS.get(question, ({},)):
+    for question, several in QUESTIONS.items():
+        for options in several if question in ANSWERS else ():
             try:
-                meta, buffers = answer(feed, dict(options))
-                if meta.get("working"):  # here nobody can ask again
+                meta, buffers = ANSWERS[question](feed, dict(options))
+                if meta.get("working") and feed.sim.events <= _QUICK_EVENTS:  # nobody can ask again
                     study_of(feed.session).finish()
-                    meta, buffers = answer(feed, dict(options))
-            except (AstranbError, KeyError, TypeError, ValueError, IndexError):
-                continue  # it takes options that are not named here: the page says that it needs a kernel
-            if sum(map(len, buffers)) <= _MOST_ANSWER_BYTES:
-                told = columns.message((meta, buffers))
-                answers.append({"question": question, "options": options, **told})
+                    meta, buffers = ANSWERS[question](feed, dict(options))
+            except (AstranbError, IndexError):
+                continue  # there is no such rank, or nothing to tell
+            size = len(json.dumps(meta)) + sum(map(len, buffers))
+            if not meta.get("working") and size <= _MOST_ANSWER_BYTES:
+                about = {"question": question, "options": options, "always": question in _ALWAYS}
+                answers.append({**about, **columns.message((meta, buffers))})
     return answers
 
 

@@ -14,6 +14,7 @@ from ._still import Box, Dot, Line, Picture
 
 __all__ = ["to_image", "write_frames"]
 
+_SPELT = str.maketrans({"µ": "u", "·": "-", "\N{MULTIPLICATION SIGN}": "x", "→": "->", "…": "..."})
 _FINER = 2  # pixels are drawn so many times finer, for smooth edges
 
 
@@ -65,7 +66,7 @@ def write_frames(file: IO[bytes], frames: Sequence[Image.Image], kind: str, seco
 
 def _plain(text: str) -> str:
     """What the font has letters for: ASCII."""
-    return text.replace("µ", "u").encode("ascii", "replace").decode()
+    return text.translate(_SPELT).encode("ascii", "replace").decode()
 
 
 @cache

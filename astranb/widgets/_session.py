@@ -9,7 +9,6 @@ other work, so that cells can run and Pause acts at once.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -20,6 +19,7 @@ from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import time_ps
 from astranb.sim import Simulation, Stop
 
+from ._owner import Owner
 from ._pace import Pace
 from ._verbs import VERBS, count_of
 
@@ -48,7 +48,7 @@ _SPEED = 1e6  # ps a second: a microsecond is watched in a second
 _SLOWEST, _FASTEST = 1.0, 1e15
 
 
-class Session:
+class Session(Owner):
     """The one place from which a simulation's views move it.
 
     Parameters
@@ -82,14 +82,13 @@ class Session:
     """
 
     def __init__(self, sim: Simulation) -> None:
+        super().__init__()
         self.sim = sim
         self.playing = self.fast = False
         self.speed = _SPEED
         self.status = "ready"
         self.failed = self.blocked = False
         self._queue: deque[tuple[str, dict[str, Any]]] = deque()
-        self._owner = threading.get_ident()
-        self._loop = _running_loop()
         self._task: asyncio.Task[None] | None = None
         self._draining = False
         self._views: list[Callable[[], None]] = []
@@ -146,15 +145,16 @@ class Session:
         at_ps : float, optional
             When; now where not given. The past is looked at in a private copy.
         """
-        return self.there(at_ps).inspect(path)
+        return self.at(at_ps).inspect(path)
 
-    def there(self, at_ps: float | None = None) -> Simulation:
-        """The simulation as it was at the cursor of a view: to look at, not to move.
+    def at(self, at_ps: float | None = None) -> Simulation:
+        """The simulation as it was at the cursor of a view: to be looked at, never to be moved.
 
         Parameters
         ----------
         at_ps : float, optional
-            When; now where not given. The past is a private copy, the same one each time.
+            When; now where not given. The past is a private copy that records nothing, and goes
+            on to another moment when this is asked again.
         """
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
@@ -195,18 +195,6 @@ class Session:
             raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, COMMANDS))
         self._queue.append((command, options))
         self.hand(self._drain)
-
-    def hand(self, call: Callable[[], None]) -> None:
-        """Have something called by the owner's thread: at once, or between two slices.
-
-        Some versions of the kernel bring a browser's messages in other threads, while a cell
-        or a slice runs.
-        """
-        if threading.get_ident() == self._owner:
-            self._loop = _running_loop() or self._loop
-            call()
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(call)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have something called once, after a while without being asked again; without an event loop, now."""
@@ -340,10 +328,3 @@ def session_of(sim: Simulation) -> Session:
         kept["_session"] = Session(sim)
     session: Session = kept["_session"]
     return session
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

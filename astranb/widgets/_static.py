@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["ENTRY", "MODULES", "STYLES"]
+__all__ = ["EDITOR", "ENTRY", "MODULES", "STYLES"]
 
 _FOLDER = Path(__file__).parent / "static"
 
 ENTRY = _FOLDER / "workbench.js"
 """The module that loads the others."""
 
-MODULES = {file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file != ENTRY}
+_EDITOR = _FOLDER / "editor.js"
+
+MODULES = {
+    file.stem: file.read_text("utf-8")
+    for file in sorted(_FOLDER.glob("*.js"))
+    if file not in (ENTRY, _EDITOR)
+}
 """Text of the ES modules by name."""
+
+EDITOR = f"{MODULES['theme']}\n{_EDITOR.read_text('utf-8')}"
+"""The module of the editor, which is a widget of its own, with what it uses of the others in front."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -91,7 +91,7 @@ class Transport:
     @property
     def selected(self) -> ObjectView | None:
         """The selected object at the cursor, to go on with: ``selected.state``, ``selected["title"]``."""
-        return ObjectView(self._session.there(self._at()), self._selection) if self._selection else None
+        return ObjectView(self._session.at(self._at()), self._selection) if self._selection else None
 
     @property
     def cursor_ps(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.sim import Simulation, Stop
+from astranb.sim import Simulation, Stop, spot_text
 
 __all__ = ["VERBS", "Verb", "count_of"]
 
@@ -34,12 +34,20 @@ def _time_of(options: dict[str, Any]) -> int:
     return time_ps(int(when) if isinstance(when, float) else when, where="time")
 
 
+def _next_line(sim: Simulation, options: dict[str, Any]) -> str:
+    """A thread block's next operation, and where that stands in the program."""
+    block = str(options.get("block", ""))
+    stop = sim.next_line(block)
+    return spot_text(sim, block) if stop.breakpoint is None else f"{stop.text}; {spot_text(sim, block)}"
+
+
 VERBS: dict[str, Verb] = {
     "reset": lambda sim, _: sim.reset(),
     "back": lambda sim, o: sim.back(count_of(o), str(o.get("unit", "event"))),
     "event": lambda sim, o: sim.step(count_of(o)),
     "cycle": lambda sim, o: sim.step(count_of(o), "cycle"),
     "phase": lambda sim, o: sim.step(count_of(o), "phase"),
+    "next_line": _next_line,
     "goto": lambda sim, o: sim.goto(_time_of(o)),
 }
 """By the name of the command, which is also the name of the method of ``Workbench``."""

@@ -16,6 +16,7 @@ from ._feed import Feed, Message
 from ._keeping import Keeping
 from ._leaving import Leaving
 from ._session import COMMANDS, session_of
+from ._source import Reading
 from ._static import ENTRY, MODULES, STYLES
 from ._svg import draw
 from ._transport import Transport
@@ -27,7 +28,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Explaining, Keeping, Leaving, Transport, anywidget.AnyWidget):
+class Workbench(Explaining, Keeping, Leaving, Transport, Reading, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.
@@ -125,7 +126,7 @@ class Workbench(Explaining, Keeping, Leaving, Transport, anywidget.AnyWidget):
             self._unread += 1
             self._tell(self._feed.state(fine=True))
         elif kind == "timeline":
-            self._tell(self._feed.timeline())
+            self._tell(self._feed.timeline(with_spans=False))
         elif kind == "inspect":
             self._tell(({"type": "inspection", "for": content["path"], **self._look(content)}, []))
         elif kind == "ask":

@@ -106,12 +106,12 @@ def test_at_the_end_it_is_what_is_promised(run, lanes, size, gpus):
 
 def test_the_cells_say_it_in_words():
     sim = simulation("all_reduce", "ring", lanes=1)
-    assert sim.contributions("input").text(1) == "rank 0 input[1]: 0"
+    assert sim.contributions("input").text(1) == "GPU0 input[1]: 0"
     sim.run()
-    assert sim.contributions("output").text(1) == "rank 0 output[1]: 0+1+2+3 of 4, final"
+    assert sim.contributions("output").text(1) == "GPU0 output[1]: 0+1+2+3 of 4, final"
     many = simulation("all_reduce", "allpairs", lanes=1, gpus=16, size="4 KiB")
     many.run()
-    assert many.contributions("output").text(0) == "rank 0 output[0]: 16 ranks of 16, final"
+    assert many.contributions("output").text(0) == "GPU0 output[0]: 16 ranks of 16, final"
 
 
 def test_what_is_counted_twice_is_called_wrong():
@@ -125,8 +125,8 @@ def test_what_is_counted_twice_is_called_wrong():
     with pytest.raises(WrongResult, match="2 times"):
         sim.run()
     found = sim.contributions("output")
-    assert found.text(0) == "rank 0 output[0]: 0+0 of 2, wrong: rank 0 is in it more than once"
-    assert found.text(1) == "rank 0 output[1]: 0+1 of 2, final"
+    assert found.text(0) == "GPU0 output[0]: 0+0 of 2, wrong: rank 0 is in it more than once"
+    assert found.text(1) == "GPU0 output[1]: 0+1 of 2, final"
     assert found.cells["kept"].tolist() == [0, 1, 0, 1]
 
 

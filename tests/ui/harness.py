@@ -136,7 +136,7 @@ def serve(home: Path, root: Path) -> Iterator[Lab]:
     environment = {**os.environ, **{name: str(home / name) for name in folders}}
     log = home / "server.log"
     command = (
-        *(*LAB, "--no-browser", f"--port={_free_port()}", f"--ServerApp.root_dir={root}"),
+        *(*LAB, "--no-browser", f"--port={free_port()}", f"--ServerApp.root_dir={root}"),
         *("--ServerApp.websocket_ping_interval=0", "--LabApp.expose_app_in_browser=True"),
     )
     with log.open("w") as errors:
@@ -389,7 +389,7 @@ def _launch(playwright: Playwright) -> Browser:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Find a port that nobody listens on (the server takes another where it is gone again)."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -58,7 +58,7 @@ def test_what_is_selected_is_an_object(bench):
 
 def test_the_chain_and_the_losses_travel(bench):
     reply, _ = asked(bench, "why", path="gpu[3]", at_ps=1_000_000)
-    chain = bench._session.there(1_000_000).why("gpu[3]")
+    chain = bench._session.at(1_000_000).why("gpu[3]")
     assert [step["text"] for step in reply["steps"]] == [step.text for step in chain]
     for path, count in (
         ("", 8 * bench.sim.program.lanes),

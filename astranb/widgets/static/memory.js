@@ -1,156 +1,243 @@
-// How busy each GPU's memories and links were: strips of colour under the thread blocks' time.
+// How busy issue slots, memories and links were: strips of colour under the time of the timelines.
+// A window is asked for as fine as it is drawn (_activity.py); until it comes the coarse one is shown.
 
-const GUTTER = 62;
-const ROOM = 200; // for all GPUs, while that leaves each strip a pixel
+const ROOM = 300; // px: what is beyond scrolls
+const BUNDLE = 9; // of a row of links
+const RULER = 2;
+const COLUMN_PX = 1.5;
 const STRIPS = [
   ["issue", "SM issue"],
   ["l2", "L2"],
   ["hbm", "HBM"],
   ["out", "links out"],
 ];
-const RULER = 2;
 
-export function createMemory(store, theme, { fit, make, formatTime, scaleOf, navigate }) {
-  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "How busy memories and links were" });
+export function createMemory(store, theme, modules) {
+  const { fit, make, column, formatTime, scaleOf, navigate, drawClocks, createAsker, GUTTER } = modules;
+  const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "How busy memories and links were" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
+  const note = make("span", { class: "anb-note" });
+  const spacer = make("div");
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip);
   const element = make(
     "section", { class: "anb-memory", "aria-label": "Memory timeline" },
-    make("div", { class: "anb-row" }, make("h4", { text: "Memory and links" }), legend),
-    make("div", { class: "anb-holder" }, canvas, tip),
+    make("div", { class: "anb-row" }, make("h4", { text: "Memory and links" }), legend, note), holder,
   );
+  const asker = createAsker(store, "activity");
   let width = 0;
-  let out = new Uint8Array(0); // mean of the links that leave each GPU
-  let last = null;
-  let picture = null; // one pixel a bin and strip
-  let pictureKey = "";
+  let items = []; // {gpu, bundle (-1: the strips), top, height}
+  let full = 0;
+  let selected = null;
+  let coarse = null; // {line, from, to, columns, first, last, exact, bundles, rows, picture}
+  let fine = null;
 
-  function ranks() {
-    return store.scene.boxes.filter((box) => box.rank >= 0).length;
+  const ranks = () => store.scene.boxes.filter((box) => box.rank >= 0).length;
+  const owner = (number) => store.scene.boxes[store.scene.bundles[number].from].rank;
+  const other = (number) => store.scene.boxes[store.scene.bundles[number].to].rank;
+
+  function layOut() {
+    const gpus = ranks();
+    const strip = Math.min(6, Math.max(2, Math.floor(200 / gpus / STRIPS.length)));
+    const short = store.selection.match(/^gpu\[(\d+)\]/);
+    const box = store.scene.boxes.find((b) => b.rank >= 0 && (store.selection === b.name || store.selection.startsWith(`${b.name}.`)));
+    const opened = short ? Number(short[1]) : (box?.rank ?? -1);
+    items = [];
+    let top = RULER;
+    for (let gpu = 0; gpu < gpus; gpu++) {
+      items.push({ gpu, bundle: -1, top, height: strip * STRIPS.length });
+      top += strip * STRIPS.length + 1;
+      if (gpu === opened) {
+        const mine = [...store.scene.bundles.keys()].filter((k) => owner(k) === gpu || other(k) === gpu);
+        for (const bundle of mine) {
+          items.push({ gpu, bundle, top, height: BUNDLE - 1 });
+          top += BUNDLE;
+        }
+      }
+      top += 3;
+    }
+    full = top;
   }
-  function refresh() {
+  const visible = () => items.filter((item) => item.top + item.height > holder.scrollTop && item.top < holder.scrollTop + ROOM);
+
+  /** What the whole run's strips (`timeline`) say, as an answer would. */
+  function readCoarse() {
     const line = store.timeline;
-    if (last === line) return;
-    last = line;
-    const { boxes, bundles } = store.scene;
-    const sums = new Float64Array(ranks() * line.bins);
-    const lanes = new Float64Array(ranks());
-    bundles.forEach((bundle, number) => {
-      const { rank } = boxes[bundle.from];
+    if (!line || coarse?.line === line) return;
+    const gpus = ranks();
+    const sums = new Float64Array(gpus * line.bins);
+    const lanes = new Float64Array(gpus);
+    store.scene.bundles.forEach((bundle, number) => {
+      const rank = owner(number);
       if (rank < 0) return;
       lanes[rank] += bundle.lanes.length;
       for (let k = 0; k < line.bins; k++) sums[rank * line.bins + k] += line.link[number * line.bins + k] * bundle.lanes.length;
     });
-    out = Uint8Array.from(sums, (sum, k) => sum / Math.max(1, lanes[Math.floor(k / line.bins)]));
+    const out = Uint8Array.from(sums, (sum, k) => sum / Math.max(1, lanes[Math.floor(k / line.bins)]));
+    coarse = {
+      line, from: 0, to: line.bins * line.bin_ps, columns: line.bins, first: 0, last: gpus, exact: false, bin_ps: line.bin_ps,
+      bundles: [...store.scene.bundles.keys()], rows: { issue: line.issue, l2: line.l2, hbm: line.hbm, out, bundles: line.link },
+    };
   }
-  /** Height of a GPU's strips, and from one GPU to the next. */
-  function sizes() {
-    const strip = Math.min(6, Math.max(1, Math.floor(ROOM / ranks() / STRIPS.length)));
-    return { band: strip * STRIPS.length, pitch: strip * STRIPS.length + (strip > 2 ? 3 : 1) };
+  function readFine(reply) {
+    if (fine?.reply === reply) return;
+    const [issue, l2, hbm, out, bundles] = reply.buffers.map((buffer) => column(Uint8Array, buffer));
+    fine = { ...reply, reply, rows: { issue, l2, hbm, out, bundles } };
   }
-  const gpuAt = (y) => Math.floor((y - RULER) / sizes().pitch);
-  const values = (name) => (name === "out" ? out : store.timeline[name]);
 
-  function paint() {
-    const line = store.timeline;
-    const gpus = ranks();
-    picture ??= document.createElement("canvas");
-    picture.width = Math.max(1, line.bins);
-    picture.height = gpus * STRIPS.length;
-    const context = picture.getContext("2d");
-    const image = context.createImageData(picture.width, picture.height);
-    const colours = Array.from({ length: 256 }, (_, v) => theme.ramp(v / 255));
-    STRIPS.forEach(([name], strip) => {
-      const of = values(name);
-      for (let gpu = 0; gpu < gpus; gpu++) {
-        for (let bin = 0; bin < line.bins; bin++) {
-          const at = 4 * ((gpu * STRIPS.length + strip) * picture.width + bin);
-          const value = of[gpu * line.bins + bin];
-          image.data.set(colours[value], at);
-          image.data[at + 3] = value ? 255 : 0;
-        }
-      }
+  /** One pixel a column and strip; those of links behind those of GPUs. */
+  function paint(part) {
+    if (part.picture && part.theme === theme.version) return;
+    part.theme = theme.version;
+    part.picture = document.createElement("canvas");
+    const gpus = part.last - part.first;
+    const rows = gpus * STRIPS.length + part.bundles.length;
+    part.picture.width = Math.max(1, part.columns);
+    part.picture.height = Math.max(1, rows);
+    const context = part.picture.getContext("2d");
+    const image = context.createImageData(part.picture.width, part.picture.height);
+    const pixels = new Uint32Array(image.data.buffer);
+    const colours = Uint32Array.from({ length: 256 }, (_, v) => {
+      const [r, g, b] = theme.ramp(v / 255);
+      return v ? ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0 : 0;
     });
+    const put = (row, values, from) => {
+      for (let k = 0; k < part.columns; k++) pixels[row * part.picture.width + k] = colours[values[from + k]];
+    };
+    STRIPS.forEach(([name], strip) => {
+      for (let gpu = 0; gpu < gpus; gpu++) put(gpu * STRIPS.length + strip, part.rows[name], gpu * part.columns);
+    });
+    for (let k = 0; k < part.bundles.length; k++) put(gpus * STRIPS.length + k, part.rows.bundles, k * part.columns);
     context.putImageData(image, 0, 0);
+  }
+
+  function ask(scale, shown) {
+    if (!store.timeline?.bins || !shown.length) return;
+    const margin = (scale.b - scale.a) / 8;
+    const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
+    const options = {
+      from, to, columns: Math.round(((width - GUTTER) / COLUMN_PX) * ((to - from) / (scale.b - scale.a))),
+      first: shown[0].gpu, last: shown.at(-1).gpu + 1, bundles: shown.filter((i) => i.bundle >= 0).map((i) => i.bundle),
+    };
+    asker.want(options, `${store.timeline.number} ${JSON.stringify(options)}`);
+  }
+
+  function drawPart(context, part, shown, scale) {
+    paint(part);
+    const [x0, x1] = [scale.x(part.from), scale.x(part.to)];
+    for (const { gpu, bundle, top, height } of shown) {
+      const at = bundle < 0 ? (gpu - part.first) * STRIPS.length : (part.last - part.first) * STRIPS.length + part.bundles.indexOf(bundle);
+      if (gpu < part.first || gpu >= part.last || (bundle >= 0 && !part.bundles.includes(bundle))) continue;
+      context.drawImage(part.picture, 0, at, part.columns, bundle < 0 ? STRIPS.length : 1, x0, top, x1 - x0, height);
+    }
   }
 
   function draw() {
     if (!store.scene || !width) return;
-    const gpus = ranks();
-    const { band, pitch } = sizes();
-    const height = RULER + gpus * pitch;
+    if (selected !== store.selection) {
+      selected = store.selection;
+      layOut();
+    }
+    const height = Math.min(ROOM, full);
     if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
+    const rest = `${Math.max(0, full - height)}px`;
+    if (spacer.style.height !== rest) spacer.style.height = rest;
+    const scale = scaleOf(store, width);
+    const shown = visible();
+    readCoarse();
+    if (!asker.error) ask(scale, shown);
+    if (asker.reply) readFine(asker.reply);
     const context = fit(canvas, width, height);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, width, height);
-    const scale = scaleOf(store, width);
-    const line = store.timeline;
-    const every = Math.ceil(13 / pitch); // labels have no room for all
-    for (let gpu = 0; gpu < gpus; gpu++) {
+    context.save();
+    context.translate(0, -holder.scrollTop);
+    label(context, shown);
+    context.beginPath();
+    context.rect(GUTTER, holder.scrollTop, width - GUTTER, height);
+    context.clip();
+    context.imageSmoothingEnabled = false;
+    const covers = fine && fine.from <= Math.max(0, scale.a) && fine.to >= Math.min(scale.b, store.frontier);
+    if (coarse?.columns && !covers) drawPart(context, coarse, shown, scale);
+    if (fine) drawPart(context, fine, shown, scale);
+    context.restore();
+    drawClocks(context, store, theme, scale, width, 0, height, false);
+    const words = !fine ? "" : fine.exact ? "issue and links exact" : `bins of ${formatTime(fine.bin_ps, 2)}`;
+    if (note.textContent !== words) note.textContent = words;
+    element.dataset.exact = String(fine?.exact ?? "");
+  }
+
+  function label(context, shown) {
+    const every = Math.ceil(13 / (items[0].height + 4)); // labels have no room for all
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    for (const { gpu, bundle, top, height } of shown) {
       context.fillStyle = theme.panel;
-      context.fillRect(GUTTER, RULER + gpu * pitch, width - GUTTER, band);
-      if (gpu % every) continue;
-      context.fillStyle = theme.ink;
-      context.font = `12px ${theme.font}`;
-      context.textBaseline = "middle";
-      context.textAlign = "left";
-      context.fillText(`GPU${gpu}`, 8, RULER + gpu * pitch + band / 2);
-    }
-    if (line?.bins) {
-      refresh();
-      const key = `${theme.version} ${line.now_ps} ${line.bins} ${line.bin_ps}`;
-      if (key !== pictureKey) paint();
-      pictureKey = key;
-      context.save();
-      context.beginPath();
-      context.rect(GUTTER, 0, width - GUTTER, height);
-      context.clip();
-      context.imageSmoothingEnabled = false;
-      const [x0, x1] = [scale.x(0), scale.x(line.bins * line.bin_ps)];
-      for (let gpu = 0; gpu < gpus; gpu++) {
-        const top = RULER + gpu * pitch;
-        context.drawImage(picture, 0, gpu * STRIPS.length, line.bins, STRIPS.length, x0, top, x1 - x0, band);
+      context.fillRect(GUTTER, top, width - GUTTER, height);
+      if (bundle >= 0) {
+        context.fillStyle = theme.dim;
+        context.font = `9px ${theme.font}`;
+        context.fillText(short(bundle, gpu), 8, top + height / 2, GUTTER - 10);
+      } else if (gpu % every === 0) {
+        context.fillStyle = theme.ink;
+        context.font = `12px ${theme.font}`;
+        context.fillText(`GPU${gpu}`, 8, top + height / 2);
       }
-      context.restore();
     }
-    const x = scale.x(store.cursor);
-    context.fillStyle = theme.brand;
-    if (x >= GUTTER && x <= width) context.fillRect(x - 0.75, 0, 1.5, height);
+  }
+  /** `→ nvsw.0`, by whether a bundle leaves the GPU. */
+  function short(bundle, gpu) {
+    const leaves = owner(bundle) === gpu;
+    const { from, to } = store.scene.bundles[bundle];
+    return `${leaves ? "→" : "←"} ${store.scene.boxes[leaves ? to : from].name.split(".").slice(-2).join(".")}`;
   }
 
   function drawLegend() {
     const ramp = [0, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(Math.max(0.02, v))).join(", ");
     legend.replaceChildren(
-      make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}` }),
+      make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}; of the selected GPU each link` }),
       make("span", { class: "anb-key" }, "0%", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), "100% busy"),
     );
   }
-  store.on("scene", drawLegend);
+  store.on("scene", () => {
+    drawLegend();
+    coarse = fine = null;
+    asker.forget();
+    layOut();
+  });
 
+  const hit = (event) => {
+    const y = event.offsetY + holder.scrollTop;
+    return store.scene ? items.find((item) => y >= item.top && y <= item.top + item.height) : undefined;
+  };
   canvas.addEventListener("pointermove", (event) => {
-    const line = store.timeline;
-    const gpu = line ? gpuAt(event.offsetY) : -1;
-    const inside = line?.bins && gpu >= 0 && gpu < ranks() && event.offsetX >= GUTTER;
-    tip.hidden = !inside;
-    if (!inside) return;
+    const item = hit(event);
     const time = scaleOf(store, width).t(event.offsetX);
-    const bin = Math.floor(time / line.bin_ps);
-    if (bin < 0 || bin >= line.bins) {
-      tip.hidden = true;
-      return;
-    }
-    const shares = STRIPS.map(([name, label]) => `${label} ${Math.round((100 * values(name)[gpu * line.bins + bin]) / 255)}%`);
-    const span = `${formatTime(bin * line.bin_ps, 3)} to ${formatTime((bin + 1) * line.bin_ps, 3)}`;
-    tip.textContent = [`GPU${gpu}`, span, ...shares].join(" · ");
+    const part = [fine, coarse].find(
+      (p) => p && time >= p.from && time < p.to && item && item.gpu >= p.first && item.gpu < p.last && (item.bundle < 0 || p.bundles.includes(item.bundle)),
+    );
+    tip.hidden = !item || !part || event.offsetX < GUTTER || time > store.frontier;
+    if (tip.hidden) return;
+    const step = (part.to - part.from) / part.columns;
+    const bin = Math.floor((time - part.from) / step);
+    const share = (values, row) => `${Math.round((100 * values[row * part.columns + bin]) / 255)}%`;
+    const span = `${formatTime(part.from + bin * step, 3)} to ${formatTime(part.from + (bin + 1) * step, 3)}`;
+    const said = item.bundle < 0
+      ? [`GPU${item.gpu}`, span, ...STRIPS.map(([name, words]) => `${words} ${share(part.rows[name], item.gpu - part.first)}`)]
+      : [store.scene.bundles[item.bundle].name, span, `${share(part.rows.bundles, part.bundles.indexOf(item.bundle))} busy`];
+    tip.textContent = said.join(" · ");
     tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${event.offsetY + 14}px`;
+    tip.style.top = `${event.offsetY + 14 + holder.scrollTop}px`;
   });
   canvas.addEventListener("pointerleave", () => (tip.hidden = true));
-  canvas.addEventListener("click", (event) => {
-    const gpu = store.scene ? gpuAt(event.offsetY) : -1;
-    if (gpu >= 0 && gpu < ranks()) store.select(`gpu[${gpu}]`);
+  holder.addEventListener("scroll", () => store.emit("change"));
+  navigate(canvas, store, {
+    ruler: -1,
+    clicked(event) {
+      const item = hit(event);
+      if (item) store.select(item.bundle < 0 ? `gpu[${item.gpu}]` : store.scene.bundles[item.bundle].name);
+    },
   });
-  navigate(canvas, store);
 
   return {
     element,
@@ -159,5 +246,6 @@ export function createMemory(store, theme, { fit, make, formatTime, scaleOf, nav
     resize() {
       width = canvas.clientWidth;
     },
+    destroy: asker.destroy,
   };
 }

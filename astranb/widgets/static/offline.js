@@ -3,6 +3,7 @@
 
 const TICK_MS = 50;
 const NEEDS = "needs the kernel: this page is a recording";
+const AT_END = "this page knows it as it was at the end (press End); another moment needs the kernel.";
 
 /** The recording: a header of JSON, and columns of which the header says where they stand. */
 async function unpack(text) {
@@ -100,7 +101,7 @@ export function createRecording(pack) {
       ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : pack.oldest ? events[0] : 0,
       finished: ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
       changed: done && !ended() ? pack.links[column(Uint32Array, pack.moments[3])[done - 1]].split("#")[0] : "",
-      coarse: false,
+      coarse: false, pace: {},
     };
     const empty = new DataView(new ArrayBuffer(0));
     if (flights.length) return tell(message, flights);
@@ -148,7 +149,7 @@ export function createRecording(pack) {
       const found = pack.inspections[path];
       const answer = { type: "inspection", for: message.path };
       if (message.at_ps !== null || !ended()) {
-        tell({ ...answer, error: "This page knows what objects were at its end (press End). Another moment needs the kernel." });
+        tell({ ...answer, error: `${message.path}: ${AT_END}` });
       } else if (!found) tell({ ...answer, error: `${message.path}: not among the objects that were recorded. It needs the kernel.` });
       else tell({ ...answer, found });
     },
@@ -156,6 +157,7 @@ export function createRecording(pack) {
       const found = answers.get(key(message.question, message.options));
       const about = { type: "answer", id: message.id };
       if (!found) tell({ ...about, error: `“${message.question}” ${NEEDS}.` });
+      else if (!found.always && !ended()) tell({ ...about, error: `“${message.question}”: ${AT_END}` });
       else tell({ ...found.message, ...about }, views(found.buffers));
     },
     set_speed(message) {

@@ -4,10 +4,14 @@ const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
   ["stage", "table", "Table", "createTable"],
+  ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],
   ["side", "explain", "Explain", "createExplain"],
-  ["below", "blocks", "Thread blocks", "createTimeline", true],
+  ["side", "source", "Source", "createSource"],
+  ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
+  ["below", "interval", "Interval", "createInterval"],
+  ["below", "buffer", "Buffer", "createBuffer"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ

@@ -111,17 +111,20 @@ export function selectAt(store, x, y, geometry, otherwise) {
   return store.ask("line", { ...line, at_ps: at }).then(({ path }) => store.select(path), () => store.select(name));
 }
 
-/** Over the thread blocks: which block the path is at, one line from the start to the end. */
-export function drawPathOverTime(context, store, theme, { scale, left, width, rowAt }) {
+/** Over the timelines: which block the path is at, one line from the start to the end. A block has its own
+ * row where one is shown, else that of its GPU. `items` are the rows: {gpu, lane (-1: the GPU's), top, height}. */
+export function drawPathOverTime(context, store, theme, scale, items, kind) {
   const { path } = store;
   if (!path) return;
-  context.save();
-  context.beginPath();
-  context.rect(left, 0, width - left, context.canvas.height);
-  context.clip();
+  const folds = new Map();
+  const lanes = new Map();
+  for (const item of items) {
+    if (item.lane < 0) folds.set(item.gpu, item);
+    else if (kind === "blocks") lanes.set(item.lane, item);
+  }
   let last = null;
   for (let k = 0; k < path.start.length; k++) {
-    const row = rowAt(path.block[k]);
+    const row = lanes.get(path.block[k]) ?? folds.get(store.scene.blocks[path.block[k]]);
     if (!row || path.end[k] < scale.a || path.start[k] > scale.b) {
       last = null;
       continue;
@@ -136,5 +139,4 @@ export function drawPathOverTime(context, store, theme, { scale, left, width, ro
     context.fillRect(x0, y - tall / 2, Math.max(0.5, x1 - x0), tall);
     last = y;
   }
-  context.restore();
 }

@@ -20,6 +20,8 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
     hover: "",
     inspection: null,
     window: null, // [start, end] ps of the timelines; null: everything
+    marked: null, // [start, end] ps of the interval that is added up; null: none
+    pointer: null, // ps under the mouse, on a timeline
     error: "",
     trouble: "", // with the kernel
     gone: false, // for good
@@ -146,6 +148,12 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
       const place = (Math.min(Math.max(around, a), b) - a) / (b - a);
       store.show(around - place * length, length);
     },
+    /** Mark an interval, from either end; nothing clears it. */
+    mark(from = null, to = null) {
+      const end = Math.max(1, store.frontier);
+      store.marked = from === null ? null : [from, to].map((t) => Math.min(end, Math.max(0, t))).sort((a, b) => a - b);
+      store.emit("change");
+    },
     pan(share) {
       const [a, b] = store.view();
       store.show(a + share * (b - a), b - a);
@@ -208,6 +216,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
   let timelineTimer = 0;
+  let timelines = 0; // answers so far: views ask anew when there is another one
   let lookTimer = 0;
   let shareTimer = 0;
   let fineTimer = 0;
@@ -306,7 +315,8 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
       types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array);
       const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link"];
       const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
-      store.timeline = { ...message, ...Object.fromEntries(columns) };
+      timelines += 1;
+      store.timeline = { ...message, number: timelines, ...Object.fromEntries(columns) };
       timelineAsked = false;
       if (message.now_ps !== store.frontier) timelineSoon();
       store.emit("change");

@@ -3,8 +3,18 @@
 // Okabe and Ito (2008): distinguishable without full colour vision. Shape tells the kinds apart, too.
 export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
 export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
-export const STATE_COLOURS = ["#0072b2", "#d55e00", "#e69f00", "#56b4e9"];
-export const STATE_HEIGHTS = [1, 1, 0.34, 0.67]; // moving, signalling, waiting, draining
+// Of lanes, in the order of LANE_STATES (sim/_lanes.py): issue, no slot, compute, signal, data, packets,
+// fence, wait for a copy engine, wait for a semaphore, moving.
+export const LANE_COLOURS = [
+  "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#8c8c8c", "#cc79a7", "#e69f00", "#0072b2",
+];
+export const LANE_HEIGHTS = [1, 1, 1, 1, 0.67, 0.67, 0.5, 0.34, 0.34, 0.67];
+export const RANK_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
+// A fill, and the ink that can be read on it.
+export const PHASE_COLOURS = [
+  ["#0072b2", "#ffffff"], ["#e69f00", "#000000"], ["#009e73", "#ffffff"], ["#56b4e9", "#000000"],
+  ["#d55e00", "#ffffff"], ["#cc79a7", "#000000"], ["#f0e442", "#000000"], ["#8c8c8c", "#000000"],
+];
 
 // Nine steps of cividis (Nunez, Anderton and Renslow 2018).
 const CIVIDIS = [

@@ -1,253 +1,399 @@
-// What every thread block did when: a band for each GPU, a row for each block, above a ruler.
+// What SMs, thread blocks or phases did when: a band for each GPU, folded or lane by lane.
+// Only what is in sight is asked for (_spans.py), as spans or as density; only that is drawn.
 
-const GUTTER = 62;
-const RULER = 20;
-const ROOM = 420; // for all GPUs' bands, while that leaves each one enough
-const OPENED = 110; // of the selected GPU's
+const ROOM = 420; // px: what is beyond scrolls
+const LANE = 11;
+const HEIGHT = 10; // of a lane's picture
+const FOLD = 26;
+const LEAST_FOLD = 14;
+const GAP = 3;
+const COLUMN_PX = 2.5; // of density
+const KINDS = [
+  ["sms", "SM lanes"],
+  ["blocks", "Thread blocks"],
+  ["phases", "Phases"],
+];
 
-/** The time that a place on the ruler stands for, and back. */
-export function scaleOf(store, width) {
-  const [a, b] = store.view();
-  return { a, b, x: (t) => GUTTER + ((t - a) / (b - a)) * (width - GUTTER), t: (x) => a + ((x - GUTTER) / (width - GUTTER)) * (b - a) };
-}
-
-/** Zoom, pan and scrub on a canvas that shows time from left to right. */
-export function navigate(canvas, store) {
-  let dragging = false;
-  const time = (event) => scaleOf(store, canvas.clientWidth).t(event.offsetX);
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && !event.shiftKey) return; // the page scrolls
-      event.preventDefault();
-      const amount = event.deltaY || event.deltaX;
-      if (event.ctrlKey) store.zoom(amount > 0 ? 1.25 : 0.8, time(event));
-      else store.pan(amount > 0 ? 0.1 : -0.1);
-    },
-    { passive: false },
-  );
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.offsetX < GUTTER || event.offsetY > RULER) return;
-    dragging = true;
-    canvas.setPointerCapture(event.pointerId);
-    store.scrub(time(event));
-  });
-  canvas.addEventListener("pointermove", (event) => dragging && store.scrub(time(event)));
-  for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => (dragging = false));
-}
-
-export function createTimeline(store, theme, { fit, make, STATE_COLOURS, STATE_HEIGHTS, formatTime, drawPathOverTime }) {
-  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "What every thread block did when" });
+export function createTimeline(store, theme, modules) {
+  const { fit, make, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, drawPathOverTime } = modules;
+  const { paintDensity, rowStarts, recordedSpans, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
+  const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
-  const heading = make("h4", { text: "Thread blocks on SMs" });
-  const element = make(
-    "section", { class: "anb-timeline", "aria-label": "SM timeline" }, make("div", { class: "anb-row" }, heading, legend),
-    make("div", { class: "anb-holder" }, canvas, tip),
-  );
-  const still = document.createElement("canvas"); // everything but the cursor
-  let stillKey = "";
-  let width = 0;
-  let bands = []; // {gpu, top, height, blocks}
-  let rowOf = new Int32Array(0);
   const note = make("span", { class: "anb-note" });
+  const spacer = make("div");
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip);
+  const buttons = KINDS.map(([kind, words]) =>
+    make("button", { type: "button", class: "anb-tab", text: words, "data-kind": kind, onclick: () => choose(kind) }),
+  );
+  const element = make(
+    "section", { class: "anb-timeline", "aria-label": "SM timeline" },
+    make("div", { class: "anb-row" }, make("div", { class: "anb-tabs", role: "group", "aria-label": "Rows" }, ...buttons), legend, note),
+    holder,
+  );
+  const asker = createAsker(store, "spans");
+  const words = createAsker(store, "moment");
+  const opened = new Set();
+  let kind = "sms";
+  let rows = null; // answer of "rows"
+  let width = 0;
+  let items = []; // {gpu, lane (-1: folded), top, height}
+  let full = 0; // height of all of them
+  let selected = "";
+  let seen = new Set(); // states that the legend names
+  let picture = null; // the last answer, ready to be drawn
+  let pointed = null;
+  let last = null; // move of the mouse
+  let fresh = true; // another kind of rows has been chosen
 
   store.on("scene", () => {
-    legend.replaceChildren(
-      ...store.scene.states.map((state, k) =>
-        make("span", { class: "anb-key" }, make("i", {
-          class: "anb-bar", style: `--anb-colour: ${STATE_COLOURS[k]}; --anb-height: ${STATE_HEIGHTS[k] * 12}px`,
-        }), state),
-      ),
-      note,
+    store.ask("rows").then(
+      (answer) => {
+        rows = answer;
+        layOut();
+        store.emit("change");
+      },
+      () => {},
     );
-    stillKey = "";
+    asker.forget();
+    choose(kind);
   });
 
-  function selectedGpu() {
-    const short = store.selection.match(/^gpu\[(\d+)\]/);
+  function choose(which) {
+    kind = which;
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
+    seen = new Set();
+    picture = null;
+    fresh = true;
+    asker.forget();
+    layOut();
+    store.emit("change");
+  }
+
+  /** GPU of a path, or -1. */
+  function gpuOf(path) {
+    const short = path.match(/^gpu\[(\d+)\]/);
     if (short) return Number(short[1]);
-    const box = store.scene.boxes.find(
-      (b) => b.rank >= 0 && (store.selection === b.name || store.selection.startsWith(`${b.name}.`)),
-    );
+    const box = store.scene.boxes.find((b) => b.rank >= 0 && (path === b.name || path.startsWith(`${b.name}.`)));
     return box ? box.rank : -1;
   }
 
   function layOut() {
-    const opened = selectedGpu();
-    const { blocks } = store.scene;
-    const gpus = Math.max(-1, ...blocks) + 1;
-    rowOf = new Int32Array(blocks.length);
-    bands = [];
-    const folded = Math.min(26, Math.max(4, Math.floor(ROOM / gpus)));
-    const gap = folded > 8 ? 3 : 1;
-    let top = RULER;
-    for (let gpu = 0; gpu < gpus; gpu++) {
-      bands.push({ gpu, top, height: gpu === opened ? Math.max(OPENED, folded) : folded, blocks: 0 });
-      top += bands[gpu].height + gap;
+    items = [];
+    if (!rows || !store.scene) return;
+    const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(ROOM / rows.gpus) - GAP));
+    const of = Array.from({ length: rows.gpus }, () => []);
+    if (kind === "phases") for (const lanes of of) store.scene.phases.forEach((_, phase) => lanes.push(phase));
+    else rows[kind].gpu.forEach((gpu, lane) => of[gpu].push(lane));
+    let top = 0;
+    for (let gpu = 0; gpu < rows.gpus; gpu++) {
+      items.push({ gpu, lane: -1, top, height: fold });
+      top += fold;
+      if (opened.has(gpu)) {
+        for (const lane of of[gpu]) {
+          items.push({ gpu, lane, top: top + 1, height: HEIGHT });
+          top += LANE;
+        }
+      }
+      top += GAP;
     }
-    blocks.forEach((gpu, block) => (rowOf[block] = bands[gpu].blocks++));
-    return top;
+    full = top;
   }
 
-  /** Where a thread block's row is. */
-  function rowAt(block) {
-    const band = bands[store.scene.blocks[block]];
-    const height = band.height / band.blocks;
-    return { top: band.top + rowOf[block] * height, height };
+  /** Rows in sight. */
+  function visible() {
+    const from = holder.scrollTop;
+    const to = from + ROOM;
+    return items.filter((item) => item.top + item.height > from && item.top < to);
+  }
+
+  function ask(scale, shown) {
+    if (!rows || !store.timeline) return;
+    const margin = (scale.b - scale.a) / 8; // so that a short pan is there already
+    const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
+    const folds = [...new Set(shown.filter((i) => i.lane < 0 || kind === "phases").map((i) => i.gpu))];
+    const lanes = kind === "phases" ? [] : shown.filter((i) => i.lane >= 0).map((i) => i.lane);
+    const columns = Math.round(((width - GUTTER) / COLUMN_PX) * ((to - from) / (scale.b - scale.a)));
+    const options = { kind, from, to, columns, folds, lanes };
+    asker.want(options, `${store.timeline.number} ${JSON.stringify(options)}`);
+  }
+
+  /** Make an answer ready to be drawn: images of what is density, places of what is spans. */
+  function read(reply) {
+    if (picture?.reply === reply && picture.theme === theme.version) return;
+    const { folds, lanes } = reply.options;
+    const buffers = [...reply.buffers];
+    const fold = items[0]?.height ?? FOLD;
+    picture = { reply, theme: theme.version, folds: new Map(folds.map((gpu, k) => [gpu, k])), lanes: new Map(lanes.map((lane, k) => [lane, k])) };
+    if (reply.kind !== "phases") {
+      const shares = column(Uint8Array, buffers.shift());
+      picture.foldHeight = fold;
+      picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, fold, LANE_COLOURS);
+    }
+    if (reply.drawn === "density") {
+      picture.lane = paintDensity(column(Uint8Array, buffers[0]), reply.present, lanes.length, reply.columns, HEIGHT, LANE_COLOURS);
+    } else {
+      const types = [Uint32Array, Uint32Array, Float64Array, Float64Array];
+      [picture.row, picture.state, picture.start, picture.end] = types.map((Type, k) => column(Type, buffers[k]));
+      picture.starts = rowStarts(picture.row, reply.kind === "phases" ? folds.length : lanes.length);
+    }
+    const before = seen.size;
+    for (const state of reply.present) seen.add(state);
+    if (picture.state && reply.kind !== "phases") for (const state of picture.state) seen.add(state);
+    if (seen.size !== before || fresh) drawLegend();
+    fresh = false;
+  }
+
+  /** A recorded page has no kernel to ask: what it has is the spans of thread blocks. */
+  function readRecorded() {
+    const line = store.timeline;
+    if (!line?.what.length || (picture?.line === line && picture.theme === theme.version)) return;
+    if (kind !== "blocks") choose("blocks");
+    for (const button of buttons) button.disabled = button.dataset.kind !== "blocks";
+    const found = recordedSpans(line);
+    picture = {
+      ...found, line, theme: theme.version, folds: new Map(), lanes: new Map(store.scene.blocks.map((_, lane) => [lane, lane])),
+      reply: { kind: "blocks", from: 0, to: line.now_ps, drawn: "spans", count: found.row.length, present: [] },
+      starts: rowStarts(found.row, store.scene.blocks.length),
+    };
+    store.scene.blocks.forEach((gpu) => opened.add(gpu));
+    seen = new Set(found.state);
+    layOut();
+    drawLegend();
+  }
+
+  function drawLegend() {
+    const states = rows?.states ?? [];
+    const keys = kind === "phases" ? [] : [...seen].sort((a, b) => a - b);
+    legend.replaceChildren(
+      ...keys.map((state) =>
+        make("span", { class: "anb-key" }, make("i", {
+          class: "anb-bar", style: `--anb-colour: ${LANE_COLOURS[state]}; --anb-height: ${LANE_HEIGHTS[state] * 12}px`,
+        }), states[state]),
+      ),
+    );
+    if (kind === "phases") legend.replaceChildren(make("span", { text: "from the first start of a phase on a GPU to its last end" }));
   }
 
   function draw() {
     if (!store.scene || !width) return;
-    const height = layOut();
-    if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
-    const scale = scaleOf(store, width);
-    const line = store.timeline;
-    const key = [width, height, scale.a, scale.b, line?.now_ps, line?.end.length, theme.version, store.selection].join();
-    if (key !== stillKey) drawStill(height, scale);
-    stillKey = key;
-    const context = fit(canvas, width, height);
-    context.drawImage(still, 0, 0, width, height);
-    drawPathOverTime(context, store, theme, { scale, left: GUTTER, width, rowAt });
-    const known = scale.x(store.frontier);
-    context.fillStyle = theme.dim; // what is not simulated yet
-    context.globalAlpha = 0.12;
-    if (known < width) context.fillRect(Math.max(GUTTER, known), RULER, width, height);
-    context.globalAlpha = 1;
-    const x = scale.x(store.cursor);
-    if (x >= GUTTER && x <= width) {
-      context.fillStyle = theme.brand;
-      context.fillRect(x - 0.75, 0, 1.5, height);
-      context.beginPath();
-      context.moveTo(x - 5, 0);
-      context.lineTo(x + 5, 0);
-      context.lineTo(x, 7);
-      context.fill();
+    if (selected !== store.selection) {
+      selected = store.selection;
+      const gpu = gpuOf(selected);
+      if (gpu >= 0) opened.add(gpu);
+      layOut();
     }
-    const words = line?.left_out ? `${line.left_out.toLocaleString("en-US")} short spans not drawn` : "";
-    if (note.textContent !== words) note.textContent = words;
-  }
-
-  function drawStill(height, scale) {
-    const context = fit(still, width, height);
+    const height = Math.min(ROOM, full) + RULER;
+    if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
+    const rest = `${Math.max(0, full + RULER - height)}px`;
+    if (spacer.style.height !== rest) spacer.style.height = rest;
+    const scale = scaleOf(store, width);
+    const shown = visible();
+    if (asker.error) readRecorded();
+    else ask(scale, shown);
+    if (asker.reply?.kind === kind) read(asker.reply);
+    const context = fit(canvas, width, height);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, width, height);
-    ruler(context, scale);
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    let free = 0; // down to here the gutter has labels
-    for (const { gpu, top, height: tall } of bands) {
-      context.fillStyle = theme.panel;
-      context.fillRect(GUTTER, top, width - GUTTER, tall);
-      context.fillStyle = theme.ink;
-      context.font = `12px ${theme.font}`;
-      if (top + tall / 2 - 6 < free) continue;
-      context.fillText(`GPU${gpu}`, 8, top + tall / 2);
-      free = top + tall / 2 + 7;
-    }
-    const line = store.timeline;
-    if (!line) return;
-    const picked = store.selection.match(/\.block\.(\d+)$/);
     context.save();
     context.beginPath();
-    context.rect(GUTTER, 0, width - GUTTER, height);
+    context.rect(0, RULER, width, height - RULER);
     context.clip();
-    for (let state = 0; state < STATE_COLOURS.length; state++) {
-      context.fillStyle = STATE_COLOURS[state];
-      for (let k = 0; k < line.what.length; k++) {
-        if ((line.what[k] & 7) !== state || line.end[k] < scale.a || line.start[k] > scale.b) continue;
-        const block = line.what[k] >>> 3;
-        const band = bands[store.scene.blocks[block]];
-        const row = band.height / band.blocks;
-        // In thin rows only waiting stands out by its height: fractions of a pixel would be mud.
-        const tall = row > 4 ? (row - 1) * STATE_HEIGHTS[state] : row * (STATE_HEIGHTS[state] < 0.5 ? 0.5 : 1);
-        const x = scale.x(line.start[k]);
-        const y = band.top + rowOf[block] * row + (row - tall) / 2;
-        context.fillRect(x, y, Math.max(0.5, scale.x(line.end[k]) - x), tall);
-      }
-    }
+    context.translate(0, RULER - holder.scrollTop);
+    drawGutter(context, shown);
+    context.beginPath();
+    context.rect(GUTTER, holder.scrollTop, width - GUTTER, ROOM);
+    context.clip();
+    if (picture) for (const item of shown) drawItem(context, item, scale);
+    outline(context, shown);
+    drawPathOverTime(context, store, theme, scale, items, kind);
     context.restore();
-    const opened = selectedGpu();
-    if (opened >= 0 && bands[opened]) {
-      const band = bands[opened];
-      context.strokeStyle = theme.brand;
-      context.lineWidth = 1.5;
-      context.strokeRect(GUTTER + 0.5, band.top, width - GUTTER - 1.5, band.height);
-      if (picked) {
-        const row = band.height / band.blocks;
-        context.strokeRect(GUTTER + 0.5, band.top + Number(picked[1]) * row - 1, width - GUTTER - 1.5, row + 1);
-      }
-    }
+    drawRuler(context, theme, scale, width, formatTime);
+    drawClocks(context, store, theme, scale, width, RULER, height, true);
+    tell();
   }
 
-  function ruler(context, { a, b, x }) {
-    const rough = (b - a) / Math.max(2, (width - GUTTER) / 130);
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * ([1, 2, 5, 10].find((m) => m * power >= rough) ?? 10);
-    context.font = `11px ${theme.font}`;
+  function tell() {
+    const { count = 0, folded = 0, drawn = "" } = picture?.reply ?? {};
+    const things = kind === "phases" ? "phases" : "spans";
+    const number = (n) => n.toLocaleString("en-US");
+    const parts = [];
+    if (count || !folded) parts.push(`${number(count)} ${things}${drawn === "density" ? ", drawn as density" : ""}`);
+    if (folded) parts.push(`${number(folded)} ${count ? "more" : "spans"} in folded GPUs, drawn as density`);
+    const said = picture ? parts.join(" · ") : "";
+    if (note.textContent !== said) note.textContent = said;
+    element.dataset.drawn = picture?.reply.drawn ?? "";
+    element.dataset.kind = kind;
+    element.dataset.asked = String(asker.open);
+    element.dataset.from = String(picture?.reply.from ?? "");
+    element.dataset.to = String(picture?.reply.to ?? "");
+    element.dataset.number = String(store.timeline?.number ?? "");
+  }
+
+  function drawGutter(context, shown) {
     context.textBaseline = "middle";
     context.textAlign = "left";
-    for (let t = Math.ceil(a / step) * step; t <= b; t += step) {
-      context.fillStyle = theme.faint;
-      context.fillRect(x(t), RULER - 5, 1, 5);
-      context.fillStyle = theme.dim;
-      if (x(t) < width - 40) context.fillText(formatTime(t, 4), x(t) + 3, RULER / 2);
+    for (const { gpu, lane, top, height } of shown) {
+      context.fillStyle = theme.panel;
+      context.fillRect(GUTTER, top, width - GUTTER, height);
+      context.fillStyle = lane < 0 ? theme.ink : theme.dim;
+      const middle = top + height / 2 + 0.5;
+      if (lane < 0) {
+        context.font = `12px ${theme.font}`;
+        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle);
+      } else {
+        context.font = `10px ${theme.font}`;
+        context.fillText(nameOf(gpu, lane), 16, middle, GUTTER - 18);
+      }
+    }
+  }
+  function nameOf(gpu, lane) {
+    if (kind === "phases") return `phase ${lane + 1}`;
+    const number = rows[kind].number[lane];
+    if (kind === "blocks") return `block ${number}`;
+    return rows.sms.engine[lane] ? "copy engine" : `sm.${number}`;
+  }
+
+  function drawItem(context, item, scale) {
+    const { reply } = picture;
+    const [x0, x1] = [scale.x(reply.from), scale.x(reply.to)];
+    if (reply.kind === "phases") return drawPhases(context, item, scale);
+    if (item.lane < 0) {
+      const k = picture.folds.get(item.gpu);
+      if (k === undefined || !picture.fold) return;
+      context.imageSmoothingEnabled = false;
+      context.drawImage(picture.fold, 0, k * picture.foldHeight, reply.columns, picture.foldHeight, x0, item.top, x1 - x0, item.height);
+      return;
+    }
+    const k = picture.lanes.get(item.lane);
+    if (k === undefined) return;
+    if (picture.lane) {
+      context.imageSmoothingEnabled = false;
+      context.drawImage(picture.lane, 0, k * HEIGHT, reply.columns, HEIGHT, x0, item.top, x1 - x0, item.height);
+      return;
+    }
+    for (let n = picture.starts[k]; n < picture.starts[k + 1]; n++) {
+      const state = picture.state[n];
+      const tall = item.height * LANE_HEIGHTS[state];
+      const x = scale.x(picture.start[n]);
+      context.fillStyle = LANE_COLOURS[state];
+      context.fillRect(x, item.top + item.height - tall, Math.max(0.6, scale.x(picture.end[n]) - x), tall);
     }
   }
 
-  /** Band, block and span at a point. */
+  function drawPhases(context, item, scale) {
+    const k = picture.folds.get(item.gpu);
+    if (k === undefined) return;
+    context.textBaseline = "middle";
+    context.font = `10px ${theme.font}`;
+    for (let n = picture.starts[k]; n < picture.starts[k + 1]; n++) {
+      const phase = picture.state[n];
+      if (item.lane >= 0 && item.lane !== phase) continue;
+      // Blocks are not in step: phases that follow each other overlap, and take turns in two rows.
+      const half = item.lane < 0 ? item.height / 2 : item.height;
+      const top = item.top + (item.lane < 0 ? (phase % 2) * half : 0);
+      const [x, to] = [Math.max(GUTTER - 2, scale.x(picture.start[n])), Math.min(width + 2, scale.x(picture.end[n]))];
+      const [fill, ink] = PHASE_COLOURS[phase % PHASE_COLOURS.length];
+      context.fillStyle = fill;
+      context.fillRect(x, top, Math.max(0.6, to - x - 0.5), half - 1);
+      const text = store.scene.phases[phase];
+      if (half < 9 || to - x < context.measureText(text).width + 8) continue;
+      context.fillStyle = ink;
+      context.fillText(text, x + 4, top + half / 2);
+    }
+  }
+
+  /** The selected GPU, SM or thread block. */
+  function outline(context, shown) {
+    const gpu = gpuOf(store.selection);
+    const part = store.selection.match(/\.(sm|block)\.(\d+)$/);
+    const wanted = { sm: "sms", block: "blocks" }[part?.[1]];
+    context.strokeStyle = theme.brand;
+    context.lineWidth = 1.5;
+    for (const item of shown) {
+      if (item.gpu !== gpu) continue;
+      const here = item.lane < 0 ? !part : kind === wanted && rows[kind].number[item.lane] === Number(part[2]);
+      if (here) context.strokeRect(GUTTER + 0.75, item.top, width - GUTTER - 1.5, item.height);
+    }
+  }
+
   function hit(event) {
     if (!store.scene || event.offsetY < RULER) return null;
-    const band = bands.find((b) => event.offsetY >= b.top && event.offsetY < b.top + b.height);
-    if (!band) return null;
-    if (event.offsetX < GUTTER) return { band, row: -1, span: -1 };
-    const row = Math.min(band.blocks - 1, Math.floor(((event.offsetY - band.top) / band.height) * band.blocks));
-    const { t } = scaleOf(store, width);
-    const [time, slack] = [t(event.offsetX), t(event.offsetX + 1.5) - t(event.offsetX)];
-    const line = store.timeline;
-    let span = -1;
-    for (let k = 0; line && k < line.what.length; k++) {
-      const block = line.what[k] >>> 3;
-      if (rowOf[block] !== row || store.scene.blocks[block] !== band.gpu) continue;
-      if (line.start[k] - slack > time || line.end[k] + slack < time) continue;
-      if (span < 0 || line.end[k] - line.start[k] < line.end[span] - line.start[span]) span = k;
-    }
-    return { band, row, span };
+    const y = event.offsetY - RULER + holder.scrollTop;
+    return items.find((item) => y >= item.top && y < item.top + item.height) ?? null;
   }
   canvas.addEventListener("pointermove", (event) => {
-    const at = hit(event);
-    store.hovering(at ? `gpu[${at.band.gpu}]` : "");
-    tip.hidden = !at;
-    if (!at) return;
-    const words = [`GPU${at.band.gpu}`];
-    if (at.row >= 0) words.push(`block ${at.row}`);
-    if (at.span >= 0) {
-      const line = store.timeline;
-      words.push(store.scene.states[line.what[at.span] & 7]);
-      const phase = store.scene.phases[line.phase[at.span]];
-      if (phase) words.push(phase);
-      words.push(`${formatTime(line.start[at.span], 3)} to ${formatTime(line.end[at.span], 3)}`);
-      words.push(`(${formatTime(line.end[at.span] - line.start[at.span], 3)})`);
+    const item = hit(event);
+    store.hovering(item ? `gpu[${item.gpu}]` : "");
+    tip.hidden = !item;
+    pointed = item && event.offsetX >= GUTTER ? { item, time: Math.round(scaleOf(store, width).t(event.offsetX)) } : null;
+    if (!item) return;
+    if (pointed && (item.lane >= 0 || kind === "phases")) {
+      words.want({ kind, lane: kind === "phases" ? item.gpu : item.lane, time: pointed.time });
     }
-    tip.textContent = words.join(" · ");
-    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${event.offsetY + 16}px`;
+    write(event);
   });
+  function write(event) {
+    const { gpu, lane } = hit(event) ?? pointed.item;
+    const said = [`GPU${gpu}`];
+    if (lane >= 0) said.push(kind === "phases" ? store.scene.phases[lane] : nameOf(gpu, lane));
+    if (pointed) {
+      said.push(formatTime(pointed.time, 3));
+      const found = words.reply;
+      const about = kind === "phases" ? gpu : lane;
+      if (found?.text && found.options.lane === about && found.options.kind === kind && found.options.time === pointed.time) said.push(found.text);
+      else if (lane < 0) said.push(...shares(gpu));
+    }
+    tip.textContent = said.join(" · ");
+    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${event.offsetY + 16 + holder.scrollTop}px`;
+    last = event;
+  }
+  store.on("change", () => {
+    if (pointed && last && !tip.hidden) write(last);
+  });
+  /** What the lanes of a folded GPU are in at the pointer. */
+  function shares(gpu) {
+    const reply = picture?.reply;
+    const row = picture?.folds.get(gpu);
+    if (row === undefined || reply.kind === "phases") return [];
+    const place = Math.floor(((pointed.time - reply.from) / (reply.to - reply.from)) * reply.columns);
+    const values = column(Uint8Array, reply.buffers[0]);
+    const plane = picture.folds.size * reply.columns;
+    return reply.present
+      .map((state, k) => [Math.round((values[k * plane + row * reply.columns + place] * 100) / 255), rows.states[state]])
+      .filter(([share]) => share > 0)
+      .sort((a, b) => b[0] - a[0])
+      .map(([share, state]) => `${state} ${share}%`);
+  }
   canvas.addEventListener("pointerleave", () => {
     tip.hidden = true;
+    pointed = null;
     store.hovering("");
   });
-  canvas.addEventListener("click", (event) => {
-    const at = hit(event);
-    if (at) store.select(at.row < 0 ? `gpu[${at.band.gpu}]` : `gpu[${at.band.gpu}].block.${at.row}`);
+  holder.addEventListener("scroll", () => store.emit("change"));
+  navigate(canvas, store, {
+    clicked(event) {
+      const item = hit(event);
+      if (!item) return;
+      if (item.lane < 0 && event.offsetX < 16) {
+        if (!opened.delete(item.gpu)) opened.add(item.gpu);
+        layOut();
+        store.emit("change");
+      } else if (item.lane < 0 || kind === "phases" || (kind === "sms" && rows.sms.engine[item.lane])) store.select(`gpu[${item.gpu}]`);
+      else store.select(`gpu[${item.gpu}].${kind === "sms" ? "sm" : "block"}.${rows[kind].number[item.lane]}`);
+    },
   });
-  navigate(canvas, store);
 
   return {
     element,
     draw,
     resize() {
       width = canvas.clientWidth;
+    },
+    destroy() {
+      asker.destroy();
+      words.destroy();
     },
   };
 }

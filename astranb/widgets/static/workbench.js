@@ -11,7 +11,8 @@ const KEYS = [
   ["G", "go to a time"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
-  ["Esc", "clear the selection, show all time"],
+  ["drag", "on a timeline: mark an interval; on the ruler: move the cursor"],
+  ["Esc", "clear selection and interval, show all time"],
   ["?", "this list"],
 ];
 
@@ -64,6 +65,8 @@ function show({ store, modules, el }) {
     root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
     root.dataset.events = String(store.state?.events ?? "");
+    root.dataset.seq = String(store.state?.seq ?? "");
+    root.dataset.flights = String(store.flights.count);
     root.dataset.cursor = String(store.cursor);
     root.dataset.frames = String((frames += 1));
     if (moving) request();
@@ -100,14 +103,15 @@ function show({ store, modules, el }) {
     "+": () => transport.faster(0.25),
     "=": () => transport.faster(0.25),
     "-": () => transport.faster(-0.25),
-    w: () => store.zoom(0.7),
-    s: () => store.zoom(1 / 0.7),
+    w: () => store.zoom(0.7, store.pointer ?? store.cursor),
+    s: () => store.zoom(1 / 0.7, store.pointer ?? store.cursor),
     a: () => store.pan(-0.2),
     d: () => store.pan(0.2),
     Escape: () => {
       help.hidden = true;
       root.focus({ preventScroll: true });
       store.window = null;
+      store.mark();
       store.select("");
       store.emit("change");
     },

@@ -1,0 +1,58 @@
+"""What the view of the data is told: whose contributions are in which chunk, at the cursor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError
+
+from ._feed import Feed, Message
+
+__all__ = ["chunks"]
+
+_MOST_TICKS = 32
+"""Up to so many ranks, each one's contribution is drawn; beyond, how many there are."""
+_MOST_TEXTS = 1_100
+_MOST_NUMBERS = 50_000_000  # ranks times pieces: what working it out may take in memory
+_COLUMNS = ("rank", "chunk", "promised", "kept", "pieces", "writing")
+
+
+def chunks(feed: Feed, options: dict[str, Any]) -> Message:
+    """The cells of one buffer; for few ranks also which of them are in each, and it all in words.
+
+    Columns of int32: what ``_COLUMNS`` names, the place in the row, how many ranks are in it, how
+    many of them too often. Then, for few ranks, two bytes a cell and rank: how often it is in
+    the piece that has it least and most often.
+    """
+    sim = feed.session.at(options.get("at_ps"))
+    ranks = sim.program.ranks
+    if len(sim.machine.pieces) * ranks > _MOST_NUMBERS:
+        raise InputError(f"{len(sim.machine.pieces):,} pieces on {ranks} ranks are too many to draw")
+    found = sim.contributions(str(options.get("buffer", "output")))
+    cells = found.cells
+    # Scratch may be numbered with gaps: what stands in a row stands side by side.
+    first = np.searchsorted(cells["rank"], np.arange(ranks))
+    place = np.arange(len(cells)) - first[cells["rank"]]
+    drawn = ranks <= _MOST_TICKS
+    columns = [
+        *(cells[name] for name in _COLUMNS),
+        place,
+        (found.most > 0).sum(axis=1),
+        (found.most > 1).sum(axis=1),
+    ]
+    buffers = [np.ascontiguousarray(column).astype("<i4").tobytes() for column in columns]
+    if drawn:
+        buffers += [np.minimum(table, 255).astype("u1").tobytes() for table in (found.least, found.most)]
+    texts = [found.text(k) for k in range(len(cells))] if len(cells) <= _MOST_TEXTS else []
+    meta = {
+        "columns": [*_COLUMNS, "place", "there", "twice"],
+        "ranks": ranks,
+        "cells": len(cells),
+        "width": int(place.max(initial=-1)) + 1,
+        "ticks": drawn,
+        "texts": texts,
+        "buffers_used": sorted({int(b) for b in sim.machine.pieces["buffer"]}),
+    }
+    return meta, buffers

@@ -1,0 +1,127 @@
+"""A program that is being written: its text, what it is for, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from astranb.collectives import Collective, Problem, check_text, text_algorithm
+from astranb.core.errors import InputError
+from astranb.infragraph import Infra, resolve
+from astranb.net import Fabric, compile_fabric
+from astranb.sim import Simulation
+
+__all__ = ["Draft", "Unfit"]
+
+_MOST_RANKS = 16
+"""A program is verified as it is typed: for more ranks that takes too long, and shows little more."""
+
+
+class Unfit(InputError):
+    """A program with problems; a notebook shows them as a list, each with its line."""
+
+    def __init__(self, name: str, problems: list[Problem], text: str) -> None:
+        self.problems = problems
+        first = problems[0]
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"{first.text}{more}", where=f"{name} line {first.line}", mend=first.mend)
+        self._listing = listing(name, problems, text)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback, which would be about astranb."""
+        return self._listing
+
+
+def listing(name: str, problems: list[Problem], text: str) -> list[str]:
+    """Problems with the lines that they are about."""
+    lines, said = text.splitlines(), []
+    for problem in problems:
+        said.append(f"{name}, {problem}")
+        if 1 <= problem.line <= len(lines):
+            said.append(f"    {problem.line:>3} | {lines[problem.line - 1]}")
+    return said
+
+
+@dataclass
+class Draft:
+    """A program's text, and where it shall run.
+
+    Attributes
+    ----------
+    text : str
+    name : str
+        Of the algorithm.
+    infra : Infra or str
+    size : str or int
+    collective : str
+    lanes : int, optional
+    protocol : str
+    root : int
+    """
+
+    text: str
+    name: str = "program"
+    infra: Infra | str = "dgx-h100"
+    size: str | int = "64 KiB"
+    collective: str = "all_reduce"
+    lanes: int | None = None
+    protocol: str = "Simple"
+    root: int = 0
+
+    @property
+    def ranks(self) -> int:
+        """GPUs of the infrastructure."""
+        return len(self._fabric.gpus)
+
+    @property
+    def checked_ranks(self) -> int:
+        """For how many ranks it is verified."""
+        return self.ranks if self.ranks <= _MOST_RANKS else 8
+
+    @property
+    def _fabric(self) -> Fabric:
+        return _of_name(self.infra) if isinstance(self.infra, str) else compile_fabric(self.infra.expand())
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with the text; the text is executed (see :func:`check_text`).
+
+        Raises
+        ------
+        InputError
+            What is wrong is not the text: the infrastructure, the size, the collective.
+        """
+        per_node = self._fabric.per_node
+        return check_text(
+            self.text,
+            collective=self.collective,
+            ranks=self.checked_ranks,
+            size=self.size,
+            lanes=self.lanes,
+            root=self.root,
+            protocol=self.protocol,
+            per_node=per_node if per_node <= self.checked_ranks else None,
+            name=self.name,
+        )
+
+    def simulation(self) -> Simulation:
+        """Make a simulation of it.
+
+        Raises
+        ------
+        InputError
+            There is something wrong with the text, or with where it shall run.
+        """
+        errors = [problem for problem in self.check() if problem.severity == "error"]
+        if errors:
+            raise Unfit(self.name, errors, self.text)
+        algorithm = text_algorithm(self.text, self.name)
+        what = Collective.of(
+            self.collective, self.size, algorithm, lanes=self.lanes, root=self.root, protocol=self.protocol
+        )
+        return Simulation(self.infra, what)
+
+
+@lru_cache(maxsize=4)
+def _of_name(infra: str) -> Fabric:
+    """The fabric of a blueprint or file, once for all checks of a text."""
+    return compile_fabric(resolve(infra).expand())

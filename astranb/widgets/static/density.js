@@ -1,0 +1,59 @@
+// Rows of a timeline as pixels: spans where they have room, else shares of each column stacked up.
+
+/** Red, green and blue of `#rrggbb`. */
+function channels(colour) {
+  return [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+}
+
+/** An image of shares, one pixel a column, `height` a row: from the bottom up, state by state. */
+export function paintDensity(shares, present, rows, columns, height, colours) {
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, columns);
+  canvas.height = Math.max(1, rows * height);
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const paints = present.map((state) => {
+    const [r, g, b] = channels(colours[state]);
+    return (255 << 24) | (b << 16) | (g << 8) | r;
+  });
+  const plane = rows * columns;
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      const cell = row * columns + column;
+      let sum = 0;
+      let y = 0; // filled so far, from the bottom
+      for (let k = 0; k < present.length; k++) {
+        const share = shares[k * plane + cell];
+        if (!share) continue;
+        sum += share;
+        const until = Math.min(height, Math.round((sum * height) / 255));
+        // What is there at all shows, unless there is no room left.
+        for (; y < until; y++) pixels[(row * height + height - 1 - y) * columns + column] = paints[k];
+      }
+    }
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** Where the spans of each row begin among those of an answer, which are in the order of rows. */
+export function rowStarts(rows, count) {
+  const starts = new Uint32Array(count + 1);
+  for (let k = 0; k < rows.length; k++) starts[rows[k] + 1] += 1;
+  for (let k = 0; k < count; k++) starts[k + 1] += starts[k];
+  return starts;
+}
+
+const FROM_BLOCKS = [9, 3, 8, 6]; // what a thread block does (scene.states) as the state of a lane
+
+/** The spans of thread blocks that a page without a kernel has, in the order of rows. */
+export function recordedSpans(line) {
+  const order = Array.from(line.what.keys()).sort((a, b) => (line.what[a] >>> 3) - (line.what[b] >>> 3));
+  return {
+    row: Uint32Array.from(order, (k) => line.what[k] >>> 3),
+    state: Uint32Array.from(order, (k) => FROM_BLOCKS[line.what[k] & 7]),
+    start: Float64Array.from(order, (k) => line.start[k]),
+    end: Float64Array.from(order, (k) => line.end[k]),
+  };
+}

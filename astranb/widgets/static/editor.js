@@ -1,0 +1,228 @@
+// A program's text with line numbers, its problems at their lines, and the button that simulates it.
+// `make` is theme.js's: that module stands in front of this one (_static.py).
+
+const QUIET_MS = 300; // after the last key
+const INDENT = "    ";
+
+function render({ model, el }) {
+  const { collective: kinds, protocol: protocols } = model.get("choices");
+  const chosen = model.get("chosen");
+  const root = make("div", { class: "anb-workbench anb-editor", "data-lm-suppress-shortcuts": "true", role: "group", "aria-label": "Editor" });
+  const text = make("textarea", {
+    class: "anb-text", spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off", rows: "4",
+    "aria-label": "Program", "aria-describedby": "", title: "Tab indents; Esc, then Tab leaves the text",
+  });
+  const gutter = make("div", { class: "anb-gutter", "aria-hidden": "true" });
+  const bands = make("div", { class: "anb-bands", "aria-hidden": "true" });
+  const list = make("ul", { class: "anb-problems", "aria-label": "Problems", "aria-live": "polite" });
+  const status = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
+  const run = make("button", { type: "button", class: "anb-button anb-play", text: "Simulate", title: "simulate the program, and watch it below (Ctrl+Enter)", onclick: simulate });
+  const restore = make("button", {
+    type: "button", class: "anb-button", text: "Last right text", title: "go back to the last text without an error",
+    onclick: () => replace(good),
+  });
+  const field = (name, label, width) =>
+    make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false", onchange: (event) => choose(name, event.target.value) });
+  const pick = (name, label, values) => {
+    const select = make("select", { class: "anb-steps", "aria-label": label, title: label, onchange: () => choose(name, select.value) }, ...values.map((value) => make("option", { value, text: value })));
+    select.value = chosen[name];
+    return select;
+  };
+  const fields = {
+    collective: pick("collective", "Collective", kinds),
+    size: field("size", "Size", 80),
+    infra: field("infra", "Infrastructure", 150),
+    protocol: pick("protocol", "Protocol", protocols),
+  };
+  const title = make("h3", { class: "anb-title", text: chosen.name });
+  root.append(
+    make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, fields.protocol),
+    make("div", { class: "anb-paper" }, gutter, make("div", { class: "anb-sheet" }, bands, text)),
+    make("div", { class: "anb-row" }, run, restore, status),
+    list,
+  );
+  el.append(root);
+
+  let seq = 0; // of the last question
+  let waiting = false; // for its answer
+  let dirty = false; // the text has changed since it was asked
+  let sent = model.get("text");
+  let problems = [];
+  let good = "";
+  let timer = 0;
+  let leaving = false; // Esc was pressed: Tab goes on to the next control
+  text.value = sent;
+
+  function ask(message) {
+    seq += 1;
+    waiting = true;
+    dirty = false;
+    model.send({ ...message, seq });
+  }
+  function check() {
+    clearTimeout(timer);
+    if (waiting) {
+      dirty = true; // asked when the answer has come
+      return;
+    }
+    sent = text.value;
+    ask({ type: "check", text: sent });
+  }
+  function simulate() {
+    clearTimeout(timer);
+    sent = text.value;
+    status.textContent = "simulating …";
+    ask({ type: "simulate", text: sent });
+  }
+  function choose(name, value) {
+    ask({ type: "choose", what: { [name]: value } });
+  }
+  function replace(whole) {
+    text.focus();
+    text.select();
+    insert(whole);
+  }
+  /** Put text in place of the selection, so that Ctrl+Z takes it back. */
+  function insert(piece) {
+    if (!document.execCommand("insertText", false, piece)) text.setRangeText(piece, text.selectionStart, text.selectionEnd, "end");
+    typed();
+  }
+  function typed() {
+    paint();
+    status.textContent = "…";
+    clearTimeout(timer);
+    timer = setTimeout(check, QUIET_MS);
+  }
+
+  function received(message) {
+    if (message.type !== "problems" || message.seq !== seq) return; // of an older text
+    waiting = false;
+    problems = message.problems;
+    good = message.good;
+    const errors = problems.filter((problem) => problem.severity === "error").length;
+    const few = `for ${message.ranks} ranks`;
+    const words = errors ? `${errors} error${errors > 1 ? "s" : ""} ${few}` : `right ${few}: no deadlock, no race, the right result`;
+    status.textContent = message.error ? message.error : `${words} (${message.ms} ms)`;
+    status.classList.toggle("anb-failed", Boolean(message.error));
+    root.dataset.seq = String(message.seq);
+    root.dataset.errors = String(errors);
+    write();
+    paint();
+    if (dirty) check();
+  }
+
+  /** The list of problems; each goes to its line. */
+  function write() {
+    list.replaceChildren(
+      ...problems.map((problem) => {
+        const others = problem.also.length ? ` (see also line ${problem.also.join(", ")})` : "";
+        const words = `line ${problem.line}: ${problem.text}${problem.mend ? `; ${problem.mend}` : ""}${others}`;
+        const button = make("button", { type: "button", class: "anb-child", text: words, onclick: () => go(problem) });
+        return make("li", { class: `anb-problem anb-${problem.severity}` }, make("b", { text: problem.severity }), button);
+      }),
+    );
+    const errors = problems.some((problem) => problem.severity === "error");
+    run.disabled = errors;
+    restore.hidden = !errors || !good || good === text.value;
+  }
+  function go({ line, column }) {
+    const lines = text.value.split("\n");
+    const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+    const from = start + Math.min(column - 1, lines[line - 1]?.length ?? 0);
+    text.focus();
+    text.setSelectionRange(from, start + (lines[line - 1]?.length ?? 0));
+  }
+
+  /** Line numbers, icons, and a band behind each line with a problem. */
+  function paint() {
+    const count = text.value.split("\n").length;
+    text.rows = Math.min(40, Math.max(6, count + 1));
+    const at = new Map();
+    for (const problem of problems) {
+      for (const line of [problem.line, ...problem.also]) {
+        const first = line === problem.line;
+        const rank = (problem.severity === "error" ? 2 : 1) + (first ? 2 : 0);
+        if ((at.get(line)?.rank ?? 0) < rank) at.set(line, { rank, severity: problem.severity, text: problem.text, first });
+      }
+    }
+    gutter.replaceChildren(
+      ...Array.from({ length: count }, (_, k) => {
+        const found = at.get(k + 1);
+        const icon = !found ? "" : !found.first ? "↳" : found.severity === "error" ? "✖" : "▲";
+        const row = make("div", { class: `anb-gutter-line${found ? ` anb-${found.severity}` : ""}` }, make("i", { text: icon }), make("span", { text: String(k + 1) }));
+        if (found) row.title = found.text;
+        return row;
+      }),
+    );
+    bands.replaceChildren(
+      ...[...at].map(([line, found]) => make("div", { class: `anb-band anb-${found.severity}`, style: `--anb-line-at: ${line - 1}` })),
+    );
+    follow();
+  }
+  function follow() {
+    gutter.scrollTop = text.scrollTop;
+    bands.style.transform = `translateY(${-text.scrollTop}px)`;
+  }
+
+  function key(event) {
+    event.stopPropagation(); // the notebook has other plans for these keys
+    if (event.key === "Escape") {
+      leaving = true;
+      return;
+    }
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      if (!run.disabled) simulate();
+    } else if (event.key === "Tab" && !leaving && !event.ctrlKey && !event.altKey) {
+      event.preventDefault();
+      indent(event.shiftKey);
+    } else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      const before = text.value.slice(0, text.selectionStart).split("\n").at(-1);
+      const deeper = before.trimEnd().endsWith(":") ? INDENT : "";
+      insert(`\n${before.match(/^\s*/)[0]}${deeper}`);
+    }
+    if (event.key !== "Tab") leaving = false;
+  }
+  function indent(back) {
+    const { selectionStart: from, selectionEnd: to, value } = text;
+    const first = value.lastIndexOf("\n", from - 1) + 1;
+    if (!back && !value.slice(from, to).includes("\n")) return insert(INDENT.slice((from - first) % INDENT.length));
+    const block = value.slice(first, to);
+    const moved = back ? block.replace(/^ {1,4}/gm, "") : block.replace(/^(?=.)/gm, INDENT);
+    text.setSelectionRange(first, to);
+    insert(moved);
+    text.setSelectionRange(first, first + moved.length);
+  }
+
+  // What Python, or another page, has written.
+  function told() {
+    const now = model.get("text");
+    if (now === sent || now === text.value) return;
+    sent = now;
+    text.value = now;
+    check();
+  }
+  function settled() {
+    const now = model.get("chosen");
+    for (const [name, control] of Object.entries(fields)) control.value = now[name];
+    title.textContent = now.name;
+  }
+  text.addEventListener("input", typed);
+  text.addEventListener("scroll", follow);
+  root.addEventListener("keydown", (event) => (event.target === text ? key(event) : event.stopPropagation()));
+  model.on("msg:custom", received);
+  model.on("change:text", told);
+  model.on("change:chosen", settled);
+  paint();
+  check();
+  return () => {
+    clearTimeout(timer);
+    model.off("msg:custom", received);
+    model.off("change:text", told);
+    model.off("change:chosen", settled);
+    root.remove();
+  };
+}
+
+export default { render };

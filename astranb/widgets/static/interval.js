@@ -1,0 +1,103 @@
+// What a marked interval adds up to: time by state, lines and bytes by class, busiest links, phases.
+
+export function createInterval(store, theme, { make, formatTime, createAsker, LANE_COLOURS, LANE_HEIGHTS }) {
+  const heading = make("h4", { text: "Interval" });
+  const which = make("select", { class: "anb-steps", "aria-label": "GPUs of the interval", onchange: () => store.emit("change") });
+  const clear = make("button", { type: "button", class: "anb-button", text: "Clear", onclick: () => store.mark() });
+  const hint = make("p", { class: "anb-hint", text: "Drag over a timeline to mark an interval." });
+  const body = make("div", { class: "anb-interval-body" });
+  const element = make(
+    "section", { class: "anb-interval", "aria-label": "Interval" }, make("div", { class: "anb-row" }, heading, which, clear), hint, body,
+  );
+  const asker = createAsker(store, "aggregate");
+  let shown = "";
+
+  store.on("scene", () => {
+    const gpus = store.scene.boxes.filter((box) => box.rank >= 0).map((box) => box.rank).sort((a, b) => a - b);
+    which.replaceChildren(make("option", { value: "", text: "all GPUs" }), ...gpus.map((rank) => make("option", { value: rank, text: `GPU${rank}` })));
+    asker.forget();
+    shown = "";
+  });
+  store.on("marked", () => store.show_panel("interval"));
+
+  const count = (n) => Math.round(n).toLocaleString("en-US");
+  const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
+  function bytes(n) {
+    const units = ["B", "KiB", "MiB", "GiB"];
+    const k = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, n)) / 10));
+    return `${(n / 1024 ** k).toFixed(k ? 1 : 0)} ${units[k]}`;
+  }
+  function table(caption, heads, rows) {
+    return make(
+      "table", { class: "anb-table" }, make("caption", { text: caption }),
+      make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col", text })))),
+      make("tbody", {}, ...rows.map(([first, ...rest]) =>
+        make("tr", {}, first instanceof Node ? make("th", { scope: "row" }, first) : make("th", { scope: "row", text: first }), ...rest.map((text) => make("td", { text }))),
+      )),
+    );
+  }
+  function key(state, name) {
+    const bar = make("i", { class: "anb-bar", style: `--anb-colour: ${LANE_COLOURS[state] ?? theme.faint}; --anb-height: ${(LANE_HEIGHTS[state] ?? 0.2) * 12}px` });
+    return make("span", { class: "anb-key" }, bar, name);
+  }
+  const link = (text, path) => make("button", { type: "button", class: "anb-child", text, onclick: () => store.select(path) });
+
+  function write(found) {
+    const sum = found.names.map((name) => found.states.reduce((total, row) => total + row[name], 0));
+    const states = found.names.map((name, k) => [k, name, sum[k]]).filter(([, , ps]) => ps > 0).sort((a, b) => b[2] - a[2]);
+    const parts = [
+      table("Time of SMs in use", ["state", "share", "SM time"], states.map(([k, name, ps]) => [key(k, name), percent(found.shares[name]), formatTime(ps, 3)])),
+      table("Lines on links", ["type · kind", "lines", "bytes", "wire time"], found.classes.map((row) => [`${row.type} · ${row.kind}`, count(row.lines), bytes(row.bytes), formatTime(row.busy_ps, 2)])),
+      table(
+        `Busiest links (of ${count(found.links.length + found.more_links)} that carried anything)`,
+        ["link", "busy", "lines", "bytes", "queued"],
+        found.links.slice(0, 40).map((row) => [link(row.link, row.link), percent(row.utilisation), count(row.lines), bytes(row.bytes), row.lines ? formatTime(row.queued_ps / row.lines, 2) : "0 ps"]),
+      ),
+      table("Phases", ["phase", "GPUs", "longest"], found.phases.map((row) => [row.phase, count(row.gpus), formatTime(row.time_ps, 3)])),
+    ];
+    if (found.states.length > 1) {
+      const top = states.filter(([, name]) => name !== "idle").slice(0, 4);
+      const share = (row, name) => percent(row[name] / Math.max(1, row.lanes * (found.to - found.from)));
+      parts.splice(1, 0, table(
+        "GPUs", ["GPU", ...top.map(([, name]) => name)],
+        found.states.map((row) => [link(`GPU${row.rank}`, `gpu[${row.rank}]`), ...top.map(([, name]) => share(row, name))]),
+      ));
+    }
+    body.replaceChildren(...parts.map((part) => make("div", { class: "anb-interval-part" }, part)));
+    const lost = found.from < found.oldest_ps ? `Lines before ${formatTime(found.oldest_ps, 3)} are no longer recorded and not counted.` : "";
+    hint.textContent = lost;
+    hint.hidden = !lost;
+    element.dataset.from = found.from;
+    element.dataset.to = found.to;
+  }
+
+  return {
+    element,
+    draw() {
+      const { marked } = store;
+      which.hidden = clear.hidden = body.hidden = !marked;
+      if (!marked) {
+        heading.textContent = "Interval";
+        hint.textContent = "Drag over a timeline to mark an interval.";
+        hint.hidden = false;
+        shown = "";
+        return;
+      }
+      const [from, to] = marked.map(Math.round);
+      heading.textContent = `${formatTime(from, 4)} to ${formatTime(to, 4)} (${formatTime(to - from, 4)})`;
+      const options = { from, to: Math.max(to, from + 1), ranks: which.value === "" ? null : [Number(which.value)] };
+      asker.want(options, `${store.timeline?.number} ${JSON.stringify(options)}`);
+      if (asker.error) {
+        hint.textContent = asker.error;
+        hint.hidden = false;
+        return;
+      }
+      const { reply } = asker;
+      const current = `${theme.version} ${reply?.id}`;
+      if (!reply || shown === current) return;
+      shown = current;
+      write(reply);
+    },
+    destroy: asker.destroy,
+  };
+}

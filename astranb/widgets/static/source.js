@@ -1,0 +1,203 @@
+// The text of the program, and which thread blocks are at which line at the cursor.
+
+const NAMED = 2; // blocks at a line that are named one by one
+const LISTED = 200; // in the list of the blocks of a line
+const DONE = 5; // gpu/tables.py: BLOCK_STATES
+const PENDING = 0;
+
+export function createSource(store, theme, { make, column, createQuestion, selectedBlock }) {
+  const next = make("button", {
+    type: "button", class: "anb-button anb-next-line", text: "Next line",
+    title: "on until this thread block is at its next operation", onclick: () => aim() && store.command("next_line", { block: path(aim()) }),
+  });
+  const about = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
+  const code = make("div", { class: "anb-code", role: "list", "aria-label": "Program", tabindex: "0" });
+  const listed = make("div", { class: "anb-source-list" });
+  const element = make(
+    "section", { class: "anb-source", "aria-label": "Source" },
+    make("div", { class: "anb-row" }, next, about), code, listed,
+  );
+  const path = (spot) => `gpu[${spot.gpu}].block.${spot.block}`;
+  const name = (spot) => `GPU${spot.gpu} block ${spot.block}`;
+
+  let spots = []; // {gpu, block, state, op, ops, part, line}
+  let rows = new Map(); // "part:line" -> {element, marks, count}
+  let parts = null;
+  let chosen = ""; // the line whose blocks are listed
+  let seen = ""; // the selection that has been scrolled to, and where it is
+  let failure = "";
+  let marked = new Set();
+
+  async function load() {
+    try {
+      const reply = await store.ask("source");
+      parts = reply.parts;
+      failure = "";
+    } catch (error) {
+      failure = error.message;
+    }
+    write();
+    store.emit("change");
+  }
+  const question = createQuestion(store, "where", () => ({}), {
+    got(reply) {
+      const columns = reply.buffers.map((buffer) => column(Int32Array, buffer));
+      spots = Array.from(columns[0] ?? [], (_, k) => Object.fromEntries(reply.columns.map((title, c) => [title, columns[c][k]])));
+      show();
+    },
+    failed(text) {
+      failure = text;
+    },
+  });
+
+  /** Put the text there, once. */
+  function write() {
+    rows = new Map();
+    marked = new Set();
+    code.replaceChildren();
+    const some = (parts ?? []).some((part) => part.lines.length);
+    if (failure || !some) {
+      const why = failure || "The text of this program is not known: it was read from a file, or its file is gone.";
+      code.append(make("p", { class: "anb-hint", text: why }));
+      return;
+    }
+    parts.forEach((part, number) => {
+      const words = `${part.name}${part.shipped ? " (astranb)" : ""}, line ${part.first}`;
+      code.append(make("h5", { text: words }));
+      part.lines.forEach((text, k) => {
+        const line = part.first + k;
+        const marks = make("span", { class: "anb-marks" });
+        const button = make("button", {
+          type: "button", class: "anb-line-number", text: String(line), "aria-label": `line ${line}`,
+          onclick: () => choose(`${number}:${line}`),
+        });
+        const row = make(
+          "div", { class: "anb-line", role: "listitem", "data-line": String(line) },
+          button, marks, make("code", { text: text || " " }),
+        );
+        row.addEventListener("click", (event) => event.target.closest("button") || choose(`${number}:${line}`));
+        rows.set(`${number}:${line}`, { element: row, marks, button, line });
+        code.append(row);
+      });
+    });
+    show();
+  }
+
+  /** The block that "Next line" moves: the selected one, else one of the selected GPU, else the first that goes on. */
+  function aim() {
+    const picked = selectedBlock(store);
+    const going = spots.filter((spot) => spot.op < spot.ops);
+    const mine = picked ? going.filter((spot) => spot.gpu === picked.gpu) : going;
+    return mine.find((spot) => !picked || picked.block < 0 || spot.block === picked.block);
+  }
+  function isPicked(spot, picked) {
+    return picked && spot.gpu === picked.gpu && (picked.block < 0 || picked.block === spot.block);
+  }
+
+  /** Mark the lines at which somebody is. */
+  function show() {
+    const picked = selectedBlock(store);
+    const at = new Map();
+    for (const spot of spots) {
+      if (spot.part < 0 || spot.state === PENDING || spot.state === DONE) continue;
+      const key = `${spot.part}:${spot.line}`;
+      if (!at.has(key)) at.set(key, []);
+      at.get(key).push(spot);
+    }
+    for (const key of marked) {
+      const row = rows.get(key);
+      if (at.has(key) || !row) continue;
+      row.element.classList.remove("anb-here", "anb-picked");
+      row.element.removeAttribute("aria-current");
+      row.button.setAttribute("aria-label", `line ${row.line}`);
+      row.marks.replaceChildren();
+    }
+    let first = null;
+    for (const [key, here] of at) {
+      const row = rows.get(key);
+      if (!row) continue;
+      const own = here.filter((spot) => isPicked(spot, picked));
+      row.element.classList.add("anb-here");
+      row.element.classList.toggle("anb-picked", own.length > 0);
+      if (own.length) row.element.setAttribute("aria-current", "step");
+      else row.element.removeAttribute("aria-current");
+      const words = `${here.length} thread block${here.length > 1 ? "s" : ""}`;
+      row.button.setAttribute("aria-label", `line ${row.line}, ${words} here`);
+      const shown = own.length && own.length <= NAMED ? own : here.length <= NAMED ? here : [];
+      const badges = shown.map((spot) => make("span", { class: "anb-mark", text: name(spot) }));
+      const rest = here.length - shown.length;
+      if (rest) badges.push(make("span", { class: "anb-mark anb-many", text: shown.length ? `+${rest}` : `${rest} blocks` }));
+      row.marks.replaceChildren(...badges);
+      row.marks.title = here.slice(0, 12).map(name).join(", ") + (here.length > 12 ? ", …" : "");
+      if (own.length && !first) first = row.element;
+    }
+    marked = new Set(at.keys());
+    const target = aim();
+    next.disabled = !target;
+    next.textContent = target ? `Next line of ${name(target)}` : "Next line";
+    const focus = spots.find((spot) => isPicked(spot, picked)) ?? target;
+    about.textContent = focus ? words(focus) : spots.length ? "all thread blocks have ended" : "";
+    const place = `${store.selection} ${first?.dataset.line ?? ""}`;
+    if (first && place !== seen) scrollTo(first);
+    seen = place;
+    list();
+  }
+  function words(spot) {
+    if (spot.op >= spot.ops) return `${name(spot)} has ended`;
+    if (spot.state === PENDING) return `${name(spot)} has not begun`;
+    return `${name(spot)}: operation ${spot.op + 1} of ${spot.ops}${spot.line ? `, line ${spot.line}` : ""}`;
+  }
+  /** Only the text scrolls, never the page. */
+  function scrollTo(row) {
+    const [top, bottom] = [row.offsetTop - code.offsetTop, row.offsetTop - code.offsetTop + row.offsetHeight];
+    if (top < code.scrollTop || bottom > code.scrollTop + code.clientHeight) code.scrollTop = top - code.clientHeight / 3;
+  }
+  function choose(key) {
+    chosen = chosen === key ? "" : key;
+    list();
+    store.emit("change");
+  }
+  /** The blocks at the chosen line, to go on to. */
+  function list() {
+    for (const [key, row] of rows) row.element.classList.toggle("anb-chosen", key === chosen);
+    listed.hidden = !chosen;
+    if (!chosen) return;
+    const [part, line] = chosen.split(":").map(Number);
+    const here = spots.filter((spot) => spot.part === part && spot.line === line && spot.state !== DONE && spot.state !== PENDING);
+    const title = here.length ? `At line ${line}: ${here.length}` : `No thread block is at line ${line} now`;
+    const buttons = here.slice(0, LISTED).map((spot) =>
+      make("button", { type: "button", class: "anb-child", text: `${name(spot)} (${spot.op + 1}/${spot.ops})`, onclick: () => store.select(path(spot)) }),
+    );
+    if (here.length > LISTED) buttons.push(make("span", { class: "anb-hint", text: `and ${here.length - LISTED} more` }));
+    const focused = listed.contains(document.activeElement) ? document.activeElement.textContent : "";
+    listed.replaceChildren(make("h5", { text: title }), make("div", { class: "anb-children" }, ...buttons));
+    if (focused) [...listed.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+  }
+
+  store.on("scene", () => {
+    question.forget();
+    spots = [];
+    parts = null;
+  });
+  let selection = null;
+  return {
+    element,
+    draw() {
+      if (!store.scene) return null;
+      if (parts === null) {
+        parts = [];
+        load();
+      }
+      question.look();
+      if (selection !== store.selection) {
+        selection = store.selection;
+        show();
+      }
+      return null;
+    },
+    shown() {
+      seen = "";
+    },
+    destroy: question.stop,
+  };
+}

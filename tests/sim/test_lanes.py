@@ -1,0 +1,139 @@
+"""What SMs did when, against looking at the machine after every event."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.gpu import tables as t
+from astranb.sim._lanes import LANE_STATES, lanes_of
+
+NAMES = {name: number for number, name in enumerate(LANE_STATES)}
+
+
+def narrow(slots: int) -> Any:
+    """A GPU with so few outstanding slots that SMs stall for them."""
+    preset = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs")).presets[0]
+    return dataclasses.replace(preset, max_outstanding=slots)
+
+
+def watched(sim: anb.Simulation, events: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """After every event, what each SM that has a thread block does from then on."""
+    machine = sim.machine
+    sm = machine.blocks["sm"]  # each has one
+    times, states, issues = [], [], {}
+    begun = machine.sms["next_issue_ps"].max()  # what was issued before then is not known here
+    for _ in range(events):
+        at = machine.blocks["op"].copy()
+        issued = machine.sms["issued"].copy()
+        sim.step(1)
+        now = sim.now_ps
+        for one in np.flatnonzero(machine.sms["issued"] != issued):
+            block = int(np.flatnonzero(sm == one)[0])
+            kind = int(machine.ops["kind"][at[block]])
+            issues[int(one)] = (int(machine.sms["next_issue_ps"][one]), kind)
+        row = []
+        for block in range(len(machine.blocks)):
+            until, kind = issues.get(int(sm[block]), (0, -1))
+            state = int(machine.blocks["state"][block])
+            if until > now and kind != t.WAIT:
+                row.append({t.MOVE: "issue", t.NOTIFY: "signal", t.COMPUTE: "compute"}[kind])
+            elif machine.sms["stalled"][sm[block]]:
+                row.append("stalled: no slot")
+            else:
+                names = {
+                    t.MOVING: "stalled: data", t.SIGNALLING: "signal", t.WAITING: "wait: semaphore",
+                    t.DRAINING: "stalled: fence",
+                }  # fmt: skip
+                row.append(names.get(state, ""))
+        times.append(now)
+        states.append([NAMES.get(name, -1) for name in row])
+    told = np.array(times) >= begun
+    return np.array(times)[told], np.array(states)[told], sm.copy()
+
+
+@pytest.mark.parametrize("slots, size", [(0, "1 KiB"), (3, "4 KiB")])
+def test_an_sm_is_in_the_state_that_the_machine_says(slots: int, size: str) -> None:
+    options = {"gpu": narrow(slots)} if slots else {}
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "allpairs", lanes=1), **options)
+    sim.step(2500 if slots else 100)
+    before = sim.fork()
+    lanes = lanes_of(before, "sms")
+    times, states, sm = watched(sim, 2000 if slots else 5500)
+    before.goto(sim.now_ps)
+    lane_of = {int(s): k for k, s in enumerate(np.unique(sm))}
+    seen = set()
+    for k in range(len(times) - 1):
+        if times[k + 1] == times[k]:
+            continue  # more happens at this moment
+        for block, state in enumerate(states[k]):
+            found, start, end = lanes.spans(lane_of[int(sm[block])], int(times[k]), int(times[k]) + 1)
+            here = found[(start <= times[k]) & (times[k] < end)]
+            if state == -1:
+                assert len(here) == 0
+            else:
+                assert here.tolist() == [state], (k, block, times[k], LANE_STATES[state])
+                seen.add(LANE_STATES[state])
+    assert {"issue", "signal", "wait: semaphore"} <= seen
+    assert ("stalled: data" in seen) != bool(slots)
+    assert ("stalled: no slot" in seen) == bool(slots)
+
+
+def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
+    whole = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    whole.run()
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    random = np.random.default_rng(1)
+    while not sim.finished:
+        sim.step(int(random.integers(1, 9000)))
+        lanes_of(sim, "sms").refresh()
+        if random.random() < 0.4:
+            sim.back(int(random.integers(1, 6000)))
+        lanes_of(sim, "blocks").refresh()
+    edges = np.linspace(0, whole.now_ps, 700).astype(np.int64)
+    for kind in ("sms", "blocks"):
+        one, other = lanes_of(whole, kind), lanes_of(sim, kind)
+        every = np.arange(len(one))
+        assert (one.spent(every, edges) == other.spent(every, edges)).all()
+        assert len(other._stretches) < 12
+        for lane in (0, len(one) - 1):
+            for a, b in zip(one.spans(lane, 10**6, 10**7), other.spans(lane, 10**6, 10**7), strict=True):
+                assert a.tolist() == b.tolist()
+
+
+def test_blocks_spend_what_the_result_says() -> None:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim.run()
+    lanes = lanes_of(sim, "blocks")
+    spent = lanes.spent(np.arange(len(lanes)), np.array([0, sim.now_ps]))[:, 0]
+    for state, field in (("wait: semaphore", "waiting_ps"), ("stalled: fence", "draining_ps")):
+        assert spent[:, NAMES[state]].tolist() == sim.machine.blocks[field].tolist()
+
+
+def test_a_lost_recording_leaves_moves_undivided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astranb.sim._build._BURSTS", 600)
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim.run()
+    monkeypatch.undo()
+    whole = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    whole.run()
+    edges = np.array([0, sim.now_ps])
+    every = np.arange(len(lanes_of(sim, "sms")))
+    lost, known = (lanes_of(s, "sms").spent(every, edges)[:, 0] for s in (sim, whole))
+    assert lost[:, NAMES["moving"]].sum() > 0 == known[:, NAMES["moving"]].sum()
+    assert lost.sum(axis=1).tolist() == known.sum(axis=1).tolist()
+    last = np.array([sim.now_ps - 200_000, sim.now_ps])
+    assert (lanes_of(sim, "sms").spent(every, last) == lanes_of(whole, "sms").spent(every, last)).all()
+
+
+def test_a_wait_for_a_copy_engine_is_told_apart() -> None:
+    sim = anb.Simulation("dgx-h100", anb.collectives.send_recv("64 KiB", "engine"))
+    sim.run()
+    lanes = lanes_of(sim, "sms")
+    assert lanes.engine.any()
+    spent = lanes.spent(np.arange(len(lanes)), np.array([0, sim.now_ps]))[:, 0]
+    assert spent[:, NAMES["wait: copy engine"]].sum() > 0

@@ -1,0 +1,116 @@
+"""What lies in a buffer, against watching every store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.collectives import _check
+from astranb.core.errors import InputError
+from astranb.gpu import tables as t
+from astranb.sim._memory import buffer_of
+
+BUFFERS = ("input", "output", "scratch", "packets")
+
+
+def watch(sim: anb.Simulation, events: int, written: dict[tuple[int, int], int]) -> None:
+    """Note for every line of memory which operation's store came to it last."""
+    for _ in range(events):
+        sim.step(1)
+        clock = sim.machine.clock[0]
+        request = sim.machine.requests[int(clock.last_arg)] if clock.last_kind == t.L2 else None
+        if request is not None and request.kind == t.STORE:
+            written[int(request.target), int(request.line)] = int(request.op)
+
+
+def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
+    """Compare every buffer of every rank with what was watched; gives how many lines have come."""
+    table, came = sim.machine.pieces, 0
+    held = _check.contents(sim.program, sim.machine.ops, sim.machine.operands, table)
+    for rank in range(sim.program.ranks):
+        for name in BUFFERS:
+            if not ((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any():
+                continue
+            found, rows = buffer_of(sim, rank, name), sim.memory(rank, name)
+            lines = [
+                (rank, int(table["line"][p]) + k) for p in found.pieces for k in range(int(table["lines"][p]))
+            ]
+            empty = t.INITIAL if name == "input" else t.UNWRITTEN
+            assert found.writer.tolist() == [written.get(place, empty) for place in lines]
+            came += int(found.arrived.sum())
+            for row, piece in zip(rows, found.pieces, strict=True):
+                at = table[int(piece)]
+                if at.writing >= 0:
+                    assert 0 < row.arrived == at.arrived
+                    assert not row.final
+                elif at.writer != t.UNWRITTEN:  # whole: as the check of results sees it
+                    assert row.arrived == at.lines
+                    assert row.contributions.tolist() == held.times[int(piece)].tolist()
+                else:
+                    assert row.arrived == 0 > row.source
+    return came
+
+
+@pytest.mark.parametrize(
+    "algorithm, protocol, events",
+    [("ring", "Simple", 2000), ("allpairs", "Simple", 1500), ("allpairs", "LL", 4000)],
+)
+def test_every_line_is_of_whom_wrote_it(algorithm: str, protocol: str, events: int) -> None:
+    collective = anb.collectives.all_reduce("8 KiB", algorithm, lanes=2, protocol=protocol)
+    sim = anb.Simulation("dgx-h100", collective)
+    written: dict[tuple[int, int], int] = {}
+    came = [check(sim, written)]
+    for _ in range(6):
+        watch(sim, events, written)
+        came.append(check(sim, written))
+    assert came == sorted(came)
+    assert came[-1] > came[0]
+    past, then = sim.fork(record=False), dict(written)
+    watch(sim, 1500, written)
+    past.back(1000)  # and a replica that records nothing knows the past
+    past.step(1000)
+    check(past, then)
+    sim.run()
+    for rank in range(8):
+        output = sim.memory(rank, "output")
+        assert output.final.all()
+        assert (output.contributions == 1).all()
+
+
+def test_partial_lines_carry_what_they_were_made_of() -> None:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring", lanes=1))
+    seen: set[int] = set()
+    while not sim.finished:
+        sim.step(1201)
+        rows = sim.memory(4, "scratch")
+        rows = rows[(rows.arrived > 0) & (rows.arrived < rows.lines)]
+        for row in rows:  # what the ring hands on is a sum of consecutive ranks, ended by the one before
+            ranks = np.flatnonzero(row.contributions)
+            assert row.source == 3
+            assert {(3 - k) % 8 for k in range(len(ranks))} == set(ranks.tolist())
+            seen.add(len(ranks))
+    assert len(seen) > 3
+
+
+def test_memory_too_large_for_every_line_is_known_by_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astranb.sim._build._LANDED", 100)
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    monkeypatch.undo()
+    known = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    for when in ("3 us", "6 us", "9 us"):
+        sim.goto(when)
+        known.goto(when)
+        assert not buffer_of(sim, 1, "scratch").by_line
+        for name in ("output", "scratch"):
+            assert sim.memory(1, name).arrived.tolist() == known.memory(1, name).arrived.tolist()
+    assert sim.state_hash() == known.state_hash()
+
+
+@pytest.mark.parametrize("where", [(8, "output"), (0, "outputs"), (0, "packets")])
+def test_mistakes_are_one_clear_line(where: tuple[Any, ...]) -> None:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+    with pytest.raises(InputError):
+        sim.memory(*where)

@@ -1,0 +1,179 @@
+"""The timelines, the marked interval and the buffer, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+
+MAKE = (
+    "import astranb as anb\n"
+    "sim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('256 KiB', 'ring'))\n"
+    "str(sim.run('20 us'))"
+)
+SHOW = "workbench = anb.Workbench(sim)\nworkbench"
+GUTTER = 62
+
+
+def start(page: Page, lab: Lab) -> Locator:
+    """Open a workbench of a run that has come some way."""
+    page.set_viewport_size({"width": 1400, "height": 1900})
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    drawn(bench)
+    return bench
+
+
+def drawn(bench: Locator, kind: str = "sms") -> Locator:
+    """Wait until the timeline shows what it has asked for last."""
+    timeline = bench.locator(".anb-timeline")
+    expect(timeline).to_have_attribute("data-kind", kind)
+    expect(timeline).to_have_attribute("data-drawn", re.compile("spans|density"))
+    expect(timeline).to_have_attribute("data-asked", "false")
+    return timeline
+
+
+def drag(page: Page, canvas: Locator, start: float, end: float, y: float) -> None:
+    """Drag over a canvas, from one part of its time to another."""
+    box = canvas.bounding_box()
+    assert box
+    at = [box["x"] + GUTTER + part * (box["width"] - GUTTER) for part in (start, end)]
+    page.mouse.move(at[0], box["y"] + y)
+    page.mouse.down()
+    page.mouse.move(sum(at) / 2, box["y"] + y)
+    page.mouse.move(at[1], box["y"] + y)
+    page.mouse.up()
+
+
+def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    timeline = drawn(bench)
+    canvas = timeline.locator("canvas")
+    whole = float(timeline.get_attribute("data-to") or 0)
+    note = timeline.locator(".anb-note")
+    bench.focus()
+    canvas.click(position={"x": 30, "y": 33})  # GPU0: selected, and its SMs unfold
+    expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU0")
+    expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ more in folded GPUs"))
+    count = int((note.inner_text().split()[0]).replace(",", ""))
+    spans = "sum(len(lanes_of(sim, 'sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
+    evaluate(page, "globals().update(lanes_of=__import__('astranb.sim', fromlist=['x']).lanes_of)")
+    assert count >= evaluate(page, spans) > 500  # nothing is dropped without a word
+    screenshot(page, "timelines-sms")
+    # Zoomed in around the mouse: shorter, and drawn as spans.
+    canvas.hover(position={"x": 700, "y": 100})
+    for _ in range(14):
+        bench.press("w")
+    expect(timeline).to_have_attribute("data-drawn", "spans")
+    data = "document.querySelector('.anb-timeline').dataset"
+    page.wait_for_function(f"{data}.to - {data}.from < {whole} / 50")
+    drawn(bench)
+    before = float(timeline.get_attribute("data-from") or 0)
+    bench.press("d")
+    page.wait_for_function(f"document.querySelector('.anb-timeline').dataset.from > {before}")
+    drawn(bench)
+    expect(bench.locator(".anb-memory")).to_have_attribute("data-exact", "true")
+    canvas.hover(position={"x": 702, "y": 52})
+    expect(timeline.locator(".anb-tip")).to_contain_text(
+        re.compile(r"GPU0 · sm\.\d+ · .*(issue|stalled|wait)")
+    )
+    screenshot(page, "timelines-zoomed")
+    canvas.dblclick(position={"x": 700, "y": 8})  # on the ruler: everything
+    page.wait_for_function("document.querySelector('.anb-timeline').dataset.from == 0")
+    for name, kind in (("Thread blocks", "blocks"), ("Phases", "phases"), ("SM lanes", "sms")):
+        timeline.get_by_role("button", name=name).click()
+        drawn(bench, kind)
+        if kind == "blocks":
+            expect(timeline.locator(".anb-legend")).to_contain_text("moving")
+        if kind == "phases":
+            expect(note).to_contain_text(" phases")
+            canvas.hover(position={"x": 400, "y": 33})
+            expect(timeline.locator(".anb-tip")).to_contain_text(
+                re.compile(r"GPU0 · .* · reduce-scatter \d/7 \(")
+            )
+            screenshot(page, "timelines-phases")
+    expect(timeline.locator(".anb-legend")).to_contain_text("wait: semaphore")
+    # With more spans than there is room for the lanes are drawn as density, and it says so.
+    evaluate(page, "setattr(__import__('astranb.widgets._spans', fromlist=['x']), '_MOST_SPANS', 300)")
+    canvas.dblclick(position={"x": 600, "y": 8})
+    bench.press("w")
+    expect(timeline).to_have_attribute("data-drawn", "density")
+    expect(note).to_contain_text(re.compile(r"[\d,]+ spans, drawn as density"))
+    screenshot(page, "timelines-density")
+    canvas.click(position={"x": 8, "y": 33})  # folded again
+    # What happens next is drawn, too.
+    canvas.dblclick(position={"x": 600, "y": 8})
+    evaluate(page, "str(sim.run())")
+    page.wait_for_function(f"document.querySelector('.anb-timeline').dataset.to > {whole}")
+    drawn(bench)
+
+
+def test_a_marked_interval_is_added_up(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    timeline = drawn(bench)
+    drag(page, timeline.locator("canvas"), 0.25, 0.5, 60)
+    interval = bench.locator(".anb-interval")
+    expect(interval).to_be_visible()
+    expect(interval.locator(".anb-table").first).to_be_visible()
+    for field in ("from", "to"):
+        expect(interval).to_have_attribute(f"data-{field}", re.compile(r"^\d+$"))
+    start_ps, end_ps = (int(interval.get_attribute(f"data-{field}") or 0) for field in ("from", "to"))
+    assert 0 < start_ps < end_ps <= evaluate(page, "sim.now_ps")
+    evaluate(page, f"globals().update(part=sim.aggregate({start_ps}, {end_ps}))")
+    lines = evaluate(page, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
+    expect(interval).to_contain_text(f"{lines:,}")
+    expect(interval).to_contain_text(evaluate(page, "part.links[0]['link']"))
+    fence = evaluate(page, "100 * part.shares()['stalled: fence']")
+    expect(interval).to_contain_text(f"{fence:.0f}%")
+    bench.scroll_into_view_if_needed()
+    screenshot(page, "timelines-interval")
+    interval.get_by_label("GPUs of the interval").select_option("3")
+    expect(interval.get_by_role("button", name="GPU3", exact=True)).to_have_count(
+        0
+    )  # one GPU needs no table of GPUs
+    evaluate(page, f"globals().update(part=sim.aggregate({start_ps}, {end_ps}, ranks=[3]))")
+    lines = evaluate(page, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
+    expect(interval).to_contain_text(f"{lines:,}")
+    drag(page, bench.locator(".anb-memory canvas"), 0.6, 0.7, 40)  # another one, from another timeline
+    expect(interval).not_to_have_attribute("data-from", str(start_ps))
+    set_theme(page, "dark")
+    screenshot(page, "timelines-interval-dark")
+    bench.focus()
+    bench.press("Escape")
+    expect(interval).to_contain_text("Drag over a timeline")
+
+
+def test_a_buffer_shows_what_has_arrived(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    bench.get_by_role("button", name="Buffer", exact=True).click()
+    view = bench.locator(".anb-buffer")
+    view.get_by_label("Rank of the buffer").select_option("2")
+    view.get_by_label("Buffer", exact=True).select_option("scratch")
+    now = evaluate(page, "int(sim.memory(2, 'scratch').arrived.sum())")
+    assert now > 0
+    expect(view).to_have_attribute("data-arrived", str(now))
+    canvas = view.locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    canvas.hover(position={"x": 80, "y": 10})
+    expect(view.locator(".anb-tip")).to_contain_text("from GPU1")
+    screenshot(page, "timelines-buffer")
+    # At a cursor in the past there was less of it.
+    evaluate(page, "workbench.scrub('8 us')")
+    evaluate(page, "[then := sim.fork(record=False), then.goto('8 us')] and 0")
+    before = evaluate(page, "int(then.memory(2, 'scratch').arrived.sum())")
+    assert before < now
+    expect(view).to_have_attribute("data-arrived", str(before))
+    canvas.click(position={"x": 80, "y": 10})
+    assert evaluate(page, "workbench.selected['title']") == evaluate(page, "sim.inspect('gpu[1]')['title']")
+    view.get_by_label("Buffer", exact=True).select_option("output")
+    evaluate(page, "workbench.follow()")
+    evaluate(page, "str(sim.run())")
+    expect(view).to_contain_text("2,048 of 2,048 lines have arrived, 2,048 are final")
+    set_theme(page, "dark")
+    canvas.scroll_into_view_if_needed()
+    screenshot(page, "timelines-buffer-dark")

@@ -1,0 +1,260 @@
+"""The editor and the cell magic without a browser: what is typed is verified, kept and simulated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import astranb as anb
+from astranb._magic import register
+from astranb.core.errors import InputError
+from astranb.widgets._draft import Unfit
+
+SMALL: dict[str, Any] = {"infra": "switch:gpus=4", "size": "4 KiB"}
+EVIL = '<img src=x onerror="alert(1)">'
+
+
+@pytest.fixture
+def editor() -> anb.Editor:
+    return anb.Editor(name="mine", **SMALL)
+
+
+class Wire:
+    """A browser's end of an editor."""
+
+    def __init__(self, editor: anb.Editor, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.editor, self.got = editor, []  # type: tuple[anb.Editor, list[dict[str, Any]]]
+        monkeypatch.setattr(editor._page, "send", self.take)
+
+    def take(self, content: dict[str, Any]) -> None:
+        json.dumps(content)  # it can travel
+        self.got.append(content)
+
+    def say(self, **content: Any) -> dict[str, Any]:
+        self.got.clear()
+        self.editor._received(self.editor._page, content, [])
+        assert len(self.got) == 1
+        return self.got[0]
+
+
+@pytest.fixture
+def wire(editor: anb.Editor, monkeypatch: pytest.MonkeyPatch) -> Wire:
+    return Wire(editor, monkeypatch)
+
+
+def test_the_example_is_right_and_runs(editor: anb.Editor) -> None:
+    assert editor.problems == []
+    assert editor.good == editor.text
+    sim = editor.simulate()
+    assert sim.run().why == "end"
+    assert sim.collective.title == "all_reduce/mine"
+    assert editor.workbench is not None
+    assert editor.workbench.sim is sim
+    assert editor.children[1] is editor.workbench
+    assert editor.workbench._panels == {"side": "source"}
+    assert sim.source.parts[0].text == editor.text
+
+
+def test_an_error_keeps_the_last_right_text(editor: anb.Editor) -> None:
+    right = editor.text
+    editor.text = right.replace("receive(", "recieve(")
+    assert [problem.line for problem in editor.problems] == [7]
+    assert editor.good == right
+    with pytest.raises(Unfit, match="mine line 7: AttributeError"):
+        editor.simulate()
+    assert editor.sim is None
+    assert "1 error" in repr(editor)
+    editor.text = editor.good
+    assert editor.problems == []
+    assert repr(editor) == "<Editor of mine: all_reduce on switch:gpus=4, right>"
+
+
+def test_a_message_is_answered_with_its_number(editor: anb.Editor, wire: Wire) -> None:
+    broken = editor.text.replace("parts]", "parts")
+    answer = wire.say(type="check", seq=7, text=broken)
+    assert (answer["seq"], answer["ranks"]) == (7, 4)
+    assert [problem["line"] for problem in answer["problems"]] == [8]
+    assert answer["good"] != editor.text == broken
+    again = wire.say(type="check", seq=8, text=broken)
+    assert again["problems"] == answer["problems"]
+    mended = wire.say(type="simulate", seq=9, text=answer["good"])
+    assert "error" not in mended
+    assert editor.sim is not None
+
+
+def test_the_collective_and_place_can_be_chosen(editor: anb.Editor, wire: Wire) -> None:
+    answer = wire.say(type="choose", seq=1, what={"infra": "switch:gpus=8"})
+    assert (answer["ranks"], answer["problems"]) == (8, [])
+    answer = wire.say(type="choose", seq=2, what={"collective": "reduce_scatter"})
+    assert "does not exist" in answer["problems"][0]["text"]
+    assert editor._page.chosen["collective"] == "reduce_scatter"
+    editor.choose(collective="all_reduce", protocol="LL")
+    assert editor.problems == []
+    assert editor.simulate().collective.protocol == "LL"
+    before = editor.sim
+    editor.simulate()
+    assert editor.sim is not before
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "check"},
+        {"type": EVIL},
+        {"type": "choose", "what": {"infra": "no-such-thing"}},
+        {"type": "choose", "what": {"size": "many"}},
+        {"type": "choose", "what": {"text": "x"}},
+        {"type": "choose", "what": {"collective": EVIL}},
+        {"type": "simulate", "text": f"raise KeyError('{EVIL}')"},
+        {},
+    ],
+)
+def test_a_bad_message_is_answered_with_an_error_and_changes_nothing(
+    wire: Wire, message: dict[str, Any]
+) -> None:
+    before = dict(wire.editor._page.chosen)
+    answer = wire.say(seq=3, **message)
+    assert answer["error"]
+    assert answer["seq"] == 3
+    assert wire.editor._page.chosen == before
+    assert wire.editor.sim is None
+
+
+def test_what_is_not_the_texts_fault_is_said_at_once() -> None:
+    with pytest.raises(InputError, match="did you mean 'all_reduce'"):
+        anb.Editor(collective="all_reduc", **SMALL)
+    with pytest.raises(InputError, match="size"):
+        anb.Editor(size="-1 B", infra="switch:gpus=4")
+
+
+def test_a_loop_without_end_leaves_the_kernel_alive(editor: anb.Editor) -> None:
+    editor.text = "while True:\n    pass"
+    assert "not done after 2 s" in editor.problems[0].text
+
+
+def test_many_ranks_are_verified_on_fewer() -> None:
+    editor = anb.Editor(infra="switch:gpus=32", size="64 KiB")
+    assert editor._draft.ranks == 32
+    assert editor._draft.checked_ranks == 8
+    assert editor.problems == []
+
+
+# The views' questions ---------------------------------------------------------
+
+
+def test_the_workbench_is_told_text_lines_and_data(editor: anb.Editor) -> None:
+    sim = editor.simulate()
+    assert editor.workbench is not None
+    feed = editor.workbench._feed
+    from astranb.widgets._answers import ANSWERS
+
+    text, _ = ANSWERS["source"](feed, {})
+    assert "\n".join(text["parts"][0]["lines"]) + "\n" == editor.text
+    editor.workbench.next_line("gpu[2].block.0")
+    editor.workbench.next_line("gpu[2].block.0")
+    assert editor.workbench._session.status.startswith("GPU2 block 0 is at operation 2 of 22, mine line 6")
+    import numpy as np
+
+    meta, buffers = ANSWERS["where"](feed, {"at_ps": None})
+    columns = dict(zip(meta["columns"], (np.frombuffer(b, "<i4") for b in buffers), strict=True))
+    assert (columns["op"][2], columns["line"][2]) == (1, 6)
+    sim.run()
+    meta, buffers = ANSWERS["where"](feed, {"at_ps": 1})
+    assert np.frombuffer(buffers[3], "<i4").tolist() == [0] * 4, "at the cursor, not now"
+    meta, buffers = ANSWERS["chunks"](feed, {"at_ps": None, "buffer": "output"})
+    assert meta["texts"][0] == "GPU0 output[0]: 0+1+2+3 of 4, final"
+    assert (meta["cells"], meta["width"], len(buffers)) == (16, 4, len(meta["columns"]) + 2)
+    meta, _ = ANSWERS["chunks"](feed, {"at_ps": 1, "buffer": "output"})
+    assert meta["texts"][0] == "GPU0 output[0]: nothing"
+    for bad in ({"buffer": EVIL}, {"at_ps": "soon"}):
+        with pytest.raises((InputError, ValueError, TypeError)):
+            ANSWERS["chunks"](feed, bad)
+
+
+def test_beyond_32_ranks_only_counts_are_sent() -> None:
+    from astranb.widgets._answers import ANSWERS
+    from astranb.widgets._feed import Feed
+    from astranb.widgets._session import session_of
+
+    sim = anb.Simulation("switch:gpus=40", anb.collectives.all_gather("40 KiB", "allpairs", lanes=1))
+    meta, buffers = ANSWERS["chunks"](Feed(session_of(sim)), {"buffer": "output"})
+    assert not meta["ticks"]
+    assert len(buffers) == len(meta["columns"])
+    assert (meta["cells"], meta["texts"]) == (1600, [])
+
+
+# The magic ----------------------------------------------------------------
+
+
+class Shell:
+    """What the magic needs of IPython."""
+
+    def __init__(self) -> None:
+        self.user_ns: dict[str, Any] = {}
+        register(self)
+
+    def register_magic_function(self, function: Any, kind: str, name: str) -> None:
+        assert (kind, name) == ("cell", "collective")
+        self.run = function
+
+
+def test_a_right_cell_becomes_an_algorithm(editor: anb.Editor, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell()
+    assert shell.run("mine --infra switch:gpus=4 --size '4 KiB'", editor.text) is None
+    assert capsys.readouterr().out == "mine: a right all_reduce on 4 ranks\n"
+    sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("4 KiB", shell.user_ns["mine"]))
+    assert sim.run().why == "end"
+
+
+def test_a_wrong_cell_is_an_error_with_its_lines(editor: anb.Editor) -> None:
+    shell = Shell()
+    text = editor.text.replace("me.output[me.number])\n", "me.scratch[999])\n", 1)
+    with pytest.raises(Unfit) as caught:
+        shell.run("mine --infra switch:gpus=4 --size 4KiB", text)
+    shown = caught.value._render_traceback_()
+    assert shown[0].startswith("mine, line 10: error: rank 3 block 0 operation 10 [move] reads")
+    assert shown[1] == "     10 |             wires[me, you].send(block, me.output[me.number])"
+    assert shell.user_ns == {}
+
+
+def test_show_gives_an_editor_that_simulates_what_is_right(editor: anb.Editor) -> None:
+    shell = Shell()
+    shown = shell.run("mine --infra switch:gpus=4 --size 4KiB --show", editor.text)
+    assert isinstance(shown, anb.Editor)
+    assert shown.workbench is not None
+    wrong = shell.run("mine --infra switch:gpus=4 --show", "p.blok(0)")
+    assert wrong.workbench is None
+    assert wrong.problems[0].line == 1
+
+
+@pytest.mark.parametrize(
+    "line,says",
+    [
+        ("mine --infr x", "unrecognized arguments"),
+        ("mine --lanes two", "--lanes: invalid int"),
+        ("'", "No closing quotation"),
+        ("'<img>'", "is no name"),
+        ("mine --infra nowhere", "nowhere"),
+    ],
+)
+def test_a_wrong_line_of_the_magic_is_told(line: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Shell().run(line, "x = 1")
+
+
+def test_in_ipython_the_magic_is_there_when_astranb_is_imported() -> None:
+    code = (
+        "import astranb, sys\n"
+        "assert 'astranb.sim' not in sys.modules\n"
+        "found = get_ipython().find_cell_magic('collective')\n"
+        "get_ipython().run_line_magic('load_ext', 'astranb')\n"
+        "print('there' if found else 'not there')"
+    )
+    command = (sys.executable, "-m", "IPython", "--no-banner", "--quick", "-c", code)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.strip().endswith("there"), done.stdout + done.stderr
+    assert "not there" not in done.stdout

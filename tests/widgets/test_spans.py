@@ -1,0 +1,152 @@
+"""What a timeline is sent: never more than it can draw, and no time lost or made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import astranb as anb
+from astranb.core.errors import InputError
+from astranb.sim import LANE_STATES, lanes_of
+from astranb.widgets import _activity, _spans
+from astranb.widgets._feed import Feed
+from astranb.widgets._session import session_of
+
+NAMES = {name: number for number, name in enumerate(LANE_STATES)}
+
+
+@pytest.fixture(scope="module")
+def feed() -> Feed:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim.run()
+    return Feed(session_of(sim))
+
+
+def read(meta: dict[str, Any], buffers: list[bytes], folds: int, lanes: int) -> tuple[Any, Any]:
+    """What static/timeline.js makes of the answer."""
+    shape = (len(meta["present"]), folds, meta["columns"])
+    density = np.frombuffer(buffers[0], "u1").reshape(shape)
+    if meta["drawn"] == "spans":
+        return density, [
+            np.frombuffer(b, k) for b, k in zip(buffers[1:], ("<u4", "<u4", "<f8", "<f8"), strict=True)
+        ]
+    return density, np.frombuffer(buffers[1], "u1").reshape(shape[0], lanes, shape[2])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0, 0.99), st.floats(0.0005, 1), st.integers(1, 300), st.sampled_from(["sms", "blocks"]),
+    st.sets(st.integers(0, 7), max_size=4), st.sets(st.integers(0, 20), max_size=6),
+)  # fmt: skip
+def test_density_and_spans_hold_all_the_time_there_is(
+    feed: Feed, at: float, part: float, columns: int, kind: str, folds: set[int], lanes: set[int]
+) -> None:
+    now = feed.sim.now_ps
+    window = {"from": int(at * now), "to": int(at * now) + max(1, int(part * now)), "columns": columns}
+    rows, single = sorted(folds), sorted(lanes)
+    options = {**window, "kind": kind, "folds": rows, "lanes": single}
+    meta, buffers = _spans.spans(feed, options)
+    known = lanes_of(feed.sim, kind)
+    edges = _spans.window_of(options)[2]
+    density, drawn = read(meta, buffers, len(rows), len(single))
+    # A byte is rounded: half a 255th of each column.
+    for k, gpu in enumerate(rows):
+        members = np.flatnonzero(known.gpu == gpu)
+        whole = sum(
+            min(int(b), window["to"]) - max(int(a), window["from"])
+            for lane in members
+            for a, b in zip(*known.spans(int(lane), window["from"], window["to"])[1:], strict=True)
+        )
+        told = (density[:, k].sum(axis=0) / 255 * np.diff(edges)).sum() * len(members)
+        assert (
+            abs(told - whole) <= len(meta["present"]) * (window["to"] - window["from"]) * len(members) / 510
+        )
+    assert meta["drawn"] == "spans"
+    row, state, start, end = drawn
+    for k, lane in enumerate(single):
+        expected = known.spans(lane, window["from"], window["to"])
+        for one, other in zip((state, start, end), expected, strict=True):
+            assert one[row == k].tolist() == other.tolist()
+
+
+def test_what_does_not_fit_is_drawn_as_density_and_counted(feed: Feed, monkeypatch: Any) -> None:
+    monkeypatch.setattr(_spans, "_MOST_SPANS", 50)
+    options = {"from": 0, "to": feed.sim.now_ps, "columns": 200, "folds": [], "lanes": list(range(16))}
+    meta, buffers = _spans.spans(feed, options)
+    assert meta["drawn"] == "density"
+    lanes = lanes_of(feed.sim, "sms")
+    there = sum(len(lanes.spans(lane, 0, feed.sim.now_ps)[0]) for lane in range(16))
+    assert there <= meta["count"] <= there + 16 * 8
+    _, density = read(meta, buffers, 0, 16)
+    edges = _spans.window_of(options)[2]
+    exact = lanes.spent(np.arange(16), edges)
+    assert not exact[:, :, [s for s in range(len(LANE_STATES)) if s not in meta["present"]]].any()
+    told = density.transpose(1, 2, 0) / 255 * np.diff(edges)[None, :, None]
+    assert np.abs(told - exact[:, :, meta["present"]]).max() <= np.diff(edges).max() / 510 + 1
+
+
+def test_rows_phases_and_moments(feed: Feed) -> None:
+    told, _ = _spans.rows(feed, {})
+    sim = feed.sim
+    assert told["gpus"] == 8
+    assert len(told["blocks"]["gpu"]) == len(sim.machine.blocks)
+    now = sim.now_ps
+    window = {"from": 0, "to": now, "columns": 100, "kind": "phases", "folds": [2, 5]}
+    meta, (row, phase, start, end) = _spans.spans(feed, window)
+    assert meta["count"] == 2 * len(sim.program.phase_names)
+    assert set(np.frombuffer(row, "<u4").tolist()) == {0, 1}
+    mine = sim.machine.blocks["gpu"][sim.machine.ops["block"]] == 5
+    first = sim.machine.ops[mine & (sim.machine.ops["phase"] == 0)]
+    place = np.flatnonzero((np.frombuffer(row, "<u4") == 1) & (np.frombuffer(phase, "<u4") == 0))[0]
+    assert np.frombuffer(start, "<f8")[place] == first["started_ps"].min()
+    assert np.frombuffer(end, "<f8")[place] == first["ended_ps"].max()
+    lanes = lanes_of(sim, "sms")
+    state, *_ = lanes.spans(7, now // 2, now // 2 + 1)
+    text = _spans.moment(feed, {"kind": "sms", "lane": 7, "time": now // 2})[0]["text"]
+    assert text.startswith(LANE_STATES[state[0]])
+    assert any(name in text for name in sim.program.phase_names)
+    assert (
+        sim.program.phase_names[0]
+        in _spans.moment(feed, {"kind": "phases", "lane": 1, "time": 900_000})[0]["text"]
+    )
+    assert _spans.moment(feed, {"kind": "blocks", "lane": 0, "time": 10 * now})[0]["text"] == ""
+
+
+def test_activity_gets_finer_and_adds_up(feed: Feed) -> None:
+    sim, now = feed.sim, feed.sim.now_ps
+    bin_ps = int(sim.recorder.activity()["bin_ps"])
+    for start, end, columns in ((0, now, 100), (now // 3, now // 3 + 200_000, 400)):
+        window = {"from": start, "to": end, "columns": columns, "bundles": [0, 3], "first": 1, "last": 4}
+        meta, buffers = _activity.activity(feed, window)
+        assert meta["exact"] == ((end - start) // columns * 2 < bin_ps)
+        issue, _, _, out = (np.frombuffer(b, "u1").reshape(3, columns) / 255 for b in buffers[:4])
+        bundles = np.frombuffer(buffers[4], "u1").reshape(2, columns) / 255
+        found = sim.aggregate(start, end)
+        busy = {row["link"]: row["busy_ps"] for row in found.links}
+        slack = (end - start) / 510 + (0 if meta["exact"] else 2 * bin_ps)
+        for row, number in zip(bundles, (0, 3), strict=True):
+            lanes = feed.layout.bundles[number][2]
+            mean = sum(busy.get(sim.fabric.name(lane), 0) for lane in lanes) / len(lanes)
+            assert abs(row.mean() * (end - start) - mean) <= slack
+        for k, gpu in enumerate((1, 2, 3)):
+            node = int(sim.fabric.gpus[gpu])
+            leaving = np.flatnonzero(sim.fabric.links["src"] == node)
+            mean = sum(busy.get(sim.fabric.name(int(lane)), 0) for lane in leaving) / len(leaving)
+            assert abs(out[k].mean() * (end - start) - mean) <= slack
+            states = found.states[gpu]
+            issued = sum(states[n] for n in ("issue", "compute", "signal")) / sim.machine.gpus["sms"][gpu]
+            if meta["exact"]:
+                assert abs(issue[k].mean() * (end - start) - issued) <= slack
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"from": 5, "to": 5}, {"kind": "sm"}, {"lanes": [10**6]}, {"folds": [8]}],
+)
+def test_nonsense_is_refused(feed: Feed, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        _spans.spans(feed, {"from": 0, "to": 100, "columns": 10, **options})
