@@ -172,4 +172,5 @@ def test_a_page_without_a_kernel_has_the_path(bench):
     told = {answer["question"]: answer for answer in asyncio.run(written())}
     assert told["critical_path"]["message"]["time_ps"] == bench.sim.result.time_ps
     assert told["what_if"]["message"]["rows"]
-    assert "why" not in told
+    assert told["why"]["message"]["steps"]
+    assert "what_if_run" not in told
