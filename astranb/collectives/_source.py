@@ -94,6 +94,11 @@ class Part:
         """The number of its last line."""
         return self.first + max(0, len(self.text.splitlines()) - 1)
 
+    def line(self, number: int) -> str:
+        """One of its lines, without the blanks around it; empty where it has no such line."""
+        lines = self.text.splitlines()
+        return lines[number - self.first].strip() if 0 <= number - self.first < len(lines) else ""
+
 
 def _no_rows() -> np.ndarray:
     return np.zeros(0, np.int32)
@@ -125,9 +130,7 @@ class Source:
         """The text of an operation's line, without the blanks around it; empty if not known."""
         if not len(self.part) or self.part[op] < 0:
             return ""
-        part = self.parts[int(self.part[op])]
-        lines, number = part.text.splitlines(), int(self.line[op]) - part.first
-        return lines[number].strip() if 0 <= number < len(lines) else ""
+        return self.parts[int(self.part[op])].line(int(self.line[op]))
 
     def name_of(self, op: int) -> str:
         """Where an operation was written, as ``In[3] line 7``; empty if not known."""

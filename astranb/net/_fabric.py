@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -136,7 +137,7 @@ class Fabric:
         ways: dict[tuple[int, int], list[list[int]]] = {}
         through = False
         for target, sources in wanted.items():
-            cost = self._costs_to(int(self.gpus[target]))
+            cost = self._costs_to(int(self.gpus[target]), {int(self.gpus[source]) for source in sources})
             for source in sources:
                 start = int(self.gpus[source])
                 if start not in cost:
@@ -155,17 +156,19 @@ class Fabric:
         )
         return ways, notes
 
-    def _costs_to(self, target: int) -> dict[int, int]:
-        """Dijkstra backwards from a node: the cost of every node that can reach it."""
-        gpus = set(self.gpus.tolist())
+    def _costs_to(self, target: int, sources: set[int]) -> dict[int, int]:
+        """Dijkstra backwards from a node: the cost of every node, as far as some of them are away."""
+        gpus = self._ranked
         cost: dict[int, int] = {}
         heap = [(0, target)]
         incoming = self._incoming
-        while heap:
+        left = set(sources)
+        while heap and left:
             so_far, node = heapq.heappop(heap)
             if node in cost:
                 continue
             cost[node] = so_far
+            left.discard(node)
             toll = _THROUGH_GPU_PS if node in gpus and node != target else 0
             for previous, price in incoming.get(node, ()):
                 if previous not in cost:
@@ -178,7 +181,7 @@ class Fabric:
         A message keeps its lane number where the next bundle has it, and wraps round
         where it has fewer lanes: parallel ways do not multiply with every hop.
         """
-        gpus = set(self.gpus.tolist())
+        gpus = self._ranked
         steps = [
             (to, lanes)
             for to, lanes, price in self._out.get(node, ())
@@ -191,7 +194,12 @@ class Fabric:
             for k in range(width):
                 yield [lanes[k % len(lanes)], *tails[k % len(tails)]]
 
-    @property
+    @cached_property
+    def _ranked(self) -> set[int]:
+        """Nodes that are GPUs."""
+        return set(self.gpus.tolist())
+
+    @cached_property
     def _incoming(self) -> dict[int, list[tuple[int, int]]]:
         incoming: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for src, bundles in self._out.items():

@@ -2,7 +2,7 @@
 
 from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
-from ._contributions import Contributions
+from ._contributions import Contributions, sums
 from ._critical import CriticalPath, Segment
 from ._inspect import SPAN, SPAN_STATES
 from ._lanes import LANE_STATES, lanes_of
@@ -44,4 +44,5 @@ __all__ = [
     "perfetto",
     "phase_times",
     "spot_text",
+    "sums",
 ]

@@ -25,22 +25,16 @@ from astranb.net.rate import FLOW
 
 from ._machine import Machine
 from ._network import fault_tables, frames_of, roce_table
+from ._notes import note_bytes, note_tables
 from ._routes import chip_links, flows_of, planes_of, route_program
 from .loop import CONTROL, OWNERS
 from .matching import BREAK
-from .recording import BURST, CURRENT, FLIGHT, RECORDER
-from .tracing import TRACE
 
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
 __all__ = ["LAUNCHES", "Plan", "build", "lower_for"]
 
-_BINS = 1024  # bins of activity a row: finer than a screen has columns for
-_FIRST_BIN_PS = 16_384
-_FLIGHTS = 2**20  # flights in the ring: 64 MiB, a 1 MiB ring all-reduce twice over
-_BURSTS = 2**20  # of SMs in theirs: 24 MiB
-_LANDED = 2**22  # lines of memory of which is noted who wrote them last, at most: 16 MiB
 _BREAKS = 64
 _MOST_GPUS = 65_535  # a request names them in 16 bits
 _UNLIMITED = 2**40
@@ -235,32 +229,8 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         links=links,
     )
     _seat(tables, presets, when)
-    recorder = allocate(1, RECORDER)
-    rows = len(fabric.links) + 3 * len(presets)
-    recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, _BINS
-    recorder[0].rows, recorder[0].links = rows, len(fabric.links)
-    lines = int(program.pieces["lines"].sum())
-    recorder[0].landing = int(record and lines <= _LANDED)
-    landed = allocate(lines if recorder[0].landing else 1, np.dtype("i4"))
-    if recorder[0].landing:
-        landed[:] = np.repeat(program.pieces["writer"], program.pieces["lines"])
-    places = allocate(len(program.pieces), np.dtype("i8"))
-    places[:] = np.cumsum(program.pieces["lines"]) - program.pieces["lines"]
-    current = allocate(len(sms) if record else 1, CURRENT)
-    current["state"] = -1
-    machine = Machine(
-        tables,
-        allocate(1, CONTROL),
-        allocate(_BREAKS, BREAK),
-        recorder,
-        allocate(_FLIGHTS if record else 1, FLIGHT),
-        allocate(rows * _BINS if record else 1, np.dtype("i8")),
-        allocate(1, TRACE),
-        allocate(_BURSTS if record else 1, BURST),
-        current,
-        landed,
-        places,
-    )
+    noted = note_tables(program, len(fabric.links), len(presets), len(sms), record=record)
+    machine = Machine(tables, allocate(1, CONTROL), allocate(_BREAKS, BREAK), **noted)
     if presets[0].issue_lines > 1:
         notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
     return machine, notes
@@ -279,10 +249,8 @@ def _estimate(plan: Plan) -> int:
         + int(warps_of.sum()) * t.WARP.itemsize
         + int((warps_of * unroll_of).sum()) * t.JOB.itemsize
         + sum(table.nbytes for table in (program.ops, program.operands, program.pieces, program.blocks))
-        + len(plan.fabric.links) * (LINK.itemsize + 8 * _BINS)
-        + _FLIGHTS * FLIGHT.itemsize
-        + _BURSTS * BURST.itemsize
-        + 4 * min(_LANDED, int(program.lines.sum()))
+        + len(plan.fabric.links) * LINK.itemsize
+        + note_bytes(program, len(plan.fabric.links))
     )
 
 

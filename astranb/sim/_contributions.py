@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ._simulation import Simulation
 
-__all__ = ["CELL", "Contributions", "contributions", "piece_contents"]
+__all__ = ["CELL", "Contributions", "contributions", "piece_contents", "sums"]
 
 _MOST_NAMED = 8  # ranks in a sum that are named one by one
 
@@ -113,6 +113,11 @@ def piece_contents(sim: Simulation) -> tuple[Contents, Promise]:
     return held, promise(sim.program, collective.name, collective.root, machine.pieces)
 
 
+def sums(sim: Simulation) -> bool:
+    """Whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
+    return sim.collective.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
+
+
 def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
     """Say whose contributions are in which chunk, now.
 
@@ -120,13 +125,22 @@ def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
     ----------
     sim : Simulation
     buffer : str, optional
-        ``input``, ``output``, ``scratch`` or ``packets``; all where not given.
+        ``input``, ``output``, ``scratch`` or ``packets``; all where not given; ``fullest``: of
+        each rank and chunk of the data the copy, in whatever buffer, with the most in it.
 
     Raises
     ------
     InputError
-        There is no such buffer.
+        There is no such buffer, or the collective's ranks do not hold the same chunks.
     """
+    if buffer == "fullest":
+        if not sums(sim):
+            raise InputError(
+                f"ranks of {sim.collective.name} hold different data: there is no fullest copy",
+                where="contributions",
+                mend="take a buffer, as output",
+            )
+        return _fullest(contributions(sim))
     if buffer is not None and buffer not in BUFFERS:
         raise InputError(f"unknown buffer {buffer!r}", where="contributions", mend=near(buffer, BUFFERS))
     pieces = sim.machine.pieces
@@ -170,3 +184,19 @@ def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
         np.maximum.reduceat(times, starts, axis=0),
         sim.now_ps,
     )
+
+
+def _fullest(found: Contributions) -> Contributions:
+    """Of each rank and chunk of the data the cell that is final, else has most, else is an output."""
+    cells = found.cells
+    known = np.flatnonzero(cells["of_chunk"] >= 0)
+    output = cells["buffer"][known] == BUFFERS.index("output")
+    there = (found.least[known] > 0).sum(axis=1)
+    order = np.lexsort((output, there, cells["kept"][known], cells["of_chunk"][known], cells["rank"][known]))
+    known = known[order]
+    keys = np.stack([cells["rank"][known], cells["of_chunk"][known]], axis=1)
+    last = np.append((keys[1:] != keys[:-1]).any(axis=1), np.ones(min(1, len(keys)), bool))
+    best = known[last]
+    chosen = cells[best].copy()
+    chosen["promised"] = cells["promised"].max(initial=0)
+    return Contributions(chosen, found.least[best], found.most[best], found.now_ps)

@@ -12,6 +12,7 @@ from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
 from ._ethernet import describe_event, link_rows
+from ._groups import rows_of_group
 from ._lines import describe_line
 from ._paths import Place, resolve
 from ._recent import recent_events
@@ -211,6 +212,7 @@ class Inspector:
             "link": self._link,
             "line": self._line,
             "node": self._switch,
+            "instance": self._group,
         }[place.kind](place)
         lines = [
             f"{self.request_text(int(r))}, under way for {self._age(int(r))}"
@@ -363,6 +365,9 @@ class Inspector:
         requests = self._sim.machine.requests
         taken = (requests["live"] == 1) & np.isin(requests["link"], links)
         return np.flatnonzero(taken & (requests["arrives_ps"] >= self._sim.now_ps))
+
+    def _group(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        return rows_of_group(self._sim.machine, self._sim.fabric, place.rows, self._sim.now_ps)
 
     def _switch(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine, fabric = self._sim.machine, self._sim.fabric

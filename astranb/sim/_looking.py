@@ -26,7 +26,8 @@ class Looking:
         Parameters
         ----------
         buffer : str, optional
-            ``input``, ``output``, ``scratch`` or ``packets``; all where not given.
+            ``input``, ``output``, ``scratch`` or ``packets``; all where not given; ``fullest``: of
+            each rank and chunk of the data the copy, in whatever buffer, with the most in it.
 
         Returns
         -------
@@ -36,7 +37,7 @@ class Looking:
         Raises
         ------
         InputError
-            There is no such buffer.
+            There is no such buffer, or (``fullest``) ranks do not hold the same chunks.
 
         Examples
         --------

@@ -13,6 +13,7 @@ from astranb.gpu import tables as t
 from astranb.net import Fabric
 from astranb.net.link import LINK
 
+from ._groups import links_between, nodes_of
 from ._machine import Machine
 
 __all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path", "split_field"]
@@ -29,9 +30,10 @@ class Place:
     Attributes
     ----------
     kind : str
-        ``gpu``, ``sm``, ``block``, ``link``, ``line`` (under way) or ``node`` (a switch, a NIC, ...).
+        ``gpu``, ``sm``, ``block``, ``link``, ``line`` (under way), ``node`` (a switch, a NIC,
+        ...) or ``instance``.
     rows : tuple of int
-        Rows of its table (for a link: all its lanes); for a node its number in the graph.
+        Rows of its table (for a link: all its lanes); for nodes their numbers in the graph.
     path : str
         Its full name.
     """
@@ -53,7 +55,8 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
     ----------
     path : str
         ``host.0.xpu.3``, ``gpu[3]``, ``gpu[3].sm.0``, ``gpu[3].block.2`` (the GPU's third
-        thread block), ``A->B`` or ``A->B#k``, or any other node of the infrastructure.
+        thread block), ``A->B`` or ``A->B#k``, any other node of the infrastructure, or an
+        instance of it (``host.0``; ``host.0->leaf.1`` are all links between two).
         ``line[17]`` is the line under way (load, store, signal or poll) with that number:
         it keeps the number until its answer is back, then another line may get it.
 
@@ -77,12 +80,22 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         return Place("line", (int(number),), path)
     if "->" in path:
         full = fabric.full(path)
-        return Place("link", tuple(fabric.find(full)), full)
+        try:
+            return Place("link", tuple(fabric.find(full)), full)
+        except InputError:
+            if not (between := links_between(full, fabric)):
+                raise
+            return Place("link", between, full)
     head, kind, number = path, "", ""
     match = re.fullmatch(r"(.*)\.(sm|block)\.(\d+)", path)
     if match:
         head, kind, number = match.groups()
-    node = _node(fabric.full(head), fabric)
+    try:
+        node = _node(fabric.full(head), fabric)
+    except InputError:
+        if kind or not (nodes := nodes_of(path, fabric)):
+            raise
+        return Place("instance", nodes, path)
     rank = _rank(node, fabric)
     if not kind:
         name = fabric.graph.name(node)

@@ -58,6 +58,11 @@ def recent_events(sim: Simulation, place: Place) -> list[str]:
     elif place.kind == "node":
         links = sim.machine.links[: len(sim.fabric.links)]
         told = _flights(sim, np.flatnonzero((links["src"] == place.row) | (links["dst"] == place.row)))
+    elif place.kind == "instance":
+        links = sim.machine.links
+        told = _flights(
+            sim, np.flatnonzero(np.isin(links["src"], place.rows) | np.isin(links["dst"], place.rows))
+        )
     elif place.kind == "line":
         told = _of_line(sim, place.row)
     else:

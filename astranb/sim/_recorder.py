@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ __all__ = ["FLIGHT_KINDS", "Recorder"]
 
 FLIGHT_KINDS = ("load request", "load data", "store data", "store ack", "signal", "signal ack")
 """Names of the kinds of flights, by number: request kind x 2, plus 1 on the way back."""
+
+
+_LINKS_AT_ONCE = 256
 
 
 class Recorder:
@@ -98,8 +102,13 @@ class Recorder:
         total = int(self._machine.recorder[0].bursts)
         return _read(self._machine.bursts, max(number, lost) if self.on else total, total)
 
-    def activity(self) -> dict[str, Any]:
+    def activity(self, *, links: bool = True) -> dict[str, Any]:
         """How busy everything was over time.
+
+        Parameters
+        ----------
+        links : bool
+            Whether with every single link: a large fabric has very many.
 
         Returns
         -------
@@ -114,17 +123,77 @@ class Recorder:
             return {"bin_ps": bin_ps, "bins": 0}
         now_ps = max(0, int(self._machine.clock[0].now_ps))
         used = min(bins, now_ps // bin_ps + 1)
-        rows = np.asarray(self._machine.activity).reshape(-1, bins)[:, :used] / bin_ps
-        links = int(recorder.links)
-        per_gpu = rows[links:].reshape(len(gpus), 3, used)
+        rows = np.asarray(self._machine.activity).reshape(-1, bins)[:, :used]
+        count = int(recorder.links)
+        per_gpu = (rows[count:] / bin_ps).reshape(len(gpus), 3, used)
         return {
             "bin_ps": bin_ps,
             "bins": used,
-            "link_busy": np.minimum(rows[:links], 1.0),
+            **({"link_busy": np.minimum(rows[:count] / bin_ps, 1.0)} if links else {}),
             "issue_busy": per_gpu[:, 0] / gpus["sms"][:, None],
             "l2_busy": per_gpu[:, 1] / gpus["slices"][:, None],
             "hbm_busy": per_gpu[:, 2] / gpus["channels"][:, None],
         }
+
+    def busy(self, groups: Sequence[Sequence[int]]) -> np.ndarray:
+        """How busy groups of links were over time, on average over each group.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of int
+            Links of each.
+
+        Returns
+        -------
+        ndarray of float64, shape (groups, bins)
+            Fractions of the time of each bin; bins as in :meth:`activity`.
+        """
+        recorder = self._machine.recorder[0]
+        bins, bin_ps = int(recorder.bins), int(recorder.bin_ps)
+        used = min(bins, max(0, int(self._machine.clock[0].now_ps)) // bin_ps + 1) if self.on else 0
+        mean = np.zeros((len(groups), used))
+        if not used:
+            return mean
+        rows = np.asarray(self._machine.activity).reshape(-1, bins)
+        for number, links in enumerate(groups):
+            for first in range(0, len(links), _LINKS_AT_ONCE):  # a band of a large fabric has thousands
+                mean[number] += rows[list(links[first : first + _LINKS_AT_ONCE]), :used].sum(axis=0)
+            mean[number] /= max(1, len(links)) * bin_ps
+        return np.minimum(mean, 1.0)
+
+    def utilisation(self, start_ps: float, end_ps: float) -> np.ndarray:
+        """How much of a window of time each link was busy.
+
+        Parameters
+        ----------
+        start_ps, end_ps : float
+            The window; bins that it cuts count by the part of them that is in it.
+
+        Returns
+        -------
+        ndarray of float64, shape (links,)
+            Fractions; without a recording, of all time so far.
+        """
+        machine, recorder = self._machine, self._machine.recorder[0]
+        now = max(1, int(machine.clock[0].now_ps))
+        if not self.on:
+            whole: np.ndarray = np.minimum(machine.links["busy_ps"][: int(recorder.links)] / now, 1.0)
+            return whole
+        bins, bin_ps, links = int(recorder.bins), int(recorder.bin_ps), int(recorder.links)
+        start, end = max(0.0, start_ps), min(float(end_ps), float(now))
+        if end <= start:
+            return np.zeros(links)
+        first, last = int(start // bin_ps), min(bins, int(-(-end // bin_ps)))
+        rows = np.asarray(machine.activity).reshape(-1, bins)[:links, first:last]
+        edges = np.arange(first, last + 1) * bin_ps
+        share = (np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)) / bin_ps
+        if end >= now:
+            share[-1] = 1.0  # what has not happened is not counted
+        busy = rows[:, 1:-1].sum(axis=1) + rows[:, 0] * share[0]
+        if len(share) > 1:
+            busy += rows[:, -1] * share[-1]
+        part: np.ndarray = np.minimum(busy / (end - start), 1.0)
+        return part
 
     def mark(self) -> int:
         """Note how far the recording has come; to be called before time goes back.

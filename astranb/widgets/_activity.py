@@ -46,17 +46,11 @@ def activity(feed: Feed, options: dict[str, Any]) -> Message:
     about = {"from": start, "to": end, "columns": len(edges) - 1, "first": first, "last": max(first, last)}
     if not sim.recorder.on:
         return {**about, "exact": False, "bin_ps": 0, "bundles": []}, [b""] * 5
-    noted = sim.recorder.activity()
-    bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
+    noted = sim.recorder.activity(links=False)
+    bin_ps = int(noted["bin_ps"])
     kept = sim.recorder.since(0)[1]
     exact = bool((edges[1] - edges[0]) * 2 < bin_ps and sim.recorder.oldest_ps <= start)
-    rank = {int(node): k for k, node in enumerate(sim.fabric.gpus)}
-    out_of = [rank.get(feed.layout.boxes[a].node, -1) for a, _, _ in bundles]
-    groups = [list(lanes) for k in chosen for lanes in [bundles[k][2]]]
-    groups += [
-        [lane for k, (_, _, lanes) in enumerate(bundles) if out_of[k] == gpu for lane in lanes]
-        for gpu in range(first, last)
-    ]
+    groups = [list(bundles[k][2]) for k in chosen] + feed.out_of[first:last]
     if exact:
         inside = (kept["start_ps"] < end) & (kept["start_ps"] + kept["wire_ps"] > start)
         exact = bool(inside.sum() <= _MOST_FLIGHTS)
@@ -67,9 +61,7 @@ def activity(feed: Feed, options: dict[str, Any]) -> Message:
         engines = sim.machine.gpus["sms"][first:last]
         issue = spent / np.diff(edges) / np.maximum(1, engines)[:, None]
     else:
-        busy = noted["link_busy"]
-        means = np.array([busy[g].mean(axis=0) if g else np.zeros(bins) for g in groups]).reshape(-1, bins)
-        links = _resampled(means, bin_ps, edges)
+        links = _resampled(sim.recorder.busy(groups), bin_ps, edges)
         issue = _resampled(noted["issue_busy"][first:last], bin_ps, edges)
     rows = {
         "issue": issue,

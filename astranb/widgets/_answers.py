@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _aggregate, _buffer, _explaining, _spans
+from . import _aggregate, _buffer, _device, _explaining, _heat, _hot, _picture, _ports, _spans
 from ._activity import activity
 from ._chunks import chunks
 from ._feed import Feed, Message
@@ -16,12 +16,6 @@ __all__ = ["ANSWERS", "Answer"]
 Answer = Callable[[Feed, dict[str, Any]], Message]
 
 ANSWERS: dict[str, Answer] = {
-    "critical_path": _explaining.critical_path,
-    "line": _explaining.line,
-    "lost_time": _explaining.lost_time,
-    "what_if": _explaining.what_if,
-    "what_if_run": _explaining.what_if_run,
-    "why": _explaining.why,
     "rows": _spans.rows,
     "spans": _spans.spans,
     "moment": _spans.moment,
@@ -32,5 +26,17 @@ ANSWERS: dict[str, Answer] = {
     "chunks": chunks,
     "source": source,
     "where": where,
+    "critical_path": _explaining.critical_path,
+    "line": _explaining.line,
+    "lost_time": _explaining.lost_time,
+    "what_if": _explaining.what_if,
+    "what_if_run": _explaining.what_if_run,
+    "why": _explaining.why,
+    "hot": _hot.answer,
+    "aggregates": _hot.aggregates,
+    "traffic": _heat.answer,
+    "device": _device.answer,
+    "ports": _ports.answer,
+    "picture": _picture.answer,  # last: where all are asked in turn, they are about the first picture
 }
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

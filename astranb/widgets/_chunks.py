@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from astranb.collectives._lower import BUFFERS
 from astranb.core.errors import InputError
+from astranb.sim import sums
 
 from ._feed import Feed, Message
 
@@ -16,11 +18,11 @@ _MOST_TICKS = 32
 """Up to so many ranks, each one's contribution is drawn; beyond, how many there are."""
 _MOST_TEXTS = 1_100
 _MOST_NUMBERS = 50_000_000  # ranks times pieces: what working it out may take in memory
-_COLUMNS = ("rank", "chunk", "promised", "kept", "pieces", "writing")
+_COLUMNS = ("rank", "buffer", "chunk", "promised", "kept", "pieces", "writing")
 
 
 def chunks(feed: Feed, options: dict[str, Any]) -> Message:
-    """The cells of one buffer; for few ranks also which of them are in each, and it all in words.
+    """The cells of a buffer, or of the fullest copies; for few ranks also who is in each, and all in words.
 
     Columns of int32: what ``_COLUMNS`` names, the place in the row, how many ranks are in it, how
     many of them too often. Then, for few ranks, two bytes a cell and rank: how often it is in
@@ -30,11 +32,14 @@ def chunks(feed: Feed, options: dict[str, Any]) -> Message:
     ranks = sim.program.ranks
     if len(sim.machine.pieces) * ranks > _MOST_NUMBERS:
         raise InputError(f"{len(sim.machine.pieces):,} pieces on {ranks} ranks are too many to draw")
-    found = sim.contributions(str(options.get("buffer", "output")))
+    used = [BUFFERS[b] for b in sorted({int(b) for b in sim.machine.pieces["buffer"]})]
+    able = (["fullest"] if sums(sim) else []) + used
+    buffer = str(options.get("buffer") or ("fullest" if sums(sim) else "output"))
+    found, output = sim.contributions(buffer), sim.contributions("output").cells
     cells = found.cells
     # Scratch may be numbered with gaps: what stands in a row stands side by side.
     first = np.searchsorted(cells["rank"], np.arange(ranks))
-    place = np.arange(len(cells)) - first[cells["rank"]]
+    place = cells["of_chunk"] if buffer == "fullest" else np.arange(len(cells)) - first[cells["rank"]]
     drawn = ranks <= _MOST_TICKS
     columns = [
         *(cells[name] for name in _COLUMNS),
@@ -53,6 +58,9 @@ def chunks(feed: Feed, options: dict[str, Any]) -> Message:
         "width": int(place.max(initial=-1)) + 1,
         "ticks": drawn,
         "texts": texts,
-        "buffers_used": sorted({int(b) for b in sim.machine.pieces["buffer"]}),
+        "buffer": buffer,
+        "able": able,
+        "final": int(output["kept"].sum()),
+        "promised_cells": int((output["promised"] > 0).sum()),
     }
     return meta, buffers

@@ -6,6 +6,7 @@ float64 picoseconds: exact to 2**53 ps, two and a half simulated hours.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from astranb.gpu import tables as t
 from astranb.sim import FLIGHT_KINDS, SPAN_STATES, Simulation
 
 from ._layout import Layout, lay_out
+from ._picture import bundle_name, bundle_of, picture
 from ._session import Session
 
 __all__ = ["VERSION", "Feed", "Message", "used_links"]
 
-VERSION = 1
+VERSION = 2
 """Of the wire format; the scene carries it."""
 
 Message = tuple[dict[str, Any], list[bytes]]
@@ -28,8 +30,8 @@ _MOST_AT_ONCE = 10_000  # flights in a message that must be quick: 0.2 MB
 _MOST_AT_REST = 2**20  # in one that may take a moment: 25 MB, all that the ring holds
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
-_STRIPS = ("issue", "l2", "hbm", "link")
-_MOST_CELLS = 1_000_000  # of all links' activity together
+_STRIPS = ("issue", "l2", "hbm", "link", "out")
+_MOST_CELLS = 1_000_000  # of all activity together
 
 
 def used_links(sim: Simulation) -> np.ndarray:
@@ -61,7 +63,14 @@ class Feed:
 
     def __init__(self, session: Session) -> None:
         self.session, self.sim = session, session.sim
-        self.layout: Layout = lay_out(self.sim.fabric, used_links(self.sim))
+        used = used_links(self.sim)
+        of_rank = {int(node): rank for rank, node in enumerate(self.sim.fabric.gpus)}
+        self.out_of: list[list[int]] = [[] for _ in of_rank]  # of each rank the used links that leave it
+        for link, node in zip(used.tolist(), self.sim.fabric.links["src"][used].tolist(), strict=True):
+            if node in of_rank:
+                self.out_of[of_rank[node]].append(link)
+        self.picture = 0
+        self.look()
         self._sent = 0  # flights, by number
         self._whole = 0  # up to here every one, or as many as are ever sent
         self._sequence = 0
@@ -71,6 +80,14 @@ class Feed:
         """Whether only some of the flights of late have been sent."""
         return self._whole < self._sent
 
+    def look(self, opened: Collection[str] = (), focus: str = "") -> None:
+        """Lay out anew: with instances opened, or one of them alone."""
+        self.opened = tuple(opened)
+        self.layout: Layout = lay_out(self.sim.fabric, used_links(self.sim), opened=opened, focus=focus)
+        self.units = self.layout.units
+        self.drawn = bundle_of(self.layout, len(self.sim.machine.links))
+        self.picture += 1
+
     def mark(self) -> None:
         """Note the present: when time has gone back, the view must forget what it has of later."""
         self._sent = min(self._sent, int(self.sim.machine.recorder[0].flights))
@@ -78,40 +95,24 @@ class Feed:
 
     def scene(self) -> Message:
         """Everything that does not change: boxes, bundles, names, phases. The view starts anew."""
-        sim, layout = self.sim, self.layout
-        rates = sim.machine.links["bandwidth_Bps"]
-        ranks = {int(node): rank for rank, node in enumerate(sim.fabric.gpus)}
+        sim = self.sim
         self._sent = self._whole = self._sequence = 0
-        boxes = [
-            {
-                "name": b.name, "label": b.label, "kind": b.kind, "rank": ranks.get(b.node, -1),
-                "x": b.x, "y": b.y, "w": b.width, "h": b.height,
-            }
-            for b in layout.boxes
-        ]  # fmt: skip
-        bundles = [
-            {
-                "from": a, "to": b, "lanes": list(lanes), "rate": int(rates[list(lanes)].sum()),
-                "name": sim.fabric.name(lanes[0]).partition("#")[0],
-            }
-            for a, b, lanes in layout.bundles
-        ]  # fmt: skip
+        drawn, buffers = picture(sim, self.layout, self.picture, self.opened)
         scene = {
             "type": "scene",
             "version": VERSION,
             "title": f"{sim.collective.title}, {format_bytes(sim.collective.size)}, on {sim.infra.name}",
-            "width": layout.width,
-            "height": layout.height,
-            "hidden": layout.hidden,
-            "boxes": boxes,
-            "bundles": bundles,
+            "gpus": [sim.fabric.graph.name(int(node)) for node in sim.fabric.gpus],
             "phases": list(sim.program.phase_names),
             "kinds": list(FLIGHT_KINDS),
             "states": list(SPAN_STATES),
             "blocks": [int(g) for g in sim.machine.blocks["gpu"]],
             "recording": sim.recorder.on,
+            "managed": sim.network.managed,
+            "buffers": sim.network.buffers,
+            **drawn,
         }
-        return scene, []
+        return scene, buffers
 
     def state(self, *, fine: bool = False, most: int | None = None) -> Message:
         """Where the simulation stands, and the flights that the view does not have yet.
@@ -183,6 +184,7 @@ class Feed:
             "left_out": left_out,
             "bin_ps": bin_ps,
             "bins": strips["link"].shape[1],
+            "picture": self.picture,
         }
         columns = [
             spans["start_ps"].astype("<f8"),
@@ -205,28 +207,32 @@ class Feed:
         elif kind == t.ISSUE:
             gpu = machine.sms["gpu"][arg]
         elif kind == t.HOP:
-            return fabric.name(int(machine.requests["link"][arg])).partition("#")[0]
+            at = int(self.drawn[machine.requests["link"][arg]])
+            if at >= 0:
+                return bundle_name(self.sim, self.layout, at)
+            return self.layout.boxes[-2 - at].name if at < -1 else ""
         else:
             gpu = machine.requests["gpu" if kind == t.RETURN else "target"][arg]
         return fabric.graph.name(int(fabric.gpus[int(gpu)]))
 
     def _strips(self) -> tuple[int, dict[str, np.ndarray]]:
         """Busy fractions over time, folded to as many columns as are shown: rows are GPUs or bundles."""
-        activity = self.sim.recorder.activity()
+        activity = self.sim.recorder.activity(links=False)
         bins, bin_ps, bundles = int(activity["bins"]), int(activity["bin_ps"]), self.layout.bundles
         if not bins:
             return 1, {name: np.zeros((0, 0)) for name in _STRIPS}
-        columns = min(_COLUMNS, max(16, _MOST_CELLS // max(1, len(bundles))))
+        cells = len(bundles) + 4 * len(self.out_of)
+        columns = min(_COLUMNS, max(16, _MOST_CELLS // cells))
         fold = -(-bins // columns)
         width = -(-bins // fold)
-        busy = activity["link_busy"]
-        lanes = np.array([busy[list(lanes)].mean(axis=0) for *_, lanes in bundles])
+        lanes = self.sim.recorder.busy([lanes for *_, lanes in bundles])
         strips = {}
         for name, rows in (
             ("issue", activity["issue_busy"]),
             ("l2", activity["l2_busy"]),
             ("hbm", activity["hbm_busy"]),
             ("link", lanes),
+            ("out", self.sim.recorder.busy(self.out_of)),
         ):
             padded = np.zeros((len(rows), width * fold))
             padded[:, :bins] = rows

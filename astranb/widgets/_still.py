@@ -13,11 +13,13 @@ from astranb.core.units import format_time
 from astranb.sim import FLIGHT_KINDS, Simulation
 
 from ._layout import Layout
+from ._picture import bundle_name, describe
 
 __all__ = ["Box", "Dot", "Line", "Picture", "Text", "still"]
 
 _APART = 4.0  # between the two directions of a link
 _DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn
+_STUB = 26.0  # of a link that wraps round a torus
 _FOOT = 52.0  # legend and caption below the topology
 
 
@@ -118,23 +120,33 @@ def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bo
     colours = Colours.of(dark)
     now = sim.now_ps if at_ps is None else at_ps
     busy = _busy(sim, layout, at_ps)
+    hot = layout.detail.hot or len(busy)
+    lined = set(sorted(range(len(busy)), key=lambda number: (-busy[number], number))[:hot])
     ways = [_Way(layout, number) for number in range(len(layout.bundles))]
     moving, said = _flying(sim, ways, now)
     what = f"{sim.collective.title} on {sim.infra.name}"
     state = "finished" if sim.finished and now >= sim.now_ps else "under way"
     so_far = "so far" if at_ps is None else "at this moment"
     first = f"{what}, {state}: {format_time(now)}" + (f", {sim.events:,} events" if at_ps is None else "")
+    words = (first, said, f"links by load {so_far}", describe(layout))
     caption = (
         *_legend(layout, colours),
-        Text(12, layout.height + 42, f"{first}; {said}; links by load {so_far}", 13, colours.ink,
-             room=layout.width - 24),
+        Text(12, layout.height + 42, "; ".join(filter(None, words)), 13, colours.ink, room=layout.width - 24),
     )  # fmt: skip
     return Picture(
         layout.width,
         layout.height + _FOOT,
         colours,
         first,
-        tuple(way.line(load, colours, sim) for way, load in zip(ways, busy, strict=True)),
+        (
+            *_frames(layout, colours),
+            *(
+                line
+                for number, way in enumerate(ways)
+                if number in lined
+                for line in way.lines(busy[number], colours, bundle_name(sim, layout, number))
+            ),
+        ),
         tuple(moving),
         tuple(_boxes(layout, colours)),
         caption,
@@ -154,19 +166,34 @@ class _Way:
         self.length = max(1.0, length - start - end)
         self.ux, self.uy = ux, uy
         self.x, self.y = p.x + ux * start - uy * _APART, p.y + uy * start + ux * _APART
+        self.second: tuple[float, float] | None = None  # where it comes in, if it wraps round a torus
+        bent = layout.bent[number] if layout.bent else ""
+        if bent:
+            ux, uy = (1.0 if dx < 0 else -1.0, 0.0) if bent == "x" else (0.0, 1.0 if dy < 0 else -1.0)
+            self.ux, self.uy, self.length = ux, uy, _STUB
+            out, into = _reach(p, ux, uy), _reach(q, ux, uy) + _STUB
+            self.x, self.y = p.x + ux * out - uy * _APART, p.y + uy * out + ux * _APART
+            self.second = q.x - ux * into - uy * _APART, q.y - uy * into + ux * _APART
 
     def at(self, gone: float, lane: int = 0) -> tuple[float, float]:
         """A point on it; lanes stand side by side."""
         aside = lane * min(2.2, 8 / len(self.lanes))
+        x, y = self.x, self.y
+        if self.second:
+            gone *= 2
+            if gone > 1:
+                (x, y), gone = self.second, gone - 1
         along = self.length * gone
-        return self.x + self.ux * along - self.uy * aside, self.y + self.uy * along + self.ux * aside
+        return x + self.ux * along - self.uy * aside, y + self.uy * along + self.ux * aside
 
-    def line(self, busy: float, colours: Colours, sim: Simulation) -> Line:
-        """Its line: width and colour by load."""
-        (x0, y0), (x1, y1) = self.at(0), self.at(1)
+    def lines(self, busy: float, colours: Colours, name: str) -> Iterator[Line]:
+        """Its line: width and colour by load; two stubs where it wraps round."""
         colour = busy_colour(busy, colours) if busy else colours.line
-        name = sim.fabric.name(self.lanes[0]).partition("#")[0]
-        return Line(x0, y0, x1, y1, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
+        for x, y in filter(None, ((self.x, self.y), self.second)):
+            yield Line(
+                x, y, x + self.ux * self.length, y + self.uy * self.length, colour, 1 + 5 * busy,
+                f"{name}: {busy:.0%} busy",
+            )  # fmt: skip
 
 
 def _reach(box: Any, ux: float, uy: float) -> float:
@@ -182,11 +209,11 @@ def _busy(sim: Simulation, layout: Layout, at_ps: int | None) -> list[float]:
     if at_ps is None:
         total = max(1, sim.now_ps)
         return [min(1.0, float(sim.machine.links["busy_ps"][of].mean()) / total) for of in lanes]
-    noted = sim.recorder.activity()
-    if not noted["bins"]:
+    busy = sim.recorder.busy(lanes)
+    if not busy.size:
         return [0.0] * len(lanes)
-    place = min(noted["bins"] - 1, at_ps // noted["bin_ps"])
-    return [float(noted["link_busy"][of, place].mean()) for of in lanes]
+    place = min(busy.shape[1] - 1, at_ps // int(sim.machine.recorder[0].bin_ps))
+    return [float(part) for part in busy[:, place]]
 
 
 def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape], str]:
@@ -195,7 +222,9 @@ def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape],
         return [], "lines are not recorded"
     near, one_in = sim.recorder.flights(at_ps, at_ps)
     found = near[near["start_ps"] <= at_ps]
-    bundle_of = {link: (number, k) for number, way in enumerate(ways) for k, link in enumerate(way.lanes)}
+    bundle_of = {}
+    if len(found):  # a large system has many links
+        bundle_of = {link: (number, k) for number, way in enumerate(ways) for k, link in enumerate(way.lanes)}
     dots: list[list[Dot]] = [[] for _ in ways]
     rows = zip(*(np.asarray(found[n]).tolist() for n in ("link", "start_ps", "end_ps", "kind")), strict=True)
     for link, start, end, kind in rows:
@@ -212,9 +241,16 @@ def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape],
     return shown, f"{total:,} lines in flight{drawn}"
 
 
+def _frames(layout: Layout, colours: Colours) -> Iterator[Shape]:
+    for frame in layout.frames:
+        yield Box(frame.x, frame.y, frame.width, frame.height, 6, colours.back, colours.line, frame.name)
+        yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
+
+
 def _boxes(layout: Layout, colours: Colours) -> Iterator[Shape]:
     for box in layout.boxes:
-        is_gpu = box.label.startswith("GPU")
+        is_gpu = box.rank >= 0
+        label = f"{box.label} \u00d7{box.count}" if box.kind == "instance" and box.count > 1 else box.label
         yield Box(
             box.x - box.width / 2,
             box.y - box.height / 2,
@@ -226,7 +262,7 @@ def _boxes(layout: Layout, colours: Colours) -> Iterator[Shape]:
             box.name,
         )
         size = min(15.0, box.height * 0.36)
-        yield Text(box.x, box.y + size * 0.35, box.label, size, colours.ink, "middle", box.width - 6)
+        yield Text(box.x, box.y + size * 0.35, label, size, colours.ink, "middle", box.width - 6)
 
 
 def _legend(layout: Layout, colours: Colours) -> Iterator[Shape]:

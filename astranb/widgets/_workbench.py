@@ -28,7 +28,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Explaining, Keeping, Leaving, Transport, Reading, anywidget.AnyWidget):
+class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.

@@ -152,6 +152,24 @@ def test_the_table_has_a_row_a_contribution():
     assert len(sim.contributions().cells) > len(sim.contributions("output").cells)
 
 
+def test_the_fullest_copy_says_how_far_the_sums_are():
+    sim = simulation("all_reduce", "ring", lanes=1)
+    counts = []
+    while True:
+        found = sim.contributions("fullest")
+        assert len(found.cells) == 16
+        assert sorted(set(found.cells["of_chunk"])) == [0, 1, 2, 3]
+        counts.append(int((found.least > 0).sum()))
+        if sim.finished:
+            break
+        sim.step(211)
+    assert (counts[0], counts[-1]) == (16, 64), "each has its own at first, and all at the end"
+    assert counts == sorted(counts)
+    assert found.cells["kept"].all()
+    with pytest.raises(InputError, match="hold different data"):
+        simulation("all_gather", "ring").contributions("fullest")
+
+
 def test_an_unknown_buffer_is_refused_with_the_near_one():
     with pytest.raises(InputError, match="did you mean 'output'"):
         simulation("barrier", "allpairs").contributions("ouput")

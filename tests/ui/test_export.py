@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
@@ -23,7 +23,12 @@ def alone(browser: Browser, record: Record) -> Iterator[Page]:
     page = context.new_page()
     record.watch(page)
     asked: list[str] = []
-    page.on("request", lambda request: request.is_navigation_request() or asked.append(request.url))
+
+    def note(request: Request) -> None:
+        if not request.is_navigation_request():
+            asked.append(request.url)
+
+    page.on("request", note)
     page.on("dialog", lambda dialog: record.errors.append(f"a dialog: {dialog.message}"))
     yield page
     context.close()

@@ -168,8 +168,12 @@ def test_the_workbench_is_told_text_lines_and_data(editor: anb.Editor) -> None:
     meta, buffers = ANSWERS["chunks"](feed, {"at_ps": None, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: 0+1+2+3 of 4, final"
     assert (meta["cells"], meta["width"], len(buffers)) == (16, 4, len(meta["columns"]) + 2)
+    assert (meta["final"], meta["promised_cells"]) == (16, 16)
     meta, _ = ANSWERS["chunks"](feed, {"at_ps": 1, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: nothing"
+    meta, _ = ANSWERS["chunks"](feed, {"at_ps": 1})
+    assert (meta["buffer"], meta["texts"][1]) == ("fullest", "GPU0 input[1]: 0 of 4")
+    assert meta["able"] == ["fullest", "input", "output", "scratch"]
     for bad in ({"buffer": EVIL}, {"at_ps": "soon"}):
         with pytest.raises((InputError, ValueError, TypeError)):
             ANSWERS["chunks"](feed, bad)

@@ -29,7 +29,7 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
   let last = null;
 
   store.on("scene", () => {
-    const gpus = store.scene.boxes.filter((box) => box.rank >= 0).map((box) => box.rank).sort((a, b) => a - b);
+    const gpus = store.scene.gpus.map((_, number) => number);
     rank.replaceChildren(...gpus.map((one) => make("option", { value: one, text: `GPU${one}` })));
     asker.forget();
   });

@@ -3,9 +3,11 @@
 const GUTTER = 56;
 const TOP = 18;
 const BUFFERS = ["input", "output", "scratch", "packets"]; // collectives/_lower.py
+const FULLEST = "fullest"; // of each chunk the copy with the most in it, in whatever buffer
 const SUMMED = "#0072b2"; // Okabe and Ito
 const SUMMED_DARK = "#56b4e9";
 const WRONG = "#d55e00";
+const MOST_WORDS = 1100; // cells in the table
 const LEAST_TICK = 1.6; // pixels: below, a cell shows how many, not who
 
 export function createChunks(store, theme, { fit, make, column, createQuestion }) {
@@ -14,9 +16,9 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
   const holder = make("div", { class: "anb-chunks-holder" }, canvas, tip);
   const buffer = make(
     "select", { class: "anb-steps", "aria-label": "Buffer", title: "whose contents are shown", onchange: () => store.emit("change") },
-    ...BUFFERS.map((name) => make("option", { value: name, text: name })),
+    ...[FULLEST, ...BUFFERS].map((name) => make("option", { value: name, text: name === FULLEST ? "fullest copy" : name })),
   );
-  buffer.value = "output";
+  buffer.selectedIndex = -1; // what shows most is the kernel's choice
   const legend = make("div", { class: "anb-legend" });
   const summary = make("span", { class: "anb-note", role: "status", "aria-live": "polite" });
   const body = make("tbody", {});
@@ -38,10 +40,11 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     got(reply) {
       const fields = reply.columns.map((name, k) => [name, column(Int32Array, reply.buffers[k])]);
       const after = reply.buffers.slice(reply.columns.length).map((bytes) => column(Uint8Array, bytes));
-      data = { ...reply, ...Object.fromEntries(fields), least: after[0], most: after[1], buffer: buffer.value };
+      data = { ...reply, of: Object.fromEntries(fields), least: after[0], most: after[1] };
+      if (buffer.value !== reply.buffer) buffer.value = reply.buffer;
       failure = "";
       untold = true;
-      for (const [k, option] of [...buffer.options].entries()) option.disabled = !reply.buffers_used.includes(k);
+      for (const option of buffer.options) option.hidden = option.disabled = !reply.able.includes(option.value);
       drawLegend();
     },
     failed(text) {
@@ -50,12 +53,12 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     },
   });
 
-  const label = (k) => `${data.buffer}[${data.chunk[k]}]`;
+  const label = (k) => `${BUFFERS[data.of.buffer[k]]}[${data.of.chunk[k]}]`;
   function sentence(k) {
     if (data.texts.length) return data.texts[k];
-    const marks = [data.twice[k] ? "wrong: some more than once" : "", data.writing[k] ? "being written" : "", data.kept[k] ? "final" : ""];
-    const count = `${data.there[k]} of ${data.promised[k] || data.ranks}`;
-    return [`GPU${data.rank[k]} ${label(k)}: ${count}`, ...marks.filter(Boolean)].join(", ");
+    const marks = [data.of.twice[k] ? "wrong: some more than once" : "", data.of.writing[k] ? "being written" : "", data.of.kept[k] ? "final" : ""];
+    const count = `${data.of.there[k]} of ${data.of.promised[k] || data.ranks}`;
+    return [`GPU${data.of.rank[k]} ${label(k)}: ${count}`, ...marks.filter(Boolean)].join(", ");
   }
   function sizes() {
     const wide = Math.max(5, Math.min(120, Math.floor((width - GUTTER - 4) / Math.max(1, data.width))));
@@ -96,10 +99,8 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     context.fillRect(0, 0, across, height);
     heads(context, wide, tall);
     for (let k = 0; k < data.cells; k++) cell(context, k, wide, tall);
-    const promised = data.promised.reduce((sum, n) => sum + (n > 0), 0);
-    const final = data.kept.reduce((sum, n) => sum + n, 0);
-    const wrong = data.twice.reduce((sum, n) => sum + (n > 0), 0);
-    const words = promised ? `${final} of ${promised} chunks final${wrong ? `, ${wrong} wrong` : ""}` : `${data.cells} chunks`;
+    const wrong = data.of.twice.reduce((sum, n) => sum + (n > 0), 0);
+    const words = `${data.final} of ${data.promised_cells} chunks final${wrong ? `, ${wrong} wrong` : ""}`;
     if (summary.textContent !== words) summary.textContent = words;
     tell();
   }
@@ -121,18 +122,18 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
   const nameOf = (rank) => store.scene.boxes.find((box) => box.rank === rank)?.name;
 
   function cell(context, k, wide, tall) {
-    const [x, y] = [GUTTER + data.place[k] * wide, TOP + data.rank[k] * tall];
+    const [x, y] = [GUTTER + data.of.place[k] * wide, TOP + data.of.rank[k] * tall];
     const gap = wide > 9 && tall > 9 ? 2 : 1;
     const [w, h] = [wide - gap, tall - gap];
     context.fillStyle = theme.panel;
     context.fillRect(x, y, w, h);
     if (ticked({ wide })) ticks(context, k, x + 1.5, y + 2, w - 3, h - 4);
-    else if (data.there[k]) {
-      context.fillStyle = theme.rampText(Math.max(0.02, data.there[k] / data.ranks));
+    else if (data.of.there[k]) {
+      context.fillStyle = theme.rampText(Math.max(0.02, data.of.there[k] / data.ranks));
       context.fillRect(x, y, w, h);
-      if (data.twice[k]) cross(context, x, y, w, h);
+      if (data.of.twice[k]) cross(context, x, y, w, h);
     }
-    if (data.writing[k]) { // a corner, so that it is seen without colour
+    if (data.of.writing[k]) { // a corner, so that it is seen without colour
       context.fillStyle = theme.ink;
       context.beginPath();
       context.moveTo(x + w, y);
@@ -140,7 +141,7 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
       context.lineTo(x + w - Math.min(6, w), y);
       context.fill();
     }
-    if (data.kept[k]) {
+    if (data.of.kept[k]) {
       context.strokeStyle = theme.ink;
       context.lineWidth = wide > 9 && tall > 9 ? 1.5 : 1;
       context.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
@@ -184,12 +185,12 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     const now = performance.now();
     if (!untold || (store.playing && now - told < 500)) return;
     [told, untold] = [now, false];
-    caption.textContent = `Whose contributions are in which chunk of ${data.buffer}`;
-    const most = Math.min(data.cells, 1100);
+    caption.textContent = `Whose contributions are in which chunk: ${data.buffer}`;
+    const most = Math.min(data.cells, MOST_WORDS);
     const lines = new Map();
     for (let k = 0; k < most; k++) {
-      if (!lines.has(data.rank[k])) lines.set(data.rank[k], make("tr", {}, make("th", { scope: "row", text: `GPU${data.rank[k]}` })));
-      lines.get(data.rank[k]).append(make("td", { text: sentence(k) }));
+      if (!lines.has(data.of.rank[k])) lines.set(data.of.rank[k], make("tr", {}, make("th", { scope: "row", text: `GPU${data.of.rank[k]}` })));
+      lines.get(data.of.rank[k]).append(make("td", { text: sentence(k) }));
     }
     body.replaceChildren(...lines.values());
     if (data.cells > most) body.append(make("tr", {}, make("td", { text: `and ${data.cells - most} more chunks` })));
@@ -203,7 +204,7 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     const place = Math.floor((event.offsetX - GUTTER) / wide);
     let cellAt = -1;
     for (let k = 0; k < data.cells && event.offsetX >= GUTTER; k++) {
-      if (data.rank[k] === rank && data.place[k] === place) cellAt = k;
+      if (data.of.rank[k] === rank && data.of.place[k] === place) cellAt = k;
     }
     return { rank, cell: cellAt };
   }

@@ -22,8 +22,8 @@ export function createInspector(store, theme, { make }) {
   );
 
   store.on("scene", () => {
-    const gpus = store.scene.boxes.filter((box) => box.rank >= 0).sort((a, b) => a.rank - b.rank);
-    const all = [...gpus.map((box) => `gpu[${box.rank}]`), ...store.scene.boxes.map((box) => box.name)];
+    const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);
+    all.push(...store.scene.boxes.filter((box) => box.kind !== "tier").map((box) => box.name), ...store.scene.tiles.flat());
     all.push(...store.scene.bundles.slice(0, 2000).map((bundle) => bundle.name));
     names.replaceChildren(...all.map((name) => make("option", { value: name })));
   });

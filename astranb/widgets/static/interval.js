@@ -13,7 +13,7 @@ export function createInterval(store, theme, { make, formatTime, createAsker, LA
   let shown = "";
 
   store.on("scene", () => {
-    const gpus = store.scene.boxes.filter((box) => box.rank >= 0).map((box) => box.rank).sort((a, b) => a - b);
+    const gpus = store.scene.gpus.map((_, number) => number);
     which.replaceChildren(make("option", { value: "", text: "all GPUs" }), ...gpus.map((rank) => make("option", { value: rank, text: `GPU${rank}` })));
     asker.forget();
     shown = "";

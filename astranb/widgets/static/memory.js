@@ -32,7 +32,7 @@ export function createMemory(store, theme, modules) {
   let coarse = null; // {line, from, to, columns, first, last, exact, bundles, rows, picture}
   let fine = null;
 
-  const ranks = () => store.scene.boxes.filter((box) => box.rank >= 0).length;
+  const ranks = () => store.scene.gpus.length;
   const owner = (number) => store.scene.boxes[store.scene.bundles[number].from].rank;
   const other = (number) => store.scene.boxes[store.scene.bundles[number].to].rank;
 
@@ -40,8 +40,8 @@ export function createMemory(store, theme, modules) {
     const gpus = ranks();
     const strip = Math.min(6, Math.max(2, Math.floor(200 / gpus / STRIPS.length)));
     const short = store.selection.match(/^gpu\[(\d+)\]/);
-    const box = store.scene.boxes.find((b) => b.rank >= 0 && (store.selection === b.name || store.selection.startsWith(`${b.name}.`)));
-    const opened = short ? Number(short[1]) : (box?.rank ?? -1);
+    const within = store.scene.gpus.findIndex((name) => store.selection === name || store.selection.startsWith(`${name}.`));
+    const opened = short ? Number(short[1]) : within;
     items = [];
     let top = RULER;
     for (let gpu = 0; gpu < gpus; gpu++) {
@@ -65,18 +65,9 @@ export function createMemory(store, theme, modules) {
     const line = store.timeline;
     if (!line || coarse?.line === line) return;
     const gpus = ranks();
-    const sums = new Float64Array(gpus * line.bins);
-    const lanes = new Float64Array(gpus);
-    store.scene.bundles.forEach((bundle, number) => {
-      const rank = owner(number);
-      if (rank < 0) return;
-      lanes[rank] += bundle.lanes.length;
-      for (let k = 0; k < line.bins; k++) sums[rank * line.bins + k] += line.link[number * line.bins + k] * bundle.lanes.length;
-    });
-    const out = Uint8Array.from(sums, (sum, k) => sum / Math.max(1, lanes[Math.floor(k / line.bins)]));
     coarse = {
       line, from: 0, to: line.bins * line.bin_ps, columns: line.bins, first: 0, last: gpus, exact: false, bin_ps: line.bin_ps,
-      bundles: [...store.scene.bundles.keys()], rows: { issue: line.issue, l2: line.l2, hbm: line.hbm, out, bundles: line.link },
+      bundles: [...store.scene.bundles.keys()], rows: { issue: line.issue, l2: line.l2, hbm: line.hbm, out: line.out, bundles: line.link },
     };
   }
   function readFine(reply) {

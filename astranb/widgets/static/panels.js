@@ -3,6 +3,7 @@
 const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
   ["stage", "topology", "Topology", "createTopology"],
+  ["stage", "traffic", "Traffic", "createHeat"],
   ["stage", "table", "Table", "createTable"],
   ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],

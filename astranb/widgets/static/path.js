@@ -82,7 +82,7 @@ export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }
 }
 
 /** The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant. */
-export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
+export function lineAt(store, x, y, { ways, bundleOf, offset }) {
   const { start, end, what } = store.flights;
   const time = store.cursor;
   const near = 4 ** 2;
@@ -92,9 +92,8 @@ export function lineAt(store, x, y, { ways, bundleOf, offsetOf }) {
     const way = ways[bundleOf[link]];
     if (!way || start[k] > time) return;
     const gone = (way.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
-    const [dx, dy] = [
-      way.x + way.ux * gone + way.nx * offsetOf[link] - x, way.y + way.uy * gone + way.ny * offsetOf[link] - y,
-    ];
+    const beside = offset(link, what[k] & 15);
+    const [dx, dy] = [way.x + way.ux * gone + way.nx * beside - x, way.y + way.uy * gone + way.ny * beside - y];
     if (dx * dx + dy * dy > near) return;
     dots += 1;
     best = { link, end_ps: end[k] };
@@ -111,20 +110,17 @@ export function selectAt(store, x, y, geometry, otherwise) {
   return store.ask("line", { ...line, at_ps: at }).then(({ path }) => store.select(path), () => store.select(name));
 }
 
-/** Over the timelines: which block the path is at, one line from the start to the end. A block has its own
- * row where one is shown, else that of its GPU. `items` are the rows: {gpu, lane (-1: the GPU's), top, height}. */
-export function drawPathOverTime(context, store, theme, scale, items, kind) {
+/** Over the thread blocks: which block the path is at, one line from the start to the end. */
+export function drawPathOverTime(context, store, theme, { scale, left, width, rowAt }) {
   const { path } = store;
   if (!path) return;
-  const folds = new Map();
-  const lanes = new Map();
-  for (const item of items) {
-    if (item.lane < 0) folds.set(item.gpu, item);
-    else if (kind === "blocks") lanes.set(item.lane, item);
-  }
+  context.save();
+  context.beginPath();
+  context.rect(left, 0, width - left, context.canvas.height);
+  context.clip();
   let last = null;
   for (let k = 0; k < path.start.length; k++) {
-    const row = lanes.get(path.block[k]) ?? folds.get(store.scene.blocks[path.block[k]]);
+    const row = rowAt(path.block[k]);
     if (!row || path.end[k] < scale.a || path.start[k] > scale.b) {
       last = null;
       continue;
@@ -139,4 +135,5 @@ export function drawPathOverTime(context, store, theme, scale, items, kind) {
     context.fillRect(x0, y - tall / 2, Math.max(0.5, x1 - x0), tall);
     last = y;
   }
+  context.restore();
 }

@@ -1,6 +1,6 @@
 // The text of the program, and which thread blocks are at which line at the cursor.
 
-const NAMED = 2; // blocks at a line that are named one by one
+const NAMED = 1; // blocks at a line that are named in its margin
 const LISTED = 200; // in the list of the blocks of a line
 const DONE = 5; // gpu/tables.py: BLOCK_STATES
 const PENDING = 0;
@@ -124,9 +124,12 @@ export function createSource(store, theme, { make, column, createQuestion, selec
       const words = `${here.length} thread block${here.length > 1 ? "s" : ""}`;
       row.button.setAttribute("aria-label", `line ${row.line}, ${words} here`);
       const shown = own.length && own.length <= NAMED ? own : here.length <= NAMED ? here : [];
-      const badges = shown.map((spot) => make("span", { class: "anb-mark", text: name(spot) }));
       const rest = here.length - shown.length;
-      if (rest) badges.push(make("span", { class: "anb-mark anb-many", text: shown.length ? `+${rest}` : `${rest} blocks` }));
+      const badges = shown.map((spot, k) => {
+        const more = rest && k === shown.length - 1 ? ` +${rest}` : "";
+        return make("span", { class: "anb-mark", text: `${name(spot)}${more}` });
+      });
+      if (!shown.length) badges.push(make("span", { class: "anb-mark anb-many", text: `${rest} blocks` }));
       row.marks.replaceChildren(...badges);
       row.marks.title = here.slice(0, 12).map(name).join(", ") + (here.length > 12 ? ", …" : "");
       if (own.length && !first) first = row.element;

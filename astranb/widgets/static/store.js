@@ -1,10 +1,10 @@
 // What all views of one workbench show: scene, flights, the two clocks, selection.
 // Counterpart of _feed.py and _workbench.py: nothing else knows the wire format.
 
-const VERSION = 1;
+const VERSION = 2;
 const SHARED = ["_panels", "_redraw_hz"]; // traits that views only read when they draw
 
-export function createStore(model, { Flights, column, slotOf, watchKernel }) {
+export function createStore(model, { Flights, column, slotOf, watchKernel, withLinks }) {
   const listeners = new Map();
   const store = {
     scene: null,
@@ -23,6 +23,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
     marked: null, // [start, end] ps of the interval that is added up; null: none
     pointer: null, // ps under the mouse, on a timeline
     error: "",
+    device: -1, // rank of the GPU whose SMs are shown in the place of the topology
     trouble: "", // with the kernel
     gone: false, // for good
 
@@ -43,6 +44,18 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
         kernel.asked();
         model.send({ type: "ask", id, question, options });
       });
+    },
+
+    /** Look at another part of the system: one instance alone, or with some of them opened. */
+    async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
+      const drawn = await store.ask("picture", { opened, focus });
+      store.device = -1;
+      store.scene = withLinks({ ...store.scene, ...drawn }, column(Int32Array, drawn.buffers[0]));
+      store.timeline = null; // its links are those of the old picture
+      timelineAsked = false;
+      timelineSoon();
+      store.emit("scene");
+      store.emit("change");
     },
 
     /** Which panels are open: the name of the tab by slot, true or false by name below. */
@@ -269,13 +282,14 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
   }
 
   const handlers = {
-    scene(message) {
+    scene(message, buffers) {
       if (message.version !== VERSION) {
         store.error = "this page is of another version of astranb: reload it";
         store.emit("change");
         return;
       }
-      store.scene = message;
+      store.scene = withLinks(message, column(Int32Array, buffers[0]));
+      store.device = -1;
       store.flights.clear();
       store.furthest = 0;
       expected = 1;
@@ -311,9 +325,11 @@ export function createStore(model, { Flights, column, slotOf, watchKernel }) {
       store.emit("change");
     },
     timeline(message, buffers) {
+      timelineAsked = false;
+      if (message.picture !== store.scene?.picture) return timelineSoon();
       const types = [Float64Array, Float64Array, Uint32Array, Int32Array];
-      types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array);
-      const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link"];
+      types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array);
+      const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link", "out"];
       const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
       timelines += 1;
       store.timeline = { ...message, number: timelines, ...Object.fromEntries(columns) };

@@ -15,8 +15,8 @@ const KINDS = [
 ];
 
 export function createTimeline(store, theme, modules) {
-  const { fit, make, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, drawPathOverTime } = modules;
-  const { paintDensity, rowStarts, recordedSpans, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
+  const { fit, make, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker } = modules;
+  const { drawPathOverTime, paintDensity, rowStarts, recordedSpans, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
@@ -74,8 +74,7 @@ export function createTimeline(store, theme, modules) {
   function gpuOf(path) {
     const short = path.match(/^gpu\[(\d+)\]/);
     if (short) return Number(short[1]);
-    const box = store.scene.boxes.find((b) => b.rank >= 0 && (path === b.name || path.startsWith(`${b.name}.`)));
-    return box ? box.rank : -1;
+    return store.scene.gpus.findIndex((name) => path === name || path.startsWith(`${name}.`));
   }
 
   function layOut() {
@@ -206,11 +205,21 @@ export function createTimeline(store, theme, modules) {
     context.clip();
     if (picture) for (const item of shown) drawItem(context, item, scale);
     outline(context, shown);
-    drawPathOverTime(context, store, theme, scale, items, kind);
     context.restore();
+    drawPathOverTime(context, store, theme, { scale, left: GUTTER, width, rowAt });
     drawRuler(context, theme, scale, width, formatTime);
     drawClocks(context, store, theme, scale, width, RULER, height, true);
     tell();
+  }
+
+  /** Where a thread block is on the screen: its own lane, or its GPU's band; nothing where that is out of sight. */
+  function rowAt(block) {
+    const gpu = store.scene.blocks[block];
+    const own = kind === "blocks" ? items.find((item) => item.lane === block) : null;
+    const item = own ?? items.find((one) => one.gpu === gpu && one.lane < 0);
+    if (!item) return null;
+    const top = item.top + RULER - holder.scrollTop;
+    return top + item.height <= RULER || top >= ROOM + RULER ? null : { top, height: item.height };
   }
 
   function tell() {

@@ -12,7 +12,8 @@ const KEYS = [
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
   ["drag", "on a timeline: mark an interval; on the ruler: move the cursor"],
-  ["Esc", "clear selection and interval, show all time"],
+  ["Enter", "look into what is selected"],
+  ["Esc", "up from there; clear selection and interval, show all time"],
   ["?", "this list"],
 ];
 
@@ -107,7 +108,9 @@ function show({ store, modules, el }) {
     s: () => store.zoom(1 / 0.7, store.pointer ?? store.cursor),
     a: () => store.pan(-0.2),
     d: () => store.pan(0.2),
+    Enter: () => store.levels?.enter(store.selection),
     Escape: () => {
+      if (store.levels?.up()) return;
       help.hidden = true;
       root.focus({ preventScroll: true });
       store.window = null;

@@ -1,0 +1,80 @@
+"""Congestion at the entrances of links: who waits, how full buffers are, and what holds them up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astranb.net.port import CLASSES
+from astranb.sim import Simulation
+
+from ._layout import Layout
+
+if TYPE_CHECKING:
+    from ._feed import Feed, Message
+
+__all__ = ["NO_CREDIT", "PAUSED", "answer", "ports"]
+
+NO_CREDIT, PAUSED = 1, 2
+"""Bits of a port's marks: messages wait although the wire is free for lack of a buffer behind
+the link; a class has been told to pause (PFC)."""
+
+
+def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What stands at the entrance of each bundle at the present time.
+
+    Parameters
+    ----------
+    sim : Simulation
+    layout : Layout
+
+    Returns
+    -------
+    waiting : ndarray of int64, shape (bundles,)
+        Messages in its queues (links without limits keep none: their queue is a time).
+    fill : ndarray of float64, shape (bundles,)
+        Fraction of the buffers behind it that are taken, of the fullest class and lane; 0
+        where buffers are unlimited.
+    marks : ndarray of uint8, shape (bundles,)
+        `NO_CREDIT` and `PAUSED`.
+    """
+    count = len(layout.bundles)
+    waiting, fill, marks = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.uint8)
+    if not sim.network.managed:
+        return waiting, fill, marks
+    links, queues = len(sim.machine.links), sim.machine.queues
+    of = queues[: links * CLASSES]
+    waits = of["waiting"].reshape(links, CLASSES)
+    paused = (of["paused"].reshape(links, CLASSES) == 1).any(axis=1)
+    size = sim.network.buffers
+    taken, starved = np.zeros(links), np.zeros(links, bool)
+    if size:
+        free = of["credits"].reshape(links, CLASSES)
+        taken = np.clip(1 - free.min(axis=1) / size, 0, 1)
+        starved = ((waits > 0) & (free == 0)).any(axis=1)
+    elif sim.network.roce is not None and sim.network.roce.pfc is not None:
+        stored = of["stored"].reshape(links, CLASSES).max(axis=1)
+        taken = np.clip(stored / max(1, int(sim.machine.roce[0].xoff)), 0, 1)
+    for number, (*_, lanes) in enumerate(layout.bundles):
+        rows = list(lanes)
+        waiting[number] = waits[rows].sum()
+        fill[number] = taken[rows].max()
+        marks[number] = NO_CREDIT * starved[rows].any() + PAUSED * paused[rows].any()
+    return waiting, fill, marks
+
+
+def answer(feed: Feed, content: dict[str, Any]) -> Message:
+    """The ports of the picture at the cursor (``at_ps``; now without)."""
+    sim = feed.session.at(content.get("at_ps"))
+    waiting, fill, marks = ports(sim, feed.layout)
+    meta = {
+        "picture": feed.picture,
+        "at_ps": sim.now_ps,
+        "managed": sim.network.managed,
+    }
+    return meta, [
+        waiting.astype("<u4").tobytes(),
+        np.round(255 * fill).astype("u1").tobytes(),
+        marks.tobytes(),
+    ]

@@ -1,0 +1,187 @@
+"""Rings, lines, grids and full meshes, recognised from who is joined with whom.
+
+A shape is only given where every edge fits it: places are worked out by walking, and then
+the edges of the shape are compared with those of the graph. Names and file order play no
+part in whether a shape is found; among equal pictures the numbers of the items choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Shape", "shape_of"]
+
+Cell = tuple[int, int]
+Adjacency = Sequence[frozenset[int]]
+
+_TRIES_AN_ITEM = 60
+"""A grid is found with hardly any wrong turn; what takes more is no grid."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a graph of items looks like.
+
+    Attributes
+    ----------
+    kind : str
+        ``"line"``, ``"ring"``, ``"grid"``, ``"full"``, or ``"none"``.
+    order : tuple of int
+        Items along a line or around a ring, or row by row.
+    rows, columns : int
+        Of a grid; a line has one row.
+    wrap_rows, wrap_columns : bool
+        Whether the last row is joined with the first, the last column with the first.
+    """
+
+    kind: str
+    order: tuple[int, ...]
+    rows: int = 1
+    columns: int = 1
+    wrap_rows: bool = False
+    wrap_columns: bool = False
+
+    @property
+    def title(self) -> str:
+        """Name it for people: ``4 x 4 torus``."""
+        if self.kind != "grid":
+            names = {"line": "line", "ring": "ring", "full": "full mesh", "none": ""}
+            return f"{names[self.kind]} of {len(self.order)}" if names[self.kind] else ""
+        what = {0: "mesh", 1: "cylinder", 2: "torus"}[self.wrap_rows + self.wrap_columns]
+        return f"{self.rows} x {self.columns} {what}"
+
+
+def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
+    """Recognise the shape of an undirected graph.
+
+    Parameters
+    ----------
+    adjacency : sequence of sets of int
+        Neighbours of each item, by number.
+
+    Returns
+    -------
+    Shape
+        ``"none"``, with the items in their own order, where nothing fits.
+
+    Examples
+    --------
+    >>> shape_of([{1, 3}, {0, 2}, {1, 3}, {2, 0}]).title
+    'ring of 4'
+    >>> shape_of([{1, 2}, {0, 3}, {0, 3, 4}, {1, 2, 5}, {2, 5}, {3, 4}]).title
+    '2 x 3 mesh'
+    """
+    graph: Adjacency = [frozenset(near) - {item} for item, near in enumerate(adjacency)]
+    n = len(graph)
+    degrees = sorted(len(near) for near in graph)
+    none = Shape("none", tuple(range(n)))
+    if n < 2 or not _connected(graph):
+        return none
+    if degrees[-1] <= 2:
+        return _chain(graph)
+    if degrees[0] == n - 1:
+        return Shape("full", tuple(range(n)))
+    if degrees[-1] > 4 or degrees[0] < 2:
+        return none
+    for rows, columns, wrap_rows, wrap_columns in _grids(n, sum(degrees) // 2):
+        cells = _fit(graph, rows, columns, wrap_rows, wrap_columns)
+        if cells is not None:
+            return Shape("grid", tuple(cells), rows, columns, wrap_rows, wrap_columns)
+    return none
+
+
+def _connected(graph: Adjacency) -> bool:
+    seen, front = {0}, [0]
+    while front:
+        front = [other for item in front for other in graph[item] if other not in seen]
+        front = list(dict.fromkeys(front))
+        seen.update(front)
+    return len(seen) == len(graph)
+
+
+def _chain(graph: Adjacency) -> Shape:
+    """A connected graph of degree two at most is a line or a ring."""
+    ends = [item for item, near in enumerate(graph) if len(near) == 1]
+    order, before = [ends[0] if ends else 0], -1
+    while len(order) < len(graph):
+        here = order[-1]
+        following = min(other for other in graph[here] if other != before)
+        order.append(following)
+        before = here
+    return Shape("line" if ends else "ring", tuple(order), 1, len(graph))
+
+
+def _grids(n: int, edges: int) -> Iterator[tuple[int, int, bool, bool]]:
+    """Grids of so many items and edges, the squarest first, wide before tall."""
+    sides = [side for side in range(2, n // 2 + 1) if n % side == 0]
+    for rows in sorted(sides, key=lambda side: (abs(n // side - side), side)):
+        columns = n // rows
+        for wrap_rows in (False, True):
+            for wrap_columns in (False, True):
+                # A wrap of two would join the same pair again.
+                if (wrap_rows and rows < 3) or (wrap_columns and columns < 3):
+                    continue
+                down = columns * (rows - (not wrap_rows))
+                across = rows * (columns - (not wrap_columns))
+                if down + across == edges:
+                    yield rows, columns, wrap_rows, wrap_columns
+
+
+def _fit(graph: Adjacency, rows: int, columns: int, wrap_rows: bool, wrap_columns: bool) -> list[int] | None:
+    """Give the item in each cell, row by row, where the graph is exactly this grid.
+
+    Cells are filled by diagonals, so that all but those of the first row and column follow
+    from two that are filled already.
+    """
+
+    def around(cell: Cell) -> list[Cell]:
+        row, column = cell
+        found = []
+        for r, c in ((row, column - 1), (row - 1, column), (row, column + 1), (row + 1, column)):
+            if (wrap_rows or 0 <= r < rows) and (wrap_columns or 0 <= c < columns):
+                found.append((r % rows, c % columns))
+        return list(dict.fromkeys(found))
+
+    cells = [(d - c, c) for d in range(rows + columns - 1) for c in range(columns) if 0 <= d - c < rows]
+    near = {cell: around(cell) for cell in cells}
+    # Most documents number the items row by row: then they stand so.
+    if all(graph[r * columns + c] == {i * columns + k for i, k in near[r, c]} for r, c in cells):
+        return list(range(len(graph)))
+    place = {cell: number for number, cell in enumerate(cells)}
+    before = [[place[other] for other in near[cell] if place[other] < place[cell]] for cell in cells]
+    degree = [len(near[cell]) for cell in cells]
+    first = next((item for item, others in enumerate(graph) if len(others) == degree[0]), None)
+    if first is None:
+        return None
+    filled, used = [first], {first}
+    choices: list[Iterator[int]] = [iter(())]
+    tries = _TRIES_AN_ITEM * len(graph)
+
+    def fitting(number: int) -> Iterator[int]:
+        common = frozenset.intersection(*(graph[filled[other]] for other in before[number]))
+        taken = {filled[other] for other in before[number]}
+        for item in sorted(common - used):
+            # Joined with exactly those filled cells that the grid joins it with.
+            if len(graph[item]) == degree[number] and graph[item] & used == taken:
+                yield item
+
+    while len(filled) < len(cells):
+        if len(choices) == len(filled):
+            choices.append(fitting(len(filled)))
+        item = next(choices[-1], None)
+        tries -= 1
+        if tries < 0:
+            return None
+        if item is not None:
+            filled.append(item)
+            used.add(item)
+            continue
+        choices.pop()
+        if len(filled) == 1:
+            return None
+        used.remove(filled.pop())
+    by_cell = dict(zip(cells, filled, strict=True))
+    if any(graph[by_cell[cell]] != {by_cell[other] for other in near[cell]} for cell in cells):
+        return None
+    return [by_cell[row, column] for row in range(rows) for column in range(columns)]

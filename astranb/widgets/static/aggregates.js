@@ -1,0 +1,129 @@
+// A system too large to draw: a band for each tier with a tile for each instance, the busiest
+// links as a list, and how utilisation is distributed.
+
+const LEFT = 8; // within a band
+
+export function createAggregates(store, theme, { make, column }) {
+  const groups = make("div", { class: "anb-groups" });
+  const top = make("div", { class: "anb-top" });
+  const element = make(
+    "aside", { class: "anb-aggregates", "aria-label": "Utilisation", hidden: "" },
+    make("h5", { text: "Utilisation of links" }), groups, make("h5", { text: "Busiest links" }), top,
+  );
+  let now = null;
+  let asking = false;
+  let timer = 0;
+  let tiles = []; // {x, y, w, h, name, busy}
+
+  const key = () => [store.scene.picture, store.state?.events, store.view().join()].join("/");
+  async function ask() {
+    if (asking) return;
+    asking = true;
+    const about = key();
+    try {
+      const found = await store.ask("aggregates", store.window ? { window: store.window } : {});
+      now = { ...found, about, tiles: column(Float32Array, found.buffers[0]) };
+      list();
+    } catch (error) {
+      now = { about, failed: true };
+      top.replaceChildren(make("p", { class: "anb-hint", text: error.message }));
+    }
+    asking = false;
+    store.emit("change");
+  }
+  const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
+
+  function list() {
+    groups.replaceChildren(
+      ...now.groups.map(({ title, links, quantiles, histogram }) => {
+        const most = Math.max(...histogram);
+        const bars = histogram.map((count, k) =>
+          make("i", {
+            title: `${count.toLocaleString("en-US")} links of ${percent(k / histogram.length)} to ${percent((k + 1) / histogram.length)}`,
+            style: `height: ${count ? Math.max(8, (100 * count) / most) : 0}%`,
+          }),
+        );
+        const at = (q) => percent(quantiles[now.quantiles.indexOf(q)]);
+        return make(
+          "div", { class: "anb-group" },
+          make("b", { text: title }),
+          make("span", { class: "anb-hint", text: `${links.toLocaleString("en-US")} links` }),
+          make("div", { class: "anb-histogram", role: "img", "aria-label": `histogram of ${title}` }, ...bars),
+          make("span", { text: `median ${at(50)} · 90% below ${at(90)} · most ${at(100)}` }),
+        );
+      }),
+    );
+    const rows = now.top.map(({ name, busy }) =>
+      make("button", { type: "button", class: "anb-child", text: `${percent(busy)} ${name}`, title: name, onclick: () => store.select(name) }),
+    );
+    top.replaceChildren(...(rows.length ? rows : [make("p", { class: "anb-hint", text: "nothing has been sent yet" })]));
+  }
+
+  /** Draw the tiles of every band. */
+  function draw(context, place) {
+    if (now?.about !== key() && !asking) {
+      clearTimeout(timer);
+      timer = setTimeout(ask, now ? 300 : 0);
+    }
+    tiles = [];
+    const values = now?.picture === store.scene.picture ? now.tiles : null;
+    let number = 0;
+    store.scene.tiles.forEach((names, band) => {
+      const box = store.scene.boxes[band];
+      const [w, h] = [box.w * place.x, box.h * place.y];
+      const [x, y] = [box.x * place.x - w / 2, box.y * place.y - h / 2];
+      context.fillStyle = theme.panel;
+      context.fillRect(x, y, w, h);
+      context.fillStyle = theme.ink;
+      context.font = `13px ${theme.font}`;
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillText(box.label, x + LEFT, y + 11);
+      const room = { w: w - 2 * LEFT, h: h - 26 };
+      let columns = 1;
+      while ((room.w / columns) * Math.ceil(names.length / columns) > room.h && columns < names.length) columns += 1;
+      const rows = Math.ceil(names.length / columns);
+      const [tw, th] = [Math.min(64, room.w / columns), Math.min(40, room.h / rows)];
+      names.forEach((name, k) => {
+        const tile = {
+          x: x + LEFT + (k % columns) * tw, y: y + 21 + Math.floor(k / columns) * th,
+          w: tw - Math.min(2, tw / 5), h: th - Math.min(2, th / 5), name, busy: values ? values[number] : null,
+        };
+        number += 1;
+        tiles.push(tile);
+        context.fillStyle = tile.busy === null ? theme.faint : theme.rampText(tile.busy);
+        context.fillRect(tile.x, tile.y, tile.w, tile.h);
+        write(context, tile);
+        const picked = store.selection === name || store.selection.startsWith(`${name}.`);
+        if (!picked && store.hover !== name) return;
+        context.strokeStyle = theme.brand;
+        context.lineWidth = picked ? 3 : 2;
+        context.strokeRect(tile.x, tile.y, tile.w, tile.h);
+      });
+    });
+  }
+  function write(context, { x, y, w, h, name, busy }) {
+    const text = name.split(".").at(-1);
+    if (w < 7 * text.length + 4 || h < 12) return;
+    const [r, g, b] = busy === null ? [128, 128, 128] : theme.ramp(busy);
+    context.fillStyle = 0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff";
+    context.font = `11px ${theme.font}`;
+    context.textAlign = "center";
+    const both = busy !== null && h > 26;
+    context.fillText(text, x + w / 2, y + h / 2 - (both ? 5 : 0), w);
+    if (both) context.fillText(percent(busy), x + w / 2, y + h / 2 + 8, w);
+  }
+  const at = (x, y) => tiles.find((tile) => x >= tile.x && x <= tile.x + tile.w && y >= tile.y && y <= tile.y + tile.h);
+
+  return {
+    element,
+    draw,
+    hit: (x, y) => at(x, y)?.name ?? "",
+    words(name) {
+      const tile = tiles.find((one) => one.name === name);
+      if (!tile) return "";
+      return tile.busy === null ? name : `${name} · links that leave it ${percent(tile.busy)} busy`;
+    },
+    destroy: () => clearTimeout(timer),
+  };
+}

@@ -1,0 +1,189 @@
+// One GPU from within: a tile for each SM, strips for L2 slices and HBM channels.
+
+// Shape tells the states apart, too: how much of a tile is filled, and from where.
+const STATE = {
+  free: { colour: "", fill: "none", words: "free" },
+  done: { colour: "#999999", fill: "dot", words: "its blocks have ended" },
+  busy: { colour: "#0072b2", fill: "whole", words: "busy" },
+  waiting: { colour: "#e69f00", fill: "lower", words: "waiting for a semaphore" },
+  draining: { colour: "#56b4e9", fill: "upper", words: "waiting for acknowledgements" },
+  stalled: { colour: "#d55e00", fill: "cross", words: "stalled: no slot for a request" },
+};
+const TOP = 26;
+
+export function createDevice(store, theme, { fit, make, column, formatTime }) {
+  const canvas = make("canvas", { class: "anb-canvas", role: "img" });
+  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const legend = make("div", { class: "anb-legend" });
+  const element = make("div", { class: "anb-device" }, canvas, tip, legend);
+  let size = [0, 0];
+  let now = null; // the last answer
+  let asking = false;
+  let stale = 0;
+  let tiles = []; // {x, y, w, h, path, words}
+
+  legend.append(
+    ...Object.entries(STATE).map(([name, { words }]) => {
+      const key = make("canvas", { class: "anb-smkey" });
+      key.dataset.state = name;
+      return make("span", { class: "anb-key" }, key, words);
+    }),
+  );
+
+  async function ask() {
+    if (asking || store.device < 0) return;
+    asking = true;
+    const about = key();
+    try {
+      const found = await store.ask("device", { rank: store.device, at_ps: store.following ? null : store.cursor });
+      const types = [Uint8Array, Uint32Array, Uint32Array, Float32Array, Float32Array, Float32Array, Float32Array];
+      const names = ["state", "blocks", "requests", "l2", "l2Queue", "hbm", "hbmQueue"];
+      now = { ...found, ...Object.fromEntries(names.map((name, k) => [name, column(types[k], found.buffers[k])])), about };
+    } catch (error) {
+      now = { about, failed: error.message };
+    }
+    asking = false;
+    store.emit("change");
+  }
+  const key = () => `${store.device}/${store.following ? store.state?.events : store.cursor}`;
+
+  function draw() {
+    if (store.device < 0) return;
+    if (now?.about !== key() && !asking) {
+      clearTimeout(stale);
+      stale = setTimeout(ask, now && store.playing ? 250 : 0);
+    }
+    const context = fit(canvas, ...size);
+    context.fillStyle = theme.back;
+    context.fillRect(0, 0, ...size);
+    tiles = [];
+    for (const key of legend.querySelectorAll("canvas")) drawKey(key);
+    if (now?.failed) context.fillStyle = theme.dim;
+    if (now?.failed) context.fillText(now.failed, 10, 20, size[0] - 20);
+    if (!now || now.rank !== store.device) return;
+    canvas.setAttribute("aria-label", `${now.name}: ${now.sms} SMs at ${formatTime(now.at_ps, 3)}`);
+    context.fillStyle = theme.ink;
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    context.font = `13px ${theme.font}`;
+    const counts = now.states.map((name, state) => [name, now.state.filter((of) => of === state).length]);
+    const said = counts.filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
+    context.fillText(`${now.name} · ${now.preset} · at ${formatTime(now.at_ps, 4)} · SMs: ${said}`, 10, 13, size[0] - 20);
+    const strips = 84;
+    grid(context, 10, TOP, size[0] - 20, Math.max(40, size[1] - TOP - strips - 8));
+    strip(context, "L2 slices", now.l2, now.l2Queue, size[1] - strips, 30);
+    strip(context, "HBM channels", now.hbm, now.hbmQueue, size[1] - strips + 42, 30);
+  }
+
+  /** SMs in a grid as large as fits. */
+  function grid(context, left, top, width, height) {
+    let columns = 1;
+    while ((width / columns) * Math.ceil(now.sms / columns) > height && columns < now.sms) columns += 1;
+    const rows = Math.ceil(now.sms / columns);
+    const [w, h] = [Math.min(74, width / columns), Math.min(52, height / rows)];
+    for (let sm = 0; sm < now.sms; sm++) {
+      const tile = { x: left + (sm % columns) * w, y: top + Math.floor(sm / columns) * h, w: w - 3, h: h - 3 };
+      const name = now.states[now.state[sm]];
+      mark(context, tile, name);
+      const path = `${now.name}.sm.${sm}`;
+      const picked = store.selection === path || store.selection === `gpu[${now.rank}].sm.${sm}`;
+      context.strokeStyle = picked ? theme.brand : theme.line;
+      context.lineWidth = picked ? 3 : 1;
+      context.strokeRect(tile.x + 0.5, tile.y + 0.5, tile.w - 1, tile.h - 1);
+      if (tile.w > 20 && tile.h > 13) label(context, tile, String(sm), name);
+      const words = `sm ${sm}: ${STATE[name].words} · ${now.blocks[sm]} blocks on it · ${now.requests[sm]} of ${now.slots} requests under way`;
+      tiles.push({ ...tile, path, words });
+    }
+  }
+  function label(context, tile, text, name) {
+    context.font = `10px ${theme.font}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const [x, y] = [tile.x + tile.w / 2, tile.y + tile.h / 2];
+    const half = context.measureText(text).width / 2 + 2;
+    if (STATE[name].fill !== "none") {
+      context.fillStyle = theme.back;
+      context.fillRect(x - half, y - 6, 2 * half, 12);
+    }
+    context.fillStyle = theme.ink;
+    context.fillText(text, x, y + 0.5);
+  }
+  function mark(context, { x, y, w, h }, name) {
+    const { colour, fill } = STATE[name];
+    context.fillStyle = colour || theme.back;
+    context.strokeStyle = colour;
+    if (fill === "whole") context.fillRect(x, y, w, h);
+    else if (fill === "lower") context.fillRect(x, y + h / 2, w, h / 2);
+    else if (fill === "upper") context.fillRect(x, y, w, h / 3);
+    else if (fill === "dot") context.fillRect(x + w - 7, y + 3, 4, 4);
+    else if (fill === "cross") {
+      context.globalAlpha = 0.3;
+      context.fillRect(x, y, w, h);
+      context.globalAlpha = 1;
+      context.lineWidth = 2;
+      context.beginPath();
+      context.moveTo(x + 1, y + 1);
+      context.lineTo(x + w - 1, y + h - 1);
+      context.moveTo(x + w - 1, y + 1);
+      context.lineTo(x + 1, y + h - 1);
+      context.stroke();
+    }
+  }
+  function drawKey(key) {
+    const context = fit(key, 16, 12);
+    context.clearRect(0, 0, 16, 12);
+    mark(context, { x: 1, y: 1, w: 14, h: 10 }, key.dataset.state);
+    context.strokeStyle = theme.line;
+    context.lineWidth = 1;
+    context.strokeRect(0.5, 0.5, 15, 11);
+  }
+
+  /** One cell a server: its colour is how busy it was so far, a bar beside it what waits. */
+  function strip(context, title, busy, queue, top, height) {
+    const mean = busy.reduce((sum, part) => sum + part, 0) / Math.max(1, busy.length);
+    const longest = queue.reduce((most, ps) => Math.max(most, ps), 0);
+    context.fillStyle = theme.dim;
+    context.font = `11px ${theme.font}`;
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    const words = `${busy.length} ${title}: ${(100 * mean).toFixed(1)}% busy so far on average, longest queue ${formatTime(longest, 3)}`;
+    context.fillText(words, 10, top + 5, size[0] - 20);
+    const width = (size[0] - 20) / Math.max(1, busy.length);
+    busy.forEach((part, k) => {
+      const tile = { x: 10 + k * width, y: top + 13, w: Math.max(1, width - (width > 4 ? 1 : 0)), h: height - 13 };
+      context.fillStyle = theme.rampText(part);
+      context.fillRect(tile.x, tile.y, tile.w, tile.h);
+      if (longest > 0 && queue[k] > 0) {
+        context.fillStyle = theme.ink;
+        context.fillRect(tile.x, tile.y + tile.h, tile.w, -Math.max(1, (tile.h * queue[k]) / longest / 2));
+      }
+      const name = `${title.replace(/s$/, "")} ${k}`;
+      tiles.push({ ...tile, path: "", words: `${name}: ${(100 * part).toFixed(1)}% busy so far, ${formatTime(queue[k], 3)} of work waits` });
+    });
+  }
+
+  const hit = (event) =>
+    tiles.find(({ x, y, w, h }) => event.offsetX >= x && event.offsetX <= x + w && event.offsetY >= y && event.offsetY <= y + h);
+  canvas.addEventListener("pointermove", (event) => {
+    const tile = hit(event);
+    tip.hidden = !tile;
+    canvas.style.cursor = tile?.path ? "pointer" : "default";
+    if (!tile) return;
+    tip.textContent = tile.words;
+    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, size[0] - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${Math.min(event.offsetY + 16, size[1] - 24)}px`;
+  });
+  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
+  canvas.addEventListener("click", (event) => {
+    const tile = hit(event);
+    if (tile?.path) store.select(tile.path);
+  });
+  return {
+    element,
+    draw,
+    resize() {
+      size = [canvas.clientWidth, canvas.clientHeight];
+    },
+    destroy: () => clearTimeout(stale),
+  };
+}

@@ -1,0 +1,110 @@
+// Lines in flight as dots: with shapes while they are few, as pixels set one by one when they are many.
+
+const MANY = 6000; // from here on dots are pixels: rectangles would take longer than a frame
+const PIXELS_A_DOT = 6; // where dots with shapes would stand closer, every n-th is drawn
+const CLASSES = 3;
+
+/** Draws flights; keeps its memory from frame to frame. */
+export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
+  const layer = document.createElement("canvas");
+  let image = null;
+  let pixels = new Uint32Array(0);
+  const classes = KIND_COLOURS.map((_, kind) => classOf(kind));
+  const words = KIND_COLOURS.map((colour) => {
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0; // as memory holds red, green, blue, alpha
+  });
+
+  /** Draw the flights at places of `found`; returns how many were drawn. */
+  function draw(context, size, flights, time, found, total, picture) {
+    if (total >= MANY) return splat(context, size, flights, time, found, total, picture);
+    return shapes(context, flights, time, found, total, picture);
+  }
+
+  function shapes(context, { start, end, what }, time, found, total, { ways, geometry, offsets, bundleOf, drawn, onBundle, sparse }) {
+    let shown = 0;
+    ways.forEach((way, k) => {
+      const room = (way.second ? 2 * way.length : way.length) * 4;
+      sparse[k] = Math.max(1, Math.ceil((onBundle[k] * PIXELS_A_DOT) / room));
+    });
+    for (let kind = 0; kind < KIND_COLOURS.length; kind++) {
+      context.fillStyle = KIND_COLOURS[kind];
+      const shape = KIND_SHAPES[kind];
+      for (let at = 0; at < total; at++) {
+        const k = found[at];
+        const flight = what[k];
+        if ((flight & 15) !== kind) continue;
+        const link = flight >>> 4;
+        const bundle = bundleOf[link];
+        if (!drawn[bundle] || k % sparse[bundle]) continue; // the same lines in every frame
+        let gone = end[k] > start[k] ? (time - start[k]) / (end[k] - start[k]) : 1;
+        let g = bundle * GEOMETRY;
+        const [nx, ny] = [geometry[g + 4], geometry[g + 5]];
+        if (geometry[g + 10] === 2) {
+          gone *= 2;
+          if (gone > 1) {
+            gone -= 1;
+            g += 6;
+          }
+        }
+        const offset = offsets[link * CLASSES + classes[kind]];
+        const x = geometry[g] + geometry[g + 2] * gone + nx * offset;
+        const y = geometry[g + 1] + geometry[g + 3] * gone + ny * offset;
+        if (shape === "square") context.fillRect(x - 2, y - 2, 4, 4);
+        else if (shape === "small") context.fillRect(x - 1.25, y - 1.25, 2.5, 2.5);
+        else {
+          context.fillRect(x - 1, y - 4, 2, 8);
+          context.fillRect(x - 4, y - 1, 8, 2);
+        }
+        shown += 1;
+      }
+    }
+    return shown;
+  }
+
+  function splat(context, size, { start, end, what }, time, found, total, { geometry, offsets, bundleOf, drawn, sparse }) {
+    const ratio = window.devicePixelRatio || 1;
+    const [w, h] = [Math.max(1, Math.round(size[0] * ratio)), Math.max(1, Math.round(size[1] * ratio))];
+    if (layer.width !== w || layer.height !== h || !image) {
+      layer.width = w;
+      layer.height = h;
+      image = new ImageData(w, h);
+      pixels = new Uint32Array(image.data.buffer);
+    }
+    pixels.fill(0);
+    sparse.fill(1);
+    let shown = 0;
+    for (let at = 0; at < total; at++) {
+      const k = found[at];
+      const flight = what[k];
+      const kind = flight & 15;
+      const link = flight >>> 4;
+      const bundle = bundleOf[link];
+      if (!drawn[bundle] || kind >= words.length) continue;
+      let gone = end[k] > start[k] ? (time - start[k]) / (end[k] - start[k]) : 1;
+      let g = bundle * GEOMETRY;
+      const nx = geometry[g + 4];
+      const ny = geometry[g + 5];
+      if (geometry[g + 10] === 2) {
+        gone *= 2;
+        if (gone > 1) {
+          gone -= 1;
+          g += 6;
+        }
+      }
+      const offset = offsets[link * CLASSES + classes[kind]];
+      const x = ((geometry[g] + geometry[g + 2] * gone + nx * offset) * ratio) | 0;
+      const y = ((geometry[g + 1] + geometry[g + 3] * gone + ny * offset) * ratio) | 0;
+      shown += 1;
+      if (x < 0 || y < 0 || x >= w - 1 || y >= h - 1) continue;
+      const word = words[kind];
+      const place = y * w + x;
+      pixels[place] = pixels[place + 1] = pixels[place + w] = pixels[place + w + 1] = word;
+    }
+    layer.getContext("2d").putImageData(image, 0, 0);
+    context.drawImage(layer, 0, 0, size[0], size[1]);
+    return shown;
+  }
+
+  return { draw };
+}

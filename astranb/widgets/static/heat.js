@@ -1,0 +1,152 @@
+// Who sends how much to whom: a row for each sender, a column for each receiver.
+
+const GUTTER = 46;
+
+export function createHeat(store, theme, { fit, make, column, formatTime }) {
+  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
+  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const windowed = make("input", { type: "checkbox", onchange: () => store.emit("change") });
+  const words = make("span", { class: "anb-note" });
+  const ramp = make("i", { class: "anb-ramp" });
+  const most = make("span");
+  const bar = make(
+    "div", { class: "anb-legend" },
+    make("label", { class: "anb-label", title: "only what falls in the time that the timelines show" }, windowed, "visible time only"),
+    make("span", { class: "anb-key" }, "0", ramp, most), words,
+  );
+  const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip);
+  let size = [0, 0];
+  let now = null;
+  let asking = false;
+  let again = 0;
+  let cell = 1;
+  let image = null;
+
+  const key = () => [store.state?.events, windowed.checked ? store.view().join() : ""].join("/");
+  async function ask() {
+    if (asking) return;
+    asking = true;
+    const about = key();
+    try {
+      const found = await store.ask("traffic", windowed.checked ? { window: store.view() } : {});
+      now = { ...found, about, cells: column(Float32Array, found.buffers[0]) };
+      image = null;
+    } catch (error) {
+      now = { about, failed: true };
+      words.textContent = error.message;
+    }
+    asking = false;
+    store.emit("change");
+  }
+  /** What a row stands for. */
+  function name(row) {
+    const first = row * now.each;
+    return now.each === 1 ? `GPU${first}` : `GPUs ${first} to ${Math.min(now.ranks, first + now.each) - 1}`;
+  }
+  const bytes = (n) => {
+    for (const [unit, one] of [["GB", 1e9], ["MB", 1e6], ["KB", 1e3]]) if (n >= one) return `${(n / one).toPrecision(4)} ${unit}`;
+    return `${Math.round(n)} B`;
+  };
+
+  function draw() {
+    if (!store.scene || !size[0]) return;
+    if (now?.about !== key() && !asking) {
+      clearTimeout(again);
+      again = setTimeout(ask, now ? 250 : 0);
+    }
+    const context = fit(canvas, ...size);
+    context.fillStyle = theme.back;
+    context.fillRect(0, 0, ...size);
+    if (!now || now.failed) return;
+    const { rows, cells } = now;
+    cell = Math.max(1, Math.min(size[0] - GUTTER - 8, size[1] - 34) / rows);
+    const largest = cells.reduce((a, b) => Math.max(a, b), 0);
+    image ??= paint(rows, cells, largest);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(image, GUTTER, 24, cell * rows, cell * rows);
+    context.strokeStyle = theme.line;
+    context.strokeRect(GUTTER - 0.5, 23.5, cell * rows + 1, cell * rows + 1);
+    labels(context, rows);
+    mark(context);
+    if (cell > 42) numbers(context, rows, cells, largest);
+    ramp.style.setProperty("--anb-ramp", [0, 0.25, 0.5, 0.75, 1].map((part) => theme.rampText(part)).join(","));
+    most.textContent = bytes(largest);
+    const each = now.each > 1 ? `a cell is ${now.each} × ${now.each} GPUs · ` : "";
+    const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : `until ${formatTime(now.now_ps, 3)}`;
+    words.textContent = `${each}row sends to column · ${bytes(now.total)} of data ${over}`;
+  }
+  function paint(rows, cells, largest) {
+    const made = document.createElement("canvas");
+    made.width = made.height = rows;
+    const data = new ImageData(rows, rows);
+    cells.forEach((value, k) => {
+      if (!value) return;
+      data.data.set(theme.ramp(value / largest), 4 * k);
+      data.data[4 * k + 3] = 255;
+    });
+    made.getContext("2d").putImageData(data, 0, 0);
+    return made;
+  }
+  function labels(context, rows) {
+    const every = Math.max(1, Math.ceil(22 / cell));
+    context.fillStyle = theme.dim;
+    context.font = `11px ${theme.font}`;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    for (let row = 0; row < rows; row += every) context.fillText(String(row * now.each), GUTTER - 5, 24 + (row + 0.5) * cell);
+    context.textAlign = "center";
+    const across = Math.max(1, Math.ceil(38 / cell));
+    for (let row = 0; row < rows; row += across) context.fillText(String(row * now.each), GUTTER + (row + 0.5) * cell, 14);
+  }
+  function numbers(context, rows, cells, largest) {
+    context.font = `11px ${theme.font}`;
+    context.textAlign = "center";
+    cells.forEach((value, k) => {
+      if (!value) return;
+      const [r, g, b] = theme.ramp(value / largest);
+      context.fillStyle = 0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff";
+      context.fillText(bytes(value), GUTTER + ((k % rows) + 0.5) * cell, 24 + (Math.floor(k / rows) + 0.5) * cell, cell - 4);
+    });
+  }
+  /** Row and column of the selected GPU. */
+  function mark(context) {
+    const short = store.selection.match(/^gpu\[(\d+)\]/);
+    const rank = short
+      ? Number(short[1])
+      : store.scene.gpus.findIndex((gpu) => store.selection === gpu || store.selection.startsWith(`${gpu}.`));
+    if (rank < 0) return;
+    const at = Math.floor(rank / now.each);
+    context.strokeStyle = theme.brand;
+    context.lineWidth = 2;
+    context.strokeRect(GUTTER, 24 + at * cell, cell * now.rows, cell);
+    context.strokeRect(GUTTER + at * cell, 24, cell, cell * now.rows);
+    context.lineWidth = 1;
+  }
+  function hit(event) {
+    const [to, from] = [Math.floor((event.offsetX - GUTTER) / cell), Math.floor((event.offsetY - 24) / cell)];
+    return now?.cells && from >= 0 && to >= -1 && from < now.rows && to < now.rows ? { from, to } : null;
+  }
+  canvas.addEventListener("pointermove", (event) => {
+    const at = hit(event);
+    tip.hidden = !at || at.to < 0;
+    canvas.style.cursor = at ? "pointer" : "default";
+    if (tip.hidden) return;
+    tip.textContent = `${name(at.from)} to ${name(at.to)}: ${bytes(now.cells[at.from * now.rows + at.to])}`;
+    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, size[0] - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${canvas.offsetTop + event.offsetY + 16}px`;
+  });
+  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
+  canvas.addEventListener("click", (event) => {
+    const at = hit(event);
+    if (at) store.select(`gpu[${at.from * now.each}]`);
+  });
+  return {
+    element,
+    draw,
+    resize() {
+      size = [canvas.clientWidth, canvas.clientHeight];
+    },
+    themed: () => (image = null),
+    destroy: () => clearTimeout(again),
+  };
+}

@@ -1,0 +1,201 @@
+// The strokes of the topology: frames, links with their load, queues, buffers and boxes.
+
+const NUMBERED = 12; // queues whose length is written, the longest ones
+const NO_CREDIT = 1;
+const PAUSED = 2;
+
+/** Draws what `p` says: geometry, counts, and which bundles have lines (topology.js keeps it). */
+export function createSketch(store, theme, { column }, p) {
+  let tags = []; // numbers written in this frame
+
+  function drawFrames(context) {
+    tags = [];
+    const { place } = p.laid;
+    for (const frame of store.scene.frames) {
+      const [x, y, w, h] = [frame.x * place.x, frame.y * place.y, frame.w * place.x, frame.h * place.y];
+      context.strokeStyle = store.selection === frame.name ? theme.brand : theme.line;
+      context.lineWidth = store.selection === frame.name ? 2 : 1;
+      context.fillStyle = theme.panel;
+      context.beginPath();
+      context.roundRect(x, y, w, h, 5);
+      context.fill();
+      context.stroke();
+      context.fillStyle = theme.dim;
+      context.font = `${Math.max(9, Math.min(12, 22 * place.y))}px ${theme.font}`;
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillText(frame.name, x + 6, y + 14 * place.y + 1, w - 12);
+    }
+  }
+
+  function drawLinks(context) {
+    const changed = store.following && !store.playing ? store.state?.changed : "";
+    p.laid.ways.forEach((way, number) => {
+      if (!p.drawn[number]) return;
+      const bundle = store.scene.bundles[number];
+      const busy = p.load(number);
+      const marked = p.looked(bundle.name) || bundle.name === changed;
+      for (const part of way.second ? [way, way.second] : [way]) {
+        const [x0, y0] = [part.x + way.nx * way.middle, part.y + way.ny * way.middle];
+        const [x1, y1] = [x0 + part.ux * part.length, y0 + part.uy * part.length];
+        if (marked) line(context, x0, y0, x1, y1, theme.brand, 9, 0.35);
+        line(context, x0, y0, x1, y1, busy ? theme.rampText(busy) : theme.line, 1 + 5 * (busy ?? 0), 0.35 + 0.4 * (busy ?? 0));
+      }
+    });
+  }
+  function line(context, x0, y0, x1, y1, colour, width, alpha) {
+    context.globalAlpha = alpha;
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.lineTo(x1, y1);
+    context.stroke();
+    context.globalAlpha = 1;
+  }
+
+  /** A queue stands across the entrance of its link, longer for more lines; the longest have numbers. */
+  function drawQueues(context) {
+    const longest = [...p.waiting.keys()].filter((k) => p.waiting[k]).sort((a, b) => p.waiting[b] - p.waiting[a]);
+    longest.forEach((k, order) => {
+      const way = p.laid.ways[k];
+      const reach = 3 + 1.5 * Math.log2(p.waiting[k]);
+      const [x, y] = [way.x + way.nx * way.middle + way.ux * 3, way.y + way.ny * way.middle + way.uy * 3];
+      line(context, x - way.nx * reach, y - way.ny * reach, x + way.nx * reach, y + way.ny * reach, theme.ink, 3, p.drawn[k] ? 0.8 : 0.3);
+      if (!p.drawn[k] || way.length < 60 || p.waiting[k] < 2 || (order >= NUMBERED && !p.looked(store.scene.bundles[k].name))) return;
+      tag(context, String(p.waiting[k]), x + way.ux * 11, y + way.uy * 11, p.looked(store.scene.bundles[k].name));
+    });
+  }
+  /** Buffers behind a link: a gauge at its entrance; what holds lines up has a shape of its own. */
+  function drawPorts(context) {
+    if (p.ports.now?.picture !== store.scene.picture || !p.ports.now?.buffers?.length) return;
+    let marked = 0;
+    const [fill, marks] = [column(Uint8Array, p.ports.now.buffers[1]), column(Uint8Array, p.ports.now.buffers[2])];
+    p.laid.ways.forEach((way, k) => {
+      if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
+      if (marks[k]) marked += 1;
+      const [x, y] = [way.x + way.ux * 14 + way.nx * (way.middle + 9), way.y + way.uy * 14 + way.ny * (way.middle + 9)];
+      context.strokeStyle = context.fillStyle = theme.ink;
+      context.lineWidth = 1;
+      context.strokeRect(x - 2.5, y - 6.5, 5, 13);
+      context.fillRect(x - 2, y + 6 - (12 * fill[k]) / 255, 4, (12 * fill[k]) / 255);
+      if (marks[k] & NO_CREDIT) {
+        context.strokeStyle = "#d55e00";
+        context.lineWidth = 2;
+        context.beginPath();
+        context.moveTo(x + 9, y - 5);
+        context.lineTo(x + 14, y + 4);
+        context.lineTo(x + 4, y + 4);
+        context.closePath();
+        context.stroke();
+      }
+      if (marks[k] & PAUSED) {
+        context.fillStyle = "#d55e00";
+        context.fillRect(x - 12, y - 5, 3, 10);
+        context.fillRect(x - 7, y - 5, 3, 10);
+      }
+    });
+    context.canvas.dataset.marked = String(marked);
+  }
+
+  /** Where not every line is drawn, and where one looks, the load stands in numbers. */
+  function drawLoads(context) {
+    const dense = p.laid.ways.length > 80;
+    const room = store.scene.hot && !p.levels.all ? 20 : 80;
+    const ranked = dense ? new Set((p.hot.now?.bundles ?? []).slice(0, room)) : null;
+    p.laid.ways.forEach((way, k) => {
+      const busy = p.drawn[k] ? p.load(k) : null;
+      if (busy === null || way.length < 45) return;
+      const asked = p.looked(store.scene.bundles[k].name);
+      const crowded = p.sparse[k] > 1 || p.onBundle[k] * 6 > way.length * 4;
+      if (!asked && !(crowded && busy && (!ranked || ranked.has(k)))) return;
+      const along = way.second ? 0.5 : 0.3;
+      const [x, y] = [
+        way.x + way.ux * way.length * along + way.nx * way.middle, way.y + way.uy * way.length * along + way.ny * way.middle,
+      ];
+      tag(context, `${Math.round(100 * busy)}%`, x, y, asked);
+    });
+  }
+  /** A number on the picture; left out where another one stands already, unless it was asked for. */
+  function tag(context, text, x, y, asked = true) {
+    context.font = `11px ${theme.font}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const half = context.measureText(text).width / 2 + 2;
+    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 14)) return;
+    tags.push({ x, y, half });
+    context.fillStyle = theme.back;
+    context.globalAlpha = 0.85;
+    context.fillRect(x - half, y - 7, 2 * half, 14);
+    context.globalAlpha = 1;
+    context.fillStyle = theme.ink;
+    context.fillText(text, x, y);
+  }
+
+  /** Between the bands of a very large system: how busy the links of each direction are on average. */
+  function drawBetween(context) {
+    const { scene } = store;
+    scene.bundles.forEach((bundle, k) => {
+      const [a, b] = [scene.boxes[bundle.from], scene.boxes[bundle.to]];
+      const down = b.y > a.y;
+      const x = (a.x + (down ? 0.22 : -0.22) * a.w) * p.laid.place.x;
+      const middle = ((a.y + b.y) / 2) * p.laid.place.y;
+      const half = ((Math.abs(b.y - a.y) - (a.h + b.h) / 2) / 2) * p.laid.place.y;
+      const busy = p.load(k) ?? 0;
+      line(context, x, middle - half, x, middle + half, busy ? theme.rampText(busy) : theme.line, 2 + 10 * busy, 0.9);
+      const lines = p.onBundle[k].toLocaleString("en-US");
+      const text = `${down ? "↓" : "↑"} ${(100 * busy).toFixed(1)}% busy, ${lines} lines`;
+      tag(context, text, x, middle);
+    });
+  }
+
+  function drawBoxes(context) {
+    const { place } = p.laid;
+    const changed = store.following && !store.playing ? store.state?.changed : "";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    store.scene.boxes.forEach((box, number) => {
+      const [w, h] = [box.w * place.box, box.h * place.box];
+      const [x, y] = [box.x * place.x - w / 2, box.y * place.y - h / 2];
+      const picked = p.covers(store.selection, box);
+      const gpus = box.ranks[0] >= 0;
+      context.fillStyle = gpus ? theme.gpu : theme.node;
+      const mark = picked || p.covers(store.hover, box) || box.name === changed;
+      context.strokeStyle = mark ? theme.brand : theme.line;
+      context.lineWidth = picked ? 3 : mark ? 2 : 1;
+      if (box.kind === "instance" && gpus) {
+        context.beginPath(); // a sheet behind it: there are several
+        context.roundRect(x + 3, y - 3, w, h, 4);
+        context.fill();
+        context.stroke();
+      }
+      context.beginPath();
+      context.roundRect(x, y, w, h, gpus ? 4 : h / 2);
+      context.fill();
+      context.stroke();
+      const badge = box.count > 1 ? ` ×${box.count}` : "";
+      const text = fitting(context, box, badge, w, h);
+      context.fillStyle = theme.ink;
+      if (text) context.fillText(text, x + w / 2, y + h / 2 + 0.5);
+      if (p.onInside[number] && h > 24 && w > 60) {
+        context.fillStyle = theme.dim;
+        context.font = `9px ${theme.font}`;
+        context.fillText(`${p.onInside[number].toLocaleString("en-US")} within`, x + w / 2, y + h - 6, w - 4);
+      }
+    });
+  }
+  /** As much of a box's name as has room; sets the font. */
+  function fitting(context, box, badge, w, h) {
+    const number = box.label.match(/\d+$/)?.[0] ?? "";
+    const short = box.rank >= 0 ? number : `${box.label[0]}${number}`;
+    for (const text of [box.label + badge, badge ? short + badge : box.label, short]) {
+      for (const tall of [Math.min(15, h * 0.5), 9]) {
+        context.font = `${Math.max(8, tall)}px ${theme.font}`;
+        if (text && context.measureText(text).width <= w - 4 && h >= 8) return text;
+      }
+    }
+    return "";
+  }
+
+  return { drawFrames, drawLinks, drawQueues, drawPorts, drawLoads, drawBetween, drawBoxes };
+}

@@ -1,0 +1,86 @@
+// Geometry of the picture: where each bundle of links runs, clipped at the boxes at its ends.
+
+// A lane for each direction and class: requests, responses, control.
+const CLASS_OF_KIND = [0, 1, 0, 1, 2, 2];
+export const CLASS_NAMES = ["requests and data stored", "data loaded and acknowledgements", "signals"];
+const CLASSES = 3;
+const FIRST_LANE = 3; // pixels from the middle of a link to its first lane
+const STUB = 26; // of a link that wraps round a torus, in units of the picture
+
+export const GEOMETRY = 11; // numbers a bundle: x y dx dy nx ny, x y dx dy of its second part, parts
+
+/** Which class a kind of flight is in. */
+export function classOf(kind) {
+  return CLASS_OF_KIND[kind] ?? 2;
+}
+
+/** A scene with the links of each bundle, from what each link is drawn in. */
+export function withLinks(scene, bundleOf) {
+  const bundles = scene.bundles.map((bundle) => ({ ...bundle, lanes: [] }));
+  bundleOf.forEach((bundle, link) => bundle >= 0 && bundles[bundle].lanes.push(link));
+  return { ...scene, bundles, bundleOf };
+}
+
+/** Where everything is on a canvas of some size. */
+export function layWays(scene, size) {
+  const [across, down] = [size[0] / scene.width, size[1] / scene.height];
+  const place = { x: across, y: down, box: Math.min(across, down, 1.3) };
+  const lane = Math.max(1.6, 4 * Math.min(1, 1.6 * place.box)); // pixels a class
+  const geometry = new Float64Array(scene.bundles.length * GEOMETRY);
+  const ways = scene.bundles.map((bundle, number) => {
+    const way = between(scene.boxes[bundle.from], scene.boxes[bundle.to], bundle.bent, place);
+    way.middle = FIRST_LANE + (CLASSES * lane) / 2 - 0.5;
+    const second = way.second ?? way;
+    geometry.set(
+      [
+        way.x, way.y, way.ux * way.length, way.uy * way.length, way.nx, way.ny,
+        second.x, second.y, second.ux * second.length, second.uy * second.length, way.second ? 2 : 1,
+      ],
+      number * GEOMETRY,
+    );
+    return way;
+  });
+  return { place, ways, geometry, offsets: offsetsOf(scene, lane), lane };
+}
+
+/** How far beside the middle of its bundle a link's dots run, for each class: Float32Array(links x classes). */
+function offsetsOf(scene, lane) {
+  const { bundleOf, bundles } = scene;
+  const offsets = new Float32Array(bundleOf.length * CLASSES);
+  const seen = new Uint32Array(bundles.length);
+  for (let link = 0; link < bundleOf.length; link++) {
+    const bundle = bundleOf[link];
+    if (bundle < 0) continue;
+    // Parallel links share the width of a class.
+    const within = (seen[bundle]++ / bundles[bundle].lanes.length) * (lane - 1);
+    for (let c = 0; c < CLASSES; c++) offsets[link * CLASSES + c] = FIRST_LANE + c * lane + within;
+  }
+  return offsets;
+}
+
+/** How far beside the middle of its bundle the dots of a kind run on a link. */
+export function offsetAt({ offsets }, link, kind) {
+  return offsets[link * CLASSES + classOf(kind)];
+}
+
+function between(a, b, bent, place) {
+  const [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
+  if (bent) {
+    // Out at one edge and in at the other: two stubs.
+    const [ux, uy] = bent === "x" ? [Math.sign(ax - bx), 0] : [0, Math.sign(ay - by)];
+    const length = STUB * (bent === "x" ? place.x : place.y);
+    const out = { x: ax + ux * reach(a, ux, uy, place), y: ay + uy * reach(a, ux, uy, place), length, ux, uy, nx: -uy, ny: ux };
+    const into = reach(b, ux, uy, place) + length;
+    return { ...out, second: { x: bx - ux * into, y: by - uy * into, length, ux, uy } };
+  }
+  const length = Math.hypot(bx - ax, by - ay) || 1;
+  const [ux, uy] = [(bx - ax) / length, (by - ay) / length];
+  const [from, to] = [reach(a, ux, uy, place), reach(b, ux, uy, place)];
+  return { x: ax + ux * from, y: ay + uy * from, length: Math.max(1, length - from - to), ux, uy, nx: -uy, ny: ux };
+}
+
+/** How far a box reaches from its centre in a direction, in pixels. */
+function reach(box, ux, uy, place) {
+  const [w, h] = [(box.w * place.box) / 2, (box.h * place.box) / 2];
+  return Math.min(ux ? w / Math.abs(ux) : Infinity, uy ? h / Math.abs(uy) : Infinity) + 1;
+}

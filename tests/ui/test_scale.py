@@ -1,0 +1,177 @@
+"""Levels of detail in a real browser: from a cluster down to an SM, traffic, congestion, many lines."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme, wait_idle
+
+MAKE = """
+import astranb as anb
+from astranb.collectives import Collective
+sim = anb.Simulation("{infra}", Collective.of("{collective}", "{size}", "{algorithm}", lanes={lanes}){more})
+workbench = anb.Workbench(sim)
+workbench
+"""
+LEAST_COLOURS = 12
+
+
+def start(
+    page: Page,
+    lab: Lab,
+    infra: str,
+    collective: str,
+    size: str,
+    algorithm: str,
+    more: str = "",
+    lanes: int = 1,
+) -> Locator:
+    """Open a notebook with a workbench of some system."""
+    page.set_viewport_size({"width": 1500, "height": 1200})
+    cell = MAKE.format(
+        infra=infra, collective=collective, size=size, algorithm=algorithm, more=more, lanes=lanes
+    )
+    open_notebook(page, lab, [cell])
+    run_cell(page, 0, wait=False)
+    wait_idle(page, timeout_s=240)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    return bench
+
+
+def point(page: Page, bench: Locator, name: str) -> dict[str, float]:
+    """Where a box stands on the canvas."""
+    x, y = evaluate(
+        page,
+        "[(b.x / l.width, b.y / l.height) for l in [workbench._feed.layout] for b in l.boxes "
+        f"if b.name == '{name}'][0]",
+    )
+    canvas = bench.locator(".anb-picture > canvas").bounding_box()
+    assert canvas
+    return {"x": x * canvas["width"], "y": y * canvas["height"]}
+
+
+def painted(page: Page, selector: str) -> None:
+    """Wait until a canvas shows something of many colours."""
+    page.wait_for_function(
+        """([selector, least]) => {
+            const canvas = document.querySelector(selector)
+            if (!canvas?.width) return false
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+            return new Set(new Uint32Array(data.buffer)).size > least
+        }""",
+        arg=[selector, LEAST_COLOURS],
+    )
+
+
+def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "clos:servers=16,per_leaf=4", "send_recv", "8 KiB", "put")
+    evaluate(page, "str(sim.run('2 us'))")
+    words, crumbs = bench.locator(".anb-words"), bench.locator(".anb-crumbs")
+    expect(words).to_contain_text("128 GPUs: each instance is one box")
+    total = evaluate(page, "len(workbench._feed.layout.bundles)")
+    expect(words).to_contain_text(f"only the 40 hottest of {total} links are drawn with lines")
+    bench.get_by_label("all links").check()
+    expect(words).to_have_text(f"all {total} links are drawn")
+    bench.get_by_label("all links").uncheck()
+    screenshot(page, "scale-collapsed")
+    canvas = bench.locator(".anb-picture > canvas")
+    canvas.click(position=point(page, bench, "host.3"))  # type: ignore[arg-type]
+    expect(bench.locator(".anb-inspector")).to_contain_text("8, ranks 24 to 31")
+    bench.get_by_role("button", name="open here").click()
+    expect(bench.get_by_role("button", name="close all")).to_be_visible()
+    assert evaluate(page, "[f.name for f in workbench._feed.layout.frames]") == ["host.3"]
+    bench.get_by_role("button", name="close all").click()
+    expect(bench.get_by_role("button", name="close all")).to_be_hidden()
+    canvas.dblclick(position=point(page, bench, "host.3"))  # type: ignore[arg-type]
+    expect(crumbs).to_have_text("cluster>host.3")
+    expect(words).to_contain_text("only host.3 and what it is joined with")
+    canvas.click(position=point(page, bench, "host.3.xpu.1"))  # type: ignore[arg-type]
+    bench.press("Enter")
+    expect(crumbs).to_have_text("cluster>host.3>gpu[25]>SMs")
+    painted(page, ".anb-device > canvas")
+    screenshot(page, "scale-device")
+    bench.locator(".anb-device > canvas").click(position={"x": 16, "y": 34})
+    assert evaluate(page, "workbench.selected['path']") == "host.3.xpu.1.sm.0"
+    expect(crumbs).to_have_text("cluster>host.3>gpu[25]>sm 0")
+    bench.press("Escape")
+    expect(crumbs).to_have_text("cluster>host.3")
+    crumbs.get_by_role("button", name="cluster").click()
+    expect(crumbs).to_have_text("cluster")
+    expect(words).to_contain_text("each instance is one box")
+
+
+def test_traffic_shows_who_sends_to_whom(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "dgx-h100", "all_gather", "64 KiB", "ring")
+    evaluate(page, "str(sim.run())")
+    bench.get_by_role("tab", name="Traffic").click()
+    heat = bench.locator(".anb-heat")
+    expect(heat).to_contain_text("458.8 KB of data")  # 8 ranks x 7 chunks x 8 KiB
+    painted(page, ".anb-heat canvas")
+    box = heat.locator("canvas").bounding_box()
+    assert box
+    cell = min(box["width"] - 54, box["height"] - 34) / 8
+    at = {"x": 46 + 3.5 * cell, "y": 24 + 2.5 * cell}
+    heat.locator("canvas").hover(position=at)  # type: ignore[arg-type]
+    expect(heat.locator(".anb-tip")).to_have_text("GPU2 to GPU3: 57.34 KB")
+    heat.locator("canvas").click(position=at)  # type: ignore[arg-type]
+    expect(bench.locator(".anb-inspector h4")).to_contain_text("(GPU2)")
+    heat.get_by_label("visible time only").check()
+    bench.press("w")
+    bench.press("w")
+    expect(heat).to_contain_text("of data from")
+    expect(heat).not_to_contain_text("458.8 KB of data")
+    set_theme(page, "dark")
+    screenshot(page, "scale-traffic-dark")
+
+
+def test_congestion_has_a_shape_of_its_own(page: Page, lab: Lab) -> None:
+    bench = start(
+        page, lab, "switch:gpus=8", "gather", "512 KiB", "allpairs", ", network=anb.net.Network(buffers=4)"
+    )
+    evaluate(page, "str(sim.run('8 us'))")
+    expect(bench.locator(".anb-topology .anb-legend")).to_contain_text("no buffer free")
+    marked = evaluate(
+        page,
+        "[sum(map(bool, m.tolist())) for *_, m in "
+        "[__import__('astranb.widgets._ports', fromlist=['x']).ports(sim, workbench._feed.layout)]][0]",
+    )
+    assert marked > 0
+    expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", str(marked))
+    bench.get_by_label("View cursor").fill("0.02")  # in the past, of which a private copy tells
+    expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", "0")
+    bench.get_by_label("Follow").check()
+    expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", str(marked))
+    screenshot(page, "scale-congestion")
+
+
+def test_many_lines_are_all_drawn(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "torus2d:rows=4,columns=6", "all_gather", "768 KiB", "allpairs", lanes=4)
+    evaluate(page, "str(sim.run('9 us'))")
+    page.wait_for_function("document.querySelector('.anb-workbench').dataset.dots > 6000")
+    note = bench.locator(".anb-topology .anb-note")
+    expect(note).to_contain_text("lines in flight")
+    expect(note).not_to_contain_text("drawn")
+    expect(bench.locator(".anb-words")).to_have_text("4 x 6 torus")
+    painted(page, ".anb-picture > canvas")
+    screenshot(page, "scale-torus")
+
+
+def test_a_thousand_gpus_are_told_in_aggregates(page: Page, lab: Lab) -> None:
+    bench = start(page, lab, "clos:servers=128,per_leaf=4", "send_recv", "1 KiB", "put")
+    evaluate(page, "str(sim.run('3 us'))")
+    expect(bench.locator(".anb-words")).to_have_text(
+        "too many to draw one by one: a tile is an instance, a band is a tier"
+    )
+    panel = bench.locator(".anb-aggregates")
+    expect(panel).to_contain_text("128 x host → 32 x leafsw")
+    expect(panel).to_contain_text("median")
+    expect(panel.locator(".anb-top button").first).to_be_visible()
+    painted(page, ".anb-picture > canvas")
+    screenshot(page, "scale-1024")
+    panel.locator(".anb-top button").first.click()
+    expect(bench.locator(".anb-inspector")).to_contain_text("utilisation so far")
+    evaluate(page, "workbench.select('host.77')")
+    bench.get_by_role("button", name="look inside").click()
+    expect(bench.locator(".anb-crumbs")).to_have_text("cluster>host.77")
+    screenshot(page, "scale-1024-host")
