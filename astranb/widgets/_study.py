@@ -84,6 +84,11 @@ class Study:
             raise work.error
         return work.done, work.progress, work.result
 
+    def finish(self) -> None:
+        """Work out everything that was asked for, at once."""
+        for work in list(self._work.values()):
+            work.go_on(float("inf"))
+
 
 async def _alternate(work: _Work) -> None:
     while not work.done:

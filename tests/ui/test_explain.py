@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+import astranb as anb
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.test_export import alone, open_page
 from tests.ui.test_workbench import SHOW, button
+
+__all__ = ["alone"]  # a fixture
 
 MAKE = (
     "import astranb as anb\n"
@@ -89,3 +94,16 @@ def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
     inspector = bench.get_by_role("region", name="Inspector")
     expect(inspector.get_by_role("list", name="Path of this line")).to_contain_text("->")
     screenshot(page, "explain-dot")
+
+
+def test_a_page_without_a_kernel_shows_the_path(alone: Page, tmp_path: Path) -> None:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "allpairs"))
+    sim.run()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    button(bench, "End").click()
+    bench.get_by_role("tab", name="Explain", exact=True).click()
+    panel = bench.get_by_role("region", name="Explain")
+    expect(panel.locator(".anb-chain")).to_contain_text("waits for nothing")
+    button(panel, "Show critical path").click()
+    expect(panel).to_contain_text(f"{len(sim.critical_path())} segments")
+    expect(panel.get_by_role("list", name="What if")).to_contain_text("about")

@@ -9,6 +9,7 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.sim import CAUSES, ObjectView
 from astranb.widgets._answers import ANSWERS
+from astranb.widgets._html import _answers, _Columns
 
 
 @pytest.fixture
@@ -160,3 +161,16 @@ def test_a_dot_is_a_line(bench):
         assert (request.op, request.kind) == (flight.op, flight.kind // 2)
     with pytest.raises(InputError, match="not under way"):
         asked(bench, "line", link=0, end_ps=1)
+
+
+def test_a_page_without_a_kernel_has_the_path(bench):
+    """Also where an event loop would have answered later."""
+
+    async def written():
+        return _answers(bench._feed, _Columns())
+
+    told = {answer["question"]: answer for answer in asyncio.run(written())}
+    assert told["critical_path"]["message"]["time_ps"] == bench.sim.result.time_ps
+    assert told["what_if"]["message"]["rows"]
+    assert told["why"]["message"]["steps"]
+    assert "what_if_run" not in told

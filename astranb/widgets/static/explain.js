@@ -30,7 +30,8 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
   const at = () => (store.following ? null : store.cursor);
   const percent = (part, whole) => `${((100 * part) / Math.max(1, whole)).toFixed(1)}%`;
   const hint = (text) => make("p", { class: "anb-hint", text });
-  const failed = (error) => make("p", { class: "anb-failed", text: error.message });
+  const failed = ({ message }) =>
+    make("p", { class: message.includes("needs the kernel") ? "anb-hint" : "anb-failed", text: message });
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const link = (text, to, title = to) =>
     make("button", { type: "button", class: "anb-child", text, title, onclick: () => store.select(to) });
