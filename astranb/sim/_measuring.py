@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from astranb.core.units import time_ps
 
@@ -19,7 +19,13 @@ __all__ = ["Measuring"]
 
 
 class Measuring:
-    """Intervals and buffers."""
+    """Spans, intervals and buffers."""
+
+    def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
+        """What every thread block did when (see :meth:`Inspector.spans`)."""
+        sim = cast("Simulation", self)
+        inspector = sim._inspector  # noqa: SLF001 - a part of its own class
+        return inspector.spans(start_ps, sim.now_ps if end_ps is None else end_ps)
 
     def aggregate(
         self, start: int | str = 0, end: int | str | None = None, *, ranks: Sequence[int] | None = None

@@ -177,10 +177,6 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
         """Say in one line what happened last."""
         return self._inspector.narrate()
 
-    def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
-        """What every thread block did when (see :meth:`Inspector.spans`)."""
-        return self._inspector.spans(start_ps, self.now_ps if end_ps is None else end_ps)
-
     # The verbs ---------------------------------------------------------------
 
     def step(self, n: int = 1, unit: str = "event") -> Stop:
