@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "Editor",
     "Fault",
     "Network",
+    "SideBySide",
     "Simulation",
     "Workbench",
     "__version__",
     "collectives",
+    "compare",
     "explore",
     "export",
     "infragraph",
@@ -30,7 +33,10 @@ __all__ = [
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
 _LAZY = {
+    "Comparison": ("astranb.sim", "Comparison"),
     "Editor": ("astranb.widgets", "Editor"),
+    "SideBySide": ("astranb.widgets", "SideBySide"),
+    "compare": ("astranb.sim", "Comparison"),
     "Fault": ("astranb.net", "Fault"),
     "Network": ("astranb.net", "Network"),
     "Simulation": ("astranb.sim", "Simulation"),
@@ -51,8 +57,11 @@ if TYPE_CHECKING:
     from astranb import net as net
     from astranb.net import Fault as Fault
     from astranb.net import Network as Network
+    from astranb.sim import Comparison as Comparison
+    from astranb.sim import Comparison as compare  # noqa: N813 - a verb that makes one
     from astranb.sim import Simulation as Simulation
     from astranb.widgets import Editor as Editor
+    from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "open_slot",
     "pop",
     "push",
+    "refill",
     "schedule",
 ]
 
@@ -100,13 +101,27 @@ def new_agenda(capacity: int) -> Agenda:
 
 
 def fill(clock: Records, agenda: Agenda, events: list[tuple[int, int, int]]) -> None:
-    """Put the first events, (time in ps, kind, argument) each, into an empty agenda."""
+    """Put the first events, (time in ps, kind, argument) each, into an empty agenda.
+
+    Those of one time are handled in the order given.
+    """
     for number, (time_ps, kind, arg) in enumerate(sorted(events, key=lambda event: event[0])):
         # A list in order is a heap.
         agenda.far[number] = (time_ps, (number << _WHAT_BITS) | (kind << _ARG_BITS) | arg)
     clock[0].queued = clock[0].far = clock[0].seq = len(events)
     if events:
         open_slot(clock, agenda, agenda.near, agenda.near)
+
+
+def refill(clock: Records, agenda: Agenda, events: list[tuple[int, int, int]]) -> None:
+    """Put other events, (time in ps, kind, argument) each, in place of those of an agenda.
+
+    Those of one time are handled in the order given.
+    """
+    agenda.later["next"] = np.arange(1, len(agenda.later) + 1)
+    agenda.slots[:] = -1
+    clock[0].near = clock[0].free_entry = 0
+    fill(clock, agenda, events)
 
 
 def live(clock: Records, agenda: Agenda) -> np.ndarray:

@@ -206,6 +206,8 @@ def end(clock: Records, agenda: Agenda, gpus: Records, sms: Records, blocks: Rec
             return
         gpus[gpu].next_list += 1
     else:
+        if sm - gpus[gpu].first_sm >= gpus[gpu].usable:
+            return
         following = gpus[gpu].next_block
         if following >= gpus[gpu].last_block:
             return

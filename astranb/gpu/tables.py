@@ -119,6 +119,8 @@ GPU = np.dtype(
     [
         ("first_sm", "i8"),
         ("sms", "i8"),
+        ("usable", "i8"),  # of these, the first so many take blocks
+        ("seats", "i8"),  # blocks that find room on one SM
         ("engines", "i8"),  # copy engines: behind the SMs in their table
         ("first_slice", "i8"),
         ("slices", "i8"),

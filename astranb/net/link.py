@@ -9,13 +9,27 @@ import numpy as np
 from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
 
-__all__ = ["INJECTS", "INSIDE", "LINK", "MARKS", "PACKET_BYTES", "PAUSES", "cross", "head_ps", "strike"]
+__all__ = [
+    "INJECTS",
+    "INSIDE",
+    "LINK",
+    "MARKS",
+    "NEVER",
+    "PACKET_BYTES",
+    "PAUSES",
+    "cross",
+    "head_ps",
+    "strike",
+]
 
 # Bits of a link's ``role`` on Ethernet.
 PAUSES: Final = 1  # the node at its end has buffers of a size, and pauses it
 MARKS: Final = 2  # it leaves a switch, which marks what finds a long queue
 INJECTS: Final = 4  # it leaves a NIC or a GPU: here flows have their rates
 INSIDE: Final = 8  # it is a part of a switch: what waits for it waits where it was
+
+NEVER: Final = 2**61
+"""A time that does not come: from when on the wire of a dead link would be free. A power of two."""
 
 PACKET_BYTES: Final = 4096
 """Data of one packet of RDMA: the largest MTU of InfiniBand and RoCE."""
@@ -46,7 +60,7 @@ LINK = np.dtype(
         ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
         ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
         ("turn", "i8"),  # class that was served last (managed links)
-        ("pad", "i8"),
+        ("resumes_ps", "i8"),  # of a dead link: when its wire would be free if it came back
     ]
 )
 """One directed lane. To add a property, follow docs/architecture.md ("Add a link property")."""
@@ -90,7 +104,8 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, gap_p
     links[link].free_at_ps = start_ps + wire_ps
     links[link].wire_ps = wire_ps
     links[link].busy_ps += wire_ps
-    links[link].queued_ps += start_ps - now_ps
+    # What a dead link takes in waits: the rest of its time is added when the link comes back.
+    links[link].queued_ps += (start_ps & (NEVER - 1)) - now_ps
     links[link].messages += 1
     links[link].bytes += size
     return start_ps + wire_ps + links[link].latency_ps

@@ -2,18 +2,22 @@
 
 from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
+from ._compare import Comparison
 from ._contributions import Contributions, sums
 from ._critical import CriticalPath, Segment
+from ._edits import Parameter
 from ._inspect import SPAN, SPAN_STATES
 from ._lanes import LANE_STATES, lanes_of
 from ._lost import LOSSES
 from ._perfetto import perfetto
 from ._recorder import FLIGHT_KINDS, Recorder
+from ._replay import Replay
 from ._result import Result
 from ._simulation import Simulation
 from ._stop import Stop
 from ._view import ObjectView
 from ._walk import CAUSES
+from ._watch import Watch, series_of
 from ._what_if import Change, WhatIf
 from ._where import SPOT, spot_text
 from ._why import Step, Why
@@ -29,20 +33,25 @@ __all__ = [
     "Aggregate",
     "Breakpoint",
     "Change",
+    "Comparison",
     "Contributions",
     "CriticalPath",
     "ObjectView",
+    "Parameter",
     "Recorder",
+    "Replay",
     "Result",
     "Segment",
     "Simulation",
     "Step",
     "Stop",
+    "Watch",
     "WhatIf",
     "Why",
     "lanes_of",
     "perfetto",
     "phase_times",
+    "series_of",
     "spot_text",
     "sums",
 ]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
-from astranb.core.units import bandwidth_Bps, format_time, size_bytes, time_ps
+from astranb.core.units import bandwidth_Bps, format_bandwidth, format_bytes, format_time, size_bytes, time_ps
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Fabric
 
 from ._machine import Machine
 from ._paths import FIELDS, resolve, split_field
 
-__all__ = ["Breakpoint", "at_time", "condition", "install", "on_event"]
+if TYPE_CHECKING:
+    from ._simulation import Simulation
+
+__all__ = ["Breakpoint", "at_time", "condition", "install", "on_event", "reason", "with_unit"]
 
 _RELATIONS = ("<", "<=", "==", "!=", ">=", ">")
 _CONDITION = re.compile(r"(?P<left>.+?)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<value>[^<>=!]+)\Z")
@@ -144,6 +147,34 @@ def install(points: list[Breakpoint], machine: Machine) -> list[Breakpoint]:
         machine.breaks["was"][number] = _holds(row, machine)
     machine.control["breaks"] = len(rows)
     return owner
+
+
+def reason(point: Breakpoint, sim: Simulation) -> tuple[str, str]:
+    """Where a breakpoint was hit, and what was found there: object and words."""
+    if point.call is not None:
+        return "", "the function said yes"
+    if point.at_ps is not None:
+        return "", ""
+    row = point.rows[0]
+    if row["owner"] < 0:
+        return point.object or sim.concerned(), sim.narrate()
+    name = next(kind for kind, (_, owner) in _OWNERS.items() if owner == row["owner"])
+    table = _OWNERS[name][0]
+    values = [int(sim.machine.tables[table].view("i8")[r["place"]]) for r in point.rows]
+    fields = FIELDS[name] or ()
+    label = fields[row["place"] % len(fields)]
+    shown = sorted(set(values))
+    text = with_unit(label, shown[0]) + ("" if len(shown) == 1 else f" to {with_unit(label, shown[-1])}")
+    return point.object, f"{label} is {text}"
+
+
+def with_unit(name: str, number: int) -> str:
+    """A field's number as a person reads it."""
+    if name.endswith("_ps"):
+        return format_time(number) if number >= 0 else "not yet"
+    if name.endswith("_Bps"):
+        return format_bandwidth(number)
+    return format_bytes(number) if name == "bytes" or name.endswith("_bytes") else f"{number:,}"
 
 
 def _holds(row: dict[str, int], machine: Machine) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Lowered, lower
 from astranb.core.errors import InputError, near
-from astranb.core.queue import ARGUMENTS, EVENT, LATER, Agenda, fill, new_agenda
+from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_agenda
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes
@@ -25,22 +25,17 @@ from astranb.net.rate import FLOW
 
 from ._machine import Machine
 from ._network import fault_tables, frames_of, roce_table
+from ._notes import note_bytes, note_tables
 from ._routes import chip_links, flows_of, planes_of, route_program
+from ._seats import seat
 from .loop import CONTROL, OWNERS
 from .matching import BREAK
-from .recording import BURST, CURRENT, FLIGHT, RECORDER
-from .tracing import TRACE
 
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
 __all__ = ["LAUNCHES", "Plan", "build", "lower_for"]
 
-_BINS = 1024  # bins of activity a row: finer than a screen has columns for
-_FIRST_BIN_PS = 16_384
-_FLIGHTS = 2**20  # flights in the ring: 64 MiB, a 1 MiB ring all-reduce twice over
-_BURSTS = 2**20  # of SMs in theirs: 24 MiB
-_LANDED = 2**22  # lines of memory of which is noted who wrote them last, at most: 16 MiB
 _BREAKS = 64
 _MOST_GPUS = 65_535  # a request names them in 16 bits
 _UNLIMITED = 2**40
@@ -234,33 +229,9 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         flows=flows,
         links=links,
     )
-    _seat(tables, presets, when)
-    recorder = allocate(1, RECORDER)
-    rows = len(fabric.links) + 3 * len(presets)
-    recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, _BINS
-    recorder[0].rows, recorder[0].links = rows, len(fabric.links)
-    lines = int(program.pieces["lines"].sum())
-    recorder[0].landing = int(record and lines <= _LANDED)
-    landed = allocate(lines if recorder[0].landing else 1, np.dtype("i4"))
-    if recorder[0].landing:
-        landed[:] = np.repeat(program.pieces["writer"], program.pieces["lines"])
-    places = allocate(len(program.pieces), np.dtype("i8"))
-    places[:] = np.cumsum(program.pieces["lines"]) - program.pieces["lines"]
-    current = allocate(len(sms) if record else 1, CURRENT)
-    current["state"] = -1
-    machine = Machine(
-        tables,
-        allocate(1, CONTROL),
-        allocate(_BREAKS, BREAK),
-        recorder,
-        allocate(_FLIGHTS if record else 1, FLIGHT),
-        allocate(rows * _BINS if record else 1, np.dtype("i8")),
-        allocate(1, TRACE),
-        allocate(_BURSTS if record else 1, BURST),
-        current,
-        landed,
-        places,
-    )
+    seat(tables, presets, when)
+    noted = note_tables(program, len(fabric.links), len(presets), len(sms), record=record)
+    machine = Machine(tables, allocate(1, CONTROL), allocate(_BREAKS, BREAK), **noted)
     if presets[0].issue_lines > 1:
         notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
     return machine, notes
@@ -279,10 +250,8 @@ def _estimate(plan: Plan) -> int:
         + int(warps_of.sum()) * t.WARP.itemsize
         + int((warps_of * unroll_of).sum()) * t.JOB.itemsize
         + sum(table.nbytes for table in (program.ops, program.operands, program.pieces, program.blocks))
-        + len(plan.fabric.links) * (LINK.itemsize + 8 * _BINS)
-        + _FLIGHTS * FLIGHT.itemsize
-        + _BURSTS * BURST.itemsize
-        + 4 * min(_LANDED, int(program.lines.sum()))
+        + len(plan.fabric.links) * LINK.itemsize
+        + note_bytes(program, len(plan.fabric.links))
     )
 
 
@@ -337,12 +306,13 @@ def _gpus(plan: Plan) -> Records:
     presets, program = plan.presets, plan.program
     gpus = allocate(len(presets), t.GPU)
     same = (
-        "sms", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "row_miss_ps",
-        "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes", "header_bytes",
-        "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
+        "sms", "seats", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
+        "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes",
+        "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]
+    gpus["usable"] = gpus["sms"]
     gpus["slices"] = [p.l2_slices for p in presets]
     gpus["channels"] = [p.hbm_channels for p in presets]
     gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]
@@ -385,27 +355,3 @@ def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Record
     jobs["next"] = np.arange(1, len(jobs) + 1)
     jobs["next"][first_job + unroll - 1] = -1
     return warps, jobs
-
-
-def _seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
-    """Give the first blocks of each GPU their places, round robin, and queue what happens by itself."""
-    gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
-    for gpu, preset in enumerate(presets):
-        of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
-        lists = int(blocks["engine"][of_gpu].sum())
-        first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
-        seats = min(count, preset.sms * preset.seats)
-        seated = np.arange(first, first + seats)
-        blocks["sm"][seated] = gpus[gpu].first_sm + (seated - first) % preset.sms
-        engines = np.arange(first + count, first + count + min(lists, preset.engines))
-        blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
-        np.add.at(sms["resident"], blocks["sm"][np.concatenate([seated, engines])], 1)
-        gpus[gpu].next_block, gpus[gpu].last_block = first + seats, first + count
-        gpus[gpu].next_list = first + count + len(engines)
-        gpus[gpu].last_list = first + count + lists
-        gpus[gpu].blocks_left = count + lists
-    launched = np.flatnonzero(blocks["sm"] >= 0)
-    events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
-    events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
-    fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
-    clock[0].busy = len(launched)

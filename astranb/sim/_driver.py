@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ._breakpoints import Breakpoint, install
+from ._dead import LAST_PS, any_dead, stranded
 from ._edits import Edit, apply_edit
 from ._history import History
 from ._machine import Machine
@@ -19,6 +20,10 @@ __all__ = ["FOREVER", "SLICE", "Driver"]
 FOREVER = 2**62
 SLICE = 32_768
 """Events of one call of the loop: about 10 ms, so that Pause and Ctrl-C act at once."""
+
+_SEARCH = 2**14
+"""Where links are dead, at each so many events it is looked whether anything can still happen: at
+counts from the start of the run, so that it does not depend on how the run is divided into steps."""
 
 
 class Driver:
@@ -76,10 +81,12 @@ class Driver:
         Returns
         -------
         why : str
-            One of :data:`~astranb.sim.loop.STOPS`.
+            One of :data:`~astranb.sim.loop.STOPS`, or ``stranded``: all that is left waits for
+            dead links.
         point : Breakpoint or None
             The one that stopped it.
         """
+        searching = any_dead(self.machine)
         owners = install(points, self.machine)
         callables = [p for p in points if p.call]
         times = [p for p in points if p.at_ps is not None and self.next_ps <= p.at_ps < until_ps]
@@ -87,7 +94,8 @@ class Driver:
         last_event = limits.pop("max_events", FOREVER)
         self._limit(until_ps if first is None or first.at_ps is None else first.at_ps, **limits)
         while True:
-            why = self._slice(last_event, SLICE if not callables else 1)
+            most = SLICE if not callables else 1
+            why = self._slice(last_event, min(most, _SEARCH - self.events % _SEARCH) if searching else most)
             if why == "breakpoint":
                 return why, owners[int(self.machine.control[0].hit)]
             hit = next((p for p in callables if p.call and p.call(sim)), None)
@@ -97,6 +105,12 @@ class Driver:
                 return "breakpoint", hit
             if not self.machine.clock[0].queued:
                 return "end", None
+            if (
+                searching
+                and (self.events % _SEARCH == 0 or self.next_ps > LAST_PS)
+                and stranded(self.machine)
+            ):
+                return "stranded", None
             if why != "events" or self.events >= last_event:
                 return why, None
             beat()
@@ -118,13 +132,27 @@ class Driver:
         later = self.edits[checkpoint.edits :]
         self.history.restore(self.machine, checkpoint)
         del self.edits[checkpoint.edits :]
+        self.replay(field, target, later)
+
+    def replay(self, field: str, target: int, edits: list[Edit]) -> None:
+        """Go on to a moment, and carry out edits on the way at the events at which they were made."""
         self.machine.control["breaks"] = 0
-        for edit in later:
+        for edit in edits:
             if not self._replay(field, target, edit.events):
                 return
             apply_edit(edit, self.machine)
             self.edits.append(edit)
         self._replay(field, target, FOREVER)
+
+    def undo(self, number: int) -> None:
+        """Go back to the moment of an edit, as it was before it; later ones are forgotten as well."""
+        events = self.edits[number].events
+        checkpoint = self.history.before_edit(events, number)
+        kept = self.edits[checkpoint.edits : number]
+        self.history.restore(self.machine, checkpoint)
+        self.history.forget_edits(number)
+        del self.edits[checkpoint.edits :]
+        self.replay("events", events, kept)
 
     def edit(self, edit: Edit) -> None:
         """Carry out an edit now, and remember it."""
@@ -143,7 +171,7 @@ class Driver:
 
     def _limit(self, until_ps: int, **limits: int) -> None:
         control = self.machine.control
-        control["until_ps"] = until_ps
+        control["until_ps"] = min(until_ps, LAST_PS)
         for name in ("max_instants", "max_instructions", "max_phases"):
             control[name] = limits.get(name, FOREVER)
 

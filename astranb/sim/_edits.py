@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
 from astranb.core.ticks import MAX_RATE_BPS
-from astranb.core.units import bandwidth_Bps, time_ps
+from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
 from astranb.net import Fabric
 
+from ._dead import bring_up, is_dead, take_down
 from ._machine import Machine
-from ._paths import resolve
+from ._paths import Place, resolve
+from ._seats import use_sms
 
-__all__ = ["Edit", "apply_edit", "read_edit"]
+__all__ = ["Edit", "Parameter", "apply_edit", "parameters_of", "read_edit"]
 
-# What a person may change: the field behind each name. To add one, see docs/architecture.md.
+# What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md.
 _CHANGEABLE = {
-    "link": {"bandwidth": "bandwidth_Bps", "latency": "latency_ps"},
-    "gpu": {"noc": "noc_ps", "l2": "l2_ps", "hbm": "hbm_ps", "issue": "issue_ps"},
+    "link": {
+        "bandwidth": ("bandwidth_Bps", "bytes/s", "up to 9 TB/s", "of one lane"),
+        "latency": ("latency_ps", "ps", "from 0", "first bit out to first bit in"),
+        "up": ("up", "", "yes or no", "no: dead, and what comes waits"),
+    },
+    "gpu": {
+        "noc": ("noc_ps", "ps", "from 0", "SM to L2 or port, one way"),
+        "l2": ("l2_ps", "ps", "from 0", "L2 latency"),
+        "hbm": ("hbm_ps", "ps", "from 0", "memory latency, on top of the L2's"),
+        "issue": ("issue_ps", "ps", "more than 0", "between two instructions of an SM"),
+        "fence": ("fence_ps", "ps", "from 0", "a system-wide fence"),
+        "atomic": ("atomic_ps", "ps", "from 0", "what a signal costs its slice more"),
+        "sms": ("usable", "", "1 to {sms}", "SMs that thread blocks may use"),
+    },
 }
 
 
@@ -30,7 +45,7 @@ class Edit:
     events : int
         Events handled before it.
     path, value : str
-        As given.
+        As given; the path in full.
     table, field : str
     rows : tuple of int
     number : int
@@ -46,7 +61,65 @@ class Edit:
     number: int
 
 
-def read_edit(events: int, path: str, value: int | str, fabric: Fabric, machine: Machine) -> Edit:
+@dataclass(frozen=True)
+class Parameter:
+    """Something that can be changed.
+
+    Attributes
+    ----------
+    path : str
+        What ``Simulation.set`` takes, or ``Simulation.rebuilt`` for those of the whole run.
+    value : str
+        What it is now, with its unit.
+    unit : str
+        Of a bare number; empty for none.
+    limits : str
+        What it may be.
+    effect : str
+        When a change takes effect: now, or from the start of a new run.
+    meaning : str
+    choices : tuple of str
+        Where it is one of these.
+    """
+
+    path: str
+    value: str
+    unit: str
+    limits: str
+    effect: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+def parameters_of(place: Place, machine: Machine) -> list[Parameter]:
+    """What can be changed of an object, as it stands now; nothing of SMs, blocks and switches."""
+    found = []
+    for name, (field, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
+        if field == "up":
+            dead = [is_dead(machine, link) for link in place.rows]
+            value = "no" if all(dead) else f"{dead.count(False)} of {len(dead)} lanes" if any(dead) else "yes"
+        else:
+            number = int(machine.tables[_TABLES[place.kind]][field][place.row])
+            value = _written(field, number)
+        most = int(machine.gpus[place.row].sms) if field == "usable" else 0
+        effect = _EFFECTS.get(field, "now, for what has not started")
+        choices = ("yes", "no") if field == "up" else ()
+        path = f"{place.path}.{name}"
+        found.append(Parameter(path, value, unit, limits.format(sms=most), effect, meaning, choices))
+    return found
+
+
+_EFFECTS = {"up": "now, for what has not been taken in", "usable": "now, for blocks that have not begun"}
+_TABLES = {"link": "links", "gpu": "gpus"}
+
+
+def _written(field: str, number: int) -> str:
+    if field.endswith("_Bps"):
+        return format_bandwidth(number)
+    return format_time(number) if field.endswith("_ps") else str(number)
+
+
+def read_edit(events: int, path: str, value: int | str | bool, fabric: Fabric, machine: Machine) -> Edit:
     """Check a change and make an edit of it.
 
     Raises
@@ -60,19 +133,52 @@ def read_edit(events: int, path: str, value: int | str, fabric: Fabric, machine:
     if name not in fields:
         mend = near(name, fields) if fields else "links and GPUs can be changed"
         raise InputError(f"{name!r} of a {place.kind} cannot be changed", where=path, mend=mend)
-    field = fields[name]
-    number = bandwidth_Bps(value, where=path) if field.endswith("_Bps") else time_ps(value, where=path)
-    if field.endswith("_Bps") and number > MAX_RATE_BPS:
-        raise InputError(f"{value!r} is too fast", where=path, mend="at most 9 TB/s a lane")
+    field = fields[name][0]
+    text = ("yes" if value else "no") if field == "up" and isinstance(value, bool) else str(value)
+    number = _read(field, value, place, machine, path)
+    table = _TABLES[place.kind]
+    return Edit(events, f"{place.path}.{name}", text, table, field, place.rows, number)
+
+
+def _read(field: str, value: int | str | bool, place: Place, machine: Machine, where: str) -> int:
+    """Read a value in the unit of its field, within its limits."""
+    if field == "up":
+        word = str(value).strip().lower()
+        if word not in _WORDS:
+            raise InputError(f"{value!r} is neither yes nor no", where=where, mend="write up = yes, or no")
+        return _WORDS[word]
+    if isinstance(value, bool):
+        raise InputError(f"{value!r} is not a value with a unit", where=where)
+    if field == "usable":
+        most, text = int(machine.gpus[place.row].sms), str(value).strip()
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise InputError(f"a number of SMs must be 1 to {most}, got {value!r}", where=where)
+        return int(text)
+    if field.endswith("_Bps"):
+        number = bandwidth_Bps(value, where=where)
+        if number > MAX_RATE_BPS:
+            raise InputError(f"{value!r} is too fast", where=where, mend="at most 9 TB/s a lane")
+        if number == 0:
+            raise InputError("a link of no bandwidth", where=where, mend="kill it: set('<link>.up', False)")
+        return number
+    number = time_ps(value, where=where)
     if field == "issue_ps" and number == 0:
-        raise InputError("an SM needs some time for an instruction", where=path)
-    return Edit(
-        events, path, str(value), {"link": "links", "gpu": "gpus"}[place.kind], field, place.rows, number
-    )
+        raise InputError("an SM needs some time for an instruction", where=where)
+    return number
+
+
+_WORDS = {"yes": 1, "true": 1, "up": 1, "1": 1, "on": 1, "no": 0, "false": 0, "down": 0, "0": 0, "off": 0}
 
 
 def apply_edit(edit: Edit, machine: Machine) -> None:
     """Carry an edit out: services that have started keep their times."""
+    special: dict[str, Callable[[], None]] = {
+        "up": lambda: (bring_up if edit.number else take_down)(machine, edit.rows),
+        "usable": lambda: use_sms(machine, edit.rows[0], edit.number),
+    }
+    if edit.field in special:
+        special[edit.field]()
+        return
     machine.tables[edit.table][edit.field][list(edit.rows)] = edit.number
     if edit.table == "links":
         machine.links["last_size"][list(edit.rows)] = 0

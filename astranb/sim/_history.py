@@ -114,6 +114,15 @@ class History:
         """The last checkpoint at which a counter of the clock was at most ``value``."""
         return next(c for c in reversed(self.checkpoints) if getattr(c, field) <= value or c.events == 0)
 
+    def before_edit(self, events: int, edits: int) -> Checkpoint:
+        """The last checkpoint up to an event that has had at most so many edits."""
+        return next(c for c in reversed(self.checkpoints) if c.events <= events and c.edits <= edits)
+
+    def forget_edits(self, edits: int) -> None:
+        """Drop the checkpoints that have had more than so many edits."""
+        while self.checkpoints and self.checkpoints[-1].edits > edits:
+            self.checkpoints.pop()
+
     def restore(self, machine: Machine, checkpoint: Checkpoint) -> None:
         """Put a machine back to a checkpoint and forget what came after."""
         for name, data in _tables(machine).items():

@@ -11,6 +11,7 @@ from astranb.core.jit import Records
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
+from ._dead import is_dead, queued_ps, waiting_at
 from ._ethernet import describe_event, link_rows
 from ._groups import rows_of_group
 from ._lines import describe_line
@@ -341,6 +342,11 @@ class Inspector:
         )
         flying = self._on_links(place.rows)
         gap_ps = int(rows["gap_ps"][0])
+        dead = [link for link in place.rows if is_dead(machine, link)]
+        queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._sim.now_ps)))
+        if dead:
+            waiting = sum(len(waiting_at(machine, link)) for link in dead)
+            queue = ("dead", f"{len(dead)} of {len(rows)} lanes, and {waiting:,} lines wait")
         state = [
             ("lanes", len(rows)),
             ("bandwidth", f"{rate} ({lane_rate} a lane)"),
@@ -349,8 +355,8 @@ class Inspector:
             ("utilisation so far", f"{rows['busy_ps'].sum() / (now * len(rows)):.1%}"),
             ("messages", f"{int(rows['messages'].sum()):,}"),
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
-            ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._sim.now_ps))),
-            ("time queued, all messages", format_time(int(rows["queued_ps"].sum()))),
+            queue,
+            ("time queued, all messages", format_time(int(queued_ps(machine, now)[list(place.rows)].sum()))),
             *link_rows(machine, fabric, np.array(place.rows), self._sim.now_ps),
         ]
         children = (

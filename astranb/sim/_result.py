@@ -14,6 +14,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
+from ._dead import queued_ps
 from ._ethernet import explain_ethernet, paused_ps
 from ._frames import FRAMES
 from ._walk import CAUSES
@@ -223,6 +224,7 @@ class Result:
     def _links(self) -> list[dict[str, Any]]:
         links, fabric, total = self._sim.machine.links, self._sim.fabric, max(1, self.time_ps)
         ethernet = self._sim.network.roce is not None
+        queued = queued_ps(self._sim.machine, self._sim.now_ps)
         return [
             {
                 "link": fabric.name(number),
@@ -231,7 +233,7 @@ class Result:
                 "messages": int(row["messages"]),
                 "bytes": int(row["bytes"]),
                 "busy_ps": int(row["busy_ps"]),
-                "queued_ps": int(row["queued_ps"]),
+                "queued_ps": int(queued[number]),
                 "utilisation": min(1.0, int(row["busy_ps"]) / total),
                 **(self._ethernet(number) if ethernet else {}),
             }

@@ -16,10 +16,12 @@ from astranb.net import Fabric, Network, compile_fabric
 
 from . import _breakpoints as breakpoints
 from ._assumptions import presets_of
-from ._breakpoints import Breakpoint
+from ._breakpoints import Breakpoint, reason
 from ._build import Plan, build, lower_for
+from ._changing import Changing
+from ._dead import explain_stranded
 from ._driver import FOREVER, SLICE, Driver
-from ._edits import Edit, read_edit
+from ._edits import Edit
 from ._explain import Explained
 from ._hash import state_hash
 from ._history import History
@@ -30,6 +32,7 @@ from ._measuring import Measuring
 from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
+from ._watch import Watch, Watching
 
 __all__ = ["Simulation"]
 
@@ -39,7 +42,7 @@ _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions",
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Looking, Explained, Measuring):
+class Simulation(Changing, Watching, Looking, Explained, Measuring):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -109,10 +112,16 @@ class Simulation(Looking, Explained, Measuring):
         self.collective = collective
         self.fabric: Fabric = compile_fabric(self.infra.expand())
         self.network = network or Network()
-        presets, notes = presets_of(self.infra, self.fabric, gpu)
-        self.presets, self.program = lower_for(collective, presets, self.fabric, self.network.coalesce)
         self.launch = launch
-        plan = Plan(self.fabric, self.presets, self.program, self.network, launch)
+        self.chosen, notes = presets_of(self.infra, self.fabric, gpu)
+        self._build(notes, record, checkpoint_bytes, memory_bytes)
+
+    def _build(self, notes: list[str], record: bool, checkpoint_bytes: int, memory_bytes: int | None) -> None:
+        """Lay out a machine of what was chosen, at its start."""
+        self.presets, self.program = lower_for(
+            self.collective, self.chosen, self.fabric, self.network.coalesce
+        )
+        plan = Plan(self.fabric, self.presets, self.program, self.network, self.launch)
         self.machine: Machine
         self.machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         self.assumed: list[str] = [*self.fabric.assumed, *notes, *more]
@@ -123,6 +132,7 @@ class Simulation(Looking, Explained, Measuring):
         self._points: list[Breakpoint] = []
         self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
+        self._watches: list[Watch] = []
         self._beat_s = 0.0
         self.recorder = Recorder(self.machine, self.fabric, self.program)
         self._inspector = Inspector(self)
@@ -231,10 +241,6 @@ class Simulation(Looking, Explained, Measuring):
         when_ps = time_ps(when, where="goto")
         return self._go(until_ps=when_ps) if when_ps >= self.now_ps else self._return_to("now_ps", when_ps)
 
-    def reset(self) -> Stop:
-        """Go back to the start; edits made since are undone, breakpoints stay."""
-        return self._return_to("events", 0)
-
     def fork(self, *, record: bool = True) -> Simulation:
         """An independent simulation with the same past, and from now on a future of its own.
 
@@ -244,30 +250,13 @@ class Simulation(Looking, Explained, Measuring):
             Whether the fork keeps and goes on with the recording.
         """
         other = object.__new__(Simulation)
-        for name in ("infra", "collective", "fabric", "presets", "program", "network", "launch"):
+        for name in ("infra", "collective", "fabric", "chosen", "presets", "program", "network", "launch"):
             setattr(other, name, getattr(self, name))
         other.assumed = list(self.assumed)
         other.machine = self.machine.copy(record=record)
         other._start(self._driver.history.copy(), list(self._driver.edits))
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
-
-    def set(self, path: str, value: int | str) -> None:
-        """Change something for what has not started yet; ``back`` past now undoes it.
-
-        Parameters
-        ----------
-        path : str
-            ``A->B.bandwidth``, ``A->B#k.latency``, ``gpu[3].l2`` (latency), ...
-        value : int or str
-            With a unit.
-        """
-        self._driver.edit(read_edit(self.events, path, value, self.fabric, self.machine))
-
-    @property
-    def edits(self) -> list[tuple[int, str, str]]:
-        """The edits so far: (events handled before it, path, value)."""
-        return [(e.events, e.path, e.value) for e in self._driver.edits]
 
     def save(self, path: str | Path) -> None:
         """Write inputs, edits and state to a file: atomically, without pickle."""
@@ -310,6 +299,7 @@ class Simulation(Looking, Explained, Measuring):
         return end
 
     def _beat(self) -> None:
+        self._sample()
         if perf_counter() - self._beat_s < _BEAT_S:
             return
         for _, moving in list(self._listeners):
@@ -362,6 +352,8 @@ class Simulation(Looking, Explained, Measuring):
             from ._deadlock import explain_deadlock
 
             raise Deadlock(explain_deadlock(self.machine, self.program, self.fabric))
+        if why == "stranded":
+            raise Deadlock(explain_stranded(self.machine, self.program.name, self.fabric, self._killed()))
         if why == "exhausted":
             raise AstranbError(f"a run of {self.events:,} events: no more can be counted, make it smaller")
         if self.finished:
@@ -379,7 +371,9 @@ class Simulation(Looking, Explained, Measuring):
         check(self.program, self.collective.name, self.collective.root, *tables)
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
-        stop = Stop(why, self.now_ps, self.events, point.object if point else "", point)
+        self._sample()
+        where, because = reason(point, self) if point else ("", "")
+        stop = Stop(why, self.now_ps, self.events, where, point, because)
         for moved, _ in list(self._listeners):
             moved(stop)
         return stop

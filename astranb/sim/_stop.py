@@ -17,6 +17,7 @@ _WORDS = {
     "breakpoint": "stopped at a breakpoint",
     "end": "nothing is left to happen",
     "back": "went back",
+    "edit": "changed",
 }
 
 
@@ -27,14 +28,16 @@ class Stop:
     Attributes
     ----------
     why : str
-        ``steps``, ``time``, ``phase``, ``breakpoint``, ``end`` or ``back``.
+        ``steps``, ``time``, ``phase``, ``breakpoint``, ``end``, ``back`` or ``edit``.
     now_ps : int
         When.
     events : int
         Events handled so far.
     where : str
-        Path of the object that a breakpoint is about, or empty.
+        Path of the object that a breakpoint is about or was hit at, or empty.
     breakpoint : Breakpoint or None
+    because : str
+        What was found there, as ``waiting is 1``, or what the event was.
     """
 
     why: str
@@ -42,9 +45,11 @@ class Stop:
     events: int
     where: str = ""
     breakpoint: Breakpoint | None = None
+    because: str = ""
 
     @property
     def text(self) -> str:
         """One line for a person."""
         what = f"{_WORDS[self.why]}{f' ({self.breakpoint.text})' if self.breakpoint else ''}"
-        return f"{what} at {format_time(self.now_ps)}, event {self.events:,}"
+        found = f": {self.because}" if self.because else ""
+        return f"{what} at {format_time(self.now_ps)}, event {self.events:,}{found}"

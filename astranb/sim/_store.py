@@ -55,6 +55,7 @@ def save(sim: Simulation, path: Path) -> None:
             "phase_names": list(sim.program.phase_names),
             "flags": sim.program.flags,
         },
+        "chosen": [dataclasses.asdict(p) for p in sim.chosen],
         "presets": [dataclasses.asdict(p) for p in sim.presets],
         "network": dataclasses.asdict(sim.network),
         "launch": sim.launch,
@@ -88,7 +89,7 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     sim.infra = load_infra(said["infra"])
     sim.collective = Collective(**said["collective"])
     sim.fabric = compile_fabric(sim.infra.expand())
-    sim.presets = [Preset(**p) for p in said["presets"]]
+    sim.chosen, sim.presets = ([Preset(**p) for p in said[name]] for name in ("chosen", "presets"))
     tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
     plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
     words = {**said["program"], "phase_names": tuple(said["program"]["phase_names"])}

@@ -41,7 +41,7 @@ from astranb.gpu.tables import (
 )
 from astranb.gpu.travel import channel_of, next_link, onward, slice_of
 from astranb.gpu.wire import look_again, slot_ps, wire_size
-from astranb.net.link import LINK, cross, head_ps, strike
+from astranb.net.link import LINK, NEVER, cross, head_ps, strike
 from astranb.net.port import QUEUE
 from astranb.net.rate import FLOW, ROCE
 
@@ -255,7 +255,7 @@ def run_events(
             clock[0].hops += 1
             if requests[entered].leg == ON_FABRIC:
                 requests[entered].link = link
-                if recording:
+                if recording and tail_ps < NEVER:
                     start_ps = tail_ps - links[link].latency_ps - links[link].wire_ps
                     line = requests[entered].line - operands[requests[entered].operand].line
                     note_flight(

@@ -6,7 +6,8 @@ The logic is Python and needs no browser: a session takes commands and plays
 is one hand-written ES module in ``static/``.
 """
 
+from ._compare import SideBySide
 from ._editor import Editor
 from ._workbench import Workbench
 
-__all__ = ["Editor", "Workbench"]
+__all__ = ["Editor", "SideBySide", "Workbench"]

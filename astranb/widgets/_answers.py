@@ -7,6 +7,8 @@ from typing import Any
 
 from . import _aggregate, _buffer, _device, _explaining, _heat, _hot, _picture, _ports, _spans
 from ._activity import activity
+from ._breaking import answer_breaks
+from ._changing import answer_apply, answer_difference, answer_fork, answer_parameters
 from ._chunks import chunks
 from ._feed import Feed, Message
 from ._source import source, where
@@ -26,6 +28,11 @@ ANSWERS: dict[str, Answer] = {
     "chunks": chunks,
     "source": source,
     "where": where,
+    "apply": answer_apply,
+    "breaks": answer_breaks,
+    "difference": answer_difference,
+    "fork": answer_fork,
+    "parameters": answer_parameters,
     "critical_path": _explaining.critical_path,
     "line": _explaining.line,
     "lost_time": _explaining.lost_time,

@@ -74,6 +74,7 @@ class Feed:
         self._sent = 0  # flights, by number
         self._whole = 0  # up to here every one, or as many as are ever sent
         self._sequence = 0
+        self.bench: Any = None  # the workbench that it feeds
 
     @property
     def coarse(self) -> bool:
@@ -141,13 +142,13 @@ class Feed:
             "now_ps": sim.now_ps,
             "events": sim.events,
             "finished": sim.finished,
-            "playing": session.playing,
-            "fast": session.playing and session.fast,
+            "playing": session.running,
+            "fast": session.hurried,
             "speed": session.speed,
             "status": session.status,
             "failed": session.failed,
             "narration": sim.narrate(),
-            "pace": session.pace.tell() if session.playing and session.fast else {},
+            "pace": session.pace.tell() if session.hurried else {},
             "changed": self._changed(),
             "first": first,
             "total": total,

@@ -33,6 +33,7 @@ __all__ = ["QUESTIONS", "VARIABLES", "page"]
 _NOW = {"at_ps": None}
 QUESTIONS: dict[str, tuple[dict[str, Any], ...]] = {
     "aggregates": ({},),
+    "buffer": tuple({"rank": rank, "buffer": "output", "at": None} for rank in range(8)),
     "chunks": ({"buffer": "output", **_NOW},),
     "critical_path": (_NOW,),
     "device": tuple({"rank": rank, **_NOW} for rank in range(8)),

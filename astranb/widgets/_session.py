@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import time_ps
-from astranb.sim import Simulation, Stop
+from astranb.sim import Replay, Simulation, Stop
 
 from ._owner import Owner
 from ._pace import Pace
@@ -70,6 +71,10 @@ class Session(Owner):
         How far a long run has come.
     blocked : bool
         Whether views are told of something while nothing they say is heard.
+    hit : Stop or None
+        Of the breakpoint at which the simulation stands.
+    twin : Session or None
+        Of the run beside this one, which moves with it.
 
     Examples
     --------
@@ -84,7 +89,7 @@ class Session(Owner):
     def __init__(self, sim: Simulation) -> None:
         super().__init__()
         self.sim = sim
-        self.playing = self.fast = False
+        self.playing = self.fast = self.bounded = False
         self.speed = _SPEED
         self.status = "ready"
         self.failed = self.blocked = False
@@ -94,7 +99,9 @@ class Session(Owner):
         self._views: list[Callable[[], None]] = []
         self._quiet = False
         self._published_s = 0.0
-        self._replica: Simulation | None = None
+        self._replica: Replay | None = None
+        self.hit: Stop | None = None
+        self.twin: Session | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone does not keep them
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self.pace = Pace(sim)
@@ -118,8 +125,33 @@ class Session(Owner):
         for view in list(self._views):
             view()
 
+    @property
+    def running(self) -> bool:
+        """Whether it plays, by itself or with its twin."""
+        return self.playing or (self.twin is not None and self.twin.playing)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether it plays as fast as it can."""
+        return any(s.playing and s.fast for s in (self, self.twin) if s is not None)
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Move the simulation without a word to the views."""
+        before, self._quiet = self._quiet, True
+        try:
+            yield
+        finally:
+            self._quiet = before
+
+    def note(self, status: str, *, failed: bool = False) -> None:
+        """Say something with the next message."""
+        self.status, self.failed = status, failed
+
     def _moved(self, stop: Stop) -> None:
         """Time was moved by a cell: show it."""
+        if stop.why != "edit":
+            self.hit = stop if stop.why == "breakpoint" else None
         if not self._quiet:
             self._say(stop.text)
 
@@ -159,12 +191,10 @@ class Session(Owner):
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:
             return sim
-        # A copy that went back has lost the edits after that moment: with edits, a fresh one.
-        if self._replica is None or sim.edits or self._replica.edits:
-            self._replica = sim.fork(record=False)
-            self._replica.recorder = sim.recorder  # what was recorded is about its past, too
+        if self._replica is None:
+            self._replica = Replay(sim)
         self._replica.goto(int(at_ps))
-        return self._replica
+        return self._replica.sim
 
     def meanwhile(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Have something done between the kernel's other work; false where there is no such thing."""
@@ -231,15 +261,35 @@ class Session(Owner):
         elif command in ("to_breakpoint", "to_end"):
             self._play(fast=True)
         elif command == "pause":
-            self.playing = False
+            self._halt()
             self._say("paused")
         elif options.pop("background", False) and command in ("goto", "phase"):
             self._guarded(partial(self._far, command, options))
         else:
-            self.playing = False
+            self._halt()
             outcome = self._guarded(partial(VERBS[command], self.sim, options))
             if outcome is not None:
                 self._say(outcome if isinstance(outcome, str) else outcome.text)
+
+    def perform(self, command: str, options: dict[str, Any]) -> None:
+        """Apply a verb at once, in the owner's thread; what goes wrong is raised.
+
+        Raises
+        ------
+        AstranbError
+            The verb was refused; nothing has changed.
+        """
+        with self.quietly():
+            outcome = VERBS[command](self.sim, options)
+        if isinstance(outcome, Stop):  # it has moved time
+            self._halt()
+        self._say(outcome if isinstance(outcome, str) else outcome.text if outcome else "")
+
+    def _halt(self) -> None:
+        """Play no longer, nor the twin."""
+        self.playing = False
+        if self.twin is not None:
+            self.twin.playing = False
 
     def _far(self, command: str, options: dict[str, Any]) -> None:
         """What may take long and was asked for by a button: in the background, so that Pause is heard."""
@@ -252,7 +302,7 @@ class Session(Owner):
         if when_ps >= self.sim.now_ps:
             self._play(fast=True, until_ps=when_ps)
         else:
-            self.playing = False
+            self._halt()
             self._say(self.sim.goto(when_ps).text)
 
     def _guarded(self, verb: Callable[[], _T]) -> _T | None:
@@ -284,12 +334,14 @@ class Session(Owner):
         if self._task is not None:
             self._task.cancel()
             self._task = None
+        self._halt()
         if self._loop is None or not self._loop.is_running():
             stop = self._guarded(partial(self.sim.advance, until_ps, _FOREVER, max_phases))
             if stop is not None:
                 self._say(stop.text)
             return
         self.playing, self.fast = True, fast
+        self.bounded = min(until_ps, max_phases) < _FOREVER
         self.pace.start()
         self._say("running" if fast else "playing")
         self._task = self._loop.create_task(self._run(until_ps, max_phases))

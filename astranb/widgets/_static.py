@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["EDITOR", "ENTRY", "MODULES", "STYLES"]
+__all__ = ["EDITOR", "ENTRY", "MODULES", "PAIR", "STYLES"]
 
 _FOLDER = Path(__file__).parent / "static"
 
 ENTRY = _FOLDER / "workbench.js"
 """The module that loads the others."""
 
+PAIR = _FOLDER / "pair.js"
+"""That of two workbenches beside each other."""
+
 _EDITOR = _FOLDER / "editor.js"
 
 MODULES = {
     file.stem: file.read_text("utf-8")
     for file in sorted(_FOLDER.glob("*.js"))
-    if file not in (ENTRY, _EDITOR)
+    if file not in (ENTRY, PAIR, _EDITOR)
 }
 """Text of the ES modules by name."""
 

@@ -13,6 +13,8 @@ from astranb.core.errors import InputError
 from astranb.core.units import time_ps
 from astranb.sim import Simulation, Stop, spot_text
 
+from ._changes import CHANGES
+
 __all__ = ["VERBS", "Verb", "count_of"]
 
 Verb = Callable[[Simulation, dict[str, Any]], Stop | str | None]
@@ -42,12 +44,13 @@ def _next_line(sim: Simulation, options: dict[str, Any]) -> str:
 
 
 VERBS: dict[str, Verb] = {
-    "reset": lambda sim, _: sim.reset(),
+    "reset": lambda sim, _: sim.reset(keep=True),
     "back": lambda sim, o: sim.back(count_of(o), str(o.get("unit", "event"))),
     "event": lambda sim, o: sim.step(count_of(o)),
     "cycle": lambda sim, o: sim.step(count_of(o), "cycle"),
     "phase": lambda sim, o: sim.step(count_of(o), "phase"),
     "next_line": _next_line,
     "goto": lambda sim, o: sim.goto(_time_of(o)),
+    **CHANGES,
 }
 """By the name of the command, which is also the name of the method of ``Workbench``."""

@@ -11,6 +11,8 @@ from astranb.core.errors import AstranbError, InputError, near
 from astranb.sim import Simulation
 
 from ._answers import ANSWERS
+from ._breaking import Breaking
+from ._changing import Changing
 from ._explaining import Explaining
 from ._feed import Feed, Message
 from ._keeping import Keeping
@@ -28,7 +30,7 @@ _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 What follows is told in one message when the browser has caught up."""
 
 
-class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyWidget):
+class Workbench(Explaining, Keeping, Leaving, Reading, Transport, Changing, Breaking, anywidget.AnyWidget):
     """Watch a simulation, and move it: topology, timelines, inspector and transport controls.
 
     Several workbenches, and cells, may show and move one simulation; all show the same.
@@ -58,6 +60,7 @@ class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyW
     _modules = traitlets.Dict().tag(sync=True)
     _selection = traitlets.Unicode("").tag(sync=True)
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
+    _other = traitlets.Unicode("").tag(sync=True)  # reference to the view of the run beside this one
     _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)
 
@@ -70,6 +73,7 @@ class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyW
         self.sim = sim
         self._session = session_of(sim)
         self._feed = Feed(self._session)
+        self._feed.bench = self
         self._ready = False
         self._unread = 0
         self._behind = False
@@ -80,6 +84,7 @@ class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyW
         """Stop showing; the simulation and its other views go on."""
         if "_detach" in self.__dict__:  # else it was refused before it showed anything
             self._detach()
+            self.part()
         super().close()
 
     # The wire -----------------------------------------------------------------
@@ -87,6 +92,7 @@ class Workbench(Explaining, Keeping, Leaving, Reading, Transport, anywidget.AnyW
     def _changed(self) -> None:
         """Something has changed: tell the browser, or, when it lags behind, remember to."""
         self._feed.mark()
+        self._select_hit()
         self._keep_soon()
         if not self._ready:
             return

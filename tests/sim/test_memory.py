@@ -96,7 +96,7 @@ def test_partial_lines_carry_what_they_were_made_of() -> None:
 
 
 def test_memory_too_large_for_every_line_is_known_by_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.sim._build._LANDED", 100)
+    monkeypatch.setattr("astranb.sim._notes._LANDED", 100)
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     monkeypatch.undo()
     known = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))

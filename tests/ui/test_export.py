@@ -116,6 +116,24 @@ def test_what_needs_a_kernel_says_so(alone: Page, sim: anb.Simulation, tmp_path:
     screenshot(alone, "export-dark")
 
 
+def test_every_panel_opens(alone: Page, sim: anb.Simulation, tmp_path: Path) -> None:
+    """Whatever panels there are: at the start and at the end none fails, whether it has an answer or not."""
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    for name in ("Reset", "End"):
+        if button(bench, name).is_enabled():
+            button(bench, name).click()
+        for tab in bench.locator(".anb-tabs-stage .anb-tab, .anb-tabs-side .anb-tab").all():
+            if tab.is_visible():
+                tab.click()
+                expect(tab).to_have_attribute("aria-selected", "true")
+        for switch in bench.locator(".anb-tabs-below .anb-tab").all():
+            if switch.get_attribute("aria-pressed") == "false":
+                switch.click()
+                expect(switch).to_have_attribute("aria-pressed", "true")
+    shown(bench, sim.events)
+    screenshot(alone, "export-panels")
+
+
 def test_of_many_flights_some_are_taken_and_the_page_says_so(
     alone: Page, sim: anb.Simulation, tmp_path: Path
 ) -> None:

@@ -35,8 +35,9 @@ export function createRecording(pack) {
   let timer = 0;
   let status = pack.status;
 
-  function key(question, options) {
-    return JSON.stringify([question, Object.entries(options ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))]);
+  /** How many columns a view has room for is no part of a question here: the answer says how many it has. */
+  function key(question, { columns, ...options } = {}) {
+    return JSON.stringify([question, Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1))]);
   }
   function emit(name, ...given) {
     for (const listener of [...(listeners.get(name) ?? [])]) listener(...given);

@@ -7,12 +7,15 @@ const PANELS = [
   ["stage", "table", "Table", "createTable"],
   ["stage", "chunks", "Data", "createChunks"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "change", "Change", "createChange"],
+  ["side", "breaks", "Breakpoints", "createBreaks"],
   ["side", "explain", "Explain", "createExplain"],
   ["side", "source", "Source", "createSource"],
   ["below", "blocks", "SMs and blocks", "createTimeline", true],
   ["below", "activity", "Memory and links", "createMemory", true],
   ["below", "interval", "Interval", "createInterval"],
   ["below", "buffer", "Buffer", "createBuffer"],
+  ["below", "compare", "Comparison", "createCompare"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ

@@ -2,7 +2,7 @@
 // Counterpart of _feed.py and _workbench.py: nothing else knows the wire format.
 
 const VERSION = 2;
-const SHARED = ["_panels", "_redraw_hz"]; // traits that views only read when they draw
+const SHARED = ["_other", "_panels", "_redraw_hz"]; // traits that views only read when they draw
 
 export function createStore(model, { Flights, column, slotOf, watchKernel, withLinks }) {
   const listeners = new Map();
@@ -46,6 +46,8 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
       });
     },
 
+    embed: null, // shows another widget by its reference (workbench.js)
+    other: () => model.get("_other") ?? "", // reference to the view of the run beside this one
     /** Look at another part of the system: one instance alone, or with some of them opened. */
     async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
       const drawn = await store.ask("picture", { opened, focus });

@@ -160,8 +160,10 @@ export default () => {
       });
       return () => ready.then(({ store }) => store.destroy());
     },
-    async render({ el }) {
-      return show({ ...(await ready), el });
+    async render({ el, host }) {
+      const { store, modules } = await ready;
+      store.embed = host && (async (reference, place) => (await host.getWidget(reference)).render(place));
+      return show({ store, modules, el });
     },
   };
 };

@@ -1,0 +1,65 @@
+"""A private copy of a simulation that can be taken to any moment of its past, edits included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._simulation import Simulation
+
+__all__ = ["Replay"]
+
+
+class Replay:
+    """A copy that records nothing, and to which what was done by hand is done again.
+
+    Parameters
+    ----------
+    sim : Simulation
+        It stays where it is.
+
+    Attributes
+    ----------
+    sim : Simulation
+        The copy.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> from astranb.sim import Replay
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+    >>> _ = sim.step(500)
+    >>> sim.set("gpu[1].l2", "1 us")
+    >>> _ = sim.step(2000)
+    >>> replay = Replay(sim)
+    >>> replay.goto(0)
+    >>> replay.goto(sim.now_ps)
+    >>> replay.sim.state_hash() == sim.state_hash()
+    True
+    """
+
+    def __init__(self, sim: Simulation) -> None:
+        self._original = sim
+        self.sim = self._copied()
+
+    def goto(self, when_ps: int) -> None:
+        """Go to the moment at which everything up to a time has happened; at most to the original's."""
+        original, edits = self._original, self._original._driver.edits  # noqa: SLF001 - its own helper
+        if not self._agrees():
+            self.sim = self._copied()
+        driver = self.sim._driver  # noqa: SLF001
+        field, target = ("now_ps", when_ps) if when_ps < original.now_ps else ("events", original.events)
+        if when_ps < self.sim.now_ps:
+            driver.back_to(field, target)
+        driver.replay(field, target, edits[len(driver.edits) :])
+
+    def _agrees(self) -> bool:
+        """Whether the copy stands at a moment of the original's past, as that is now."""
+        edits, had = self._original._driver.edits, self.sim._driver.edits  # noqa: SLF001
+        due = edits[len(had) :]
+        return edits[: len(had)] == had and (not due or due[0].events >= self.sim.events)
+
+    def _copied(self) -> Simulation:
+        copy = self._original.fork(record=False)
+        copy.recorder = self._original.recorder  # what was recorded is about its past, too
+        return copy

@@ -1,0 +1,177 @@
+// Where the run stops, and what is followed over time.
+
+const SPARK_HEIGHT = 30;
+
+export function createBreaks(store, theme, { make, fit, column, createAsker, stateNumber }) {
+  const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
+  const list = make("div", { class: "anb-list" });
+  const watched = make("div", { class: "anb-list" });
+  const note = make("p", { class: "anb-hint" });
+  const names = make("datalist", { id: `anb-fields-${Math.random().toString(36).slice(2)}` });
+  const text = (label, placeholder, more = {}) =>
+    make("input", {
+      type: "text", "aria-label": label, placeholder, spellcheck: "false", autocomplete: "off",
+      onkeydown: (event) => event.key === "Enter" && (more.watch ? watch() : add()),
+      ...(more.list ? { list: names.id } : {}),
+    });
+  const how = make(
+    "select",
+    { "aria-label": "Break", onchange: () => arrange() },
+    ...[["at", "at time"], ["on", "on event"], ["when", "when"]].map(([value, words]) => make("option", { value, text: words })),
+  );
+  const time = text("Time", "5 us");
+  const kind = make("select", { "aria-label": "Kind of event" }, make("option", { value: "", text: "any event" }));
+  const object = text("Object", "of any object");
+  const condition = text("Condition", "gpu[3].sm.0.waiting > 0", { list: true });
+  const what = text("Value to watch", "gpu[3].sm.0.waiting", { list: true, watch: true });
+  const form = make(
+    "div",
+    { class: "anb-form anb-adding" },
+    how, time, kind, object, condition,
+    make("button", { type: "button", class: "anb-button", text: "Add", "aria-label": "Add breakpoint", onclick: () => add() }),
+  );
+  const element = make(
+    "section",
+    { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
+    wrong, names, form, list,
+    make("h5", { text: "Watches" }),
+    make(
+      "div",
+      { class: "anb-form anb-adding" },
+      what, make("button", { type: "button", class: "anb-button", text: "Watch", onclick: () => watch() }),
+    ),
+    watched, note,
+  );
+  let answer = null;
+  let curves = [];
+  const asker = createAsker(
+    "breaks",
+    () => {
+      const [start, end] = store.view();
+      return { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end) };
+    },
+    (found, error) => {
+      if (error) return fail(error);
+      answer = found;
+      curves = found.buffers.map((buffer) => column(Float64Array, buffer));
+      show();
+      draw();
+    },
+  );
+
+  function arrange() {
+    time.hidden = how.value !== "at";
+    kind.hidden = object.hidden = how.value !== "on";
+    condition.hidden = how.value !== "when";
+  }
+  function fail(error) {
+    wrong.hidden = !error;
+    wrong.textContent = error ? error.message : "";
+  }
+  async function apply(verb, options) {
+    fail(null);
+    try {
+      await store.ask("apply", { verb, options });
+      return true;
+    } catch (error) {
+      fail(error);
+      return false;
+    } finally {
+      asker.again(store);
+    }
+  }
+  async function add() {
+    const said = { how: how.value, time: time.value, kind: kind.value, object: object.value, condition: condition.value };
+    if (await apply("breakpoint", said)) condition.value = time.value = "";
+  }
+  async function watch() {
+    if (await apply("watch", { what: what.value })) what.value = "";
+  }
+
+  const remove = (words, verb, number) =>
+    make("button", { type: "button", class: "anb-button anb-remove", "aria-label": words, title: words, text: "×", onclick: () => apply(verb, { number }) });
+  function pointRow(point, number) {
+    const on = make("input", {
+      type: "checkbox", "aria-label": `Enable ${point.text}`, onchange: () => apply("enable", { number, enabled: on.checked }),
+    });
+    on.checked = point.enabled;
+    const words = [
+      make("button", { type: "button", class: "anb-child", text: point.text, title: point.object || point.text, onclick: () => point.object && store.select(point.object) }),
+    ];
+    if (point.hit) words.push(make("span", { class: "anb-hit-text", text: `\u25c6 hit${answer.because ? `: ${answer.because}` : ""}` }));
+    return make(
+      "div",
+      { class: `anb-item${point.hit ? " anb-hit" : ""}`, "data-hit": String(point.hit) },
+      on, make("div", { class: "anb-words" }, ...words), remove(`Remove ${point.text}`, "clear", number),
+    );
+  }
+  function watchRow(one, number) {
+    const canvas = make("canvas", { class: "anb-canvas anb-spark", role: "img", "aria-label": `${one.text}: now ${one.now}, ${one.low} to ${one.high}` });
+    canvas.style.height = `${SPARK_HEIGHT}px`;
+    return make(
+      "div",
+      { class: "anb-item anb-watch" },
+      make(
+        "div",
+        { class: "anb-words" },
+        make("button", { type: "button", class: "anb-child", text: one.text, title: one.object || one.text, onclick: () => one.object && store.select(one.object) }),
+        canvas,
+        make("span", { class: "anb-hint", text: `${one.low} to ${one.high}` }),
+      ),
+      make("b", { class: "anb-value", text: one.now }),
+      remove(`Remove ${one.text}`, "unwatch", number),
+    );
+  }
+  function show() {
+    if (kind.childElementCount === 1) kind.append(...answer.kinds.map((name) => make("option", { value: name, text: name })));
+    names.replaceChildren(...answer.fields.map((name) => make("option", { value: `${store.selection}.${name}` })));
+    const empty = [make("p", { class: "anb-hint", text: "No breakpoints." })];
+    list.replaceChildren(...(answer.points.length ? answer.points.map(pointRow) : empty));
+    watched.replaceChildren(...answer.watches.map(watchRow));
+    note.textContent = !answer.watches.length
+      ? "A value of an object as a curve over the time that the timelines show."
+      : answer.exact ? "" : "as noted while it ran; exact when it rests, in runs of up to 2 million events";
+  }
+
+  /** A curve of steps: a value holds until the next one. */
+  function spark(canvas, times, values) {
+    const width = canvas.clientWidth;
+    if (!width) return;
+    const context = fit(canvas, width, SPARK_HEIGHT);
+    context.clearRect(0, 0, width, SPARK_HEIGHT);
+    let [low, high] = [Infinity, -Infinity];
+    for (const value of values) {
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+    const x = (at) => ((at - answer.start_ps) / Math.max(1, answer.end_ps - answer.start_ps)) * width;
+    const y = (value) => SPARK_HEIGHT - 3 - ((value - low) / (high - low || 1)) * (SPARK_HEIGHT - 6);
+    context.strokeStyle = theme.brand;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    let before = NaN;
+    for (let k = 0; k < values.length; k += 1) {
+      if (Number.isNaN(values[k])) continue;
+      if (Number.isNaN(before)) context.moveTo(x(times[k]), y(values[k]));
+      else {
+        context.lineTo(x(times[k]), y(before));
+        context.lineTo(x(times[k]), y(values[k]));
+      }
+      before = values[k];
+    }
+    context.stroke();
+    const cursor = x(store.cursor);
+    context.fillStyle = theme.ink;
+    if (cursor >= 0 && cursor <= width) context.fillRect(Math.min(cursor, width - 1), 0, 1, SPARK_HEIGHT);
+  }
+  function draw() {
+    if (document.activeElement !== object && object.dataset.selection !== store.selection) {
+      object.dataset.selection = store.selection;
+      object.value = store.selection;
+    }
+    asker.look(store, store.selection, stateNumber(store), ...store.view());
+    watched.querySelectorAll("canvas").forEach((canvas, k) => spark(canvas, curves[0] ?? [], curves[k + 1] ?? []));
+  }
+  arrange();
+  return { element, draw, resize: draw, themed: draw, destroy: () => asker.destroy() };
+}

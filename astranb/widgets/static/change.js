@@ -1,0 +1,202 @@
+// What can be changed of the selected object and of the run, and what has been.
+
+const LATEST_MS = 250; // between two questions to the kernel
+
+/** Asks a question again when what is shown has changed, four times a second at most. */
+export function createAsker(question, options, answered) {
+  let key = null;
+  let busy = false;
+  let timer = 0;
+  let last = 0;
+  async function ask(store) {
+    timer = 0;
+    busy = true;
+    last = performance.now();
+    const [now, said] = [key, options(store)];
+    try {
+      answered(await store.ask(question, said), null);
+    } catch (error) {
+      answered(null, error);
+    }
+    busy = false;
+    if (key !== now) soon(store);
+  }
+  function soon(store) {
+    if (!busy && !timer) timer = setTimeout(() => ask(store), Math.max(0, last + LATEST_MS - performance.now()));
+  }
+  return {
+    /** To be called once a frame: asks where anything that the answer depends on is different. */
+    look(store, ...parts) {
+      const next = parts.join("|");
+      if (next === key) return;
+      key = next;
+      soon(store);
+    },
+    again(store) {
+      key = `${key}!`;
+      soon(store);
+    },
+    destroy: () => clearTimeout(timer),
+  };
+}
+
+/** A number for each message about the state: it is different when anything may be. */
+export const stateNumber = (store) => store.state?.seq ?? 0;
+
+export function createChange(store, theme, { make }) {
+  const title = make("h4", {});
+  const object = make("div", { class: "anb-form" });
+  const link = make("div", { class: "anb-row" });
+  const run = make("div", { class: "anb-form" });
+  const edits = make("div", { class: "anb-list" });
+  const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
+  const forking = make("button", {
+    type: "button", class: "anb-button", text: "Fork with these", disabled: "",
+    title: "a new run from the start with what is changed here, shown beside this one",
+    onclick: () => fork(changed()),
+  });
+  const element = make(
+    "section",
+    { class: "anb-change", "aria-label": "Change" },
+    wrong, title, object, link,
+    make("h5", { text: "Changed so far" }), edits,
+    make("h5", { text: "The run (from the start of a fork)" }), run,
+    make("div", { class: "anb-row" }, forking),
+  );
+  let answer = null;
+  let shape = "";
+  const asker = createAsker("parameters", () => ({ path: store.selection }), (found, error) => {
+    if (error) return fail(error);
+    answer = found;
+    show();
+  });
+
+  function fail(error) {
+    wrong.hidden = !error;
+    wrong.textContent = error ? error.message : "";
+  }
+  async function apply(verb, options) {
+    fail(null);
+    try {
+      store.follow();
+      await store.ask("apply", { verb, options });
+    } catch (error) {
+      fail(error);
+    }
+    asker.again(store);
+  }
+  async function fork(changes) {
+    fail(null);
+    try {
+      await store.ask("fork", { changes });
+      for (const field of run.querySelectorAll("[data-changed]")) delete field.dataset.changed;
+      shape = "";
+      store.show_panel("compare", true);
+    } catch (error) {
+      fail(error);
+    }
+    asker.again(store);
+  }
+  const changed = () =>
+    Object.fromEntries([...run.querySelectorAll("[data-changed]")].map((field) => [field.name, field.value]));
+
+  /** What a parameter is entered with: a choice, or text with a unit. */
+  function field(parameter, label, oninput, onenter) {
+    const { path, value, choices, unit, limits, meaning, effect } = parameter;
+    const about = [meaning, limits, unit && `bare numbers are ${unit}`, `takes effect ${effect}`].filter(Boolean);
+    const common = { name: path, "aria-label": label, title: about.join("; "), oninput, onchange: oninput };
+    if (choices.length && (choices.includes(value) || path === "algorithm")) {
+      const names = choices.includes(value) ? choices : [value, ...choices];
+      const select = make("select", common, ...names.map((name) => make("option", { value: name, text: name })));
+      select.value = value;
+      return select;
+    }
+    const input = make("input", { ...common, type: "text", spellcheck: "false", autocomplete: "off" });
+    input.value = value;
+    if (onenter) input.addEventListener("keydown", (event) => event.key === "Enter" && onenter());
+    return input;
+  }
+  function objectRow(parameter) {
+    const name = parameter.path.slice(parameter.path.lastIndexOf(".") + 1);
+    const set = () => apply("set", { path: parameter.path, value: entry.value });
+    const dirty = () => (row.dataset.dirty = String(entry.value !== parameter.value));
+    const entry = field(parameter, name, dirty, set);
+    const row = make(
+      "div",
+      { class: "anb-field" },
+      make("span", { class: "anb-name", text: name, title: parameter.meaning }), entry,
+      make("button", { type: "button", class: "anb-button", text: "Apply", "aria-label": `Apply ${name}`, title: `now: ${parameter.effect}`, onclick: set }),
+      make("button", {
+        type: "button", class: "anb-button", text: "Fork", "aria-label": `Fork with ${name}`,
+        title: "the same past, with this from now on, shown beside this run",
+        onclick: () => fork({ [parameter.path]: entry.value }),
+      }),
+    );
+    row.dataset.dirty = "false";
+    return row;
+  }
+  function runRow(parameter) {
+    const entry = field(parameter, parameter.path, () => {
+      if (entry.value === parameter.value) delete entry.dataset.changed;
+      else entry.dataset.changed = "";
+      forking.disabled = !run.querySelector("[data-changed]");
+    });
+    return make("label", { class: "anb-field" }, make("span", { class: "anb-name", text: parameter.path, title: parameter.meaning }), entry);
+  }
+  function linkButtons(dead) {
+    const press = (text, words, verb, options) =>
+      make("button", { type: "button", class: "anb-button", text, title: words, onclick: () => apply(verb, { link: answer.title, ...options }) });
+    if (dead) return [press("Repair", "what waits goes on", "repair", {}), press("Repair both ways", "and the other direction", "repair", { both: true })];
+    return [
+      press("Kill", "nothing more enters it: what comes waits", "kill", {}),
+      press("Kill both ways", "as when a cable is cut", "kill", { both: true }),
+    ];
+  }
+  function show() {
+    const held = element.contains(document.activeElement) && /INPUT|SELECT/.test(document.activeElement.tagName);
+    // What somebody is typing is not replaced, and what has not changed is not built anew.
+    const next = JSON.stringify([answer.title, answer.object]);
+    if (next !== shape && !(held && object.contains(document.activeElement))) {
+      shape = next;
+      const hint = store.selection ? "nothing of it can be changed" : "Select a link or a GPU to change it.";
+      title.textContent = answer.title || "No object";
+      object.replaceChildren(
+        ...(answer.object.length
+          ? answer.object.filter(({ path }) => !path.endsWith(".up")).map(objectRow)
+          : [make("p", { class: "anb-hint", text: hint })]),
+      );
+      const up = answer.object.find(({ path }) => path.endsWith(".up"));
+      link.replaceChildren(...(up ? linkButtons(up.value !== "yes") : []));
+    }
+    if (!run.childElementCount || (!held && !run.querySelector("[data-changed]"))) {
+      const text = JSON.stringify(answer.run);
+      if (run.dataset.shape !== text) {
+        run.dataset.shape = text;
+        run.replaceChildren(...answer.run.map(runRow));
+      }
+      forking.disabled = true;
+    }
+    edits.replaceChildren(
+      ...(answer.edits.length ? [] : [make("p", { class: "anb-hint", text: "Nothing yet. Reset keeps what is changed." })]),
+      ...answer.edits.map(([events, path, value], number) =>
+        make(
+          "div",
+          { class: "anb-item" },
+          make("button", { type: "button", class: "anb-child", text: `${path} = ${value}`, title: "select it", onclick: () => store.select(path.slice(0, path.lastIndexOf("."))) }),
+          make("span", { class: "anb-hint", text: `event ${events.toLocaleString("en-US")}` }),
+          make("button", {
+            type: "button", class: "anb-button", text: "Undo", "aria-label": `Undo ${path}`,
+            title: "back to before it, and without it; later ones go as well", onclick: () => apply("undo", { number }),
+          }),
+        ),
+      ),
+    );
+  }
+  return {
+    element,
+    draw() {
+      asker.look(store, store.selection, stateNumber(store));
+    },
+    destroy: () => asker.destroy(),
+  };
+}

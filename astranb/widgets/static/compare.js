@@ -1,0 +1,57 @@
+// The run beside this one: what differs, and its own view with the same clock.
+
+export function createCompare(store, theme, modules) {
+  const { make, createDifference, createAsker, stateNumber } = modules;
+  const difference = createDifference(modules);
+  const hint = make("p", {
+    class: "anb-hint", text: "No other run. Change something in the panel Change and press Fork, or call workbench.fork({\"algorithm\": \"ring\"}).",
+  });
+  const part = make("button", {
+    type: "button", class: "anb-button", text: "Close the other run", onclick: async () => answered(await store.ask("difference", { part: true }), null),
+  });
+  const place = make("div", { class: "anb-other" });
+  const shown = make("div", { hidden: "" }, difference.element, make("div", { class: "anb-row" }, part), place);
+  const element = make("section", { class: "anb-compare", "aria-label": "Comparison" }, hint, shown);
+  let other = "";
+  let ending = null;
+  const asker = createAsker("difference", () => ({ at_ps: store.following ? -1 : store.cursor }), answered);
+
+  function answered(found, error) {
+    hint.hidden = Boolean(found?.other);
+    shown.hidden = !found?.other;
+    if (error) hint.textContent = error.message;
+    if (found?.other) difference.show(found);
+  }
+  /** Its workbench in this one, for as long as it is the one beside it. */
+  async function embed() {
+    if (other === store.other()) return;
+    other = store.other();
+    ending?.abort();
+    ending = null;
+    place.replaceChildren();
+    if (!other) return;
+    if (!store.embed) {
+      place.append(make("p", { class: "anb-hint", text: "To see it, show anb.SideBySide(sim, fork) in a cell." }));
+      return;
+    }
+    ending = new AbortController();
+    const el = make("div", {});
+    place.append(el);
+    try {
+      await store.embed(other, { el, signal: ending.signal });
+    } catch (error) {
+      el.replaceChildren(make("p", { class: "anb-failed", text: error.message }));
+    }
+  }
+  return {
+    element,
+    draw() {
+      embed();
+      asker.look(store, store.other(), stateNumber(store), store.following ? "now" : Math.round(store.cursor));
+    },
+    destroy() {
+      asker.destroy();
+      ending?.abort();
+    },
+  };
+}

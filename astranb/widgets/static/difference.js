@@ -1,0 +1,51 @@
+// What differs between two runs: a table of texts, with a bar for how large each difference is.
+
+export function createDifference({ make }) {
+  const heading = make("p", { class: "anb-verdict" });
+  const inputs = make("p", { class: "anb-hint" });
+  const which = make("select", { class: "anb-steps", "aria-label": "Table of differences", onchange: () => fill() });
+  const body = make("tbody", {});
+  const columns = ["", "", "", ""].map((text) => make("th", { scope: "col", text }));
+  const more = make("p", { class: "anb-hint" });
+  const element = make(
+    "div",
+    { class: "anb-difference" },
+    make("div", { class: "anb-row" }, which, heading), inputs,
+    make("div", { class: "anb-scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...columns)), body)), more,
+  );
+  let report = null;
+
+  function fill() {
+    if (!report) return;
+    const table = report.tables[which.selectedIndex] ?? report.tables[0];
+    const [a, b] = report.names;
+    columns.forEach((cell, k) => (cell.textContent = ["", `${a} (${report.now[0]})`, `${b} (${report.now[1]})`, "difference"][k]));
+    body.replaceChildren(
+      ...table.rows.map(([name, one, other, difference, share]) => {
+        const bar = make("span", { class: share > 0 ? "anb-more" : "anb-less" });
+        bar.style.width = `${Math.round(60 * Math.abs(share))}px`;
+        const cell = make("td", { class: "anb-number" }, make("span", { text: difference }), make("span", { class: "anb-diff" }, bar));
+        return make(
+          "tr", {},
+          make("th", { scope: "row", text: name }),
+          make("td", { class: "anb-number", text: one }), make("td", { class: "anb-number", text: other }), cell,
+        );
+      }),
+    );
+    more.textContent = table.left_out ? `and ${table.left_out.toLocaleString("en-US")} more rows with smaller differences` : "";
+  }
+  return {
+    element,
+    /** Show a report of the kernel's (widgets/_compare.py: report). */
+    show(next) {
+      report = next;
+      const titles = next.tables.map(({ title }) => title);
+      if (which.childElementCount !== titles.length) {
+        which.replaceChildren(...titles.map((text) => make("option", { text })));
+      }
+      heading.textContent = next.verdict;
+      inputs.textContent = next.inputs.map(([name, a, b]) => `${name}: ${a} | ${b}`).join("   ·   ");
+      fill();
+    },
+  };
+}

@@ -1,0 +1,161 @@
+"""Changing a run, breakpoints, watches and two runs beside each other, as a person would."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+
+MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
+SHOW = "workbench = anb.Workbench(sim)\nworkbench"
+LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
+
+
+def start(page: Page, lab: Lab, *more: str) -> Locator:
+    page.set_viewport_size({"width": 1400, "height": 1500})
+    open_notebook(page, lab, [MAKE, SHOW, *more])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    return bench
+
+
+def tab(bench: Locator, name: str) -> None:
+    bench.get_by_role("tab", name=name, exact=True).click()
+
+
+def press(bench: Locator, name: str) -> None:
+    bench.get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_link_is_changed_killed_and_taken_back(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, f"workbench.select('{LINK}') or workbench.event(1000)")
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    expect(panel.get_by_text(LINK, exact=True)).to_be_visible()
+    panel.get_by_label("bandwidth", exact=True).fill("fast")
+    press(panel, "Apply bandwidth")
+    expect(panel.get_by_role("alert")).to_contain_text("fast")
+    assert evaluate(page, "sim.edits") == []
+    panel.get_by_label("bandwidth", exact=True).fill("5 GB/s")
+    press(panel, "Apply bandwidth")
+    expect(panel.get_by_text(f"{LINK}.bandwidth = 5 GB/s")).to_be_visible()
+    assert evaluate(page, "sim.edits") == [[1000, f"{LINK}.bandwidth", "5 GB/s"]]
+    expect(panel.get_by_role("alert")).to_be_hidden()
+    press(bench, "Event")
+    press(panel, "Kill")
+    expect(panel.get_by_role("button", name="Repair", exact=True)).to_be_visible()
+    press(bench, "End")
+    expect(bench.locator(".anb-status")).to_contain_text(f"{LINK} is dead since")
+    screenshot(page, "change-light")
+    set_theme(page, "dark")
+    screenshot(page, "change-dark")
+    set_theme(page, "light")
+    press(bench, "Reset")  # keeps parameters
+    expect(bench).to_have_attribute("data-events", "0")
+    assert len(evaluate(page, "sim.edits")) == 2
+    press(panel, f"Undo {LINK}.up")
+    expect(panel.get_by_role("button", name="Kill", exact=True)).to_be_visible()
+    assert [path for _, path, _ in evaluate(page, "sim.edits")] == [f"{LINK}.bandwidth"]
+
+
+def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    tab(bench, "Breakpoints")
+    panel = bench.locator(".anb-breaks")
+    panel.get_by_label("Break", exact=True).select_option("when")
+    panel.get_by_label("Condition").fill("gpu[3].sm.0.wating > 0")
+    press(panel, "Add breakpoint")
+    expect(panel.get_by_role("alert")).to_contain_text("did you mean 'waiting'")
+    panel.get_by_label("Condition").fill("gpu[3].sm.0.waiting > 0")
+    press(panel, "Add breakpoint")
+    expect(panel.get_by_label("Enable dgx_h100.0.xpu.3.sm.0.waiting > 0")).to_be_checked()
+    panel.get_by_label("Value to watch").fill("gpu[3].sm.0.issued")
+    panel.get_by_label("Value to watch").press("Enter")
+    press(bench, "Breakpoint")
+    expect(bench.locator(".anb-status")).to_contain_text("waiting is 1")
+    expect(panel.locator("[data-hit=true]")).to_contain_text("waiting is 1")
+    assert evaluate(page, "workbench._selection") == "dgx_h100.0.xpu.3.sm.0"
+    hit = evaluate(page, "sim.events")
+    canvas = panel.locator("canvas.anb-spark")
+    drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
+    expect(canvas).to_have_attribute("aria-label", r := canvas.get_attribute("aria-label") or "")
+    assert "issued: now" in r
+    assert canvas.evaluate(drawn)
+    evaluate(
+        page, "[workbench.break_at('20 us'), workbench.break_when(lambda s: s.events == 30000)] and None"
+    )
+    expect(panel.get_by_text("asked after every event: slow")).to_be_visible()
+    evaluate(page, "[workbench.watch(f'{sim.fabric.name(0)}.messages')] and None")
+    press(bench, "Breakpoint")
+    expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
+    screenshot(page, "breakpoints-light")
+    set_theme(page, "dark")
+    screenshot(page, "breakpoints-dark")
+    press(bench, "Reset")
+    expect(bench).to_have_attribute("data-events", "0")
+    press(bench, "Breakpoint")  # it is still there, and hit at the same event
+    expect(bench).to_have_attribute("data-events", str(hit))
+    press(panel, "Remove at 20 µs")
+    expect(panel.get_by_label("Enable at 20 µs")).to_have_count(0)
+
+
+def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "workbench.event(2000)")
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    panel.get_by_label("algorithm", exact=True).select_option("allpairs")
+    press(panel, "Fork with these")
+    compare = bench.locator(".anb-compare").first
+    expect(compare.get_by_role("columnheader").nth(2)).to_contain_text("algorithm allpairs")
+    other = compare.locator(".anb-workbench")
+    expect(other).to_be_visible()
+    expect(other.locator(".anb-title")).to_contain_text("allpairs")
+    press(bench.locator("> .anb-transport"), "Phase")
+    page.wait_for_timeout(300)
+    a, b = evaluate(page, "(sim.now_ps, workbench._clock.b.sim.now_ps)")
+    assert 0 <= a - b < 100_000
+    press(other, "End")
+    expect(compare.locator(".anb-verdict").first).to_contain_text("not both at their end")
+    press(bench.locator("> .anb-transport"), "End")
+    expect(compare.locator(".anb-verdict").first).to_contain_text("algorithm allpairs is faster by")
+    page.wait_for_timeout(500)
+    screenshot(page, "fork-light")
+    bench.screenshot(path="build/ui/fork-bench.png")
+    assert evaluate(page, "workbench._clock.b.sim.finished and sim.finished")
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+def test_side_by_side_in_a_cell(page: Page, lab: Lab, width: int) -> None:
+    both = "other = sim.rebuilt(algorithm='allpairs')\nboth = anb.SideBySide(sim, other)\nboth"
+    page.set_viewport_size({"width": width, "height": 1700})
+    open_notebook(page, lab, [MAKE, both])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    views = page.locator(".anb-half .anb-workbench")
+    expect(views).to_have_count(2)
+    expect(views.nth(1)).to_have_attribute("data-events", "0")
+    press(views.nth(0), "Play")
+    expect(views.nth(1)).not_to_have_attribute("data-events", "0")
+    expect(views.nth(1).locator(".anb-simulated")).not_to_contain_text("simulated 0 ps")
+    press(views.nth(1), "Pause")  # either one's controls move both
+    page.wait_for_timeout(300)
+    a, b = evaluate(page, "(sim.now_ps, other.now_ps)")
+    assert not evaluate(page, "both.a._session.running")
+    assert a > 0
+    assert abs(a - b) < 100_000
+    evaluate(page, "both.to_end()")
+    expect(page.locator(".anb-pair > .anb-compare .anb-verdict")).to_contain_text("is faster by")
+    evaluate(page, "both.scrub('2 us')")
+    expect(views.nth(0).locator(".anb-shown")).to_have_text("view 2 µs (past)")
+    expect(views.nth(1).locator(".anb-shown")).to_have_text("view 2 µs (past)")
+    page.wait_for_timeout(400)
+    screenshot(page, f"side-by-side-{width}")
+    if width == 1400:
+        set_theme(page, "dark")
+        page.wait_for_timeout(300)
+        screenshot(page, "side-by-side-dark")
