@@ -84,6 +84,7 @@ def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
     button(bench, "Event").click()
     shown(bench, 1)
     button(bench, "Cycle").click()  # all events of an instant: here, the launches of all blocks
+    expect(bench).not_to_have_attribute("data-events", "1")
     cycle = evaluate(page, "sim.events")
     assert cycle > 2
     shown(bench, cycle)
@@ -159,6 +160,7 @@ def test_keyboard(page: Page, lab: Lab) -> None:
     bench.press("ArrowRight")
     shown(bench, 1)
     bench.press("Shift+ArrowRight")
+    expect(bench).not_to_have_attribute("data-events", "1")
     cycle = evaluate(page, "sim.events")
     shown(bench, cycle)
     bench.press("ArrowLeft")
