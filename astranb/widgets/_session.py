@@ -266,8 +266,9 @@ class Session(Owner):
         elif options.pop("background", False) and command in ("goto", "phase"):
             self._guarded(partial(self._far, command, options))
         else:
-            self._halt()
             outcome = self._guarded(partial(VERBS[command], self.sim, options))
+            if not isinstance(outcome, str):  # it has moved time
+                self._halt()
             if outcome is not None:
                 self._say(outcome if isinstance(outcome, str) else outcome.text)
 
