@@ -57,3 +57,14 @@ export function recordedSpans(line) {
     end: Float64Array.from(order, (k) => line.end[k]),
   };
 }
+
+/** The states of a row of density at a time, in words, the commonest first. */
+export function sharesAt(reply, values, folds, row, time, names) {
+  const place = Math.floor(((time - reply.from) / (reply.to - reply.from)) * reply.columns);
+  const plane = folds * reply.columns;
+  return reply.present
+    .map((state, k) => [Math.round((values[k * plane + row * reply.columns + place] * 100) / 255), names[state]])
+    .filter(([share]) => share > 0)
+    .sort((a, b) => b[0] - a[0])
+    .map(([share, state]) => `${state} ${share}%`);
+}

@@ -16,7 +16,7 @@ const KINDS = [
 
 export function createTimeline(store, theme, modules) {
   const { fit, make, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker } = modules;
-  const { drawPathOverTime, paintDensity, rowStarts, recordedSpans, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
+  const { drawPathOverTime, paintDensity, rowStarts, recordedSpans, sharesAt, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
@@ -226,10 +226,9 @@ export function createTimeline(store, theme, modules) {
     const { count = 0, folded = 0, drawn = "" } = picture?.reply ?? {};
     const things = kind === "phases" ? "phases" : "spans";
     const number = (n) => n.toLocaleString("en-US");
-    const parts = [];
-    if (count || !folded) parts.push(`${number(count)} ${things}${drawn === "density" ? ", drawn as density" : ""}`);
-    if (folded) parts.push(`${number(folded)} ${count ? "more" : "spans"} in folded GPUs, drawn as density`);
-    const said = picture ? parts.join(" · ") : "";
+    const all = drawn === "density" || !count ? count + folded : count; // of one kind
+    let said = picture ? `${number(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
+    if (folded && all === count) said += ` · ${number(folded)} more in folded GPUs, as density`;
     if (note.textContent !== said) note.textContent = said;
     element.dataset.drawn = picture?.reply.drawn ?? "";
     element.dataset.kind = kind;
@@ -363,17 +362,9 @@ export function createTimeline(store, theme, modules) {
   });
   /** What the lanes of a folded GPU are in at the pointer. */
   function shares(gpu) {
-    const reply = picture?.reply;
     const row = picture?.folds.get(gpu);
-    if (row === undefined || reply.kind === "phases") return [];
-    const place = Math.floor(((pointed.time - reply.from) / (reply.to - reply.from)) * reply.columns);
-    const values = column(Uint8Array, reply.buffers[0]);
-    const plane = picture.folds.size * reply.columns;
-    return reply.present
-      .map((state, k) => [Math.round((values[k * plane + row * reply.columns + place] * 100) / 255), rows.states[state]])
-      .filter(([share]) => share > 0)
-      .sort((a, b) => b[0] - a[0])
-      .map(([share, state]) => `${state} ${share}%`);
+    if (row === undefined || picture.reply.kind === "phases") return [];
+    return sharesAt(picture.reply, column(Uint8Array, picture.reply.buffers[0]), picture.folds.size, row, pointed.time, rows.states);
   }
   canvas.addEventListener("pointerleave", () => {
     tip.hidden = true;
