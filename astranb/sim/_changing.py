@@ -125,9 +125,7 @@ class Changing:
     def unrecorded(self) -> list[tuple[int, int]]:
         """Stretches of simulated time, in ps, of which nothing was noted."""
         recorder, now_ps = self._sim.machine.recorder[0], self._sim.now_ps
-        if not recorder.on:
-            return [(0, now_ps)]
-        gaps = [(0, int(recorder.since_ps))]
+        gaps = [(0, int(recorder.since_ps) if recorder.on else now_ps)]
         off_ps = -1
         for edit in self._sim._driver.edits:
             if edit.path != RECORD:

@@ -143,13 +143,13 @@ def read_edit(events: int, path: str, value: int | str | bool, fabric: Fabric, m
     text = ("yes" if value else "no") if field == "up" and isinstance(value, bool) else str(value)
     number = _read(field, value, place, machine, path)
     table = _TABLES[place.kind]
-    at_ps = int(machine.clock[0].now_ps)
+    at_ps = max(0, int(machine.clock[0].now_ps))
     return Edit(events, f"{place.path}.{name}", text, table, field, place.rows, number, at_ps)
 
 
 def switch_recording(events: int, machine: Machine, *, on: bool) -> Edit:
     """Make an edit of switching the recording: replayed as others are, so that it is the same each time."""
-    at_ps = int(machine.clock[0].now_ps)
+    at_ps = max(0, int(machine.clock[0].now_ps))
     return Edit(events, RECORD, "on" if on else "off", "recorder", "paused", (0,), int(not on), at_ps)
 
 

@@ -47,7 +47,7 @@ def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), f
     Examples
     --------
     >>> import astranb as anb
-    >>> sim = anb.Simulation("torus2d:rows=3,columns=3", anb.collectives.all_gather("8 KiB"), record=False)
+    >>> sim = anb.Simulation("torus2d:rows=3,columns=3", anb.collectives.all_to_all("8 KiB"), record=False)
     >>> lay_out(sim.fabric, np.unique(sim.machine.route)).shapes
     ('3 x 3 torus',)
     """
