@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -260,3 +261,14 @@ def test_the_pins_name_no_machine_and_no_index() -> None:
     lines = [line for line in pins.splitlines() if line and not line.lstrip().startswith("#")]
     assert [line for line in lines if not wanted.fullmatch(line)] == []
     assert not re.search(r"://|/(?:home|root|work|tmp)/", pins)
+
+
+def test_no_two_views_export_the_same_name() -> None:
+    """The browser's modules are handed to each other as one collection of names."""
+    pattern = re.compile(r"^export (?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+    names = Counter(
+        name
+        for file in (PACKAGE / "widgets/static").glob("*.js")
+        for name in pattern.findall(file.read_text())
+    )
+    assert [name for name, count in names.items() if count > 1] == []

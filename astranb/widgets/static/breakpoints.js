@@ -2,7 +2,7 @@
 
 const SPARK_HEIGHT = 30;
 
-export function createBreaks(store, theme, { make, fit, column, createAsker, stateNumber }) {
+export function createBreaks(store, theme, { make, fit, column, askOnChange, stateNumber }) {
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
   const list = make("div", { class: "anb-list" });
   const watched = make("div", { class: "anb-list" });
@@ -44,7 +44,7 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
   );
   let answer = null;
   let curves = [];
-  const asker = createAsker(
+  const asker = askOnChange(
     "breaks",
     () => {
       const [start, end] = store.view();

@@ -3,7 +3,7 @@
 const LATEST_MS = 250; // between two questions to the kernel
 
 /** Asks a question again when what is shown has changed, four times a second at most. */
-export function createAsker(question, options, answered) {
+export function askOnChange(question, options, answered) {
   let key = null;
   let busy = false;
   let timer = 0;
@@ -65,7 +65,7 @@ export function createChange(store, theme, { make }) {
   );
   let answer = null;
   let shape = "";
-  const asker = createAsker("parameters", () => ({ path: store.selection }), (found, error) => {
+  const asker = askOnChange("parameters", () => ({ path: store.selection }), (found, error) => {
     if (error) return fail(error);
     answer = found;
     show();
