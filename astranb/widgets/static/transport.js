@@ -66,7 +66,7 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
     },
   });
   const record = make("button", {
-    type: "button", class: "anb-button anb-record", text: "● Record",
+    type: "button", class: "anb-button anb-record", text: "●", "aria-label": "Record",
     title: "note what passes, or no longer: what is not recorded can be simulated, not shown (R)",
     onclick: () => store.command("record", { on: !(store.state?.recording ?? true) }),
   });
