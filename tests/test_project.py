@@ -272,3 +272,13 @@ def test_no_two_views_export_the_same_name() -> None:
         for name in pattern.findall(file.read_text())
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_two_style_sheets_say_how_one_class_looks() -> None:
+    """All of them hold in every view."""
+    sheets: dict[str, set[str]] = {}
+    for file in (PACKAGE / "widgets/static").glob("*.css"):
+        for selectors in re.findall(r"([^{}]+)\{", file.read_text()):
+            for name in re.findall(r"(?:^|,)\s*\.(anb-[\w-]+)\s*(?=,|$)", selectors):
+                sheets.setdefault(name, set()).add(file.name)
+    assert {name: files for name, files in sheets.items() if len(files) > 1} == {}

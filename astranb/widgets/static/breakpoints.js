@@ -102,7 +102,7 @@ export function createBreaks(store, theme, { make, fit, column, askOnChange, sta
     return make(
       "div",
       { class: `anb-item${point.hit ? " anb-hit" : ""}`, "data-hit": String(point.hit) },
-      on, make("div", { class: "anb-words" }, ...words), remove(`Remove ${point.text}`, "clear", number),
+      on, make("div", { class: "anb-item-words" }, ...words), remove(`Remove ${point.text}`, "clear", number),
     );
   }
   function watchRow(one, number) {
@@ -113,7 +113,7 @@ export function createBreaks(store, theme, { make, fit, column, askOnChange, sta
       { class: "anb-item anb-watch" },
       make(
         "div",
-        { class: "anb-words" },
+        { class: "anb-item-words" },
         make("button", { type: "button", class: "anb-child", text: one.text, title: one.object || one.text, onclick: () => one.object && store.select(one.object) }),
         canvas,
         make("span", { class: "anb-hint", text: `${one.low} to ${one.high}` }),

@@ -70,8 +70,8 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
 
   function drawLegend() {
     const words = ticked(sizes())
-      ? [["anb-tick-full", "summed in"], ["anb-tick-part", "in some lanes"], ["anb-tick-twice", "twice: wrong"], ["anb-cell-final", "final"], ["anb-cell-writing", "being written"]]
-      : [["anb-cell-final", "final"], ["anb-cell-writing", "being written"]];
+      ? [["anb-tick-full", "summed in"], ["anb-tick-part", "in some lanes"], ["anb-tick-twice", "twice: wrong"], ["anb-key-final", "final"], ["anb-key-writing", "being written"]]
+      : [["anb-key-final", "final"], ["anb-key-writing", "being written"]];
     const keys = words.map(([kind, text]) => make("span", { class: "anb-key" }, make("i", { class: kind }), text));
     if (!ticked(sizes())) {
       const ramp = [0.02, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(v)).join(", ");

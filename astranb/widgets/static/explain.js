@@ -172,7 +172,7 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
       });
       exact.append(run);
       const least = `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}`;
-      return make("li", { title: least }, `${row.path} ${row.value}`, make("div", { class: "anb-change" }, estimate, exact));
+      return make("li", { title: least }, `${row.path} ${row.value}`, make("div", { class: "anb-estimate" }, estimate, exact));
     });
     return [
       make("h5", { text: `What if: estimates for ${store.state?.finished ? "the run" : "the time so far"}` }),

@@ -83,7 +83,7 @@ export function createLevels(store, { make }) {
           ...(k ? [make("span", { text: ">", "aria-hidden": "true" })] : []),
           onclick && k < path.length - 1
             ? make("button", { type: "button", class: "anb-crumb", text, onclick })
-            : make("span", { class: "anb-here", text, "aria-current": "true" }),
+            : make("span", { class: "anb-crumb-here", text, "aria-current": "true" }),
         ]);
         crumbs.replaceChildren(...parts);
       }
