@@ -81,10 +81,9 @@ def contents(program: Lowered, ops: Records, operands: Records, pieces: Records)
         of_chunk[brought] = pieces["chunk"][piece[brought]]
         return found, of_chunk
 
-    # A write is complete only after its last issue, and is read only after that: the
-    # order of last issues is an order of causes.
     moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
     moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
+    moved = moved[np.argsort(_levels(moved, ops, operands), kind="stable")]
     counts = ops["sources"][moved].astype(np.int64)
     ends = np.cumsum(counts)
     source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - (ends - counts), counts)
@@ -102,6 +101,29 @@ def contents(program: Lowered, ops: Records, operands: Records, pieces: Records)
     chunk[writing] = MIXED
     chunk[empty & ~writing] = NOTHING
     return Contents(times, chunk)
+
+
+def _levels(moved: np.ndarray, ops: Records, operands: Records) -> np.ndarray:
+    """How many operations an operation's contents have gone through.
+
+    Not the time: what reads packets, line by line, may have issued its last line before an
+    operation that still sends the same elsewhere.
+    """
+    counts = ops["sources"][moved].astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - starts, counts)
+    seen = operands["seen"][source]
+    place = np.full(len(ops), -1, np.int64)
+    place[moved] = np.arange(len(moved))
+    before = np.where(seen >= 0, place[np.maximum(seen, 0)], -1)
+    known = before >= 0
+    levels = np.zeros(len(moved), np.int64)
+    for _ in range(len(moved)):
+        after = np.maximum.reduceat(np.where(known, levels[before] + 1, 0), starts)
+        if (after == levels).all():
+            break
+        levels = after
+    return levels
 
 
 def _independent(

@@ -151,3 +151,9 @@ def _no_block(_):
 def test_a_program_that_makes_no_sense_is_refused(write, says):
     with pytest.raises(InputError, match=says):
         run(write, size=1000)
+
+
+@pytest.mark.parametrize("size", [5121, 65536])
+def test_packets_are_followed_while_the_same_operation_still_sends_elsewhere(size: int) -> None:
+    sim = anb.Simulation("dgx-h100", anb.collectives.broadcast(size, "allpairs", protocol="LL"))
+    assert sim.run().why == "end"  # was called wrong: its readers were done before it had sent all
