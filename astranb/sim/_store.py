@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-_FORMAT = "astranb simulation 4"
+_FORMAT = "astranb simulation 5"
 _WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
@@ -64,6 +64,7 @@ def save(sim: Simulation, path: Path) -> None:
         "breakpoints": [
             {k: v for k, v in vars(p).items() if k != "call"} for p in sim.breakpoints if p.call is None
         ],
+        "watches": [watch.text for watch in sim.watches if watch.field],
         "notes": sim.notes,
         "record": bool(sim.machine.recorder[0].on),
         "source": [dataclasses.asdict(part) for part in sim.program.source.parts],
@@ -120,6 +121,8 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
         start.recorder[0].paused = _paused(edits)
     sim._start(history, edits)  # noqa: SLF001 - the second half of its construction
     sim._points = [Breakpoint(**point) for point in said["breakpoints"]]  # noqa: SLF001
+    for text in said["watches"]:
+        sim.watch(text)
     sim.notes = dict(said["notes"])
     return sim
 

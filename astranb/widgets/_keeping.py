@@ -41,12 +41,12 @@ class Keeping:
     sim: Simulation
     _session: Session
     _kept_at: Path | None = None  # where the session is written
-    _kept: int = -1  # events that had been handled when it was
+    _kept: tuple[int, int] = (-1, 0)  # events and edits that there were when it was
 
     def save(self, path: str | Path) -> None:
-        """Write the simulation as it stands, its breakpoints, and what is looked at, to one file.
+        """Write the simulation as it stands, its breakpoints and watches, and what is looked at, to one file.
 
-        Breakpoints that are functions are not in it: a file holds no code.
+        Breakpoints and watches that are functions are not in it: a file holds no code.
 
         Raises
         ------
@@ -97,17 +97,21 @@ class Keeping:
         self._kept_at = None if path is None else Path(path)
         if path is not None:
             self.save(path)
-            self._kept = self.sim.events
+            self._kept = self._stands
+
+    @property
+    def _stands(self) -> tuple[int, int]:
+        return self.sim.events, len(self.sim.edits)
 
     def _keep_soon(self) -> None:
         """Something has changed: when it rests, write it; failures are told, and end the keeping."""
-        if self._kept_at is not None and not self._session.playing and self._kept != self.sim.events:
+        if self._kept_at is not None and not self._session.playing and self._kept != self._stands:
             self._session.later(_PAUSE_S, self._keep_now)
 
     def _keep_now(self) -> None:
-        if self._kept_at is None or self._session.playing or self._kept == self.sim.events:
+        if self._kept_at is None or self._session.playing or self._kept == self._stands:
             return
-        self._kept = self.sim.events
+        self._kept = self._stands
         try:
             self.save(self._kept_at)
         except (AstranbError, OSError) as error:

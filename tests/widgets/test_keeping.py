@@ -28,6 +28,8 @@ def test_all_that_was_looked_at_comes_back(tmp_path: Path) -> None:
     sim.break_when("gpu[3].sm.0.outstanding > 3")
     sim.break_on("hop", "gpu[2]").enabled = False
     sim.break_when(lambda s: s.events < 0)
+    sim.watch("gpu[3].sm.0.outstanding")
+    sim.watch(lambda s: s.events)
     workbench.save(path)
     again = anb.Workbench.load(path)
     assert again.sim.state_hash() == sim.state_hash()
@@ -38,6 +40,8 @@ def test_all_that_was_looked_at_comes_back(tmp_path: Path) -> None:
     assert [(p.text, p.enabled) for p in again.sim.breakpoints] == [
         (p.text, p.enabled) for p in sim.breakpoints if p.call is None
     ]
+    assert [w.text for w in again.sim.watches] == [w.text for w in sim.watches if w.field]
+    assert again.sim.rebuilt(algorithm="ring").run().why == "end"
     stops = [s.run() for s in (sim, again.sim)]
     assert (stops[0].why, stops[0].events) == (stops[1].why, stops[1].events) == ("breakpoint", sim.events)
 
@@ -54,6 +58,9 @@ def test_kept_goes_on_where_it_was(tmp_path: Path) -> None:
     first.event(1234)
     second = anb.Workbench.kept(path, make)
     assert (len(made), second.sim.events) == (1, 1234)
+    second.set("gpu[0].hbm", "400 ns")  # an edit at rest is kept, too
+    assert len(anb.Simulation.load(path).edits) == 1
+    second.undo()
     second.keep(None)
     second.event(1)
     assert anb.Workbench.load(path).sim.events == 1234
