@@ -59,6 +59,8 @@ def test_long_work_says_how_far_it_is_and_can_be_paused(page: Page, lab: Lab) ->
 def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     evaluate(page, "workbench.goto('6 us')")
+    expect(bench.locator(".anb-topology .anb-note")).not_to_contain_text("sent to the browser")
+    page.wait_for_timeout(800)  # what was left out in a hurry follows at rest
     bench.get_by_role("tab", name="Table").click()
     table = bench.locator(".anb-table")
     expect(table.locator("tbody tr")).to_have_count(evaluate(page, "len(workbench._feed.layout.bundles)"))
@@ -66,13 +68,35 @@ def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
     assert sum(flying) > 0
     bench.get_by_role("tab", name="Topology").click()
     expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{sum(flying):,} lines in flight")
-    bench.get_by_role("tab", name="Table").press("ArrowLeft")  # from tab to tab by keys
-    expect(bench.get_by_role("tab", name="Topology")).to_be_focused()
+    bench.get_by_role("tab", name="Topology").press("ArrowRight")  # from tab to tab by keys
+    expect(bench.get_by_role("tab", name="Traffic")).to_be_focused()
     bench.get_by_role("tab", name="Table").click()
     name = table.locator("tbody button").first
     name.click()
     becomes(page, f"workbench.selected['path'] == {name.inner_text()!r}")
     screenshot(page, "table")
+
+
+def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    record = button(bench, "Record")
+    expect(record).to_have_attribute("aria-pressed", "true")
+    record.click()
+    expect(record).to_have_attribute("aria-pressed", "false")
+    bench.get_by_label("Go to a time").fill("3 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    becomes(page, "sim.now_ps > 2_900_000 and not workbench._session.playing")
+    bench.press("r")
+    expect(record).to_have_attribute("aria-pressed", "true")
+    bench.get_by_label("Go to a time").fill("6 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    becomes(page, "sim.now_ps > 5_900_000 and not workbench._session.playing")
+    assert [round(t, -6) for t in evaluate(page, "sim.unrecorded[0]")] == [0, 3_000_000]
+    track = "getComputedStyle(document.querySelector('.anb-transport')).getPropertyValue('--anb-track')"
+    page.wait_for_function(f"/transparent 0.00% (49|50)/.test({track})")
+    screenshot(page, "recorded-window")
+    bench.press("Home")
+    becomes(page, "sim.unrecorded == []")
 
 
 def test_a_dead_kernel_is_told(page: Page, lab: Lab) -> None:

@@ -51,7 +51,7 @@ export function createTable(store, theme, { make, formatTime }) {
     if (!store.scene || !store.state) return;
     // A table is read, not watched: while it plays it changes twice a second.
     const now = performance.now();
-    const current = [store.cursor, store.state.events, store.selection, order, store.timeline?.now_ps].join();
+    const current = [store.cursor, store.state.events, store.flights.count, store.selection, order, store.timeline?.now_ps].join();
     if (current === key || (store.playing && now - last < 500)) return;
     [key, last] = [current, now];
     const rows = count();
