@@ -10,11 +10,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import Page
 
-from tests.ui.harness import chromium, open_notebook, run_all, serve
+from astranb import Simulation
+from astranb.collectives import all_reduce
+from tests.ui.harness import CYCLES, OPEN, chromium, kept, open_notebook, run_all, run_cell, serve
 
 from .first_picture import first_picture
 from .timelines import WINDOW, window
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 _CLICKS = 60
+_CYCLES = 1000
 _PAUSES = 40
 _FRAMES_S = 5
 _LINES, _MANY_LINES = 10_000, 100_000
@@ -117,7 +121,7 @@ def browser(row: Callable[..., None]) -> None:
             page.wait_for_timeout(1500)
             _steps(page, row)
             _pauses(page, row)
-            _frames(page, row, 2, _LINES, "0.84")
+            _frames(page, row, 2, _LINES, "0.36")
             _frames(page, row, 3, _MANY_LINES, "0.9")
             page.close()
             page = chrome.new_page(viewport={"width": 1400, "height": 1400})
@@ -127,6 +131,11 @@ def browser(row: Callable[..., None]) -> None:
             window(page, row)
             page.close()
             first_picture(chrome, lab, row)
+            page = chrome.new_page(viewport={"width": 1400, "height": 1400})
+            page.set_default_timeout(120_000)
+            open_notebook(page, lab, [OPEN, CYCLES.format(cycles=20), CYCLES.format(cycles=_CYCLES)])
+            _leaks(page, row)
+    _back(row)
 
 
 def _steps(page: Page, row: Callable[..., None]) -> None:
@@ -162,7 +171,7 @@ def _frames(page: Page, row: Callable[..., None], bench: int, least: int, start:
     """Frames a second while at least so many lines are in flight in the picture."""
     shown = page.locator(".anb-workbench").nth(bench)
     shown.scroll_into_view_if_needed()
-    shown.get_by_label("Speed").fill("5")  # 100 ns a second
+    shown.get_by_label("Speed").fill("4.7")  # 50 ns a second
     shown.get_by_label("View cursor").fill(start)
     shown.locator(".anb-play").click()
     page.wait_for_timeout(500)
@@ -172,6 +181,37 @@ def _frames(page: Page, row: Callable[..., None], bench: int, least: int, start:
     row(f"frames with {least:,} lines and more (limit 50)", rate, "frames/s", "the 60 of a screen", rate / 60)
     row("the same, from one frame to the next, p95", _p95(gaps or [0.0]), "ms")
     shown.locator(".anb-play").click()
+
+
+def _leaks(page: Page, row: Callable[..., None]) -> None:
+    """What opening and closing a view a thousand times leaves behind in the browser."""
+    run_cell(page, 0)
+    run_cell(page, 1)
+    before = kept(page)
+    run_cell(page, 2)
+    after = kept(page)
+    for name in ("Nodes", "JSEventListeners", "JSHeapUsedSize"):
+        grown = (after[name] - before[name]) / _CYCLES
+        row(f"{name} left by each of {_CYCLES:,} open/close cycles", grown, "bytes" if "Heap" in name else "")
+
+
+def _back(row: Callable[..., None]) -> None:
+    """Going back over a million events, to the state there."""
+    sim = Simulation("dgx-h100", all_reduce("2 MiB", "ring"))
+    sim.run()
+    took = []
+    for _ in range(5):
+        began = perf_counter()
+        sim.back(1_000_000)
+        took.append(1e3 * (perf_counter() - began))
+        sim.run()
+    row(
+        "back over 1,000,000 events, median of 5 (limit 500 ms)",
+        median(took),
+        "ms",
+        "500 ms",
+        median(took) / 500,
+    )
 
 
 def _p95(values: list[Any]) -> float:

@@ -102,7 +102,7 @@ def _query(stretch: Stretch, start_ps: float, length_ps: float) -> float:
 def window(page: Page, row: Callable[..., None]) -> None:
     """A full ring of flights, from the kernel to the painted page; the last workbench is :data:`WINDOW`'s."""
     page.wait_for_function(
-        "[...document.querySelectorAll('.anb-workbench')].at(-1).dataset.flights > 1000000"
+        "[...document.querySelectorAll('.anb-workbench')].at(-1)?.dataset.flights > 1000000"
     )
     flights = int(page.evaluate("[...document.querySelectorAll('.anb-workbench')].at(-1).dataset.flights"))
     page.evaluate("[...document.querySelectorAll('.anb-workbench')].at(-1).scrollIntoView()")

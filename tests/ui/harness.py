@@ -288,6 +288,37 @@ def evaluate(page: Page, expression: str) -> Any:
     return json.loads(ast.literal_eval(reply["data"]["text/plain"]))
 
 
+OPEN = """
+import time
+import astranb as anb
+from IPython.display import clear_output, display
+sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+sim.run()
+workbench = anb.Workbench(sim)
+"""
+CYCLES = """
+for _ in range({cycles}):
+    clear_output(wait=True)
+    display(workbench)
+    time.sleep(0.04)
+clear_output()
+"""
+"""A view is opened and closed again, as a cell that is run anew does it."""
+
+
+def kept(page: Page) -> dict[str, float]:
+    """What the page holds once what nobody needs is gone: nodes, listeners, bytes."""
+    page.wait_for_timeout(1000)
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.enable")
+    for _ in range(3):
+        session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = {m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}
+    session.detach()
+    return metrics
+
+
 def execute(page: Page, code: str) -> None:
     """Have the kernel of the open notebook run something, and do not wait for it."""
     page.evaluate(

@@ -13,9 +13,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import (
+    CYCLES,
+    OPEN,
     REPOSITORY,
     Lab,
     evaluate,
+    kept,
     open_notebook,
     run_all,
     run_cell,
@@ -457,3 +460,21 @@ def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
     screenshot(page, "workbench-narrow")
     for part in (".anb-transport", ".anb-topology", ".anb-inspector", ".anb-timeline", ".anb-memory"):
         inside(bench, part)
+
+
+def test_a_closed_view_leaves_nothing(page: Page, lab: Lab) -> None:
+    """What remains is what JupyterLab keeps of any output (1,000 cycles in `make bench`)."""
+    cycles, bare = 60, OPEN.partition("sim =")[0] + "import ipywidgets; workbench = ipywidgets.Label('bare')"
+    left = []
+    for first in (bare, OPEN):
+        open_notebook(page, lab, [first, CYCLES.format(cycles=15), CYCLES.format(cycles=cycles)])
+        for index in range(2):
+            run_cell(page, index)
+        before = kept(page)
+        run_cell(page, 2)
+        expect(page.locator(".anb-workbench")).to_have_count(0)
+        after = kept(page)
+        left.append({name: after[name] - before[name] for name in ("Nodes", "JSEventListeners")})
+    # A view has 1,800 nodes and hundreds of listeners; some of the last one are still on their way out.
+    assert left[1]["JSEventListeners"] - left[0]["JSEventListeners"] < 5 * cycles
+    assert left[1]["Nodes"] - left[0]["Nodes"] < 200 * cycles

@@ -6,6 +6,7 @@ const SHARED = ["_other", "_panels", "_redraw_hz"]; // traits that views only re
 
 export function createStore(model, { Flights, column, slotOf, watchKernel, withLinks }) {
   const listeners = new Map();
+  let gathered = null; // what ends the listening of what is being built
   const store = {
     scene: null,
     state: null,
@@ -30,7 +31,18 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
     on(name, listener) {
       if (!listeners.has(name)) listeners.set(name, new Set());
       listeners.get(name).add(listener);
-      return () => listeners.get(name).delete(listener);
+      const stop = () => listeners.get(name)?.delete(listener);
+      gathered?.push(stop);
+      return stop;
+    },
+    /** Build something; gives what it is, and what ends all that it listens to. */
+    gather(build) {
+      const stops = (gathered = []);
+      try {
+        return [build(), () => stops.forEach((stop) => stop())];
+      } finally {
+        gathered = null;
+      }
     },
     emit(name) {
       for (const listener of [...(listeners.get(name) ?? [])]) listener();

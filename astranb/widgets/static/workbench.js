@@ -45,8 +45,9 @@ function show({ store, modules, el }) {
     ...KEYS.flatMap(([keys, words]) => [make("b", { text: keys }), make("span", { text: words })]),
   );
   const toggleHelp = () => (help.hidden = !help.hidden);
-  const transport = createTransport(store, modules, toggleHelp);
-  const panels = createPanels(store, theme, modules);
+  const [[transport, panels], deafen] = store.gather(() => [
+    createTransport(store, modules, toggleHelp), createPanels(store, theme, modules),
+  ]);
   root.append(transport.element, help, panels.element);
 
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -149,6 +150,7 @@ function show({ store, modules, el }) {
     theme.destroy();
     panels.destroy();
     for (const stop of stops) stop();
+    deafen();
     root.remove();
   };
 }
