@@ -359,10 +359,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
       }
       if (lookAgain || message.for !== store.selection) look();
     },
-    // Another page has closed its last view: is anybody left?
-    roll() {
-      if (views > 0) model.send({ type: "ready" });
-    },
+    roll: () => views > 0 && model.send({ type: "ready" }), // another page has closed its last view
     answer(message, buffers) {
       const question = questions.get(message.id);
       questions.delete(message.id);
@@ -400,13 +397,4 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
     if (views === 0) model.send({ type: "away" });
   };
   return store;
-}
-
-const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
-
-/** Picoseconds with a unit, exact. */
-export function formatTime(ps, digits = 6) {
-  const [size, unit] = UNITS.find(([one]) => Math.abs(ps) >= one) ?? UNITS.at(-1);
-  const places = Math.min(digits, Math.round(Math.log10(size)));
-  return `${Number((ps / size).toFixed(places))} ${unit}`;
 }
