@@ -19,9 +19,9 @@ from ._owner import Owner
 from ._static import EDITOR, STYLES
 from ._workbench import Workbench
 
-__all__ = ["Editor"]
+__all__ = ["EXAMPLE", "Editor"]
 
-_EXAMPLE = """\
+EXAMPLE = """\
 def two_shot(p):
     wires = p.channels()
     for me in p.everyone:
@@ -111,7 +111,7 @@ class Editor(ipywidgets.VBox):
         root: int = 0,
     ) -> None:
         self._draft = Draft(
-            _EXAMPLE if text is None else text, name, infra, size, collective, lanes, protocol, root
+            EXAMPLE if text is None else text, name, infra, size, collective, lanes, protocol, root
         )
         self._draft.check()  # what is not the text's fault is said at once
         self.problems: list[Problem] = []

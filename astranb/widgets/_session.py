@@ -17,12 +17,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
-from astranb.core.units import time_ps
 from astranb.sim import Replay, Simulation, Stop
 
 from ._owner import Owner
 from ._pace import Pace
-from ._verbs import VERBS, count_of
+from ._verbs import VERBS, count_of, when_of
 
 __all__ = ["COMMANDS", "Session", "session_of"]
 
@@ -298,8 +297,7 @@ class Session(Owner):
             phases = int(self.sim.machine.clock[0].phases) + count_of(options)
             self._play(fast=True, max_phases=phases)
             return
-        when = options.get("when", 0)
-        when_ps = time_ps(int(when) if isinstance(when, float) else when, where="time")
+        when_ps = when_of(options)
         if when_ps >= self.sim.now_ps:
             self._play(fast=True, until_ps=when_ps)
         else:

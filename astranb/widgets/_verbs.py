@@ -15,7 +15,7 @@ from astranb.sim import Simulation, Stop, spot_text
 
 from ._changes import CHANGES
 
-__all__ = ["VERBS", "Verb", "count_of"]
+__all__ = ["VERBS", "Verb", "count_of", "when_of"]
 
 Verb = Callable[[Simulation, dict[str, Any]], Stop | str | None]
 
@@ -30,7 +30,7 @@ def count_of(options: dict[str, Any]) -> int:
     return n
 
 
-def _time_of(options: dict[str, Any]) -> int:
+def when_of(options: dict[str, Any]) -> int:
     """When, from a message: ps, or text with a unit."""
     when = options.get("when", 0)
     return time_ps(int(when) if isinstance(when, float) else when, where="time")
@@ -56,7 +56,7 @@ VERBS: dict[str, Verb] = {
     "phase": lambda sim, o: sim.step(count_of(o), "phase"),
     "next_line": _next_line,
     "record": lambda sim, o: _record(sim, o.get("on", True)),
-    "goto": lambda sim, o: sim.goto(_time_of(o)),
+    "goto": lambda sim, o: sim.goto(when_of(o)),
     **CHANGES,
 }
 """By the name of the command, which is also the name of the method of ``Workbench``."""

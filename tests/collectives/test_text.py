@@ -10,21 +10,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective, Problem, check_text, text_algorithm, verify
 from astranb.core.errors import InputError
-
-TWO_SHOT = """\
-def two_shot(p):
-    wires = p.channels()
-    for me in p.everyone:
-        block = me.block()
-        for you in me.others:
-            wires[me, you].send(block, me.input[you.number])
-        parts = [wires[you, me].receive(block) for you in me.others]
-        block.reduce([me.input[me.number], *parts], me.output[me.number])
-        for you in me.others:
-            wires[me, you].send(block, me.output[me.number])
-        for you in me.others:
-            block.copy(wires[you, me].receive(block), me.output[you.number])
-"""
+from astranb.widgets._editor import EXAMPLE as TWO_SHOT
 
 SIZES = """\
         block.copy(me.input[0], me.scratch[9999])

@@ -2,7 +2,7 @@
 
 const MOST_ROWS = 400;
 
-export function createTable(store, theme, { make, formatTime }) {
+export function createTable(store, theme, { make, formatTime, busyAt }) {
   const caption = make("caption", {});
   const body = make("tbody", {});
   let order = "load";
@@ -28,22 +28,17 @@ export function createTable(store, theme, { make, formatTime }) {
   let last = 0;
 
   function count() {
-    const { bundles } = store.scene;
-    const bundleOf = new Map();
-    bundles.forEach((bundle, number) => bundle.lanes?.forEach((link) => bundleOf.set(link, number)));
+    const { bundles, bundleOf } = store.scene;
     const flying = new Uint32Array(bundles.length);
     const waiting = new Uint32Array(bundles.length);
     store.flights.at(store.cursor, (k) => {
-      const bundle = bundleOf.get(store.flights.what[k] >>> 4);
-      if (bundle === undefined) return;
+      const bundle = bundleOf[store.flights.what[k] >>> 4];
+      if (bundle === undefined || bundle < 0) return;
       if (store.flights.start[k] > store.cursor) waiting[bundle] += 1;
       else flying[bundle] += 1;
     });
-    const line = store.timeline;
     return bundles.map((bundle, number) => {
-      const bin = line?.bins ? Math.min(line.bins - 1, Math.floor(store.cursor / line.bin_ps)) : -1;
-      const load = bin < 0 ? -1 : line.link[number * line.bins + bin] / 255;
-      return { name: bundle.name, flying: flying[number], waiting: waiting[number], load };
+      return { name: bundle.name, flying: flying[number], waiting: waiting[number], load: busyAt(store, number) ?? -1 };
     });
   }
 

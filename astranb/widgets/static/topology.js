@@ -3,7 +3,7 @@
 
 export function createTopology(store, theme, modules) {
   const { fit, make, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates } = modules;
-  const { formatTime, drawPath, selectAt, offsetAt } = modules;
+  const { formatTime, drawPath, selectAt, offsetAt, busyAt } = modules;
   const { KIND_COLOURS, KIND_SHAPES } = modules;
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
@@ -29,7 +29,7 @@ export function createTopology(store, theme, modules) {
     waiting: new Uint32Array(0), // lines at its entrance
     sparse: new Uint32Array(0), // of how many dots one is drawn
     onInside: new Uint32Array(0), // lines within each box
-    levels, looked, covers, load,
+    levels, looked, covers, load: (number) => busyAt(store, number),
   };
   const sketch = createSketch(store, theme, modules, p);
 
@@ -104,14 +104,6 @@ export function createTopology(store, theme, modules) {
   }
   function looked(name) {
     return name === store.hover.split("#")[0] || name === store.selection.split("#")[0];
-  }
-
-  /** Busy fraction of a bundle at the cursor, or null where nothing is known. */
-  function load(number) {
-    const line = store.timeline;
-    if (!line?.bins) return null;
-    const bin = Math.min(line.bins - 1, Math.floor(store.cursor / line.bin_ps));
-    return line.link[number * line.bins + bin] / 255;
   }
 
   function draw() {
@@ -272,7 +264,7 @@ export function createTopology(store, theme, modules) {
     if (box) return box.rank >= 0 ? `${box.label}: ${name}` : `${box.kind}: ${name}`;
     if (number < 0) return aggregates.words(name) || name;
     const bundle = store.scene.bundles[number];
-    const busy = load(number);
+    const busy = busyAt(store, number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
     const parts = [name, `${lanes}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
     parts.push(`${p.onBundle[number].toLocaleString("en-US")} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);

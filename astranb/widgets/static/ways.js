@@ -58,6 +58,14 @@ function offsetsOf(scene, lane) {
   return offsets;
 }
 
+/** Busy fraction of a bundle at the cursor, or null where nothing is known. */
+export function busyAt(store, number) {
+  const line = store.timeline;
+  if (!line?.bins) return null;
+  const bin = Math.min(line.bins - 1, Math.floor(store.cursor / line.bin_ps));
+  return line.link[number * line.bins + bin] / 255;
+}
+
 /** How far beside the middle of its bundle the dots of a kind run on a link. */
 export function offsetAt({ offsets }, link, kind) {
   return offsets[link * CLASSES + classOf(kind)];
