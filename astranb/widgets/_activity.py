@@ -49,7 +49,9 @@ def activity(feed: Feed, options: dict[str, Any]) -> Message:
     noted = sim.recorder.activity(links=False)
     bin_ps = int(noted["bin_ps"])
     kept = sim.recorder.since(0)[1]
-    exact = bool((edges[1] - edges[0]) * 2 < bin_ps and sim.recorder.oldest_ps <= start)
+    # Line by line takes a tenth of a second; while a run hurries, Pause would wait for it.
+    exact = not feed.session.hurried and bool((edges[1] - edges[0]) * 2 < bin_ps)
+    exact = exact and sim.recorder.oldest_ps <= start
     groups = [list(bundles[k][2]) for k in chosen] + feed.out_of[first:last]
     if exact:
         inside = (kept["start_ps"] < end) & (kept["start_ps"] + kept["wire_ps"] > start)

@@ -15,6 +15,7 @@ COLUMN, ROW = 124.0, 112.0  # from box to box, across and down
 HEADER = 30.0  # of a frame, for its name
 _PAD = 18.0
 _MOST_IN_ROW = 16
+_DEEPER = (COLUMN - 14.0, HEIGHT + 16.0)  # from plane to plane: other links pass between the boxes
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Block:
     shape : str
         What it was recognised as.
     bent : dict of (int, int) to str
-        Pairs of items whose links leave at one edge and come in at the other: ``"x"`` or ``"y"``.
+        Pairs of items whose links leave at one edge and come in at the other: ``"x"``, ``"y"`` or ``"z"``.
     """
 
     places: dict[int, tuple[float, float, float]]
@@ -139,19 +140,28 @@ def _apart(p: tuple[float, float], q: tuple[float, float]) -> bool:
 
 
 def _grid(order: Sequence[int], shape: Shape) -> Block:
-    rows, columns = shape.rows, shape.columns
+    """Rows and columns; of several planes each stands behind the one before, to the right and below it."""
+    rows, columns, planes = shape.rows, shape.columns, shape.planes
+    across, down = _DEEPER
+    wide, tall = (COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)
     # Links that wrap leave by stubs at the edge: room for them.
-    left = COLUMN / 4 if shape.wrap_columns else 0.0
-    top = ROW / 4 if shape.wrap_rows else 0.0
+    left = COLUMN / 4 if shape.wrap_columns or shape.wrap_planes else 0.0
+    top = ROW / 4 if shape.wrap_rows or shape.wrap_planes else 0.0
     places, bent = {}, {}
     for number, item in enumerate(order):
-        row, column = divmod(number, columns)
-        places[item] = (left + COLUMN * (column + 0.5), top + ROW * (row + 0.5), WIDTH)
-    for row in range(rows if shape.wrap_columns else 0):
-        a, b = order[row * columns], order[row * columns + columns - 1]
-        bent[a, b] = bent[b, a] = "x"
-    for column in range(columns if shape.wrap_rows else 0):
-        a, b = order[column], order[(rows - 1) * columns + column]
-        bent[a, b] = bent[b, a] = "y"
-    size = (2 * left + COLUMN * columns, 2 * top + ROW * rows)
-    return Block(places, *size, shape=shape.title, bent=bent)
+        plane, cell = divmod(number, rows * columns)
+        row, column = divmod(cell, columns)
+        x = left + COLUMN / 2 + wide * column + across * plane
+        places[item] = (x, top + ROW / 2 + tall * row + down * plane, WIDTH)
+    sides = {
+        "z": (planes, shape.wrap_planes),
+        "y": (rows, shape.wrap_rows),
+        "x": (columns, shape.wrap_columns),
+    }
+    for name, (side, wraps) in sides.items():
+        for number in range(len(order) if wraps else 0):
+            step = {"z": rows * columns, "y": columns, "x": 1}[name]
+            if number // step % side == 0:
+                a, b = order[number], order[number + (side - 1) * step]
+                bent[a, b] = bent[b, a] = name
+    return Block(places, 2 * left + wide * columns, 2 * top + tall * rows, shape=shape.title, bent=bent)

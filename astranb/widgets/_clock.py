@@ -21,7 +21,7 @@ _MOST_REPLAYED = 2_000_000  # events of a run that is looked at in its past
 
 
 class LinkedClock:
-    """Keeps two workbenches at the same simulated time, cursor and selection, whoever moves one.
+    """Keeps two workbenches at the same simulated time, cursor, zoom and selection, whoever moves one.
 
     Each stays at its own end when the other one goes on beyond.
 
@@ -47,6 +47,7 @@ class LinkedClock:
         ]
         for bench, twin in ((a, b), (b, a)):
             bench.observe(lambda change, twin=twin: self._scrubbed(twin, change["new"]), "_cursor_ps")
+            bench.observe(lambda change, twin=twin: self._zoomed(twin, change["new"]), "_window_ps")
             bench.observe(lambda change, twin=twin: self._selected(twin, change["new"]), "_selection")
 
     def close(self) -> None:
@@ -127,6 +128,10 @@ class LinkedClock:
         if self._ends:
             twin._cursor_ps = cursor_ps if 0 <= cursor_ps < twin.sim.now_ps else -1.0
             self.changed()
+
+    def _zoomed(self, twin: Workbench, window_ps: list[float]) -> None:
+        if self._ends:
+            twin._window_ps = window_ps
 
     def _selected(self, twin: Workbench, path: str) -> None:
         if not self._ends:

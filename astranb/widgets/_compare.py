@@ -98,6 +98,10 @@ class SideBySide(anywidget.AnyWidget):
         later = max((self.a, self.b), key=lambda bench: bench.sim.now_ps)
         later.scrub(when)
 
+    def zoom(self, start: int | str | None = None, end: int | str | None = None) -> None:
+        """Have the timelines of both show a part of time; all of it without one."""
+        self.a.zoom(start, end)
+
     def to_end(self) -> None:
         """Take both to their end."""
         for bench in (self.a, self.b):

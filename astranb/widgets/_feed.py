@@ -27,6 +27,7 @@ VERSION = 2
 Message = tuple[dict[str, Any], list[bytes]]
 
 _MOST_AT_ONCE = 10_000  # flights in a message that must be quick: 0.2 MB
+_MOST_IN_A_HURRY = 2_000  # while it runs as fast as it can: Pause comes after what is on its way
 _MOST_AT_REST = 2**20  # in one that may take a moment: 25 MB, all that the ring holds
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
@@ -129,7 +130,8 @@ class Feed:
         total = sim.recorder.mark()
         self.mark()
         first, new = sim.recorder.since(self._whole if fine else self._sent)
-        most = most or (_MOST_AT_REST if fine else _MOST_AT_ONCE)
+        quick = _MOST_IN_A_HURRY if session.hurried or self.coarse else _MOST_AT_ONCE
+        most = most or (_MOST_AT_REST if fine else quick)
         one_in = max(1, -(-len(new) // most))
         flights = np.asarray(new[::one_in])
         if fine or (one_in == 1 and not self.coarse):

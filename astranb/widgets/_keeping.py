@@ -14,7 +14,7 @@ from ._session import Session
 __all__ = ["Keeping"]
 
 _NAME = "workbench"  # of our part of the file
-_VIEW = {"selection": "_selection", "cursor_ps": "_cursor_ps", "panels": "_panels", "redraw_hz": "_redraw_hz"}
+_VIEW = {name: f"_{name}" for name in ("selection", "cursor_ps", "window_ps", "panels", "redraw_hz")}
 _PAUSE_S = 1.0
 """How long after coming to rest the file is written: many steps in a row are written once."""
 

@@ -93,7 +93,11 @@ class _Picture:
         self.shapes: list[str] = []
         self.bent: dict[tuple[int, int], str] = {}
         self.item = self._items()
-        self.near = self._neighbours()
+        self.near = self._neighbours(self.src, self.dst)
+        # A shape is one of what is there, whichever of its links the program goes over.
+        src, dst = (fabric.links[end].astype(np.int64) for end in ("src", "dst"))
+        shown = np.isin(src, nodes) & np.isin(dst, nodes)
+        self.joined = self._neighbours(src[shown], dst[shown])
 
     # Who stands for whom ------------------------------------------------------
 
@@ -113,9 +117,10 @@ class _Picture:
                     item[node] = item[nic]
         return item
 
-    def _neighbours(self) -> dict[int, set[int]]:
+    def _neighbours(self, src: np.ndarray, dst: np.ndarray) -> dict[int, set[int]]:
+        """Items that links join."""
         near: dict[int, set[int]] = defaultdict(set)
-        a, b = self.item[self.src], self.item[self.dst]
+        a, b = self.item[src], self.item[dst]
         differ = a != b
         pairs = np.unique(np.stack([a[differ], b[differ]], 1), axis=0)
         for p, q in pairs.tolist():
@@ -169,7 +174,7 @@ class _Picture:
         """Units joined directly: as the shape that they make."""
         place = {item: k for k, unit in enumerate(self.hosts) for item in self._of_unit(unit)}
         joined = [
-            {place[o] for item in block.places for o in self.near.get(item, ())} - {k}
+            {place[o] for item in block.places for o in self.joined.get(item, ()) if o in place} - {k}
             for k, block in enumerate(blocks)
         ]
         shape = shape_of(joined)
@@ -221,9 +226,9 @@ class _Picture:
         lead = stacked([row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])])
         middle = [row for away in sorted(inward) for row in rows_of(inward[away])]
         place = {gpu: k for k, gpu in enumerate(gpus)}
-        direct = [{place[o] for o in near[gpu] if o in place} for gpu in gpus]
-        if middle or not any(direct):
+        if middle or not any(o in place for gpu in gpus for o in near[gpu]):
             return stacked(_between(gpus, middle)).below(lead)
+        direct = [{place[o] for o in self.joined[gpu] if o in place} for gpu in gpus]
         shape = shape_of(direct) if len(gpus) > 1 else Shape("none", (0,))
         return by_shape(gpus, shape).below(lead)
 

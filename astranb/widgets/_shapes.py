@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 __all__ = ["Shape", "shape_of"]
 
@@ -28,11 +29,14 @@ class Shape:
     kind : str
         ``"line"``, ``"ring"``, ``"grid"``, ``"full"``, or ``"none"``.
     order : tuple of int
-        Items along a line or around a ring, or row by row.
+        Items along a line or around a ring, or row by row, plane by plane.
     rows, columns : int
         Of a grid; a line has one row.
     wrap_rows, wrap_columns : bool
         Whether the last row is joined with the first, the last column with the first.
+    planes : int
+        Of a grid of three dimensions.
+    wrap_planes : bool
     """
 
     kind: str
@@ -41,6 +45,8 @@ class Shape:
     columns: int = 1
     wrap_rows: bool = False
     wrap_columns: bool = False
+    planes: int = 1
+    wrap_planes: bool = False
 
     @property
     def title(self) -> str:
@@ -48,8 +54,10 @@ class Shape:
         if self.kind != "grid":
             names = {"line": "line", "ring": "ring", "full": "full mesh", "none": ""}
             return f"{names[self.kind]} of {len(self.order)}" if names[self.kind] else ""
-        what = {0: "mesh", 1: "cylinder", 2: "torus"}[self.wrap_rows + self.wrap_columns]
-        return f"{self.rows} x {self.columns} {what}"
+        sides = [self.planes, self.rows, self.columns] if self.planes > 1 else [self.rows, self.columns]
+        wraps = self.wrap_rows + self.wrap_columns + self.wrap_planes
+        what = "mesh" if not wraps else "torus" if wraps == len(sides) else "cylinder"
+        return f"{' x '.join(map(str, sides))} {what}"
 
 
 def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
@@ -82,13 +90,52 @@ def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
         return _chain(graph)
     if degrees[0] == n - 1:
         return Shape("full", tuple(range(n)))
-    if degrees[-1] > 4 or degrees[0] < 2:
+    if degrees[-1] > 6 or degrees[0] < 2:
         return none
+    if degrees[-1] > 4:
+        return _solid(graph) or none
     for rows, columns, wrap_rows, wrap_columns in _grids(n, sum(degrees) // 2):
         cells = _fit(graph, rows, columns, wrap_rows, wrap_columns)
         if cells is not None:
             return Shape("grid", tuple(cells), rows, columns, wrap_rows, wrap_columns)
-    return none
+    return _solid(graph) or none
+
+
+def _solid(graph: Adjacency) -> Shape | None:
+    """A grid of three dimensions whose items are numbered row by row and plane by plane.
+
+    >>> cube = [{i ^ 1, i ^ 2, i ^ 4} for i in range(8)]
+    >>> _solid(cube).title
+    '2 x 2 x 2 mesh'
+    """
+    n, edges = len(graph), sum(map(len, graph)) // 2
+    sides = [side for side in range(2, n) if n % side == 0]
+    for planes, rows in product(sides, sides):
+        columns = n // (planes * rows)
+        if planes * rows * columns != n or columns < 2:
+            continue
+        size = (planes, rows, columns)
+        for wraps in product((False, True), repeat=3):
+            # A wrap of two would join the same pair again.
+            if any(wrap and side < 3 for wrap, side in zip(wraps, size, strict=True)):
+                continue
+            if edges != sum(n // side * (side - (not wrap)) for side, wrap in zip(size, wraps, strict=True)):
+                continue
+            if all(graph[item] == _around(item, size, wraps) for item in range(n)):
+                return Shape("grid", tuple(range(n)), rows, columns, wraps[1], wraps[2], planes, wraps[0])
+    return None
+
+
+def _around(item: int, size: tuple[int, ...], wraps: tuple[bool, ...]) -> set[int]:
+    """The items next to one in a grid that is numbered with its last side first."""
+    found, step = set(), 1
+    for side, wrap in zip(reversed(size), reversed(wraps), strict=True):
+        here = item // step % side
+        for there in (here - 1, here + 1):
+            if wrap or 0 <= there < side:
+                found.add(item + (there % side - here) * step)
+        step *= side
+    return found
 
 
 def _connected(graph: Adjacency) -> bool:

@@ -169,7 +169,7 @@ class _Way:
         self.second: tuple[float, float] | None = None  # where it comes in, if it wraps round a torus
         bent = layout.bent[number] if layout.bent else ""
         if bent:
-            ux, uy = (1.0 if dx < 0 else -1.0, 0.0) if bent == "x" else (0.0, 1.0 if dy < 0 else -1.0)
+            ux, uy = -ux, -uy
             self.ux, self.uy, self.length = ux, uy, _STUB
             out, into = _reach(p, ux, uy), _reach(q, ux, uy) + _STUB
             self.x, self.y = p.x + ux * out - uy * _APART, p.y + uy * out + ux * _APART

@@ -20,6 +20,7 @@ class Transport:
     _session: Session
     _selection: Any  # traits of the widget
     _cursor_ps: Any
+    _window_ps: Any
     _redraw_hz: Any
 
     def reset(self) -> None:
@@ -87,6 +88,15 @@ class Transport:
     def follow(self) -> None:
         """Have the cursor stay with the simulation."""
         self._cursor_ps = -1.0
+
+    def zoom(self, start: int | str | None = None, end: int | str | None = None) -> None:
+        """Have the timelines show a part of time, ``zoom("2 us", "3 us")``; all of it without one."""
+        if (start is None) != (end is None):
+            raise InputError("one end of a window", where="zoom", mend='zoom("2 us", "3 us"), or zoom()')
+        window = [] if start is None or end is None else [time_ps(at, where="zoom") for at in (start, end)]
+        if window and window[0] >= window[1]:
+            raise InputError(f"a window from {start} to {end}", where="zoom", mend="the earlier end first")
+        self._window_ps = [float(at) for at in window]
 
     def select(self, path: str) -> None:
         """Select an object, as ``gpu[3].sm.0``; an empty path selects nothing."""

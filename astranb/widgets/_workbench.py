@@ -60,6 +60,7 @@ class Workbench(Explaining, Keeping, Leaving, Reading, Transport, Changing, Brea
     _modules = traitlets.Dict().tag(sync=True)
     _selection = traitlets.Unicode("").tag(sync=True)
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
+    _window_ps = traitlets.List().tag(sync=True)  # from and to, of the timelines; empty: all time
     _other = traitlets.Unicode("").tag(sync=True)  # reference to the view of the run beside this one
     _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)

@@ -26,7 +26,7 @@ from urllib.parse import quote, urlsplit
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, Position, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "build" / "ui"
@@ -296,6 +296,13 @@ sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
 sim.run()
 workbench = anb.Workbench(sim)
 """
+BARE = """
+import time
+from IPython.display import clear_output, display
+import ipywidgets
+workbench = ipywidgets.Label("bare")
+"""
+"""The first cell for what is nobody's fault: a label is opened and closed."""
 CYCLES = """
 for _ in range({cycles}):
     clear_output(wait=True)
@@ -328,6 +335,26 @@ def execute(page: Page, code: str) -> None:
         }""",
         code,
     )
+
+
+def point(page: Page, bench: Locator, path: str) -> Position:
+    """Where a node stands on the topology's canvas."""
+    x, y = evaluate(
+        page,
+        "[(b.x / l.width, b.y / l.height) for l in [workbench._feed.layout] for b in l.boxes "
+        f"if b.name == sim.inspect('{path}')['path']][0]",
+    )
+    canvas = bench.locator(".anb-picture > canvas").bounding_box()
+    assert canvas
+    return Position(x=x * canvas["width"], y=y * canvas["height"])
+
+
+def becomes(page: Page, expression: str) -> None:
+    """Wait until something holds in the kernel."""
+    until = time.monotonic() + 20
+    while not evaluate(page, f"bool({expression})"):
+        assert time.monotonic() < until, expression
+        page.wait_for_timeout(50)
 
 
 def set_theme(page: Page, theme: Literal["light", "dark"]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
@@ -152,6 +152,12 @@ def test_side_by_side_in_a_cell(page: Page, lab: Lab, width: int) -> None:
     evaluate(page, "both.scrub('2 us')")
     expect(views.nth(0).locator(".anb-shown")).to_have_text("view 2 µs (past)")
     expect(views.nth(1).locator(".anb-shown")).to_have_text("view 2 µs (past)")
+    if width == 1400:  # both show the same part of time, whichever is zoomed
+        views.nth(1).press("w")
+        becomes(page, "both.a._window_ps == both.b._window_ps != []")
+        views.nth(0).press("Escape")
+        becomes(page, "both.b._window_ps == []")
+        evaluate(page, "both.scrub('2 us')")
     page.wait_for_timeout(400)
     screenshot(page, f"side-by-side-{width}")
     if width == 1400:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Position, expect
 
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme, wait_idle
+from tests.ui.harness import Lab, evaluate, open_notebook, point, run_cell, screenshot, set_theme, wait_idle
 
 MAKE = """
 import astranb as anb
@@ -39,18 +39,6 @@ def start(
     return bench
 
 
-def point(page: Page, bench: Locator, name: str) -> dict[str, float]:
-    """Where a box stands on the canvas."""
-    x, y = evaluate(
-        page,
-        "[(b.x / l.width, b.y / l.height) for l in [workbench._feed.layout] for b in l.boxes "
-        f"if b.name == '{name}'][0]",
-    )
-    canvas = bench.locator(".anb-picture > canvas").bounding_box()
-    assert canvas
-    return {"x": x * canvas["width"], "y": y * canvas["height"]}
-
-
 def painted(page: Page, selector: str) -> None:
     """Wait until a canvas shows something of many colours."""
     page.wait_for_function(
@@ -76,17 +64,17 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     bench.get_by_label("all links").uncheck()
     screenshot(page, "scale-collapsed")
     canvas = bench.locator(".anb-picture > canvas")
-    canvas.click(position=point(page, bench, "host.3"))  # type: ignore[arg-type]
+    canvas.click(position=point(page, bench, "host.3"))
     expect(bench.locator(".anb-inspector")).to_contain_text("8, ranks 24 to 31")
     bench.get_by_role("button", name="open here").click()
     expect(bench.get_by_role("button", name="close all")).to_be_visible()
     assert evaluate(page, "[f.name for f in workbench._feed.layout.frames]") == ["host.3"]
     bench.get_by_role("button", name="close all").click()
     expect(bench.get_by_role("button", name="close all")).to_be_hidden()
-    canvas.dblclick(position=point(page, bench, "host.3"))  # type: ignore[arg-type]
+    canvas.dblclick(position=point(page, bench, "host.3"))
     expect(crumbs).to_have_text("cluster>host.3")
     expect(words).to_contain_text("only host.3 and what it is joined with")
-    canvas.click(position=point(page, bench, "host.3.xpu.1"))  # type: ignore[arg-type]
+    canvas.click(position=point(page, bench, "host.3.xpu.1"))
     bench.press("Enter")
     expect(crumbs).to_have_text("cluster>host.3>gpu[25]>SMs")
     painted(page, ".anb-device > canvas")
@@ -111,10 +99,10 @@ def test_traffic_shows_who_sends_to_whom(page: Page, lab: Lab) -> None:
     box = heat.locator("canvas").bounding_box()
     assert box
     cell = min(box["width"] - 54, box["height"] - 34) / 8
-    at = {"x": 46 + 3.5 * cell, "y": 24 + 2.5 * cell}
-    heat.locator("canvas").hover(position=at)  # type: ignore[arg-type]
+    at = Position(x=46 + 3.5 * cell, y=24 + 2.5 * cell)
+    heat.locator("canvas").hover(position=at)
     expect(heat.locator(".anb-tip")).to_have_text("GPU2 to GPU3: 57.34 KB")
-    heat.locator("canvas").click(position=at)  # type: ignore[arg-type]
+    heat.locator("canvas").click(position=at)
     expect(bench.locator(".anb-inspector h4")).to_contain_text("(GPU2)")
     heat.get_by_label("visible time only").check()
     bench.press("w")

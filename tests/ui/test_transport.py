@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.ui.harness import Lab, evaluate, execute, open_notebook, run_cell, screenshot, wait_idle
-from tests.ui.test_workbench import becomes, button, shown, start
+from tests.ui.harness import Lab, becomes, evaluate, execute, open_notebook, run_cell, screenshot, wait_idle
+from tests.ui.test_workbench import button, shown, start
 
 
 def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:

@@ -13,13 +13,16 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import (
+    BARE,
     CYCLES,
     OPEN,
     REPOSITORY,
     Lab,
+    becomes,
     evaluate,
     kept,
     open_notebook,
+    point,
     run_all,
     run_cell,
     screenshot,
@@ -50,26 +53,6 @@ def button(bench: Locator, name: str) -> Locator:
 def shown(bench: Locator, events: int) -> None:
     """Wait until the picture shows the state after some events."""
     expect(bench).to_have_attribute("data-events", str(events))
-
-
-def point(page: Page, bench: Locator, path: str) -> dict[str, float]:
-    """Where a node stands on the topology's canvas."""
-    x, y = evaluate(
-        page,
-        "[(b.x / l.width, b.y / l.height) for l in [workbench._feed.layout] for b in l.boxes "
-        f"if b.name == sim.inspect('{path}')['path']][0]",
-    )
-    canvas = bench.locator(".anb-topology canvas").bounding_box()
-    assert canvas
-    return {"x": x * canvas["width"], "y": y * canvas["height"]}
-
-
-def becomes(page: Page, expression: str) -> None:
-    """Wait until something holds in the kernel."""
-    until = time.monotonic() + 20
-    while not evaluate(page, f"bool({expression})"):
-        assert time.monotonic() < until, expression
-        page.wait_for_timeout(50)
 
 
 def inside(bench: Locator, part: str) -> None:
@@ -211,7 +194,7 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     shown(bench, evaluate(page, "sim.events"))
     inspector = bench.locator(".anb-inspector")
     canvas = bench.locator(".anb-topology canvas")
-    canvas.click(position=point(page, bench, "gpu[3]"))  # type: ignore[arg-type]
+    canvas.click(position=point(page, bench, "gpu[3]"))
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.3 (GPU3)")
     assert evaluate(page, "workbench.selected['title']") == "dgx_h100.0.xpu.3 (GPU3)"
     count = evaluate(page, "sim.inspect('gpu[3]')['in_flight_count']")
@@ -219,7 +202,7 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     inspector.get_by_role("button", name=re.compile("^sm.0")).click()
     expect(inspector).to_contain_text("stalled for a slot")
     assert evaluate(page, "workbench.selected['kind']") == "sm"
-    canvas.click(position=point(page, bench, "dgx_h100.0.nvsw.1"))  # type: ignore[arg-type]
+    canvas.click(position=point(page, bench, "dgx_h100.0.nvsw.1"))
     expect(inspector).to_contain_text("lines passed")
     a, b = point(page, bench, "gpu[0]"), point(page, bench, "dgx_h100.0.nvsw.0")
     canvas.click(position={"x": (a["x"] + b["x"]) / 2 - 6, "y": (a["y"] + b["y"]) / 2})
@@ -464,9 +447,8 @@ def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
 
 def test_a_closed_view_leaves_nothing(page: Page, lab: Lab) -> None:
     """What remains is what JupyterLab keeps of any output (1,000 cycles in `make bench`)."""
-    cycles, bare = 60, OPEN.partition("sim =")[0] + "import ipywidgets; workbench = ipywidgets.Label('bare')"
-    left = []
-    for first in (bare, OPEN):
+    cycles, left = 60, []
+    for first in (BARE, OPEN):
         open_notebook(page, lab, [first, CYCLES.format(cycles=15), CYCLES.format(cycles=cycles)])
         for index in range(2):
             run_cell(page, index)

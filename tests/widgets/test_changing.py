@@ -266,6 +266,10 @@ def test_side_by_side():
     assert both._difference["now"][0] == anb.core.units.format_time(a.now_ps)
     both.to_end()
     assert both.comparison.time["ended"]
+    both.zoom("1 us", "2 us")
+    assert both.a._window_ps == both.b._window_ps == [1e6, 2e6]
+    both.b.zoom()
+    assert both.a._window_ps == []
     both.reset()
     assert (a.events, b.events) == (0, 0)
     both.close()

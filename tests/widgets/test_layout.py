@@ -64,3 +64,12 @@ def test_names_are_text_in_the_still_picture() -> None:
     object.__setattr__(layout.boxes[0], "label", "<script>alert(1)</script>")
     assert "<script" not in draw(sim, layout)
     ET.fromstring(draw(sim, layout))
+
+
+def test_a_shape_is_of_all_links_whichever_are_used():
+    sim = anb.Simulation(
+        "torus2d:rows=3,columns=4", anb.collectives.all_gather("48 KiB", "ring"), record=False
+    )
+    used = used_links(sim)
+    assert len(used) < len(sim.fabric.links)
+    assert lay_out(sim.fabric, used).shapes == ("3 x 4 torus",)

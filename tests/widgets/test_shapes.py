@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astranb.widgets._blocks import HEIGHT, WIDTH, by_shape
 from astranb.widgets._shapes import Shape, shape_of
 
 Graph = list[set[int]]
@@ -82,6 +84,42 @@ def test_a_grid_with_one_edge_moved_is_none(rows: int, columns: int, wrap: bool,
         assert edges_of(shape) == {frozenset({p, q}) for p, near in enumerate(graph) for q in near}
     else:
         assert shape.order == tuple(range(rows * columns))
+
+
+@pytest.mark.parametrize(
+    "size, wraps, title",
+    [
+        ((4, 4, 4), (True, True, True), "4 x 4 x 4 torus"),
+        ((2, 3, 4), (False, False, False), "2 x 3 x 4 mesh"),
+        ((2, 4, 5), (False, True, True), "2 x 4 x 5 cylinder"),
+    ],
+)
+def test_three_dimensions(size: tuple[int, int, int], wraps: tuple[bool, bool, bool], title: str) -> None:
+    places = list(product(*map(range, size)))
+    number = {place: k for k, place in enumerate(places)}
+    graph: Graph = [set() for _ in places]
+    for place, (axis, side) in product(places, enumerate(size)):
+        there = list(place)
+        there[axis] += 1
+        if there[axis] == side and not wraps[axis]:
+            continue
+        there[axis] %= side
+        a, b = number[place], number[there[0], there[1], there[2]]
+        graph[a].add(b)
+        graph[b].add(a)
+    assert shape_of(graph).title == title
+    block = by_shape(range(len(places)), shape_of(graph))
+    centres = {(x, y) for x, y, _ in block.places.values()}
+    for (x, y), (u, v) in combinations(centres, 2):
+        assert abs(x - u) >= WIDTH or abs(y - v) >= HEIGHT  # no box over another one
+    assert all(WIDTH / 2 <= x <= block.width - WIDTH / 2 for x, _ in centres)
+    assert all(HEIGHT / 2 <= y <= block.height - HEIGHT / 2 for _, y in centres)
+    steps = (1, size[2], size[1] * size[2])
+    away = {(a, b) for a, near in enumerate(graph) for b in near if abs(a - b) not in steps}
+    assert away <= set(block.bent)
+    graph[0].remove(other := max(graph[0]))
+    graph[other].remove(0)
+    assert shape_of(graph).kind == "none"
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 16, 31])

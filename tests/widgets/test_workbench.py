@@ -81,6 +81,17 @@ def test_bad_words_get_one_line(bench: anb.Workbench) -> None:
         bench.select("gpu[99]")
     with pytest.raises(InputError):
         bench.scrub("yesterday")
+
+
+def test_zooming(bench: anb.Workbench) -> None:
+    bench.zoom("100 ns", 300_000)
+    assert bench._window_ps == [100_000, 300_000]
+    bench.zoom()
+    assert bench._window_ps == []
+    with pytest.raises(InputError, match="one end"):
+        bench.zoom("1 us")
+    with pytest.raises(InputError, match="window from"):
+        bench.zoom("2 us", "1 us")
     with pytest.raises(InputError):
         bench.set_speed(0)
     with pytest.raises(InputError, match="not a simulation"):

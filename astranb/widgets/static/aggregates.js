@@ -3,7 +3,7 @@
 
 const LEFT = 8; // within a band
 
-export function createAggregates(store, theme, { make, column }) {
+export function createAggregates(store, theme, { make, column, createAsker }) {
   const groups = make("div", { class: "anb-groups" });
   const top = make("div", { class: "anb-top" });
   const element = make(
@@ -11,26 +11,17 @@ export function createAggregates(store, theme, { make, column }) {
     make("h5", { text: "Utilisation of links" }), groups, make("h5", { text: "Busiest links" }), top,
   );
   let now = null;
-  let asking = false;
-  let timer = 0;
   let tiles = []; // {x, y, w, h, name, busy}
 
   const key = () => [store.scene.picture, store.state?.events, store.view().join()].join("/");
-  async function ask() {
-    if (asking) return;
-    asking = true;
-    const about = key();
-    try {
-      const found = await store.ask("aggregates", store.window ? { window: store.window } : {});
-      now = { ...found, about, tiles: column(Float32Array, found.buffers[0]) };
-      list();
-    } catch (error) {
-      now = { about, failed: true };
-      top.replaceChildren(make("p", { class: "anb-hint", text: error.message }));
-    }
-    asking = false;
-    store.emit("change");
-  }
+  const asker = createAsker(store, "aggregates", {
+    every: 300,
+    answered(found, error) {
+      now = found && { ...found, tiles: column(Float32Array, found.buffers[0]) };
+      if (now) list();
+      else top.replaceChildren(make("p", { class: "anb-hint", text: error.message }));
+    },
+  });
   const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
 
   function list() {
@@ -61,10 +52,7 @@ export function createAggregates(store, theme, { make, column }) {
 
   /** Draw the tiles of every band. */
   function draw(context, place) {
-    if (now?.about !== key() && !asking) {
-      clearTimeout(timer);
-      timer = setTimeout(ask, now ? 300 : 0);
-    }
+    asker.want(store.window ? { window: store.window } : {}, key());
     tiles = [];
     const values = now?.picture === store.scene.picture ? now.tiles : null;
     let number = 0;
@@ -84,6 +72,9 @@ export function createAggregates(store, theme, { make, column }) {
       while ((room.w / columns) * Math.ceil(names.length / columns) > room.h && columns < names.length) columns += 1;
       const rows = Math.ceil(names.length / columns);
       const [tw, th] = [Math.min(64, room.w / columns), Math.min(40, room.h / rows)];
+      // Names that are wider than a tile stand over several, and those between have none.
+      const longest = Math.max(...names.map((name) => name.split(".").at(-1).length));
+      const every = [1, 2, 5, 10, 20, 50].find((n) => n * tw > 0.62 * letters(tw) * longest + 2) ?? names.length;
       names.forEach((name, k) => {
         const tile = {
           x: x + LEFT + (k % columns) * tw, y: y + 21 + Math.floor(k / columns) * th,
@@ -93,25 +84,27 @@ export function createAggregates(store, theme, { make, column }) {
         tiles.push(tile);
         context.fillStyle = tile.busy === null ? theme.faint : theme.rampText(tile.busy);
         context.fillRect(tile.x, tile.y, tile.w, tile.h);
-        write(context, tile);
         const picked = store.selection === name || store.selection.startsWith(`${name}.`);
         if (!picked && store.hover !== name) return;
         context.strokeStyle = theme.brand;
         context.lineWidth = picked ? 3 : 2;
         context.strokeRect(tile.x, tile.y, tile.w, tile.h);
       });
+      for (let k = 0; k < names.length; k += every) write(context, tiles.at(k - names.length), every * tw);
     });
   }
-  function write(context, { x, y, w, h, name, busy }) {
+  const letters = (w) => (w < 24 ? 9 : 11);
+  function write(context, { x, y, w, h, name, busy }, room) {
     const text = name.split(".").at(-1);
-    const tall = w < 24 ? 9 : 11;
-    if (w < 0.62 * tall * text.length + 2 || h < tall + 1) return;
+    const tall = letters(w);
+    if (h < tall + 1) return;
     const [r, g, b] = busy === null ? [128, 128, 128] : theme.ramp(busy);
     context.fillStyle = 0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff";
     context.font = `${tall}px ${theme.font}`;
-    context.textAlign = "center";
-    const both = busy !== null && h > 26;
-    context.fillText(text, x + w / 2, y + h / 2 - (both ? 5 : 0), w);
+    const wide = context.measureText(text).width > w;
+    context.textAlign = wide ? "left" : "center";
+    const both = busy !== null && h > 26 && !wide;
+    context.fillText(text, wide ? x + 1 : x + w / 2, y + h / 2 - (both ? 5 : 0), room);
     if (both) context.fillText(percent(busy), x + w / 2, y + h / 2 + 8, w);
   }
   const at = (x, y) => tiles.find((tile) => x >= tile.x && x <= tile.x + tile.w && y >= tile.y && y <= tile.y + tile.h);
@@ -125,6 +118,6 @@ export function createAggregates(store, theme, { make, column }) {
       if (!tile) return "";
       return tile.busy === null ? name : `${name} · links that leave it ${percent(tile.busy)} busy`;
     },
-    destroy: () => clearTimeout(timer),
+    destroy: asker.destroy,
   };
 }

@@ -1,50 +1,82 @@
-// A question to the kernel that is asked again when the cursor has moved: one at a time, few a second.
+// Questions to the kernel: one at a time of each kind, the latest that is wanted, few a second.
 
-const PAUSE_MS = 120;
+const EVERY_MS = 60; // between two of a kind
+const SETTLE_MS = 150; // after playing, the picture at rest comes first
+const SELDOM_MS = 2000; // while the simulation runs as fast as it can: Pause waits for an answer that is being worked out
 
 /**
- * `look()` asks where something has changed since the last answer, and calls `got(reply)`, or
- * `failed(text)`. Call it when a frame is drawn: what nobody looks at asks nothing.
+ * Asks a question whenever something else is wanted, and keeps the last answer.
+ *
+ * `answered(reply, error)` hears of every answer; one of them is null. What nobody draws asks nothing:
+ * call `want` where a frame is drawn.
  */
-export function createQuestion(store, question, options, { got, failed }) {
-  let asked = ""; // what the last answer is about
+export function createAsker(store, question, { every = EVERY_MS, answered = () => {} } = {}) {
+  let wanted = null; // key of what was wanted last
+  let next = null; // {options, about} to be asked as soon as that may be
   let busy = false;
-  let last = 0;
+  let asked = -Infinity;
   let timer = 0;
-  let number = 0; // of the scene: an answer about another one is none
-
-  async function ask(key) {
-    busy = true;
-    last = performance.now();
-    const scene = number;
-    try {
-      const at = store.following ? null : store.cursor;
-      const reply = await store.ask(question, { ...options(), at_ps: at });
-      if (scene === number) got(reply);
-    } catch (error) {
-      if (scene === number) failed(error.message);
-    }
-    busy = false;
-    asked = scene === number ? key : "";
-    store.emit("change");
-  }
-  return {
-    look() {
-      if (!store.scene || !store.state || busy) return;
-      const moment = store.following ? `event ${store.state.events}` : `time ${store.cursor}`;
-      const key = `${moment} of ${store.state.events} ${JSON.stringify(options())}`;
-      if (key === asked) return;
-      const wait = PAUSE_MS - (performance.now() - last);
-      clearTimeout(timer);
-      if (wait > 0) timer = setTimeout(() => store.emit("change"), wait);
-      else ask(key);
+  let number = 0; // an answer to what has been forgotten is none
+  const asker = {
+    reply: null, // the last answer, with the `options` and the key (`about`) that it answers
+    error: "",
+    get open() {
+      return busy || next !== null;
     },
+    /** Ask unless this is what was wanted last. */
+    want(options, key = JSON.stringify(options)) {
+      if (key !== wanted) {
+        wanted = key;
+        next = { options, about: key };
+      }
+      if (next) go();
+    },
+    /** The next wish is asked even if it is the last one again. */
+    again: () => (wanted = null),
     forget() {
       number += 1;
-      asked = "";
+      wanted = next = asker.reply = null;
+      asker.error = "";
     },
-    stop: () => clearTimeout(timer),
+    destroy: () => clearTimeout(timer),
   };
+  function go() {
+    clearTimeout(timer);
+    if (busy || !next) return;
+    const hurried = store.state?.playing && store.state.fast;
+    const due = asked + (hurried ? Math.max(every, SELDOM_MS) : every);
+    const wait = Math.max(due, store.rested + SETTLE_MS) - performance.now();
+    if (wait > 0) {
+      timer = setTimeout(go, wait);
+      return;
+    }
+    const now = next;
+    const mine = number;
+    next = null;
+    busy = true;
+    asked = performance.now();
+    store.ask(question, now.options).then(
+      (reply) => hear({ ...reply, ...now }, null),
+      (error) => hear(null, error),
+    ).finally(() => {
+      busy = false;
+      store.emit("change");
+      go();
+    });
+    function hear(reply, error) {
+      if (mine !== number) return;
+      asker.reply = reply ?? asker.reply;
+      asker.error = error ? error.message : "";
+      answered(reply, error);
+    }
+  }
+  return asker;
+}
+
+/** What a question about the cursor adds to its options, and what it depends on. */
+export function momentOf(store) {
+  const { following, cursor, state } = store;
+  return { at_ps: following ? null : cursor, key: `${following ? "now" : cursor} of ${state.events}` };
 }
 
 /** GPU and thread block (-1: all of its) that a selection names; null where it names none. */

@@ -2,7 +2,7 @@
 
 const SPARK_HEIGHT = 30;
 
-export function createBreaks(store, theme, { make, fit, column, askOnChange, stateNumber }) {
+export function createBreaks(store, theme, { make, fit, column, createAsker, stateNumber }) {
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
   const list = make("div", { class: "anb-list" });
   const watched = make("div", { class: "anb-list" });
@@ -44,20 +44,16 @@ export function createBreaks(store, theme, { make, fit, column, askOnChange, sta
   );
   let answer = null;
   let curves = [];
-  const asker = askOnChange(
-    "breaks",
-    () => {
-      const [start, end] = store.view();
-      return { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end) };
-    },
-    (found, error) => {
+  const asker = createAsker(store, "breaks", {
+    every: 250,
+    answered(found, error) {
       if (error) return fail(error);
       answer = found;
       curves = found.buffers.map((buffer) => column(Float64Array, buffer));
       show();
       draw();
     },
-  );
+  });
 
   function arrange() {
     time.hidden = how.value !== "at";
@@ -77,7 +73,8 @@ export function createBreaks(store, theme, { make, fit, column, askOnChange, sta
       fail(error);
       return false;
     } finally {
-      asker.again(store);
+      asker.again();
+      store.emit("change");
     }
   }
   async function add() {
@@ -169,7 +166,9 @@ export function createBreaks(store, theme, { make, fit, column, askOnChange, sta
       object.dataset.selection = store.selection;
       object.value = store.selection;
     }
-    asker.look(store, store.selection, stateNumber(store), ...store.view());
+    const [start, end] = store.view();
+    const options = { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end) };
+    asker.want(options, `${stateNumber(store)} ${JSON.stringify(options)}`);
     watched.querySelectorAll("canvas").forEach((canvas, k) => spark(canvas, curves[0] ?? [], curves[k + 1] ?? []));
   }
   arrange();

@@ -166,7 +166,7 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
       width = canvas.clientWidth;
     },
     shown() {
-      asker.forget();
+      asker.again();
     },
     destroy() {
       asker.destroy();

@@ -1,49 +1,9 @@
 // What can be changed of the selected object and of the run, and what has been.
 
-const LATEST_MS = 250; // between two questions to the kernel
-
-/** Asks a question again when what is shown has changed, four times a second at most. */
-export function askOnChange(question, options, answered) {
-  let key = null;
-  let busy = false;
-  let timer = 0;
-  let last = 0;
-  async function ask(store) {
-    timer = 0;
-    busy = true;
-    last = performance.now();
-    const [now, said] = [key, options(store)];
-    try {
-      answered(await store.ask(question, said), null);
-    } catch (error) {
-      answered(null, error);
-    }
-    busy = false;
-    if (key !== now) soon(store);
-  }
-  function soon(store) {
-    if (!busy && !timer) timer = setTimeout(() => ask(store), Math.max(0, last + LATEST_MS - performance.now()));
-  }
-  return {
-    /** To be called once a frame: asks where anything that the answer depends on is different. */
-    look(store, ...parts) {
-      const next = parts.join("|");
-      if (next === key) return;
-      key = next;
-      soon(store);
-    },
-    again(store) {
-      key = `${key}!`;
-      soon(store);
-    },
-    destroy: () => clearTimeout(timer),
-  };
-}
-
 /** A number for each message about the state: it is different when anything may be. */
 export const stateNumber = (store) => store.state?.seq ?? 0;
 
-export function createChange(store, theme, { make }) {
+export function createChange(store, theme, { make, createAsker }) {
   const title = make("h4", {});
   const object = make("div", { class: "anb-form" });
   const link = make("div", { class: "anb-row" });
@@ -65,10 +25,13 @@ export function createChange(store, theme, { make }) {
   );
   let answer = null;
   let shape = "";
-  const asker = askOnChange("parameters", () => ({ path: store.selection }), (found, error) => {
-    if (error) return fail(error);
-    answer = found;
-    show();
+  const asker = createAsker(store, "parameters", {
+    every: 250,
+    answered(found, error) {
+      if (error) return fail(error);
+      answer = found;
+      show();
+    },
   });
 
   function fail(error) {
@@ -83,7 +46,8 @@ export function createChange(store, theme, { make }) {
     } catch (error) {
       fail(error);
     }
-    asker.again(store);
+    asker.again();
+    store.emit("change");
   }
   async function fork(changes) {
     fail(null);
@@ -95,7 +59,8 @@ export function createChange(store, theme, { make }) {
     } catch (error) {
       fail(error);
     }
-    asker.again(store);
+    asker.again();
+    store.emit("change");
   }
   const changed = () =>
     Object.fromEntries([...run.querySelectorAll("[data-changed]")].map((field) => [field.name, field.value]));
@@ -195,7 +160,7 @@ export function createChange(store, theme, { make }) {
   return {
     element,
     draw() {
-      asker.look(store, store.selection, stateNumber(store));
+      asker.want({ path: store.selection }, `${store.selection}|${stateNumber(store)}`);
     },
     destroy: () => asker.destroy(),
   };

@@ -10,7 +10,7 @@ const WRONG = "#d55e00";
 const MOST_WORDS = 1100; // cells in the table
 const LEAST_TICK = 1.6; // pixels: below, a cell shows how many, not who
 
-export function createChunks(store, theme, { fit, make, column, createQuestion }) {
+export function createChunks(store, theme, { fit, make, settle, column, createAsker, momentOf }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Whose contributions are in which chunk" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const holder = make("div", { class: "anb-chunks-holder" }, canvas, tip);
@@ -36,20 +36,19 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
   let told = 0; // when the table was written last
   let untold = false;
 
-  const question = createQuestion(store, "chunks", () => ({ buffer: buffer.value }), {
-    got(reply) {
+  const asker = createAsker(store, "chunks", {
+    every: 120,
+    answered(reply, error) {
+      failure = error ? error.message : "";
+      data = null;
+      if (error) return;
       const fields = reply.columns.map((name, k) => [name, column(Int32Array, reply.buffers[k])]);
       const after = reply.buffers.slice(reply.columns.length).map((bytes) => column(Uint8Array, bytes));
       data = { ...reply, of: Object.fromEntries(fields), least: after[0], most: after[1] };
       if (buffer.value !== reply.buffer) buffer.value = reply.buffer;
-      failure = "";
       untold = true;
       for (const option of buffer.options) option.hidden = option.disabled = !reply.able.includes(option.value);
       drawLegend();
-    },
-    failed(text) {
-      failure = text;
-      data = null;
     },
   });
 
@@ -81,8 +80,9 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
   }
 
   function draw() {
-    if (!store.scene) return;
-    question.look();
+    if (!store.scene || !store.state) return;
+    const { at_ps, key } = momentOf(store);
+    asker.want({ buffer: buffer.value, at_ps }, `${key} ${buffer.value}`);
     if (!width) return;
     if (!data) {
       summary.textContent = failure;
@@ -101,7 +101,7 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     for (let k = 0; k < data.cells; k++) cell(context, k, wide, tall);
     const wrong = data.of.twice.reduce((sum, n) => sum + (n > 0), 0);
     const words = `${data.final} of ${data.promised_cells} chunks final${wrong ? `, ${wrong} wrong` : ""}`;
-    if (summary.textContent !== words) summary.textContent = words;
+    settle(summary, words);
     tell();
   }
   function heads(context, wide, tall) {
@@ -229,7 +229,7 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
     if (at) store.select(`gpu[${at.rank}]`);
   });
   store.on("scene", () => {
-    question.forget();
+    asker.forget();
     data = null;
   });
 
@@ -242,6 +242,6 @@ export function createChunks(store, theme, { fit, make, column, createQuestion }
       if (data) drawLegend();
     },
     themed: () => data && drawLegend(),
-    destroy: question.stop,
+    destroy: asker.destroy,
   };
 }

@@ -1,7 +1,7 @@
 // The run beside this one: what differs, and its own view with the same clock.
 
 export function createCompare(store, theme, modules) {
-  const { make, createDifference, askOnChange, stateNumber } = modules;
+  const { make, createDifference, createAsker, stateNumber } = modules;
   const difference = createDifference(modules);
   const hint = make("p", {
     class: "anb-hint", text: "No other run. Change something in the panel Change and press Fork, or call workbench.fork({\"algorithm\": \"ring\"}).",
@@ -14,7 +14,7 @@ export function createCompare(store, theme, modules) {
   const element = make("section", { class: "anb-compare", "aria-label": "Comparison" }, hint, shown);
   let other = "";
   let ending = null;
-  const asker = askOnChange("difference", () => ({ at_ps: store.following ? -1 : store.cursor }), answered);
+  const asker = createAsker(store, "difference", { every: 250, answered });
 
   function answered(found, error) {
     hint.hidden = Boolean(found?.other);
@@ -47,7 +47,8 @@ export function createCompare(store, theme, modules) {
     element,
     draw() {
       embed();
-      asker.look(store, store.other(), stateNumber(store), store.following ? "now" : Math.round(store.cursor));
+      const at_ps = store.following ? -1 : store.cursor;
+      asker.want({ at_ps }, `${store.other()}|${stateNumber(store)}|${Math.round(at_ps)}`);
     },
     destroy() {
       asker.destroy();

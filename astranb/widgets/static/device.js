@@ -11,15 +11,14 @@ const STATE = {
 };
 const TOP = 26;
 
-export function createDevice(store, theme, { fit, make, column, formatTime }) {
+export function createDevice(store, theme, { fit, make, column, formatTime, createAsker, momentOf }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
   const element = make("div", { class: "anb-device" }, canvas, tip, legend);
   let size = [0, 0];
   let now = null; // the last answer
-  let asking = false;
-  let stale = 0;
+  let failed = "";
   let tiles = []; // {x, y, w, h, path, words}
 
   legend.append(
@@ -30,36 +29,28 @@ export function createDevice(store, theme, { fit, make, column, formatTime }) {
     }),
   );
 
-  async function ask() {
-    if (asking || store.device < 0) return;
-    asking = true;
-    const about = key();
-    try {
-      const found = await store.ask("device", { rank: store.device, at_ps: store.following ? null : store.cursor });
+  const asker = createAsker(store, "device", {
+    answered(found, error) {
       const types = [Uint8Array, Uint32Array, Uint32Array, Float32Array, Float32Array, Float32Array, Float32Array];
       const names = ["state", "blocks", "requests", "l2", "l2Queue", "hbm", "hbmQueue"];
-      now = { ...found, ...Object.fromEntries(names.map((name, k) => [name, column(types[k], found.buffers[k])])), about };
-    } catch (error) {
-      now = { about, failed: error.message };
-    }
-    asking = false;
-    store.emit("change");
-  }
-  const key = () => `${store.device}/${store.following ? store.state?.events : store.cursor}`;
+      now = found && { ...found, ...Object.fromEntries(names.map((name, k) => [name, column(types[k], found.buffers[k])])) };
+      failed = error ? error.message : "";
+    },
+  });
 
   function draw() {
     if (store.device < 0) return;
-    if (now?.about !== key() && !asking) {
-      clearTimeout(stale);
-      stale = setTimeout(ask, now && store.playing ? 250 : 0);
-    }
+    const { at_ps, key } = momentOf(store);
+    asker.want({ rank: store.device, at_ps }, `${store.device}/${key}`);
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
     tiles = [];
     for (const key of legend.querySelectorAll("canvas")) drawKey(key);
-    if (now?.failed) context.fillStyle = theme.dim;
-    if (now?.failed) context.fillText(now.failed, 10, 20, size[0] - 20);
+    if (failed) {
+      context.fillStyle = theme.dim;
+      context.fillText(failed, 10, 20, size[0] - 20);
+    }
     if (!now || now.rank !== store.device) return;
     canvas.setAttribute("aria-label", `${now.name}: ${now.sms} SMs at ${formatTime(now.at_ps, 3)}`);
     context.fillStyle = theme.ink;
@@ -184,6 +175,6 @@ export function createDevice(store, theme, { fit, make, column, formatTime }) {
     resize() {
       size = [canvas.clientWidth, canvas.clientHeight];
     },
-    destroy: () => clearTimeout(stale),
+    destroy: asker.destroy,
   };
 }

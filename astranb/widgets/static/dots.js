@@ -9,10 +9,10 @@ export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
   const layer = document.createElement("canvas");
   let image = null;
   let pixels = new Uint32Array(0);
-  const classes = KIND_COLOURS.map((_, kind) => classOf(kind));
-  const words = KIND_COLOURS.map((colour) => {
+  const classes = Uint8Array.from(KIND_COLOURS, (_, kind) => classOf(kind));
+  const words = Uint32Array.from(KIND_COLOURS, (colour) => {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-    return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0; // as memory holds red, green, blue, alpha
+    return (255 << 24) | (b << 16) | (g << 8) | r; // as memory holds red, green, blue, alpha
   });
 
   /** Draw the flights at places of `found`; returns how many were drawn. */
@@ -62,7 +62,7 @@ export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
     return shown;
   }
 
-  function splat(context, size, { start, end, what }, time, found, total, { geometry, offsets, bundleOf, drawn, sparse }) {
+  function splat(context, size, { start, end, what }, time, found, total, { geometry, offsets, tracks, bundleOf, drawn, sparse }) {
     const ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.max(1, Math.round(size[0] * ratio)), Math.max(1, Math.round(size[1] * ratio))];
     if (layer.width !== w || layer.height !== h || !image) {
@@ -81,25 +81,30 @@ export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
       const link = flight >>> 4;
       const bundle = bundleOf[link];
       if (!drawn[bundle] || kind >= words.length) continue;
-      let gone = end[k] > start[k] ? (time - start[k]) / (end[k] - start[k]) : 1;
-      let g = bundle * GEOMETRY;
-      const nx = geometry[g + 4];
-      const ny = geometry[g + 5];
+      const begin = start[k];
+      const length = end[k] - begin;
+      const lane = link * CLASSES + classes[kind];
+      let gone = length > 0 ? (time - begin) / length : 1;
+      let x = 0;
+      let y = 0;
+      const g = bundle * GEOMETRY;
       if (geometry[g + 10] === 2) {
-        gone *= 2;
-        if (gone > 1) {
-          gone -= 1;
-          g += 6;
-        }
+        const part = 2 * gone > 1 ? g + 6 : g;
+        gone = 2 * gone > 1 ? 2 * gone - 1 : 2 * gone;
+        x = ((geometry[part] + geometry[part + 2] * gone + geometry[g + 4] * offsets[lane]) * ratio) | 0;
+        y = ((geometry[part + 1] + geometry[part + 3] * gone + geometry[g + 5] * offsets[lane]) * ratio) | 0;
+      } else {
+        x = ((tracks[4 * lane] + tracks[4 * lane + 2] * gone) * ratio) | 0;
+        y = ((tracks[4 * lane + 1] + tracks[4 * lane + 3] * gone) * ratio) | 0;
       }
-      const offset = offsets[link * CLASSES + classes[kind]];
-      const x = ((geometry[g] + geometry[g + 2] * gone + nx * offset) * ratio) | 0;
-      const y = ((geometry[g + 1] + geometry[g + 3] * gone + ny * offset) * ratio) | 0;
       shown += 1;
       if (x < 0 || y < 0 || x >= w - 1 || y >= h - 1) continue;
       const word = words[kind];
       const place = y * w + x;
-      pixels[place] = pixels[place + 1] = pixels[place + w] = pixels[place + w + 1] = word;
+      pixels[place] = word;
+      pixels[place + 1] = word;
+      pixels[place + w] = word;
+      pixels[place + w + 1] = word;
     }
     layer.getContext("2d").putImageData(image, 0, 0);
     context.drawImage(layer, 0, 0, size[0], size[1]);

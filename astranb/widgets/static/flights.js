@@ -13,6 +13,7 @@ export class Flights {
     this.count = 0;
     this.chunks = []; // {first, total, place, oneIn}: numbers of flights and where they stand
     this.lostUntil = 0; // ps: before, flights have been given up
+    this.found = new Uint32Array(4 * BLOCK); // of the last question
     this.resize(2 ** 14);
   }
 
@@ -103,14 +104,22 @@ export class Flights {
     return this.chunks[low]?.oneIn ?? 1;
   }
 
-  /** Call visit(k) for every flight that is on its link at a time, or waits for it. */
-  at(time, visit) {
-    const { start, end, wait, count } = this;
+  /** Places of the flights that are on their links at a time, or wait for them; good until the next call. */
+  at(time) {
+    const { start, end, wait, count, first, last } = this;
+    let found = this.found;
+    let total = 0;
     for (let block = 0; block * BLOCK < count; block++) {
-      if (this.first[block] > time || this.last[block] < time) continue;
+      if (first[block] > time || last[block] < time) continue;
       const stop = Math.min(count, (block + 1) * BLOCK);
-      for (let k = block * BLOCK; k < stop; k++) if (start[k] - wait[k] <= time && time <= end[k]) visit(k);
+      if (total + BLOCK > found.length) {
+        found = new Uint32Array(2 * found.length);
+        found.set(this.found);
+        this.found = found;
+      }
+      for (let k = block * BLOCK; k < stop; k++) if (time <= end[k] && start[k] - wait[k] <= time) found[total++] = k;
     }
+    return found.subarray(0, total);
   }
 }
 

@@ -2,7 +2,7 @@
 
 const GUTTER = 46;
 
-export function createHeat(store, theme, { fit, make, column, formatTime }) {
+export function createHeat(store, theme, { fit, make, column, formatTime, createAsker }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const windowed = make("input", { type: "checkbox", onchange: () => store.emit("change") });
@@ -17,27 +17,18 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
   const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip);
   let size = [0, 0];
   let now = null;
-  let asking = false;
-  let again = 0;
   let cell = 1;
   let image = null;
 
   const key = () => [store.state?.events, windowed.checked ? store.view().join() : ""].join("/");
-  async function ask() {
-    if (asking) return;
-    asking = true;
-    const about = key();
-    try {
-      const found = await store.ask("traffic", windowed.checked ? { window: store.view() } : {});
-      now = { ...found, about, cells: column(Float32Array, found.buffers[0]) };
+  const asker = createAsker(store, "traffic", {
+    every: 250,
+    answered(found, error) {
+      now = found && { ...found, cells: column(Float32Array, found.buffers[0]) };
       image = null;
-    } catch (error) {
-      now = { about, failed: true };
-      words.textContent = error.message;
-    }
-    asking = false;
-    store.emit("change");
-  }
+      if (error) words.textContent = error.message;
+    },
+  });
   /** What a row stands for. */
   function name(row) {
     const first = row * now.each;
@@ -50,14 +41,11 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
 
   function draw() {
     if (!store.scene || !size[0]) return;
-    if (now?.about !== key() && !asking) {
-      clearTimeout(again);
-      again = setTimeout(ask, now ? 250 : 0);
-    }
+    asker.want(windowed.checked ? { window: store.view() } : {}, key());
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
-    if (!now || now.failed) return;
+    if (!now) return;
     const { rows, cells } = now;
     cell = Math.max(1, Math.min(size[0] - GUTTER - 8, size[1] - 34) / rows);
     const largest = cells.reduce((a, b) => Math.max(a, b), 0);
@@ -147,6 +135,6 @@ export function createHeat(store, theme, { fit, make, column, formatTime }) {
       size = [canvas.clientWidth, canvas.clientHeight];
     },
     themed: () => (image = null),
-    destroy: () => clearTimeout(again),
+    destroy: asker.destroy,
   };
 }

@@ -13,7 +13,7 @@ const STRIPS = [
 ];
 
 export function createMemory(store, theme, modules) {
-  const { fit, make, column, formatTime, scaleOf, navigate, drawClocks, createAsker, GUTTER } = modules;
+  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawClocks, createAsker, createSight, scrollOf, GUTTER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "How busy memories and links were" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
@@ -25,6 +25,8 @@ export function createMemory(store, theme, modules) {
     make("div", { class: "anb-row" }, make("h4", { text: "Memory and links" }), legend, note), holder,
   );
   const asker = createAsker(store, "activity");
+  const scroll = scrollOf(store, holder);
+  const sight = createSight(store);
   let width = 0;
   let items = []; // {gpu, bundle (-1: the strips), top, height}
   let full = 0;
@@ -58,7 +60,7 @@ export function createMemory(store, theme, modules) {
     }
     full = top;
   }
-  const visible = () => items.filter((item) => item.top + item.height > holder.scrollTop && item.top < holder.scrollTop + ROOM);
+  const visible = () => items.filter((item) => item.top + item.height > scroll.top && item.top < scroll.top + ROOM);
 
   /** What the whole run's strips (`timeline`) say, as an answer would. */
   function readCoarse() {
@@ -134,6 +136,7 @@ export function createMemory(store, theme, modules) {
     const rest = `${Math.max(0, full - height)}px`;
     if (spacer.style.height !== rest) spacer.style.height = rest;
     const scale = scaleOf(store, width);
+    if (sight(scale, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
     const shown = visible();
     readCoarse();
     if (!asker.error) ask(scale, shown);
@@ -142,10 +145,10 @@ export function createMemory(store, theme, modules) {
     context.fillStyle = theme.back;
     context.fillRect(0, 0, width, height);
     context.save();
-    context.translate(0, -holder.scrollTop);
+    context.translate(0, -scroll.top);
     label(context, shown);
     context.beginPath();
-    context.rect(GUTTER, holder.scrollTop, width - GUTTER, height);
+    context.rect(GUTTER, scroll.top, width - GUTTER, height);
     context.clip();
     context.imageSmoothingEnabled = false;
     const covers = fine && fine.from <= Math.max(0, scale.a) && fine.to >= Math.min(scale.b, store.frontier);
@@ -154,7 +157,7 @@ export function createMemory(store, theme, modules) {
     context.restore();
     drawClocks(context, store, theme, scale, width, 0, height, false);
     const words = !fine ? "" : fine.exact ? "issue and links exact" : `bins of ${formatTime(fine.bin_ps, 2)}`;
-    if (note.textContent !== words) note.textContent = words;
+    settle(note, words);
     element.dataset.exact = String(fine?.exact ?? "");
   }
 
@@ -198,7 +201,7 @@ export function createMemory(store, theme, modules) {
   });
 
   const hit = (event) => {
-    const y = event.offsetY + holder.scrollTop;
+    const y = event.offsetY + scroll.top;
     return store.scene ? items.find((item) => y >= item.top && y <= item.top + item.height) : undefined;
   };
   canvas.addEventListener("pointermove", (event) => {
@@ -218,10 +221,9 @@ export function createMemory(store, theme, modules) {
       : [store.scene.bundles[item.bundle].name, span, `${share(part.rows.bundles, part.bundles.indexOf(item.bundle))} busy`];
     tip.textContent = said.join(" · ");
     tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${event.offsetY + 14 + holder.scrollTop}px`;
+    tip.style.top = `${event.offsetY + 14 + scroll.top}px`;
   });
   canvas.addEventListener("pointerleave", () => (tip.hidden = true));
-  holder.addEventListener("scroll", () => store.emit("change"));
   navigate(canvas, store, {
     ruler: -1,
     clicked(event) {

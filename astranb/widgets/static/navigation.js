@@ -1,14 +1,38 @@
-// Time from left to right: zoom, pan, scrub and brush, the ruler, and one question at a time.
+// Time from left to right: zoom, pan, scrub and brush, and the ruler.
 
 export const GUTTER = 62;
 export const RULER = 20;
 const CLICK_PX = 4; // a drag that is shorter is a click
-const ASK_MS = 60; // between two questions of one view
 
 /** The time that a place on the ruler stands for, and back. */
 export function scaleOf(store, width) {
   const [a, b] = store.view();
   return { a, b, x: (t) => GUTTER + ((t - a) / (b - a)) * (width - GUTTER), t: (x) => a + ((x - GUTTER) / (width - GUTTER)) * (b - a) };
+}
+
+/** How far a holder is scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame. */
+export function scrollOf(store, holder) {
+  const scroll = { top: 0 };
+  holder.addEventListener("scroll", () => {
+    scroll.top = holder.scrollTop;
+    store.emit("change");
+  });
+  return scroll;
+}
+
+const SELDOM_MS = 250;
+/** Tells whether a timeline would look as it did: while it plays, and the cursor has moved by less than a pixel. */
+export function createSight(store) {
+  let last = "";
+  let at = -Infinity;
+  return (scale, ...others) => {
+    const places = [store.cursor, store.frontier].map((time) => Math.round(scale.x(time)));
+    const seen = [...places, scale.a, scale.b, store.selection, store.hover, store.pointer, ...others].join();
+    const now = performance.now();
+    if (store.playing && seen === last && now - at < SELDOM_MS) return true;
+    [last, at] = [seen, now];
+    return false;
+  };
 }
 
 /** Zoom, pan, scrub (on the ruler) and brush (below it) on a canvas; a click goes to `clicked`. */
@@ -56,7 +80,7 @@ export function navigate(canvas, store, { ruler = RULER, clicked = () => {} } = 
   canvas.addEventListener("pointerleave", () => (store.pointer = null));
   canvas.addEventListener("dblclick", (event) => {
     if (event.offsetY > ruler || event.offsetX < GUTTER) return;
-    store.window = null;
+    store.show(0, Infinity);
     if (event.timeStamp - followed < 700) store.follow(); // its first click was not meant for the cursor
     store.emit("change");
   });
@@ -104,48 +128,4 @@ export function drawClocks(context, store, theme, scale, width, top, height, han
   context.lineTo(x + 5, 0);
   context.lineTo(x, 7);
   context.fill();
-}
-
-/** Asks one question at a time, the latest, and keeps the last answer. */
-export function createAsker(store, question) {
-  let wanted = "";
-  let next = null;
-  let busy = false;
-  let asked = 0;
-  let timer = 0;
-  const asker = { reply: null, error: "", get open() { return busy || next !== null; } };
-  function go() {
-    clearTimeout(timer);
-    if (busy || !next) return;
-    const wait = asked + ASK_MS - performance.now();
-    if (wait > 0) {
-      timer = setTimeout(go, wait);
-      return;
-    }
-    const { options } = next;
-    next = null;
-    busy = true;
-    asked = performance.now();
-    store.ask(question, options).then(
-      (reply) => {
-        asker.reply = { ...reply, options };
-        asker.error = "";
-      },
-      (error) => (asker.error = error.message),
-    ).finally(() => {
-      busy = false;
-      store.emit("change");
-      go();
-    });
-  }
-  /** Ask unless this is what was asked last. */
-  asker.want = (options, key = JSON.stringify(options)) => {
-    if (key === wanted) return;
-    wanted = key;
-    next = { options };
-    go();
-  };
-  asker.forget = () => (wanted = "");
-  asker.destroy = () => clearTimeout(timer);
-  return asker;
 }

@@ -87,17 +87,17 @@ export function lineAt(store, x, y, { ways, bundleOf, offset }) {
   const time = store.cursor;
   const near = 4 ** 2;
   let [best, dots] = [null, 0];
-  store.flights.at(time, (k) => {
+  for (const k of store.flights.at(time)) {
     const link = what[k] >>> 4;
     const way = ways[bundleOf[link]];
-    if (!way || start[k] > time) return;
+    if (!way || start[k] > time) continue;
     const gone = (way.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
     const beside = offset(link, what[k] & 15);
     const [dx, dy] = [way.x + way.ux * gone + way.nx * beside - x, way.y + way.uy * gone + way.ny * beside - y];
-    if (dx * dx + dy * dy > near) return;
+    if (dx * dx + dy * dy > near) continue;
     dots += 1;
     best = { link, end_ps: end[k] };
-  });
+  }
   return dots === 1 ? best : null;
 }
 

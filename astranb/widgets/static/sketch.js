@@ -68,9 +68,9 @@ export function createSketch(store, theme, { column }, p) {
   }
   /** Buffers behind a link: a gauge at its entrance; what holds lines up has a shape of its own. */
   function drawPorts(context) {
-    if (p.ports.now?.picture !== store.scene.picture || !p.ports.now?.buffers?.length) return;
+    if (p.ports.reply?.picture !== store.scene.picture || !p.ports.reply?.buffers?.length) return;
     let marked = 0;
-    const [fill, marks] = [column(Uint8Array, p.ports.now.buffers[1]), column(Uint8Array, p.ports.now.buffers[2])];
+    const [fill, marks] = [column(Uint8Array, p.ports.reply.buffers[1]), column(Uint8Array, p.ports.reply.buffers[2])];
     p.laid.ways.forEach((way, k) => {
       if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
       if (marks[k]) marked += 1;
@@ -103,7 +103,7 @@ export function createSketch(store, theme, { column }, p) {
   function drawLoads(context) {
     const dense = p.laid.ways.length > 80;
     const room = store.scene.hot && !p.levels.all ? 20 : 80;
-    const ranked = dense ? new Set((p.hot.now?.bundles ?? []).slice(0, room)) : null;
+    const ranked = dense ? new Set((p.hot.reply?.bundles ?? []).slice(0, room)) : null;
     p.laid.ways.forEach((way, k) => {
       const busy = p.drawn[k] ? p.load(k) : null;
       if (busy === null || way.length < 45) return;

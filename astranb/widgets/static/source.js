@@ -5,7 +5,7 @@ const LISTED = 200; // in the list of the blocks of a line
 const DONE = 5; // gpu/tables.py: BLOCK_STATES
 const PENDING = 0;
 
-export function createSource(store, theme, { make, column, createQuestion, selectedBlock }) {
+export function createSource(store, theme, { make, column, createAsker, momentOf, selectedBlock }) {
   const next = make("button", {
     type: "button", class: "anb-button anb-next-line", text: "Next line",
     title: "on until this thread block is at its next operation", onclick: () => aim() && store.command("next_line", { block: path(aim()) }),
@@ -39,14 +39,16 @@ export function createSource(store, theme, { make, column, createQuestion, selec
     write();
     store.emit("change");
   }
-  const question = createQuestion(store, "where", () => ({}), {
-    got(reply) {
+  const asker = createAsker(store, "where", {
+    every: 120,
+    answered(reply, error) {
+      if (error) {
+        failure = error.message;
+        return;
+      }
       const columns = reply.buffers.map((buffer) => column(Int32Array, buffer));
       spots = Array.from(columns[0] ?? [], (_, k) => Object.fromEntries(reply.columns.map((title, c) => [title, columns[c][k]])));
       show();
-    },
-    failed(text) {
-      failure = text;
     },
   });
 
@@ -178,7 +180,7 @@ export function createSource(store, theme, { make, column, createQuestion, selec
   }
 
   store.on("scene", () => {
-    question.forget();
+    asker.forget();
     spots = [];
     parts = null;
   });
@@ -191,7 +193,10 @@ export function createSource(store, theme, { make, column, createQuestion, selec
         parts = [];
         load();
       }
-      question.look();
+      if (store.state) {
+        const { at_ps, key } = momentOf(store);
+        asker.want({ at_ps }, key);
+      }
       if (selection !== store.selection) {
         selection = store.selection;
         show();
@@ -201,6 +206,6 @@ export function createSource(store, theme, { make, column, createQuestion, selec
     shown() {
       seen = "";
     },
-    destroy: question.stop,
+    destroy: asker.destroy,
   };
 }

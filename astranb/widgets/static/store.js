@@ -4,7 +4,7 @@
 const VERSION = 2;
 const SHARED = ["_other", "_panels", "_redraw_hz"]; // traits that views only read when they draw
 
-export function createStore(model, { Flights, column, slotOf, watchKernel, withLinks }) {
+export function createStore(model, { Flights, column, slotOf, timeWindow, watchKernel, withLinks }) {
   const listeners = new Map();
   let gathered = null; // what ends the listening of what is being built
   const store = {
@@ -27,6 +27,8 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
     device: -1, // rank of the GPU whose SMs are shown in the place of the topology
     trouble: "", // with the kernel
     gone: false, // for good
+    timelines: 0, // answers so far: views ask anew when there is another one
+    rested: -Infinity, // when it stopped playing
 
     on(name, listener) {
       if (!listeners.has(name)) listeners.set(name, new Set());
@@ -161,37 +163,6 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
       store.emit("change");
     },
 
-    /** The part of time that the timelines show. */
-    view() {
-      if (store.window) return store.window;
-      // Grows in steps, so that not every frame draws everything anew.
-      const end = Math.max(1000, store.furthest);
-      const step = 2 ** Math.floor(Math.log2(end)) / 8;
-      return [0, Math.ceil(end / step) * step];
-    },
-    zoom(factor, around = store.cursor) {
-      const [a, b] = store.view();
-      const length = Math.min(Math.max((b - a) * factor, 100), Math.max(1000, store.furthest * 1.02));
-      const place = (Math.min(Math.max(around, a), b) - a) / (b - a);
-      store.show(around - place * length, length);
-    },
-    /** Mark an interval, from either end; nothing clears it. */
-    mark(from = null, to = null) {
-      const end = Math.max(1, store.frontier);
-      store.marked = from === null ? null : [from, to].map((t) => Math.min(end, Math.max(0, t))).sort((a, b) => a - b);
-      store.emit("change");
-    },
-    pan(share) {
-      const [a, b] = store.view();
-      store.show(a + share * (b - a), b - a);
-    },
-    show(start, length) {
-      const whole = Math.max(1000, store.furthest * 1.02);
-      const from = Math.min(Math.max(0, start), Math.max(0, whole - length));
-      store.window = length >= whole ? null : [from, from + length];
-      store.emit("change");
-    },
-
     /** Move the cursor on by some milliseconds; true while it has further to go. */
     tick(ms) {
       const speed = store.state?.speed ?? 0;
@@ -216,6 +187,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
       kernel.stop();
       model.off("msg:custom", received);
       model.off("change:_cursor_ps", cursorSet);
+      model.off("change:_window_ps", windowSet);
       model.off("change:_selection", selectionSet);
       clearTimeout(timelineTimer);
       clearTimeout(lookTimer);
@@ -227,6 +199,8 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
       listeners.clear();
     },
   };
+
+  Object.assign(store, timeWindow(store, share));
 
   const kernel = watchKernel(model, (text, gone) => {
     store.trouble = text;
@@ -243,7 +217,6 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
   let timelineTimer = 0;
-  let timelines = 0; // answers so far: views ask anew when there is another one
   let lookTimer = 0;
   let shareTimer = 0;
   let fineTimer = 0;
@@ -251,13 +224,19 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
   let looking = false;
   let lookAgain = false;
 
-  // The cursor is told to Python ten times a second at most.
+  // Cursor and window are told to Python ten times a second at most.
   function share() {
     clearTimeout(shareTimer);
     shareTimer = setTimeout(() => {
       model.set("_cursor_ps", store.following ? -1 : store.cursor);
+      model.set("_window_ps", store.window ?? []);
       model.save_changes();
     }, 100);
+  }
+  function windowSet() {
+    const set = model.get("_window_ps") ?? [];
+    store.window = set.length === 2 ? set : null;
+    store.emit("change");
   }
   function cursorSet() {
     const at = model.get("_cursor_ps");
@@ -291,7 +270,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
     if (timelineAsked) return;
     clearTimeout(timelineTimer);
     timelineAsked = true;
-    const wait = store.state?.playing ? 300 : 120;
+    const wait = !store.state?.playing ? 120 : store.state.fast ? 1000 : 300;
     timelineTimer = setTimeout(() => model.send({ type: "timeline" }), wait);
   }
 
@@ -324,6 +303,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
         column(Uint32Array, buffers[2]), column(Uint32Array, buffers[3]),
       );
       const moved = message.events !== store.state?.events;
+      if (store.state?.playing && !message.playing) store.rested = performance.now();
       store.state = message;
       store.frontier = message.now_ps;
       store.furthest = Math.max(store.furthest, message.now_ps);
@@ -345,9 +325,7 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
       types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array);
       const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link", "out"];
       const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
-      timelines += 1;
-      store.timeline = { ...message, number: timelines, ...Object.fromEntries(columns) };
-      timelineAsked = false;
+      store.timeline = { ...message, number: (store.timelines += 1), ...Object.fromEntries(columns) };
       if (message.now_ps !== store.frontier) timelineSoon();
       store.emit("change");
     },
@@ -380,9 +358,11 @@ export function createStore(model, { Flights, column, slotOf, watchKernel, withL
 
   model.on("msg:custom", received);
   model.on("change:_cursor_ps", cursorSet);
+  model.on("change:_window_ps", windowSet);
   model.on("change:_selection", selectionSet);
   for (const trait of SHARED) model.on(`change:${trait}`, told);
   store.selection = model.get("_selection");
+  windowSet();
   let views = 0;
   /** A view has been opened: what it shows comes from now on. */
   store.open = () => {

@@ -31,12 +31,12 @@ export function createTable(store, theme, { make, formatTime, busyAt }) {
     const { bundles, bundleOf } = store.scene;
     const flying = new Uint32Array(bundles.length);
     const waiting = new Uint32Array(bundles.length);
-    store.flights.at(store.cursor, (k) => {
+    for (const k of store.flights.at(store.cursor)) {
       const bundle = bundleOf[store.flights.what[k] >>> 4];
-      if (bundle === undefined || bundle < 0) return;
+      if (bundle === undefined || bundle < 0) continue;
       if (store.flights.start[k] > store.cursor) waiting[bundle] += 1;
       else flying[bundle] += 1;
-    });
+    }
     return bundles.map((bundle, number) => {
       return { name: bundle.name, flying: flying[number], waiting: waiting[number], load: busyAt(store, number) ?? -1 };
     });

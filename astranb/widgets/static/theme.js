@@ -70,6 +70,23 @@ export function fit(canvas, width, height) {
   return context;
 }
 
+/** Give an element a text, and leave the page alone where it has it. */
+export function settle(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const OFTEN_MS = 100;
+/** True when it is time to write a text again: what changes in every frame is not read, and lays the page out anew. */
+export function createBeat(store) {
+  let last = 0;
+  return () => {
+    const now = performance.now();
+    if (store.playing && now - last < OFTEN_MS) return false;
+    last = now;
+    return true;
+  };
+}
+
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

@@ -15,7 +15,7 @@ const KINDS = [
 ];
 
 export function createTimeline(store, theme, modules) {
-  const { fit, make, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker } = modules;
+  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createSight, scrollOf } = modules;
   const { drawPathOverTime, paintDensity, rowStarts, recordedSpans, sharesAt, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
   const tip = make("div", { class: "anb-tip", hidden: "" });
@@ -32,6 +32,8 @@ export function createTimeline(store, theme, modules) {
     holder,
   );
   const asker = createAsker(store, "spans");
+  const scroll = scrollOf(store, holder);
+  const sight = createSight(store);
   const words = createAsker(store, "moment");
   const opened = new Set();
   let kind = "sms";
@@ -101,7 +103,7 @@ export function createTimeline(store, theme, modules) {
 
   /** Rows in sight. */
   function visible() {
-    const from = holder.scrollTop;
+    const from = scroll.top;
     const to = from + ROOM;
     return items.filter((item) => item.top + item.height > from && item.top < to);
   }
@@ -187,6 +189,7 @@ export function createTimeline(store, theme, modules) {
     const rest = `${Math.max(0, full + RULER - height)}px`;
     if (spacer.style.height !== rest) spacer.style.height = rest;
     const scale = scaleOf(store, width);
+    if (sight(scale, kind, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
     const shown = visible();
     if (asker.error) readRecorded();
     else ask(scale, shown);
@@ -198,10 +201,10 @@ export function createTimeline(store, theme, modules) {
     context.beginPath();
     context.rect(0, RULER, width, height - RULER);
     context.clip();
-    context.translate(0, RULER - holder.scrollTop);
+    context.translate(0, RULER - scroll.top);
     drawGutter(context, shown);
     context.beginPath();
-    context.rect(GUTTER, holder.scrollTop, width - GUTTER, ROOM);
+    context.rect(GUTTER, scroll.top, width - GUTTER, ROOM);
     context.clip();
     if (picture) for (const item of shown) drawItem(context, item, scale);
     outline(context, shown);
@@ -218,7 +221,7 @@ export function createTimeline(store, theme, modules) {
     const own = kind === "blocks" ? items.find((item) => item.lane === block) : null;
     const item = own ?? items.find((one) => one.gpu === gpu && one.lane < 0);
     if (!item) return null;
-    const top = item.top + RULER - holder.scrollTop;
+    const top = item.top + RULER - scroll.top;
     return top + item.height <= RULER || top >= ROOM + RULER ? null : { top, height: item.height };
   }
 
@@ -229,7 +232,7 @@ export function createTimeline(store, theme, modules) {
     const all = drawn === "density" || !count ? count + folded : count; // of one kind
     let said = picture ? `${number(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
     if (folded && all === count) said += ` · ${number(folded)} more in folded GPUs, as density`;
-    if (note.textContent !== said) note.textContent = said;
+    settle(note, said);
     element.dataset.drawn = picture?.reply.drawn ?? "";
     element.dataset.kind = kind;
     element.dataset.asked = String(asker.open);
@@ -327,7 +330,7 @@ export function createTimeline(store, theme, modules) {
 
   function hit(event) {
     if (!store.scene || event.offsetY < RULER) return null;
-    const y = event.offsetY - RULER + holder.scrollTop;
+    const y = event.offsetY - RULER + scroll.top;
     return items.find((item) => y >= item.top && y < item.top + item.height) ?? null;
   }
   canvas.addEventListener("pointermove", (event) => {
@@ -354,7 +357,7 @@ export function createTimeline(store, theme, modules) {
     }
     tip.textContent = said.join(" · ");
     tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${event.offsetY + 16 + holder.scrollTop}px`;
+    tip.style.top = `${event.offsetY + 16 + scroll.top}px`;
     last = event;
   }
   store.on("change", () => {
@@ -371,7 +374,6 @@ export function createTimeline(store, theme, modules) {
     pointed = null;
     store.hovering("");
   });
-  holder.addEventListener("scroll", () => store.emit("change"));
   navigate(canvas, store, {
     clicked(event) {
       const item = hit(event);
@@ -388,9 +390,7 @@ export function createTimeline(store, theme, modules) {
   return {
     element,
     draw,
-    resize() {
-      width = canvas.clientWidth;
-    },
+    resize: () => (width = canvas.clientWidth),
     destroy() {
       asker.destroy();
       words.destroy();

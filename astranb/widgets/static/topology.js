@@ -2,7 +2,7 @@
 // crossing put it at the cursor: straight between them, and nothing outside.
 
 export function createTopology(store, theme, modules) {
-  const { fit, make, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates } = modules;
+  const { fit, make, settle, createBeat, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates, createAsker, momentOf } = modules;
   const { formatTime, drawPath, selectAt, offsetAt, busyAt } = modules;
   const { KIND_COLOURS, KIND_SHAPES } = modules;
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
@@ -19,6 +19,8 @@ export function createTopology(store, theme, modules) {
     "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, tip, legend, words,
   );
 
+  const beat = createBeat(store);
+
   let size = [0, 0];
   let found = new Uint32Array(1024); // flights at the cursor
   let queued = 0; // lines in queues, of all
@@ -34,7 +36,8 @@ export function createTopology(store, theme, modules) {
   const sketch = createSketch(store, theme, modules, p);
 
   store.on("scene", () => {
-    hot.now = ports.now = null;
+    hot.forget();
+    ports.forget();
     layOut();
     const key = (mark, text) => make("span", { class: "anb-key" }, mark, text);
     legend.replaceChildren(
@@ -59,42 +62,25 @@ export function createTopology(store, theme, modules) {
     p.sparse = new Uint32Array(scene.bundles.length).fill(1);
   }
 
-  /** Something the kernel knows of what is shown: asked for again when that has changed. */
-  function asker(question, wanted, key, options) {
-    const one = { now: null, busy: false, timer: 0, key };
-    one.refresh = () => {
-      if (!wanted() || one.busy || one.now?.about === key()) return;
-      one.busy = true;
-      one.timer = setTimeout(async () => {
-        const about = key();
-        try {
-          one.now = { ...(await store.ask(question, options())), about };
-        } catch (error) {
-          one.now = { about, failed: error.message }; // a recording knows only what was asked at its end
-        }
-        one.busy = false;
-        store.emit("change");
-      }, one.now ? 300 : 0);
-    };
-    return one;
+  const hot = (p.hot = createAsker(store, "hot", { every: 300 }));
+  const ports = (p.ports = createAsker(store, "ports", { every: 300 }));
+  const portsKey = () => `${store.scene.picture}/${momentOf(store).key}`;
+  function ask() {
+    const { scene, state } = store;
+    if (!state || scene.level === "aggregates") return;
+    if (scene.hot && scene.bundles.length > scene.hot) {
+      hot.want(store.window ? { window: store.window } : {}, `${scene.picture}/${state.events}/${store.view().join()}`);
+    }
+    if (scene.managed && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
   }
-  const at = () => (store.following ? store.state?.events : store.cursor);
-  const hot = (p.hot = asker(
-    "hot", () => store.scene.hot && store.scene.level !== "aggregates" && store.scene.bundles.length > store.scene.hot,
-    () => `${store.scene.picture}/${store.state?.events}/${store.view().join()}`, () => (store.window ? { window: store.window } : {}),
-  ));
-  const ports = (p.ports = asker(
-    "ports", () => store.scene.managed && store.scene.level !== "aggregates" && !store.replaying,
-    () => `${store.scene.picture}/${at()}`, () => ({ at_ps: store.following ? null : store.cursor }),
-  ));
 
   /** Which bundles have lines: all, or the hottest and what one looks at. */
   function choose() {
     const { scene } = store;
-    const few = scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.now?.failed;
+    const few = scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.error;
     p.drawn.fill(few || scene.level === "aggregates" ? 0 : 1);
     if (scene.level === "aggregates") return;
-    if (few && hot.now?.picture === scene.picture) for (const number of hot.now.bundles) p.drawn[number] = 1;
+    if (few && hot.reply?.picture === scene.picture) for (const number of hot.reply.bundles) p.drawn[number] = 1;
     if (!few) return;
     scene.bundles.forEach((bundle, number) => {
       if (looked(bundle.name) || covers(store.selection, scene.boxes[bundle.from]) || covers(store.selection, scene.boxes[bundle.to])) {
@@ -119,10 +105,8 @@ export function createTopology(store, theme, modules) {
       device.draw();
       return 0;
     }
-    if (canvas.clientWidth !== size[0] || canvas.clientHeight !== size[1]) resize();
     if (!p.laid) return 0;
-    hot.refresh();
-    ports.refresh();
+    ask();
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
@@ -149,6 +133,7 @@ export function createTopology(store, theme, modules) {
   }
 
   function say(total, shown) {
+    if (!beat()) return;
     const parts = [];
     const many = (n) => n.toLocaleString("en-US");
     const inside = p.onInside.reduce((sum, n) => sum + n, 0);
@@ -159,20 +144,17 @@ export function createTopology(store, theme, modules) {
     parts.push(`${many(queued)} in queues`);
     if (store.scene.hidden) parts.push(`${many(store.scene.hidden)} nodes without traffic not shown`);
     if (!store.scene.recording) parts.push("lines are not recorded (record=False)");
-    set(note, parts.join(" · "));
+    settle(note, parts.join(" · "));
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
-    const plain = (levels.all || hot.now?.failed) && store.scene.level !== "aggregates";
-    set(words, plain ? `all ${many(lines)} links are drawn` : store.scene.note);
+    const plain = (levels.all || hot.error) && store.scene.level !== "aggregates";
+    settle(words, plain ? `all ${many(lines)} links are drawn` : store.scene.note);
     words.hidden = !words.textContent;
-  }
-  function set(part, text) {
-    if (part.textContent !== text) part.textContent = text;
   }
 
   /** Where links have queues, what waits now has crossed nothing yet: the kernel tells how many it is. */
   function addLive() {
-    if (ports.now?.picture !== store.scene.picture || ports.now.about !== ports.key()) return;
-    column(Uint32Array, ports.now.buffers[0]).forEach((live, k) => {
+    if (ports.reply?.picture !== store.scene.picture || ports.reply.about !== portsKey()) return;
+    column(Uint32Array, ports.reply.buffers[0]).forEach((live, k) => {
       if (live <= p.waiting[k]) return;
       queued += live - p.waiting[k];
       p.waiting[k] = live;
@@ -188,26 +170,22 @@ export function createTopology(store, theme, modules) {
     p.onInside.fill(0);
     p.waiting.fill(0);
     queued = 0;
-    store.flights.at(time, (k) => {
+    const here = store.flights.at(time);
+    if (here.length > found.length) found = new Uint32Array(2 * here.length);
+    const { onBundle, onInside, waiting } = p;
+    for (let at = 0; at < here.length; at++) {
+      const k = here[at];
       const bundle = bundleOf[what[k] >>> 4];
-      if (bundle === -1) return;
+      if (bundle === -1) continue;
       if (start[k] > time) {
-        if (bundle >= 0) p.waiting[bundle] += 1;
+        if (bundle >= 0) waiting[bundle] += 1;
         queued += 1;
-        return;
+      } else if (bundle < 0) onInside[-2 - bundle] += 1;
+      else {
+        found[total++] = k;
+        onBundle[bundle] += 1;
       }
-      if (bundle < 0) {
-        p.onInside[-2 - bundle] += 1;
-        return;
-      }
-      if (total === found.length) {
-        const larger = new Uint32Array(2 * found.length);
-        larger.set(found);
-        found = larger;
-      }
-      found[total++] = k;
-      p.onBundle[bundle] += 1;
-    });
+    }
     return total;
   }
 
@@ -284,15 +262,23 @@ export function createTopology(store, theme, modules) {
   canvas.addEventListener("dblclick", (event) => levels.enter(hit(event.offsetX, event.offsetY)));
 
   function resize() {
+    const before = size.join();
     size = [canvas.clientWidth, canvas.clientHeight];
-    layOut();
+    if (size.join() !== before) layOut();
   }
+  // Asking a canvas for its size in every frame would have the page laid out in every frame.
+  const observer = new ResizeObserver(() => {
+    resize();
+    store.emit("change");
+  });
+  observer.observe(canvas);
   return {
     element,
     draw,
     resize,
     destroy() {
-      for (const one of [hot, ports]) clearTimeout(one.timer);
+      observer.disconnect();
+      for (const one of [hot, ports]) one.destroy();
       device.destroy();
       aggregates.destroy();
     },

@@ -36,7 +36,8 @@ function icon(name) {
   return svg;
 }
 
-export function createTransport(store, { make, formatTime, createSave }, help) {
+export function createTransport(store, { make, settle, createBeat, formatTime, createSave }, help) {
+  const beat = createBeat(store);
   const steps = make(
     "select",
     { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
@@ -152,16 +153,27 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
     drawn = value;
   }
   function paceText({ done, ps_per_s: rate, left_s: left }) {
-    const parts = [`${Math.floor(100 * done)}% of the lines issued`];
+    const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the lines issued`];
     if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
     return parts.join(" · ");
   }
 
-  let words = "";
-  const text = (target, value) => {
-    if (target.textContent !== value) target.textContent = value;
-  };
+  function tell(state) {
+    const lost = store.scene.recording ? Math.max(state.oldest_ps, store.flights.lostUntil) : store.frontier;
+    track([[0, lost], ...(state.gaps ?? [])], Math.max(1, store.furthest));
+    slider.setAttribute("aria-valuetext", formatTime(store.cursor));
+    settle(simulated, `simulated ${formatTime(state.now_ps)} · event ${state.events.toLocaleString("en-US")}`);
+    settle(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
+    let words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
+    if (store.replaying) words = "replaying what was recorded";
+    if (state.pace?.done !== undefined) words = paceText(state.pace);
+    bar.hidden = state.pace?.done === undefined;
+    if (!bar.hidden) bar.value = state.pace.done;
+    if (document.activeElement !== redraw) redraw.value = String(store.redraw);
+    settle(narration, words);
+    narration.title = words;
+  }
   function draw() {
     const state = store.state;
     if (!state) return;
@@ -178,29 +190,16 @@ export function createTransport(store, { make, formatTime, createSave }, help) {
       buttons[name].title = why;
     }
     buttons.play.disabled = !playing && (store.gone || state.finished) && (store.following || store.cursor >= store.frontier);
-    const end = Math.max(1, store.furthest);
-    slider.value = store.cursor / end;
-    slider.setAttribute("aria-valuetext", formatTime(store.cursor));
-    const lost = store.scene.recording ? Math.max(state.oldest_ps, store.flights.lostUntil) : store.frontier;
-    track([[0, lost], ...(state.gaps ?? [])], end);
-    text(simulated, `simulated ${formatTime(state.now_ps)} · event ${state.events.toLocaleString("en-US")}`);
-    text(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
+    slider.value = store.cursor / Math.max(1, store.furthest);
+    if (beat()) tell(state);
     follow.checked = store.following;
     record.disabled = store.gone || !store.scene.recording || Boolean(store.scene.recorded);
     record.setAttribute("aria-pressed", String(Boolean(store.scene.recording && state.recording)));
     const power = Math.log10(state.speed);
     if (document.activeElement !== speed) speed.value = power;
-    text(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
-    text(status, store.trouble || store.error || state.status);
+    settle(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
+    settle(status, store.trouble || store.error || state.status);
     status.classList.toggle("anb-failed", Boolean(store.trouble || store.error) || state.failed);
-    words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
-    if (store.replaying) words = "replaying what was recorded";
-    if (state.pace?.done !== undefined) words = paceText(state.pace);
-    bar.hidden = state.pace?.done === undefined;
-    if (!bar.hidden) bar.value = state.pace.done;
-    if (document.activeElement !== redraw) redraw.value = String(store.redraw);
-    text(narration, words);
-    narration.title = words;
   }
   const faster = (by) => store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
   return { element, draw, press, faster, steps, when, record };

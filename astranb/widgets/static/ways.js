@@ -40,7 +40,20 @@ export function layWays(scene, size) {
     );
     return way;
   });
-  return { place, ways, geometry, offsets: offsetsOf(scene, lane), lane };
+  const offsets = offsetsOf(scene, lane);
+  return { place, ways, geometry, offsets, tracks: tracksOf(scene, geometry, offsets), lane };
+}
+
+/** Where the dots of each link and class run, Float32Array(links x classes x [x, y, dx, dy]): no sums a dot. */
+function tracksOf({ bundleOf }, geometry, offsets) {
+  const tracks = new Float32Array(offsets.length * 4);
+  for (let at = 0; at < offsets.length; at++) {
+    const g = bundleOf[Math.floor(at / CLASSES)] * GEOMETRY;
+    if (g < 0) continue;
+    const [x, y, dx, dy, nx, ny] = geometry.subarray(g, g + 6);
+    tracks.set([x + nx * offsets[at], y + ny * offsets[at], dx, dy], 4 * at);
+  }
+  return tracks;
 }
 
 /** How far beside the middle of its bundle a link's dots run, for each class: Float32Array(links x classes). */
@@ -75,8 +88,9 @@ function between(a, b, bent, place) {
   const [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
   if (bent) {
     // Out at one edge and in at the other: two stubs.
-    const [ux, uy] = bent === "x" ? [Math.sign(ax - bx), 0] : [0, Math.sign(ay - by)];
-    const length = STUB * (bent === "x" ? place.x : place.y);
+    const apart = Math.hypot(ax - bx, ay - by) || 1;
+    const [ux, uy] = [(ax - bx) / apart, (ay - by) / apart];
+    const length = STUB * Math.hypot(ux * place.x, uy * place.y);
     const out = { x: ax + ux * reach(a, ux, uy, place), y: ay + uy * reach(a, ux, uy, place), length, ux, uy, nx: -uy, ny: ux };
     const into = reach(b, ux, uy, place) + length;
     return { ...out, second: { x: bx - ux * into, y: by - uy * into, length, ux, uy } };

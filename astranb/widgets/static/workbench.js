@@ -18,6 +18,8 @@ const KEYS = [
   ["?", "this list"],
 ];
 
+const HURRIED_HZ = 10; // pictures a second while the simulation runs as fast as it can
+
 /** The views' modules, from the text that the kernel sent: a notebook has no address to load them from. */
 async function load(sources) {
   const modules = {};
@@ -57,8 +59,9 @@ function show({ store, modules, el }) {
   let drawn = 0; // when
   function frame(now) {
     asked = 0;
-    // At 60 a second the screen itself sets the beat.
-    if (store.playing && store.redraw < 60 && now - drawn < 1000 / store.redraw - 8) return request();
+    // At 60 a second the screen itself sets the beat; a run as fast as it can be needs the processor more.
+    const hz = store.state?.playing && store.state.fast ? Math.min(HURRIED_HZ, store.redraw) : store.redraw;
+    if (store.playing && hz < 60 && now - drawn < 1000 / hz - 8) return request();
     drawn = now;
     const moving = store.tick(last ? Math.min(Math.max(250, 1500 / store.redraw), now - last) : 0);
     last = moving ? now : 0;
@@ -116,7 +119,7 @@ function show({ store, modules, el }) {
       if (store.levels?.up()) return;
       help.hidden = true;
       root.focus({ preventScroll: true });
-      store.window = null;
+      store.show(0, Infinity);
       store.mark();
       store.select("");
       store.emit("change");

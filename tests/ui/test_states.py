@@ -1,0 +1,83 @@
+"""Pictures of the states that a workbench is most often in, light and dark, kept in ``build/ui``.
+
+They are there to be looked at. What a test can say of them is checked: each has been drawn, no
+part stands out of the workbench, and no text is wider than what it stands in.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .harness import Lab, evaluate, open_notebook, run_all, screenshot, set_theme
+
+_RUN = """
+import astranb as anb
+sim = anb.Simulation({!r}, anb.collectives.Collective.of({!r}, {!r}, {!r}))
+sim.run({!r})
+workbench = anb.Workbench(sim)
+workbench
+"""
+_CLOSED = {"blocks": False, "activity": False}
+_STATES = {
+    8: {
+        "start": ("", {}),
+        "inspect": ("gpu[3]", {}),
+        "explain": ("gpu[5]", {"side": "explain"}),
+        "change": ("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0", {"side": "change"}),
+        "breakpoints": ("gpu[2]", {"side": "breaks"}),
+        "source": ("gpu[1].block.0", {"side": "source"}),
+        "table": ("gpu[4]", {"stage": "table"}),
+        "data": ("gpu[6]", {"stage": "chunks"}),
+        "traffic": ("", {"stage": "traffic"}),
+        "buffer": ("gpu[7]", {**_CLOSED, "buffer": True}),
+    },
+    64: {"start": ("", {}), "traffic": ("gpu[9]", {"stage": "traffic"}), "inspect": ("gpu[20]", _CLOSED)},
+    1024: {"start": ("", _CLOSED), "inspect": ("gpu[77]", {}), "table": ("", {"stage": "table"})},
+}
+_RUNS = {
+    8: ("dgx-h100", "all_reduce", "1 MiB", "ring", "11 us"),
+    64: ("clos:servers=8,per_leaf=4", "all_gather", "256 KiB", "ring", "20 us"),
+    1024: ("clos:servers=128,per_leaf=4", "send_recv", "1 KiB", "put", "3 us"),
+}
+
+# What of the page is wrong: what stands out of the workbench, and texts that are cut without a sign of it.
+_WRONG = """() => {
+    const root = document.querySelector(".anb-workbench")
+    const outer = root.getBoundingClientRect()
+    const wrong = []
+    for (const part of root.querySelectorAll("*")) {
+        const scrolls = ".anb-holder, .anb-code, .anb-tablepanel, .anb-unseen, svg, datalist, select"
+        if (!part.checkVisibility() || part.closest(scrolls)) continue
+        const { left, right, width, height } = part.getBoundingClientRect()
+        if (!width || !height) continue
+        const name = `${part.tagName}.${part.className}: ${part.textContent.slice(0, 40)}`
+        if (left < outer.left - 1 || right > outer.right + 1) wrong.push(`out: ${name}`)
+        const style = getComputedStyle(part)
+        const cut = part.clientWidth > 0 && part.scrollWidth > part.clientWidth + 1 && !part.childElementCount
+        const silent = style.overflowX === "hidden" && style.textOverflow !== "ellipsis"
+        if (cut && silent) wrong.push(`cut: ${name}`)
+    }
+    return wrong
+}"""
+
+
+@pytest.mark.parametrize("gpus", [8, 64, 1024])
+def test_pictures_of_the_states_in_use(page: Page, lab: Lab, gpus: int) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1250})
+    page.set_default_timeout(60_000)
+    open_notebook(page, lab, [_RUN.format(*_RUNS[gpus])])
+    run_all(page)
+    bench = page.locator(".anb-workbench")
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")), timeout=60_000)
+    bench.scroll_into_view_if_needed()
+    for state, (selection, panels) in _STATES[gpus].items():
+        evaluate(page, f"[workbench.select({selection!r}), setattr(workbench, '_panels', {panels!r})] and 0")
+        themes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+        for theme in themes:
+            set_theme(page, theme)
+            page.wait_for_timeout(700)  # the kernel answers what the panels ask
+            screenshot(page, f"state-{gpus}-{state}-{theme}")
+            assert page.evaluate(_WRONG) == [], state
