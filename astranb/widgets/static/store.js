@@ -303,12 +303,14 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
         column(Uint32Array, buffers[2]), column(Uint32Array, buffers[3]),
       );
       const moved = message.events !== store.state?.events;
+      const first = !store.state;
       if (store.state?.playing && !message.playing) store.rested = performance.now();
       store.state = message;
       store.frontier = message.now_ps;
       store.furthest = Math.max(store.furthest, message.now_ps);
       if (!store.following && store.cursor > store.frontier) store.cursor = store.frontier;
       if (store.following && !message.playing) store.cursor = store.frontier;
+      if (first) cursorSet(); // where a cell has put it before anything was shown
       if (moved) {
         if (store.following) lookSoon();
         timelineSoon();
