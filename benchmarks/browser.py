@@ -102,6 +102,18 @@ _CLICK = """async ([button, seen, attribute]) => {
     return changed
 }"""
 
+# How long the callbacks of frames take that show another event.
+_TIMED = """() => {
+    const root = document.querySelector(".anb-workbench")
+    const request = window.requestAnimationFrame.bind(window)
+    window.drawing = []
+    window.requestAnimationFrame = call => request(now => {
+        const [began, before] = [performance.now(), root.dataset.events]
+        call(now)
+        if (root.dataset.events !== before) window.drawing.push(performance.now() - began)
+    })
+}"""
+
 _DRAWN = """async ([seconds, lines]) => {
     const root = document.querySelector(".anb-workbench")
     const began = performance.now()
@@ -159,6 +171,7 @@ def _page(chrome: Browser, lab: Lab, cells: list[str], *, workbenches: int) -> P
 def _steps(page: Page, row: Callable[..., None]) -> None:
     """Click Step to painted picture, in turn with a bare button."""
     bare, step = [], []
+    page.evaluate(_TIMED)
     for _ in range(_CLICKS):
         bare.append(page.evaluate(_CLICK, [".jupyter-button", ".widget-label", ""]))
         page.wait_for_timeout(30)
@@ -168,6 +181,8 @@ def _steps(page: Page, row: Callable[..., None]) -> None:
         row(f"a bare ipywidgets button, click to painted, {name}", of(bare), "ms")
         row(f"Step, click to painted, {name}", of(step), "ms", "bare button", of(step) / of(bare))
     row("Step beyond the bare button, p95 (limit 25 ms)", _p95(step) - _p95(bare), "ms")
+    drawing = _p95(page.evaluate("window.drawing"))
+    row("Step in the browser: what drawing it takes, p95 (limit 5 ms)", drawing, "ms", "5 ms", drawing / 5)
 
 
 def _pauses(page: Page, row: Callable[..., None]) -> None:

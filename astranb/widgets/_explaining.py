@@ -158,8 +158,16 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
         np.array(links, "<i4"),
         np.array(ranks, "<i4"),
         np.array([number[p.cause] for p in pieces], "<u4"),
+        _sm_of(copy, np.array([p.block for p in pieces], np.int64)).astype("<i4"),
     ]
     return meta, [column.tobytes() for column in columns]
+
+
+def _sm_of(sim: Simulation, block: np.ndarray) -> np.ndarray:
+    """Number within its GPU of the SM on which each thread block is; -1: no block, or none yet."""
+    blocks, gpus = sim.machine.blocks, sim.machine.gpus
+    sm = blocks["sm"][block]
+    return np.where((block >= 0) & (sm >= 0), sm - gpus["first_sm"][blocks["gpu"][block]], -1)
 
 
 def what_if(feed: Feed, content: dict[str, Any]) -> Message:

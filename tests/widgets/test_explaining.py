@@ -83,6 +83,10 @@ def test_the_path_travels_in_columns(bench):
     assert (end == [s.end_ps for s in path]).all()
     assert (block == [p.block for p in path.pieces]).all()
     assert [list(CAUSES)[c] for c in cause] == [s.cause for s in path]
+    blocks, sm = bench.sim.machine.blocks, np.frombuffer(buffers[6], "<i4")
+    assert ((sm >= 0) == (block >= 0)).all()
+    first = bench.sim.machine.gpus["first_sm"][blocks["gpu"][block]]
+    assert (sm + first == blocks["sm"][block])[block >= 0].all()
     for k, segment in enumerate(path):
         if link[k] >= 0:
             assert bench.sim.fabric.name(int(link[k])) == segment.resource

@@ -100,9 +100,9 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     try {
       found = await patiently("critical_path", about, (part) => (words.textContent = `searching: ${Math.round(100 * part)}%`), () => mine !== search);
       if (!found || gone) return undefined;
-      const types = [Float64Array, Float64Array, Int32Array, Int32Array, Int32Array, Uint32Array];
-      const [start, end, block, links, ranks, cause] = found.buffers.map((buffer, k) => column(types[k], buffer));
-      store.path = { start, end, block, links, ranks, cause, names: found.names };
+      const types = [Float64Array, Float64Array, Int32Array, Int32Array, Int32Array, Uint32Array, Int32Array];
+      const [start, end, block, links, ranks, cause, sm] = found.buffers.map((buffer, k) => column(types[k], buffer));
+      store.path = { start, end, block, links, ranks, cause, sm, names: found.names };
       find.textContent = "Hide critical path";
       words.textContent = `${found.segments.toLocaleString("en-US")} segments, ${formatTime(found.time_ps, 4)}`;
       path.replaceChildren(...showPath());

@@ -120,7 +120,7 @@ export function drawPathOverTime(context, store, theme, { scale, left, width, ro
   context.clip();
   let last = null;
   for (let k = 0; k < path.start.length; k++) {
-    const row = rowAt(path.block[k]);
+    const row = rowAt(path.block[k], path.sm[k]);
     if (!row || path.end[k] < scale.a || path.start[k] > scale.b) {
       last = null;
       continue;

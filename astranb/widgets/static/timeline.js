@@ -215,11 +215,12 @@ export function createTimeline(store, theme, modules) {
     tell();
   }
 
-  /** Where a thread block is on the screen: its own lane, or its GPU's band; nothing where that is out of sight. */
-  function rowAt(block) {
+  /** Where a thread block is on the screen: its own lane or its SM's, or its GPU's band; null where that is out of sight. */
+  function rowAt(block, sm) {
     const gpu = store.scene.blocks[block];
-    const own = kind === "blocks" ? items.find((item) => item.lane === block) : null;
-    const item = own ?? items.find((one) => one.gpu === gpu && one.lane < 0);
+    const { number, engine } = rows?.sms ?? {};
+    const mine = { blocks: (lane) => lane === block, sms: (lane) => number[lane] === sm && !engine[lane] }[kind];
+    const item = (mine && items.find((one) => one.gpu === gpu && one.lane >= 0 && mine(one.lane))) ?? items.find((one) => one.gpu === gpu && one.lane < 0);
     if (!item) return null;
     const top = item.top + RULER - scroll.top;
     return top + item.height <= RULER || top >= ROOM + RULER ? null : { top, height: item.height };
