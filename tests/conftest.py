@@ -7,10 +7,12 @@ import os
 import sys
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # A slow machine is no failure: time is measured by `make bench`, never asserted here.
-settings.register_profile("local", deadline=None, print_blob=True)
+# Explaining a failure traces every line of a simulation: ten minutes, and the watchdog ends the run unread.
+_PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("local", deadline=None, print_blob=True, phases=_PHASES)
 # CI tries the same examples every time; people try new ones.
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

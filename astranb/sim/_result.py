@@ -54,7 +54,9 @@ class Result:
     def time_ps(self) -> int:
         """From the start to the end of the last thread block (up to now while it runs)."""
         ended = self._sim.machine.gpus["ended_ps"]
-        return int(ended.max()) if self._sim.finished else self._sim.now_ps
+        # A link may still fail or come back when all is done.
+        over = self._sim.finished or self._sim.machine.clock[0].done == len(self._sim.machine.blocks)
+        return int(ended.max()) if over else self._sim.now_ps
 
     @property
     def algbw_Bps(self) -> float:  # noqa: N802 - unit in the name

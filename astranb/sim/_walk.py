@@ -92,7 +92,7 @@ class Walker:
 
     def __init__(self, sim: Simulation, trace: Trace) -> None:
         self._machine, self._fabric, self._trace = sim.machine, sim.fabric, trace
-        self._now_ps, self._finished = sim.now_ps, sim.finished
+        self._now_ps = sim.now_ps
         self._paced = sim.network.roce is not None
         self._pieces: list[Piece] = []
 
@@ -127,10 +127,10 @@ class Walker:
         """The event that ended the run; in the middle of one the last that brought something about."""
         blocks, trace = self._machine.blocks, self._trace
         everything = 2**62
-        if self._finished and (blocks["state"] == t.DONE).all():
+        if (blocks["state"] == t.DONE).all():  # what may still happen is no part of the run
             return trace.last(everything, resumes=int(np.argmax(blocks["ended_ps"])))
         at = trace.last(everything)
-        while at is not None and (at["what"] == t.POLL or at["returning"] in (t.IN_VAIN, STALLED)):
+        while at is not None and self._idle(at):
             at = trace.last(int(at["event"]))
         if at is None:
             at = trace.last(everything)
@@ -143,6 +143,12 @@ class Walker:
         else:
             self._put(at["time_ps"], self._now_ps, at, "signal", self._gpu(at))
         return at
+
+    def _idle(self, at: Any) -> bool:
+        """Whether an event brought nothing about, or was of a thread block that has ended since."""
+        if at["what"] == t.POLL or at["returning"] in (t.IN_VAIN, STALLED):
+            return True
+        return bool(self._machine.blocks["state"][int(at["block"])] == t.DONE)
 
     # From an event to the one before -------------------------------------------
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
@@ -100,6 +100,10 @@ CASES = st.sampled_from(
 
 
 @settings(max_examples=25, deadline=None)
+@example(case=("gather", "allpairs", "Simple"), size=798, network=NETWORKS[2], part=0.6008067857140387)
+@example(
+    case=("reduce_scatter", "allpairs", "LL128"), size=9945, network=NETWORKS[5], part=0.8689821166242091
+)
 @given(case=CASES, size=st.integers(200, 20_000), network=st.sampled_from(NETWORKS), part=st.floats(0.05, 1))
 def test_a_critical_path_is_the_time(case, size, network, part):
     kind, name, protocol = case
@@ -116,6 +120,16 @@ def test_a_critical_path_is_the_time(case, size, network, part):
     sim.goto(int(sim.now_ps * part))
     if sim.events:
         check_path(sim)
+
+
+def test_what_comes_after_the_last_block_is_no_part_of_the_path():
+    sim = made("8 KiB", kind="barrier", network=NETWORKS[-1])
+    sim.run()
+    path = check_path(sim)
+    sim.goto("1.5 us")  # all blocks have ended; the link is still down
+    assert not sim.finished
+    assert sim.now_ps > sim.result.time_ps == path.time_ps
+    assert check_path(sim).segments == path.segments
 
 
 @pytest.mark.parametrize("dcqcn", [None, Dcqcn(interval="2 us", byte_counter="4 kB")])
