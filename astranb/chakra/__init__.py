@@ -8,10 +8,11 @@ into columns by our own kernels: 100,000 nodes in a few tenths of a second.
 from __future__ import annotations
 
 from ._builder import TraceBuilder
-from ._check import check
+from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._file import rank_file, read, read_ranks, write
 from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._summary import as_document, summary
 from ._trace import Trace
 
 __all__ = [
@@ -23,9 +24,12 @@ __all__ = [
     "NodeType",
     "Trace",
     "TraceBuilder",
+    "as_document",
     "check",
     "rank_file",
     "read",
     "read_ranks",
+    "summary",
+    "topological_order",
     "write",
 ]

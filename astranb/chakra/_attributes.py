@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from astranb.core.errors import InputError
 from ._columns import Distinct
 from ._message import decode_attribute
 from ._schema import ATTRIBUTE_KINDS, Attribute
-from ._wire import LENGTH, Ints, fields, intern
+from ._wire import LENGTH, Found, Ints, fields, intern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Attributes"]
 
+_LAST: Final = 2 + 2 * len(ATTRIBUTE_KINDS)
 _WIRES: Final = np.full(64, -1, np.int32)  # how the value of each kind is laid out
 for _number, _kind in ATTRIBUTE_KINDS.items():
     _WIRES[_number] = _kind.wire
@@ -31,7 +32,7 @@ class Attributes:
     ----------
     data : bytes
         The trace.
-    some : recarray of FIELD
+    some : Found
         Where its attributes are; the owner of each is the node's row.
     rows : int
         How many nodes there are.
@@ -49,27 +50,27 @@ class Attributes:
         One is no attribute.
     """
 
-    def __init__(self, data: bytes, some: Any, rows: int, source: str) -> None:
+    def __init__(self, data: bytes, some: Found, rows: int, source: str) -> None:
         self._data, self._rows, self._source = data, rows, source
         stream = np.frombuffer(data, np.uint8)
-        self._node, self._start, self._end = some.owner.copy(), some.value.copy(), some.end.copy()
+        self._node, self._start, self._end = some.owner, some.value, some.end
         found = fields(stream, self._start, self._end, source, "an attribute")
-        names = found[(found.number == 1) & (found.wire == LENGTH)]
-        begin, stop = np.zeros((2, len(some)), np.int64)
+        names = found.where((found.number == 1) & (found.wire == LENGTH))
+        begin, stop = np.zeros((2, len(some.owner)), np.int64)
         begin[names.owner], stop[names.owner] = names.value, names.end
         self._name, first = intern(stream, begin, stop)
         self.words = {
             data[begin[at] : stop[at]].decode("utf-8", "surrogateescape"): number
             for number, at in enumerate(first)
         }
-        said = found[(found.number > 2) & (found.number <= 2 + 2 * len(ATTRIBUTE_KINDS))]
+        said = found.where((found.number > 2) & (found.number <= _LAST))
         wrong = np.flatnonzero(said.wire != _WIRES[said.number])
         if len(wrong):
             bad = int(said.owner[wrong[0]])
             what = f"the value of attribute {list(self.words)[self._name[bad]]!r} is laid out wrongly"
             where = f"{source}: the node in row {self._node[bad]}"
             raise InputError(what, where=where, mend="is it a Chakra trace?")
-        self._kind, self._bits = np.zeros((2, len(some)), np.int64)
+        self._kind, self._bits = np.zeros((2, len(some.owner)), np.int64)
         self._kind[said.owner], self._bits[said.owner] = said.number, said.value
 
     def has(self, name: str) -> NDArray[np.bool_]:
@@ -96,11 +97,14 @@ class Attributes:
         """
         column = np.full(self._rows, default, np.int64)
         which = self._which(name)
+        if not len(which):
+            return column, -1
         kinds, values = self._kind[which], self._bits[which]
         fits = kinds == 0
-        for number, kind in ATTRIBUTE_KINDS.items():
-            of = kinds == number
-            if kind.form not in ("text", "bytes") and of.any():
+        for number in np.flatnonzero(np.bincount(kinds)).tolist():
+            kind = ATTRIBUTE_KINDS.get(number)
+            if kind and kind.form not in ("text", "bytes"):
+                of = kinds == number
                 values[of], fits[of] = _whole(values[of], kind.form, kind.bits)
         column[self._node[which]] = values
         wrong = np.flatnonzero(~fits)
@@ -123,7 +127,8 @@ class Attributes:
         return Distinct(index, tuple(said))
 
     def _which(self, name: str) -> Ints:
-        return np.flatnonzero(self._name == self.words.get(name, -1))
+        number = self.words.get(name)
+        return np.empty(0, np.int64) if number is None else np.flatnonzero(self._name == number)
 
 
 def _whole(bits: Ints, form: str, size: int) -> tuple[Ints, NDArray[np.bool_]]:

@@ -11,7 +11,7 @@ from ._schema import CollectiveType, NodeType
 from ._trace import Trace
 from ._wire import Ints
 
-__all__ = ["check"]
+__all__ = ["check", "topological_order"]
 
 _SHOWN = 6
 
@@ -43,18 +43,42 @@ def check(trace: Trace) -> None:
     """
     _types(trace)
     _sizes(trace)
-    circle = _circle(trace.parents)
-    if circle:
-        names = [f"{trace.id[row]} {trace.names[row] or ''!r}" for row in circle]
-        middle = names[1:]
-        if len(middle) > _SHOWN:
-            middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
-        told = ", which waits for ".join([*middle, names[0]])
-        raise InputError(
-            f"nodes wait for each other in a circle: {names[0]} waits for {told}",
-            where=trace.source,
-            mend="drop one of these dependencies",
-        )
+    topological_order(trace)
+
+
+def topological_order(trace: Trace) -> Ints:
+    """Give the rows of a trace in an order in which they can be done.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    array of int64
+        That of the file where it can be.
+
+    Raises
+    ------
+    InputError
+        Nodes wait for each other; the text names the circle.
+    """
+    parents = trace.parents
+    if (parents.flat < parents.owner).all():
+        return np.arange(len(trace))
+    order, circle = _ordered(parents)
+    if not circle:
+        return np.array(order)
+    names = [f"{trace.id[row]} {trace.names[row] or ''!r}" for row in circle]
+    middle = names[1:]
+    if len(middle) > _SHOWN:
+        middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
+    told = ", which waits for ".join([*middle, names[0]])
+    raise InputError(
+        f"nodes wait for each other in a circle: {names[0]} waits for {told}",
+        where=trace.source,
+        mend="drop one of these dependencies",
+    )
 
 
 def _types(trace: Trace) -> None:
@@ -80,8 +104,8 @@ def _types(trace: Trace) -> None:
 
 def _sizes(trace: Trace) -> None:
     for name in ("comm_size", "tensor_size", "num_ops"):
-        column: Ints = getattr(trace, name)
-        wrong = np.flatnonzero((column < 0) & trace.has(name))
+        column = trace.integers(name)
+        wrong = np.flatnonzero(column < 0)
         if len(wrong):
             row = int(wrong[0])
             raise InputError(f"{name} is {column[row]}", where=trace.place(row), mend="take 0 or more")
@@ -97,11 +121,9 @@ def _sizes(trace: Trace) -> None:
         raise InputError(what, where=trace.place(int(wrong[0])), mend="say how many bytes")
 
 
-def _circle(parents: Lists) -> list[int]:
-    """Find rows that wait for each other in a circle, each for the next one."""
+def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
+    """Order the rows, or find some that wait for each other in a circle, each for the next one."""
     owner = parents.owner
-    if (parents.flat < owner).all():  # written in an order in which they can be done
-        return []
     count = len(parents.offset) - 1
     waiting = np.diff(parents.offset).tolist()
     order = np.argsort(parents.flat, kind="stable")
@@ -114,10 +136,10 @@ def _circle(parents: Lists) -> list[int]:
             if not waiting[child]:
                 ready.append(child)
     if len(ready) == count:
-        return []
+        return ready, []
     row = next(row for row in range(count) if waiting[row])
     seen: dict[int, int] = {}
     while row not in seen:
         seen[row] = len(seen)
         row = next(int(parent) for parent in parents.of(row) if waiting[parent])
-    return [other for other in seen if seen[other] >= seen[row]]
+    return [], [other for other in seen if seen[other] >= seen[row]]

@@ -10,14 +10,14 @@ not say in which unit a node's time is; it is not read.
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import Final
 
 from astranb.core.errors import InputError
 
 from ._message import framed, parts
 from ._node import encode_metadata, encode_node
 from ._schema import Attribute, CollectiveType, Node, NodeType, Plain, Value
-from ._wire import FIXED32, LENGTH, VARINT
+from ._wire import FIXED32, LENGTH, VARINT, Found
 
 __all__ = ["renewed"]
 
@@ -51,14 +51,14 @@ _FORMS: Final = {
 }
 
 
-def renewed(data: bytes, messages: Any, source: str) -> bytes | None:
+def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
     """Turn a trace of an older schema into one of today's.
 
     Parameters
     ----------
     data : bytes
         The trace.
-    messages : recarray of FIELD
+    messages : Found
         Where its messages are.
     source : str
         The file, for errors.
@@ -73,8 +73,9 @@ def renewed(data: bytes, messages: Any, source: str) -> bytes | None:
     InputError
         It is of schema 0.0.1, or not what it seems.
     """
+    spans = list(zip(messages.value.tolist(), messages.end.tolist(), strict=True))
     try:
-        kinds = {_age(data[one.value : one.end]) for one in messages[:_LOOKED_AT]}
+        kinds = {_age(data[start:end]) for start, end in spans[:_LOOKED_AT]}
     except InputError:
         return None  # what is wrong with it will be said where it is read
     if "today" in kinds or not kinds - {""}:
@@ -83,20 +84,17 @@ def renewed(data: bytes, messages: Any, source: str) -> bytes | None:
         mend = "make it again with Chakra 0.0.4 or later"
         raise InputError("an execution graph of schema 0.0.1", where=source, mend=mend)
     out, metadata = [], {}
-    for row, one in enumerate(messages):
+    for row, (start, end) in enumerate(spans):
         try:
-            message = data[one.value : one.end]
+            message = data[start:end]
             if row == 0 and _is_metadata(message):
-                metadata = dict(_attribute(value) for _, _, value, _ in parts(message) if _is_bytes(value))
+                said = (value for _, _, value, _ in parts(message))
+                metadata = dict(_attribute(value) for value in said if isinstance(value, bytes))
             else:
                 out.append(framed(encode_node(_node(message))))
         except InputError as error:
-            raise InputError(error.what, where=f"{source}: byte {one.value}", mend=error.mend) from None
+            raise InputError(error.what, where=f"{source}: byte {start}", mend=error.mend) from None
     return b"".join([framed(encode_metadata("", metadata)), *out])
-
-
-def _is_bytes(value: object) -> bool:
-    return isinstance(value, bytes)
 
 
 def _is_metadata(message: bytes) -> bool:
@@ -158,7 +156,7 @@ def _node(message: bytes) -> Node:
     )
 
 
-def _attribute(message: Any) -> tuple[str, Attribute]:
+def _attribute(message: bytes) -> tuple[str, Attribute]:
     name = doc = kind = ""
     values: list[Plain] = []
     for number, wire, bits, _ in parts(message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ._columns import Distinct, Lists, offsets
 from ._message import decode_attribute, parts
 from ._older import renewed
 from ._schema import Attribute
-from ._wire import LENGTH, VARINT, Bytes, Ints, fields, frames, intern, varints
+from ._wire import LENGTH, VARINT, Bytes, Found, Ints, fields, frames, intern, varints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,8 +77,9 @@ def parse(data: bytes, source: str) -> Parsed:
     if today is not None:
         data = today
         messages = frames(np.frombuffer(data, np.uint8), source)
-    version, metadata, is_node = _metadata(data[messages[0].value : messages[0].end], source)
-    return _Reader(data, messages if is_node else messages[1:], source).read(version, metadata)
+    version, metadata, is_node = _metadata(data[messages.value[0] : messages.end[0]], source)
+    first = 0 if is_node else 1
+    return _Reader(data, messages.value[first:], messages.end[first:], source).read(version, metadata)
 
 
 def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], bool]:
@@ -103,10 +104,10 @@ def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], b
 
 
 class _Reader:
-    def __init__(self, data: bytes, messages: Any, source: str) -> None:
-        self.data, self.source, self.rows = data, source, len(messages)
+    def __init__(self, data: bytes, start: Ints, end: Ints, source: str) -> None:
+        self.data, self.source, self.rows = data, source, len(start)
         self.stream: Bytes = np.frombuffer(data, np.uint8)
-        self.start, self.end = messages.value.copy(), messages.end.copy()
+        self.start, self.end = start, end
         self.found = fields(self.stream, self.start, self.end, source, "a node")
 
     def read(self, version: str, metadata: dict[str, Attribute]) -> Parsed:
@@ -126,8 +127,8 @@ class _Reader:
             Attributes(self.data, self._some(10, LENGTH), self.rows, self.source),
         )
 
-    def _some(self, number: int, wire: int) -> Any:
-        some = self.found[self.found.number == number]
+    def _some(self, number: int, wire: int) -> Found:
+        some = self.found.where(self.found.number == number)
         wrong = np.flatnonzero(some.wire != wire)
         if len(wrong):
             where = f"{self.source}: the node in row {some.owner[wrong[0]]}"
@@ -159,7 +160,7 @@ class _Reader:
 
     def _lists(self, number: int) -> Lists:
         """Lists of numbers, packed or not, or some of each."""
-        some = self.found[self.found.number == number]
+        some = self.found.where(self.found.number == number)
         packed = some.wire == LENGTH
         if not (packed | (some.wire == VARINT)).all():
             raise InputError("dependencies of a node are laid out wrongly", where=self.source, mend=_MEND)

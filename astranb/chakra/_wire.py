@@ -6,7 +6,7 @@ field is a tag (its number and how it is laid out) and a value. Nothing here kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,13 @@ from numpy.typing import NDArray
 from astranb.core.errors import InputError
 from astranb.core.jit import Entry, kernel
 
-if TYPE_CHECKING:
-    from astranb.core.jit import Records
-
 __all__ = [
-    "FIELD",
     "FIXED32",
     "FIXED64",
     "LENGTH",
     "VARINT",
     "Bytes",
+    "Found",
     "Ints",
     "fields",
     "frames",
@@ -62,11 +59,37 @@ _NEED: Final = 3
 _LEFT: Final = 4
 # Places of the state that a walk shares with its caller.
 
-FIELD = np.dtype([("owner", "i8"), ("value", "i8"), ("end", "i8"), ("number", "i4"), ("wire", "i4")])
-"""A field found: which span it is in; its value's bits, or where its bytes begin; where they end."""
+_COLUMNS: Final = 5
+_ROOM: Final = 1024  # for a small trace, which is walked over once
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+
+
+class Found(NamedTuple):
+    """Fields found, in their order.
+
+    Attributes
+    ----------
+    owner : array of int64
+        Which span each is in.
+    number, wire : array of int64
+        As its tag says.
+    value : array of int64
+        The bits of a number, or where its bytes begin.
+    end : array of int64
+        Where its bytes end.
+    """
+
+    owner: Ints
+    number: Ints
+    wire: Ints
+    value: Ints
+    end: Ints
+
+    def where(self, chosen: NDArray[np.bool_]) -> Found:
+        """Some of them."""
+        return Found(*(column[chosen] for column in self))
 
 
 @kernel
@@ -97,9 +120,10 @@ def fixed(data: Bytes, at: int, size: int) -> int:
 
 
 @kernel
-def chakra_walk(data: Bytes, starts: Ints, ends: Ints, found: Records, state: Ints) -> int:
+def chakra_walk(data: Bytes, starts: Ints, ends: Ints, found: Ints, state: Ints) -> int:
     """List the fields of spans as far as there is room; give how many there are, or minus the error."""
     count = 0
+    room = len(found) // _COLUMNS
     walks = state[_WALKS]
     for owner in range(len(starts)):
         at = starts[owner]
@@ -146,13 +170,12 @@ def chakra_walk(data: Bytes, starts: Ints, ends: Ints, found: Records, state: In
                 at += size
             else:
                 return -_TAG
-            if count < len(found):
-                row = found[count]
-                row.owner = owner
-                row.value = value
-                row.end = last
-                row.number = number
-                row.wire = wire
+            if count < room:
+                found[count] = owner
+                found[count + room] = number
+                found[count + 2 * room] = wire
+                found[count + 3 * room] = value
+                found[count + 4 * room] = last
             count += 1
     return count
 
@@ -192,28 +215,31 @@ def chakra_intern(data: Bytes, starts: Ints, ends: Ints, table: Ints, which: Int
 
 
 _INT = np.dtype("i8")
-_WALK = Entry(chakra_walk, [np.dtype("u1"), _INT, _INT, FIELD, _INT])
+_WALK = Entry(chakra_walk, [np.dtype("u1"), _INT, _INT, _INT, _INT])
 _INTERN = Entry(chakra_intern, [np.dtype("u1"), _INT, _INT, _INT, _INT, _INT])
 
 
-def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: str) -> Records:
+def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: str) -> Found:
     state = np.zeros(5, np.int64)
     state[_WALKS] = walks
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
-    empty: Records = np.recarray(0, FIELD)
-    count = _WALK(data, starts, ends, empty, state)
+    found = np.empty(_COLUMNS * _ROOM, np.int64)
+    count = _WALK(data, starts, ends, found, state)
+    if count > _ROOM:
+        found = np.empty(_COLUMNS * count, np.int64)
+        _WALK(data, starts, ends, found, state)
     if count < 0:
-        text = _WRONG[-count].format(need=int(state[_NEED]) & (1 << 64) - 1, left=int(state[_LEFT]))
-        place = int(state[_PLACE])
+        need, left = int(state[_NEED]) & (1 << 64) - 1, int(state[_LEFT])
         cut = walks == _FRAMES and -count in (_ENDS, _OVER)
-        mend = "is the file cut off?" if cut else "is it a Chakra trace?"
-        raise InputError(f"{what}: {text}", where=f"{where}: byte {place}", mend=mend)
-    found: Records = np.recarray(count, FIELD)
-    _WALK(data, starts, ends, found, state)
-    return found
+        raise InputError(
+            f"{what}: {_WRONG[-count].format(need=need, left=left)}",
+            where=f"{where}: byte {state[_PLACE]}",
+            mend="is the file cut off?" if cut else "is it a Chakra trace?",
+        )
+    return Found(*(column[:count] for column in found.reshape(_COLUMNS, -1)))
 
 
-def frames(data: Bytes, where: str) -> Records:
+def frames(data: Bytes, where: str) -> Found:
     """Find the messages of a stream, each with its length before it.
 
     Parameters
@@ -225,7 +251,7 @@ def frames(data: Bytes, where: str) -> Records:
 
     Returns
     -------
-    recarray of FIELD
+    Found
         Where each begins (``value``) and ends.
 
     Raises
@@ -236,7 +262,7 @@ def frames(data: Bytes, where: str) -> Records:
     return _walk(data, np.zeros(1, np.int64), np.array([len(data)]), _FRAMES, where, "a message")
 
 
-def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Records:
+def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Found:
     """Find the fields of messages, in their order.
 
     Parameters
@@ -250,7 +276,7 @@ def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Reco
 
     Returns
     -------
-    recarray of FIELD
+    Found
         ``owner`` is the message.
 
     Raises
@@ -261,7 +287,7 @@ def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Reco
     return _walk(data, starts, ends, _FIELDS, where, what)
 
 
-def varints(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Records:
+def varints(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Found:
     """Find the numbers of packed lists; as :func:`fields`."""
     return _walk(data, starts, ends, _VARINTS, where, what)
 

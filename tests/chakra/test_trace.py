@@ -25,15 +25,14 @@ def one(attributes: dict[str, Any], **kinds: Any) -> Trace:
 
 @given(
     st.lists(NODES, max_size=6),
-    st.text(st.characters(codec="utf-8"), max_size=6),
+    st.text("0123456789.é", max_size=6),
     st.dictionaries(st.text(max_size=3, alphabet="abc"), ATTRIBUTES, max_size=3),
 )
 def test_what_is_written_is_read(nodes: list[Node], version: str, metadata: dict[str, Attribute]):
     trace = Trace.of(nodes, version=version, metadata=metadata)
     assert list(trace.nodes()) == nodes
     assert Trace.of(trace.nodes(), version=trace.version, metadata=trace.metadata) == trace
-    if version[:1] != "\n":  # how a version is told from an attribute
-        assert (trace.version, trace.metadata) == (version, metadata)
+    assert (trace.version, trace.metadata) == (version, metadata)
     assert trace.id.tolist() == [n.id for n in nodes]
     assert trace.type.tolist() == [n.type for n in nodes]
     assert trace.start_us.tolist() == [n.start_us for n in nodes]
@@ -234,7 +233,7 @@ def test_any_bytes_give_one_line(raw: bytes):
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the shared folder with ASTRA-sim's traces is not here")
 def test_astra_sims_traces():
     files = sorted(RECORDED.rglob("*.0.et"))
-    assert len(files) == 163
+    assert len(files) == 165
     ranks = 0
     for file in files:
         traces = read_ranks(str(file)[: -len(".0.et")])
