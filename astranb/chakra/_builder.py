@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
@@ -14,6 +14,8 @@ from ._schema import VERSION, Attribute, CollectiveType, Node, NodeType, Value
 from ._trace import Trace
 
 __all__ = ["TraceBuilder"]
+
+_COLLECTIVES: Final = {kind.name.lower(): kind for kind in CollectiveType}
 
 
 class TraceBuilder:
@@ -167,13 +169,12 @@ class TraceBuilder:
         int
             Its id.
         """
-        known = {kind.name.lower(): kind for kind in CollectiveType}
-        if collective not in known:
-            mend = near(collective, known)
+        if collective not in _COLLECTIVES:
+            mend = near(collective, _COLLECTIVES)
             raise InputError(f"there is no collective {collective!r} in Chakra", where=name, mend=mend)
         said: dict[str, Value] = {
             "is_cpu_op": False,
-            "comm_type": int(known[collective]),
+            "comm_type": int(_COLLECTIVES[collective]),
             "comm_size": size_bytes(size, where=f"size of {name or collective!r}"),
             "pg_name": group,
             "involved_dim": None if dims is None else tuple(bool(one) for one in dims),

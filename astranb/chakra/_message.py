@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 
 from ._schema import ATTRIBUTE_KINDS, KIND_OF, NUMBERS, Attribute, Kind, Plain, Value
 from ._wire import FIXED32, FIXED64, LENGTH, VARINT
@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _WORD: Final = (1 << 64) - 1
+_SMALL: Final = [bytes([value]) for value in range(128)]
 _REALS: Final = {32: "<f", 64: "<d"}
 _SIZES: Final = {FIXED32: 4, FIXED64: 8}
 _FORMS: Final[tuple[tuple[Any, str], ...]] = (
@@ -36,6 +37,8 @@ _FORMS: Final[tuple[tuple[Any, str], ...]] = (
 
 def varint(value: int) -> bytes:
     """Write a number, seven bits a byte; a negative one as its 64 bits."""
+    if 0 <= value < 128:
+        return _SMALL[value]
     value &= _WORD
     out = bytearray()
     while value > 127:
@@ -207,6 +210,8 @@ def attribute_of(name: str, value: Value | Attribute) -> Attribute:
     ('int64_val', 'string_val', 'int64_list')
     """
     if isinstance(value, Attribute):
+        if value.kind and value.kind not in NUMBERS:
+            raise InputError(f"no kind {value.kind!r}", where=name, mend=near(value.kind, NUMBERS))
         if value.kind or value.value is None:
             return value
         return attribute_of(name, value.value)._replace(doc=value.doc)
@@ -258,17 +263,17 @@ def _bits(kind: Kind, value: Any, name: str) -> bytes:
 
 
 @lru_cache(maxsize=1 << 16)
-def _encoded(name: str, attribute: Attribute) -> bytes:
+def _encoded(field: int, name: str, attribute: Attribute) -> bytes:
     value, kind_name, doc = attribute
     out = text(1, name) if name else b""
     if doc:
         out += text(2, doc)
     if not kind_name:
-        return out
+        return text(field, out)
     number = NUMBERS[kind_name]
     if kind_name.endswith("_val"):
         kind = ATTRIBUTE_KINDS[number]
-        return out + varint(number << 3 | kind.wire) + _bits(kind, value, name)
+        return text(field, out + varint(number << 3 | kind.wire) + _bits(kind, value, name))
     kind = ATTRIBUTE_KINDS[number - 1]
     if not isinstance(value, tuple):
         raise InputError(f"{value!r:.60} is no {kind_name}", where=name, mend="give a tuple")
@@ -277,12 +282,12 @@ def _encoded(name: str, attribute: Attribute) -> bytes:
         inner = b"".join(varint(1 << 3 | LENGTH) + one for one in elements)
     else:
         inner = text(1, b"".join(elements)) if elements else b""
-    return out + text(number, inner)
+    return text(field, out + text(number, inner))
 
 
-def encode_attribute(name: str, value: Value | Attribute) -> bytes:
-    """Write an attribute as a message."""
+def encode_attribute(number: int, name: str, value: Value | Attribute) -> bytes:
+    """Write an attribute as a field of a node or of metadata."""
     made = attribute_of(name, value)
     if made.kind.startswith(("double", "float")):  # 0.0 and -0.0 are one key to a cache
-        return _encoded.__wrapped__(name, made)
-    return _encoded(name, made)
+        return _encoded.__wrapped__(number, name, made)
+    return _encoded(number, name, made)

@@ -15,7 +15,7 @@ __all__ = ["decode_node", "encode_metadata", "encode_node"]
 def encode_metadata(version: str, attributes: Mapping[str, Value | Attribute]) -> bytes:
     """Write what a trace begins with."""
     out = text(1, version) if version else b""
-    return out + b"".join(text(2, encode_attribute(name, value)) for name, value in attributes.items())
+    return out + b"".join(encode_attribute(2, name, value) for name, value in attributes.items())
 
 
 def _packed(number: int, ids: tuple[int, ...]) -> bytes:
@@ -62,7 +62,7 @@ def encode_node(node: Node) -> bytes:
     if node.duration_us:
         out += b"\x38" + varint(node.duration_us)
     out += _tensors(8, node.inputs) + _tensors(9, node.outputs)
-    return out + b"".join(text(10, encode_attribute(n, a)) for n, a in node.attributes.items()) + node.other
+    return out + b"".join(encode_attribute(10, n, a) for n, a in node.attributes.items()) + node.other
 
 
 def _info(message: bytes) -> tuple[str, str, str]:

@@ -84,6 +84,10 @@ def test_what_cannot_be_made():
         step.send(8, 1, tag=1 << 32)
     with pytest.raises(InputError, match=r"x: no value of an attribute: \{1\}"):
         step.add(NodeType.COMP, "a", {"x": {1}})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match="x: no kind 'int_val'; did you mean 'int64_val'"):
+        step.add(NodeType.COMP, "a", {"x": Attribute(1, "int_val")})
+    with pytest.raises(InputError, match="x: 1 is no bool_list; give a tuple"):
+        step.add(NodeType.COMP, "a", {"x": Attribute(1, "bool_list")})
     with pytest.raises(InputError, match="-1 is out of range"):
         step.compute("a", duration_us=-1)
     assert len(step) == 0
