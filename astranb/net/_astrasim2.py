@@ -68,7 +68,7 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
         Nanoseconds, rounded down.
     """
     latency_ns = 0.0
-    rate_Bpns = 0.0  # noqa: N806 - unit in the name
+    rate = 0.0
     for at in range(len(dims)):
         here = src
         there = dst
@@ -85,11 +85,11 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
                     ahead += dims[at].nodes
                 hops = min(ahead, dims[at].nodes - ahead)
             latency_ns += hops * dims[at].latency_ns
-            if rate_Bpns == 0.0 or dims[at].rate_Bpns < rate_Bpns:
-                rate_Bpns = dims[at].rate_Bpns
+            if rate == 0.0 or dims[at].rate_Bpns < rate:
+                rate = dims[at].rate_Bpns
             if every_dim == 0:
                 break
-    return int(latency_ns + float(size) / rate_Bpns)
+    return int(latency_ns + float(size) / rate)
 
 
 def link_count(kind: int, size: int) -> int:

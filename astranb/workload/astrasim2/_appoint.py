@@ -7,10 +7,10 @@ from astranb.core.jit import kernel, kernel_apart
 
 from ._tables import CALLS, KIND_BITS, Machine
 
-__all__ = ["appoint", "close_appointments"]
+__all__ = ["appoint", "appoint_apart", "close_appointments"]
 
 
-@kernel_apart
+@kernel
 def appoint(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
     """Make an appointment of an NPU; the network hears only of the first one of an instant."""
     clock = m.clock
@@ -35,6 +35,12 @@ def appoint(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int)
     calls[new].later = m.npus[npu].calls
     m.npus[npu].calls = new
     put_event(m.queue, m.instants, m.pending, time, (npu << KIND_BITS) | CALLS)
+
+
+@kernel_apart
+def appoint_apart(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
+    """As :func:`appoint`: one copy of the code for all callers."""
+    appoint(m, npu, delay_ns, kind, arg, size)
 
 
 @kernel

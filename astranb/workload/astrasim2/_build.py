@@ -69,7 +69,7 @@ def build(
     rows, children, ready, places = _operations(operations, system, memory, groups)
     group_rows, members, streams = _groups(groups, npus)
     implementations = _implementations(system, dims, npus)
-    _check(rows, implementations, group_rows, system, dims)
+    _check(rows, implementations, system, len(dims))
     config = allocate(1, t.CONFIG)
     config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
     config.concurrent = -(-system.active_chunks // system.queues)
@@ -257,9 +257,8 @@ def _operations(
     return table, flat, ready, places
 
 
-def _check(table: Records, implementations: Records, groups: Records, system: System, dims: Records) -> None:
+def _check(table: Records, implementations: Records, system: System, count: int) -> None:
     """See to it that every collective has an algorithm that can do it."""
-    count = len(dims)
     chosen = implementations.reshape(t.COLLECTIVES, count)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
     names = {0: "all-reduce", 1: "reduce-scatter", 2: "all-gather", 3: "all-to-all"}
@@ -273,7 +272,8 @@ def _check(table: Records, implementations: Records, groups: Records, system: Sy
                 raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
             if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or row.nodes & (row.nodes - 1)):
                 raise InputError(
-                    f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {names[collective]} of {row.nodes}",
+                    f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, "
+                    f"not {names[collective]} of {row.nodes}",
                     where=system.where,
                     mend="use ring",
                 )

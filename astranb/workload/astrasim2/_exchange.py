@@ -17,7 +17,14 @@ from ._tables import (
 )
 from ._transport import free_message, receive, send
 
-__all__ = ["begin_receive", "begin_send", "post_receive", "post_send"]
+__all__ = [
+    "begin_receive",
+    "begin_send",
+    "post_receive",
+    "post_receive_apart",
+    "post_send",
+    "post_send_apart",
+]
 
 
 @kernel
@@ -35,23 +42,35 @@ def _put_off(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) 
 
 
 @kernel_apart
+def _send_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Send, from places that are not worth a copy of the code each."""
+    send(m, src, dst, tag, size, handler)
+
+
+@kernel_apart
+def _receive_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Receive, likewise."""
+    receive(m, src, dst, tag, size, handler)
+
+
+@kernel
 def post_send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Send, or wait for the receiver's leave to do so."""
     if m.config[0].rendezvous == 0:
         send(m, src, dst, tag, size, handler)
         return
     row = _put_off(m, src, dst, tag, size, handler)
-    receive(m, dst, src, tag + LEAVE_TAGS, LEAVE_BYTES, (row << KIND_BITS) | SENDING)
+    _receive_apart(m, dst, src, tag + LEAVE_TAGS, LEAVE_BYTES, (row << KIND_BITS) | SENDING)
 
 
-@kernel_apart
+@kernel
 def post_receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Receive; under rendezvous, give the sender leave first, and receive once that has arrived."""
     if m.config[0].rendezvous == 0:
         receive(m, src, dst, tag, size, handler)
         return
     row = _put_off(m, src, dst, tag, size, handler)
-    send(m, dst, src, tag + LEAVE_TAGS, LEAVE_BYTES, (row << KIND_BITS) | RECEIVING)
+    _send_apart(m, dst, src, tag + LEAVE_TAGS, LEAVE_BYTES, (row << KIND_BITS) | RECEIVING)
 
 
 @kernel
@@ -60,7 +79,7 @@ def begin_send(m: Machine, row: int) -> None:
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
     size, handler = m.messages[row].bytes, m.messages[row].sender
     free_message(m, row)
-    send(m, src, dst, tag, size, handler)
+    _send_apart(m, src, dst, tag, size, handler)
 
 
 @kernel
@@ -69,4 +88,16 @@ def begin_receive(m: Machine, row: int) -> None:
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
     size, handler = m.messages[row].bytes, m.messages[row].sender
     free_message(m, row)
-    receive(m, src, dst, tag, size, handler)
+    _receive_apart(m, src, dst, tag, size, handler)
+
+
+@kernel_apart
+def post_send_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """As :func:`post_send`: one copy of the code for all callers."""
+    post_send(m, src, dst, tag, size, handler)
+
+
+@kernel_apart
+def post_receive_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """As :func:`post_receive`: one copy of the code for all callers."""
+    post_receive(m, src, dst, tag, size, handler)

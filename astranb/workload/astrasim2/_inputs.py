@@ -236,6 +236,8 @@ class System:
         rendezvous : bool
             ``--rendezvous-protocol``.
         """
+        if document.get("model-shared-bus", 0):
+            raise InputError("model-shared-bus is not simulated", where=where, mend="set it to 0")
         optimization = document.get("collective-optimization", "localBWAware")
         if optimization not in _OPTIMIZATIONS:
             raise InputError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
-from ._appoint import appoint
-from ._exchange import post_receive, post_send
+from ._appoint import appoint_apart
+from ._exchange import post_receive_apart, post_send_apart
 from ._plan import plan_phases
 from ._streams import admit, free_stream, leave, new_stream, next_phase
 from ._tables import (
@@ -91,11 +91,11 @@ def _issue_custom(m: Machine, operation: int) -> None:
     o = m.operations[operation]
     handler = (operation << KIND_BITS) | OPERATION
     if o.kind == SEND:
-        post_send(m, o.npu, o.peer, o.tag, o.bytes, handler)
+        post_send_apart(m, o.npu, o.peer, o.tag, o.bytes, handler)
     elif o.kind == RECV:
-        post_receive(m, o.peer, o.npu, o.tag, o.bytes, handler)
+        post_receive_apart(m, o.peer, o.npu, o.tag, o.bytes, handler)
     else:
-        appoint(m, o.npu, o.duration_ns, CUSTOM_DONE, operation, 0)
+        appoint_apart(m, o.npu, o.duration_ns, CUSTOM_DONE, operation, 0)
 
 
 @kernel
@@ -146,7 +146,7 @@ def _start_collective(m: Machine, operation: int) -> None:
                 # Nobody to talk to.
                 free_stream(m, stream)
                 o.streams = 0
-                appoint(m, npu, 0, DONE, operation, 0)
+                appoint_apart(m, npu, 0, DONE, operation, 0)
                 return
         custom = admit(m, stream)
         if custom >= 0:
@@ -171,9 +171,9 @@ def _ask_memory(m: Machine, operation: int) -> None:
                 m.operations[row].next = operation
             return
         memory.running = 1
-    appoint(m, o.npu, o.duration_ns, DONE, operation, 0)
+    appoint_apart(m, o.npu, o.duration_ns, DONE, operation, 0)
     if shared_by > 0:
-        appoint(m, o.npu, o.duration_ns, MEMORY_FREE, operation, 0)
+        appoint_apart(m, o.npu, o.duration_ns, MEMORY_FREE, operation, 0)
 
 
 @kernel
@@ -186,8 +186,8 @@ def memory_free(m: Machine, operation: int) -> None:
         return
     o = m.operations[row]
     memory.head = o.next
-    appoint(m, o.npu, o.duration_ns, DONE, row, 0)
-    appoint(m, o.npu, o.duration_ns, MEMORY_FREE, row, 0)
+    appoint_apart(m, o.npu, o.duration_ns, DONE, row, 0)
+    appoint_apart(m, o.npu, o.duration_ns, MEMORY_FREE, row, 0)
 
 
 @kernel
@@ -202,15 +202,15 @@ def _issue(m: Machine, operation: int) -> None:
     if o.kind == COLLECTIVE:
         _start_collective(m, operation)
     elif o.kind == SEND:
-        post_send(m, o.npu, o.peer, o.tag, o.bytes, handler)
+        post_send_apart(m, o.npu, o.peer, o.tag, o.bytes, handler)
     elif o.kind == RECV:
-        post_receive(m, o.peer, o.npu, o.tag, o.bytes, handler)
+        post_receive_apart(m, o.peer, o.npu, o.tag, o.bytes, handler)
     elif o.kind == MEMORY:
         _ask_memory(m, operation)
     else:
         if o.kind == COMPUTE and o.place != ON_CPU:
             m.npus[o.npu].compute_ns += o.duration_ns
-        appoint(m, o.npu, o.duration_ns, DONE, operation, 0)
+        appoint_apart(m, o.npu, o.duration_ns, DONE, operation, 0)
 
 
 @kernel_apart

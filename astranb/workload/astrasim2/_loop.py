@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event
-from astranb.core.jit import Entry, Records, kernel, kernel_apart
+from astranb.core.jit import Entry, Records, kernel
 from astranb.net._astrasim2 import DIMENSION, SERVER
 
 from ._appoint import appoint, close_appointments
@@ -56,7 +56,7 @@ GROW: Final = 2  # a table is to be enlarged
 _MASK: Final = (1 << KIND_BITS) - 1
 
 
-@kernel_apart
+@kernel
 def _tell(m: Machine, handler: int) -> None:
     """Tell whoever sent or expected a message."""
     who = handler & _MASK
@@ -79,19 +79,14 @@ def _tell(m: Machine, handler: int) -> None:
 
 
 @kernel
-def _arrive(m: Machine, row: int) -> None:
-    """A message is where it belongs: its sender is told, and its receiver where it has posted."""
-    sender = m.messages[row].sender
-    if m.messages[row].posted == 1:
-        receiver = m.messages[row].receiver
+def _arrive(m: Machine, row: int) -> int:
+    """A message is where it belongs; returns the receiver's handler where it has posted, else 0."""
+    message = m.messages[row]
+    if message.posted == 1:
         free_message(m, row)
-        if sender != 0:
-            _tell(m, sender)
-        _tell(m, receiver)
-        return
-    m.messages[row].sent = 2
-    if sender != 0:
-        _tell(m, sender)
+        return int(message.receiver)
+    message.sent = 2
+    return 0
 
 
 @kernel
@@ -100,11 +95,8 @@ def _appointment(m: Machine, npu: int, row: int) -> None:
     kind = m.calls[row].kind
     arg = m.calls[row].arg
     if kind == BUNDLE:
-        if m.streams[arg].algorithm == TREE:
-            over = tree_bundle_passed(m, arg)
-        else:
-            over = bundle_passed(m, arg)
-        if over:
+        tree = m.streams[arg].algorithm == TREE
+        if tree_bundle_passed(m, arg) if tree else bundle_passed(m, arg):
             phase_over(m, arg)
     elif kind == BUNDLE_REDUCED:
         # Two reads and a write, each cut to whole nanoseconds.
@@ -152,13 +144,22 @@ def _step(m: Machine) -> bool:
         clock[0].caller = row
         clock[0].head = head
         clock[0].cursor = head
-    elif kind == HOP:
+        return True
+    first = 0
+    second = 0
+    if kind == HOP:
         if hop(m, row):
-            _arrive(m, row)
+            # The sender is told before the receiver.
+            first = m.messages[row].sender
+            second = _arrive(m, row)
     elif kind == FREE:
         free_link(m, row)
     else:
-        _tell(m, row)
+        second = row
+    for turn in range(2):
+        handler = first if turn == 0 else second
+        if handler != 0:
+            _tell(m, handler)
     return True
 
 
@@ -216,9 +217,9 @@ def run_astrasim2(
 ENTRY = Entry(
     run_astrasim2,
     [
-        LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP, COUNTER,
-        COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE, BUCKET, SERVER,
-        INSTANTS, INSTANT, PENDING,
+        LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
+        COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
+        BUCKET, SERVER, INSTANTS, INSTANT, PENDING,
     ],
 )  # fmt: skip
 """The loop as Python calls it: the limits, and the tables of the machine."""

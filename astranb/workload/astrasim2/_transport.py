@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.instants import put_event
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.net._astrasim2 import (
     RING,
     delay_ns,
@@ -28,7 +28,7 @@ from ._tables import (
     Machine,
 )
 
-__all__ = ["free_link", "free_message", "hop", "post_receive", "post_send", "receive", "send"]
+__all__ = ["free_link", "free_message", "hop", "receive", "send"]
 
 _MIX: Final = 0x5BD1E995
 _LOW: Final = 0x7FFFFFFF
@@ -117,7 +117,7 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
 
 
-@kernel_apart
+@kernel
 def _enter(m: Machine, row: int) -> None:
     """Bring a message to its next link."""
     message = m.messages[row]
@@ -157,7 +157,7 @@ def hop(m: Machine, row: int) -> bool:
     return True
 
 
-@kernel_apart
+@kernel
 def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Put a message on the network; the handler is told when it has arrived."""
     bucket = _bucket(m, src, dst, tag)
@@ -184,7 +184,7 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
     _enter(m, row)
 
 
-@kernel_apart
+@kernel
 def receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Wait for a message; the handler is told when it has come."""
     bucket = _bucket(m, src, dst, tag)

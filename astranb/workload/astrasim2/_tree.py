@@ -6,8 +6,8 @@ from typing import Final
 
 from astranb.core.jit import kernel
 
-from ._appoint import appoint
-from ._exchange import post_receive, post_send
+from ._appoint import appoint_apart
+from ._exchange import post_receive_apart, post_send_apart
 from ._steps import member_at
 from ._tables import BUNDLE, BUNDLE_REDUCED, KIND_BITS, STREAM, Machine
 
@@ -73,14 +73,14 @@ def _expect(m: Machine, stream: int, index: int) -> None:
     """Expect the chunk from another node."""
     s = m.streams[stream]
     handler = (stream << KIND_BITS) | STREAM
-    post_receive(m, member_at(m, stream, index), s.npu, s.tag, s.message_bytes, handler)
+    post_receive_apart(m, member_at(m, stream, index), s.npu, s.tag, s.message_bytes, handler)
 
 
 @kernel
 def _pass_on(m: Machine, stream: int, index: int) -> None:
     """Send the chunk to another node."""
     s = m.streams[stream]
-    post_send(m, s.npu, member_at(m, stream, index), s.tag, s.message_bytes, 0)
+    post_send_apart(m, s.npu, member_at(m, stream, index), s.tag, s.message_bytes, 0)
 
 
 @kernel
@@ -89,7 +89,7 @@ def begin_tree(m: Machine, stream: int) -> None:
     s = m.streams[stream]
     if s.node == _LEAF:
         s.state = _TO_PARENT
-        appoint(m, s.npu, s.delay_ns, BUNDLE, stream, s.message_bytes)
+        appoint_apart(m, s.npu, s.delay_ns, BUNDLE, stream, s.message_bytes)
     elif s.node == _INNER:
         s.state = _TWO_CHILDREN
         _expect(m, stream, s.left)
@@ -113,7 +113,7 @@ def tree_received(m: Machine, stream: int) -> None:
         s.state = _TO_PARENT
     else:
         s.state = _TO_CHILDREN
-    appoint(m, s.npu, s.delay_ns, kind, stream, s.message_bytes)
+    appoint_apart(m, s.npu, s.delay_ns, kind, stream, s.message_bytes)
 
 
 @kernel
