@@ -73,17 +73,19 @@ def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
     InputError
         It is of schema 0.0.1, or not what it seems.
     """
-    spans = list(zip(messages.value.tolist(), messages.end.tolist(), strict=True))
+    looked_at = zip(messages.value[:_LOOKED_AT].tolist(), messages.end[:_LOOKED_AT].tolist(), strict=True)
     try:
-        kinds = {_age(data[start:end]) for start, end in spans[:_LOOKED_AT]}
+        ages = (_age(data[start:end]) for start, end in looked_at)
+        age = next((age for age in ages if age), "today")  # the first that tells
     except InputError:
         return None  # what is wrong with it will be said where it is read
-    if "today" in kinds or not kinds - {""}:
+    if age == "today":
         return None
-    if "0.0.1" in kinds:
+    if age == "0.0.1":
         mend = "make it again with Chakra 0.0.4 or later"
         raise InputError("an execution graph of schema 0.0.1", where=source, mend=mend)
     out, metadata = [], {}
+    spans = zip(messages.value.tolist(), messages.end.tolist(), strict=True)
     for row, (start, end) in enumerate(spans):
         try:
             message = data[start:end]
