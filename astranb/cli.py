@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from astranb import __version__
+from astranb._chakra import add_commands as add_chakra_commands
 from astranb._gpu import add_commands as add_gpu_commands
 from astranb._leave import add_options as add_leave_options
 from astranb._leave import recorded, write_files
@@ -178,6 +179,7 @@ def _parser() -> _Parser:
     proving.add_argument("--json", action="store_true")
     proving.set_defaults(command=_collective_verify)
 
+    add_chakra_commands(commands, _Parser)
     add_gpu_commands(commands, _Parser)
     commands.add_parser("lab", help="JupyterLab on the tour notebook; takes its options, as --no-browser")
     return parser

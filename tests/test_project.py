@@ -32,6 +32,7 @@ FLOORS = {
     "traffic": 6,
     "_lab": 6,
     "_print": 6,
+    "_chakra": 7,
     "_gpu": 7,
     "_magic": 8,
     "_leave": 7,
@@ -44,6 +45,7 @@ FLOORS = {
 SAME_FLOOR = {
     ("gpu", "net"),
     ("export", "widgets"),
+    ("cli", "_chakra"),
     ("cli", "_gpu"),
     ("cli", "_leave"),
     ("_leave", "widgets"),

@@ -11,15 +11,15 @@ from .errors import InputError
 __all__ = ["MOST_BYTES", "Node", "contents", "json_document"]
 
 MOST_BYTES = 64 << 20
-"""No larger file is read: the largest public plans of collectives have a few MiB."""
+"""No larger file is read unless told otherwise: the largest public plans of collectives have a few MiB."""
 
 
-def contents(path: str | Path) -> bytes:
-    """Read a whole file; one that is missing or too large is an error."""
+def contents(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """Read a whole file; one that is missing or has more bytes than most is an error."""
     file = Path(path)
     try:
-        if file.stat().st_size > MOST_BYTES:
-            size = f"larger than {MOST_BYTES >> 20} MiB"
+        if file.stat().st_size > most:
+            size = f"larger than {most >> 20} MiB"
             raise InputError(size, where=str(path), mend="is it the right file?")
         return file.read_bytes()
     except (OSError, ValueError) as error:

@@ -1,0 +1,145 @@
+"""Whether a trace can be run at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.core.errors import InputError
+
+from ._columns import Lists
+from ._schema import CollectiveType, NodeType
+from ._trace import Trace
+from ._wire import Ints
+
+__all__ = ["check", "topological_order"]
+
+_SHOWN = 6
+
+
+def check(trace: Trace) -> None:
+    """Refuse a trace that cannot be run.
+
+    Every node has an id of its own and a type, every node that one waits for is there, and
+    no node waits for itself by way of others. Sizes are not negative, and a collective says
+    which one it is.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Raises
+    ------
+    InputError
+        One line: the node, what is wrong with it, how to mend it.
+
+    Examples
+    --------
+    >>> from astranb.chakra import Node
+    >>> check(Trace.of([Node(1, "a", 4, data_deps=(2,)), Node(2, "b", 4, data_deps=(1,))]))
+    Traceback (most recent call last):
+        ...
+    astranb.core.errors.InputError: trace: nodes wait for each other in a circle: 1 'a' waits for 2 'b', which
+    waits for 1 'a'; drop one of these dependencies
+    """
+    _types(trace)
+    _sizes(trace)
+    topological_order(trace)
+
+
+def topological_order(trace: Trace) -> Ints:
+    """Give the rows of a trace in an order in which they can be done.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    array of int64
+        That of the file where it can be.
+
+    Raises
+    ------
+    InputError
+        Nodes wait for each other; the text names the circle.
+    """
+    parents = trace.parents
+    if (parents.flat < parents.owner).all():
+        return np.arange(len(trace))
+    order, circle = _ordered(parents)
+    if not circle:
+        return np.array(order)
+    names = [f"{trace.id[row]} {trace.names[row] or ''!r}" for row in circle]
+    middle = names[1:]
+    if len(middle) > _SHOWN:
+        middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
+    told = ", which waits for ".join([*middle, names[0]])
+    raise InputError(
+        f"nodes wait for each other in a circle: {names[0]} waits for {told}",
+        where=trace.source,
+        mend="drop one of these dependencies",
+    )
+
+
+def _types(trace: Trace) -> None:
+    wrong = np.flatnonzero((trace.type < NodeType.METADATA) | (trace.type > NodeType.COMM_COLL))
+    if len(wrong):
+        row = int(wrong[0])
+        known = ", ".join(f"{kind.value} {kind.name}" for kind in NodeType if kind)
+        what = f"its type is {trace.type[row]}, which is none"
+        raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
+    collective = trace.type == NodeType.COMM_COLL
+    wrong = np.flatnonzero(collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType))))
+    if len(wrong):
+        row = int(wrong[0])
+        said = int(trace.comm_type[row])
+        what = (
+            f"comm_type is {said}, which is none"
+            if trace.has("comm_type")[row]
+            else "a collective without comm_type"
+        )
+        known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
+        raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
+
+
+def _sizes(trace: Trace) -> None:
+    for name in ("comm_size", "tensor_size", "num_ops"):
+        column = trace.integers(name)
+        wrong = np.flatnonzero(column < 0)
+        if len(wrong):
+            row = int(wrong[0])
+            raise InputError(f"{name} is {column[row]}", where=trace.place(row), mend="take 0 or more")
+    messages = (
+        (trace.type == NodeType.COMM_COLL)
+        | (trace.type == NodeType.COMM_SEND)
+        | (trace.type == NodeType.COMM_RECV)
+    )
+    barrier = (trace.type == NodeType.COMM_COLL) & (trace.comm_type == CollectiveType.BARRIER)
+    wrong = np.flatnonzero(messages & ~barrier & (trace.comm_size < 0))
+    if len(wrong):
+        what = f"{NodeType(int(trace.type[wrong[0]])).name} without comm_size"
+        raise InputError(what, where=trace.place(int(wrong[0])), mend="say how many bytes")
+
+
+def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
+    """Order the rows, or find some that wait for each other in a circle, each for the next one."""
+    owner = parents.owner
+    count = len(parents.offset) - 1
+    waiting = np.diff(parents.offset).tolist()
+    order = np.argsort(parents.flat, kind="stable")
+    children = owner[order].tolist()
+    offset = np.searchsorted(parents.flat[order], np.arange(count + 1)).tolist()
+    ready = [row for row in range(count) if not waiting[row]]
+    for row in ready:  # grows on the way
+        for child in children[offset[row] : offset[row + 1]]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                ready.append(child)
+    if len(ready) == count:
+        return ready, []
+    row = next(row for row in range(count) if waiting[row])
+    seen: dict[int, int] = {}
+    while row not in seen:
+        seen[row] = len(seen)
+        row = next(int(parent) for parent in parents.of(row) if waiting[parent])
+    return [], [other for other in seen if seen[other] >= seen[row]]

@@ -1,0 +1,160 @@
+"""Files of traces: ``.et``, compressed or not, one a rank."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from pathlib import Path
+from typing import Final
+
+from astranb.core.document import contents
+from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+
+from ._trace import Trace
+
+__all__ = ["MOST_BYTES", "MOST_RATIO", "rank_file", "read", "read_ranks", "write"]
+
+MOST_BYTES: Final = 2 << 30
+"""No larger trace is read, compressed or not."""
+MOST_RATIO: Final = 250
+"""Nothing that unpacks to more times its size is, beyond the first MiB: traces of one node
+again and again reach about 30, a bomb 1,000."""
+
+_FREE: Final = 1 << 20
+_STEP: Final = 1 << 22
+_GZIP: Final = b"\x1f\x8b"
+
+
+def read(path: str | Path) -> Trace:
+    """Read the trace of one rank.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.et`` file; gzip is told by its contents, not by its name.
+
+    Returns
+    -------
+    Trace
+        As it stands in the file: :func:`check` says whether it can be run.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, is cut off or no Chakra trace.
+    """
+    data = contents(path, MOST_BYTES)
+    try:
+        return Trace(_unpacked(data, str(path)) if data[:2] == _GZIP else data, str(path))
+    except MemoryError:
+        raise InputError("it does not fit in memory", where=str(path)) from None
+
+
+def _unpacked(data: bytes, where: str) -> bytes:
+    most = min(MOST_BYTES, max(_FREE, MOST_RATIO * len(data)))
+    out = bytearray()
+    rest = data
+    try:
+        while rest[:2] == _GZIP:  # a file may have several parts
+            part = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            while not part.eof:
+                some = part.decompress(rest, _STEP)
+                rest = part.unconsumed_tail
+                out += some
+                if len(out) > most:
+                    what = f"unpacks to more than {most:,} bytes from {len(data):,}"
+                    raise InputError(what, where=where, mend="is it a trace? unpack it with gunzip if so")
+                if not some and not rest and not part.eof:
+                    what = f"the gzip file ends at byte {len(data)}, in the middle"
+                    raise InputError(what, where=where, mend="is the file cut off?")
+            rest = part.unused_data
+    except zlib.error as error:
+        raise InputError(f"no gzip file: {error}", where=where, mend="copy or make it again") from None
+    if rest.strip(b"\0"):
+        raise InputError(f"{len(rest)} bytes follow the gzip file", where=where, mend="copy or make it again")
+    return bytes(out)
+
+
+def write(path: str | Path, trace: Trace) -> None:
+    """Write the trace of one rank; it appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str or Path
+        Compressed where the name ends in ``.gz``.
+    trace : Trace
+        Written as it was read; one of an older schema as today's.
+
+    Raises
+    ------
+    InputError
+        It cannot be written there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from astranb.chakra import TraceBuilder
+    >>> step = TraceBuilder()
+    >>> _ = step.collective("all_reduce", "1 MiB")
+    >>> trace = step.build()
+    >>> file = Path(tempfile.mkdtemp()) / "step.0.et.gz"
+    >>> write(file, trace)
+    >>> read(file) == trace
+    True
+    """
+    file = Path(path)
+    packed = file.suffix == ".gz"
+    with whole_file(file) as out:
+        out.write(gzip.compress(trace.data, mtime=0) if packed else trace.data)
+
+
+def rank_file(prefix: str | Path, rank: int) -> Path:
+    """The file of one rank: ``PREFIX.RANK.et``, or else ``PREFIX.RANK.et.gz``."""
+    plain = Path(f"{prefix}.{rank}.et")
+    packed = Path(f"{prefix}.{rank}.et.gz")
+    return packed if packed.exists() and not plain.exists() else plain
+
+
+def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
+    """Read the traces of all ranks.
+
+    Parameters
+    ----------
+    prefix : str or Path
+        What the files' names have before ``.RANK.et`` (or ``.RANK.et.gz``).
+    ranks : int, optional
+        How many there are to be; where it is not given, up to the highest one there is.
+
+    Returns
+    -------
+    list of Trace
+        In rank order.
+
+    Raises
+    ------
+    InputError
+        There is none, one is missing, or one cannot be read.
+    """
+    base = Path(prefix)
+    name = re.compile(re.escape(base.name) + r"\.(\d+)\.et(?:\.gz)?")
+    try:
+        matches = [name.fullmatch(file.name) for file in base.parent.iterdir()]
+    except OSError as error:
+        raise InputError(
+            error.strerror or str(error), where=str(base.parent), mend="give PREFIX of PREFIX.0.et"
+        ) from None
+    found = {int(match[1]) for match in matches if match}
+    if not found:
+        what = f"no trace {base.name}.0.et"
+        raise InputError(
+            what, where=str(base.parent), mend="give what stands before .0.et in the files' names"
+        )
+    count = max(found) + 1 if ranks is None else ranks
+    missing = sorted(set(range(min(count, len(found) + 8))) - found)  # a rank in a name may be 10**9
+    if missing:
+        shown = ", ".join(map(str, missing[:8]))
+        what = f"the trace of rank {shown} is missing ({len(found)} are there, the highest {max(found)})"
+        raise InputError(what, where=str(rank_file(base, missing[0])), mend="make it, or run fewer ranks")
+    return [read(rank_file(base, rank)) for rank in range(count)]

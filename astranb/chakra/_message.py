@@ -1,0 +1,293 @@
+"""One message at a time: what is in it, what an attribute says, and how both are written."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from astranb.core.errors import InputError, near
+
+from ._schema import ATTRIBUTE_KINDS, KIND_OF, NUMBERS, Attribute, Kind, Plain, Value
+from ._wire import FIXED32, FIXED64, LENGTH, VARINT
+
+__all__ = [
+    "attribute_of",
+    "decode_attribute",
+    "framed",
+    "parts",
+    "read_varint",
+    "text",
+    "varint",
+]
+
+_WORD: Final = (1 << 64) - 1
+_SMALL: Final = [bytes([value]) for value in range(128)]
+_REALS: Final = {32: "<f", 64: "<d"}
+_SIZES: Final = {FIXED32: 4, FIXED64: 8}
+_FORMS: Final[tuple[tuple[Any, str], ...]] = (
+    (bool, "bool"),
+    (int, "int64"),
+    (float | int, "double"),
+    (str, "string"),
+    (bytes, "bytes"),
+)
+
+
+def varint(value: int) -> bytes:
+    """Write a number, seven bits a byte; a negative one as its 64 bits."""
+    if 0 <= value < 128:
+        return _SMALL[value]
+    value &= _WORD
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its length before it."""
+    return varint(len(message)) + message
+
+
+def text(number: int, value: str | bytes) -> bytes:
+    """Write a field that has a length."""
+    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    return varint(number << 3 | LENGTH) + framed(data)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number; give it and the place behind it."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & _WORD, at
+        shift += 7
+    raise InputError("ends inside a number" if at == len(data) else "a number has more than ten bytes")
+
+
+def _taken(data: bytes, at: int, size: int) -> bytes:
+    if size > len(data) - at:
+        raise InputError(f"{size} bytes should follow, but {len(data) - at} do")
+    return data[at : at + size]
+
+
+def _fixed(data: bytes, at: int, size: int) -> tuple[int, int]:
+    return int.from_bytes(_taken(data, at, size), "little"), at + size
+
+
+def parts(data: bytes) -> Iterator[tuple[int, int, int | bytes, bytes]]:
+    """Take a message apart.
+
+    Parameters
+    ----------
+    data : bytes
+        The message.
+
+    Yields
+    ------
+    number, wire, value, raw
+        A field: its bits as an unsigned number, or its bytes; and all of it as it stands.
+
+    Raises
+    ------
+    InputError
+        It is no message.
+    """
+    at = 0
+    while at < len(data):
+        begin = at
+        tag, at = read_varint(data, at)
+        wire = tag & 7
+        value: int | bytes
+        if wire == VARINT:
+            value, at = read_varint(data, at)
+        elif wire == LENGTH:
+            size, at = read_varint(data, at)
+            value, at = _taken(data, at, size), at + size
+        elif wire in _SIZES and tag >= 8:
+            value, at = _fixed(data, at, _SIZES[wire])
+        else:
+            raise InputError("no field of a protocol buffer")
+        yield tag >> 3, wire, value, data[begin:at]
+
+
+def _plain(kind: Kind, bits: int | bytes) -> Plain:
+    """What the bits of one element mean."""
+    if isinstance(bits, bytes):
+        return bits.decode("utf-8", "surrogateescape") if kind.form == "text" else bits
+    if kind.form == "bool":
+        return bits != 0
+    if kind.form == "float":
+        return float(struct.unpack(_REALS[kind.bits], bits.to_bytes(kind.bits // 8, "little"))[0])
+    bits &= (1 << kind.bits) - 1
+    if kind.form == "zigzag":
+        return bits >> 1 ^ -(bits & 1)
+    if kind.form == "signed" and bits >> kind.bits - 1:
+        return bits - (1 << kind.bits)
+    return bits
+
+
+def _elements(kind: Kind, message: bytes) -> tuple[Plain, ...]:
+    """The values of a list: one field each, or all of them packed into one."""
+    values: list[Plain] = []
+    for number, wire, bits, _ in parts(message):
+        if number != 1:
+            continue
+        if wire == kind.wire:
+            values.append(_plain(kind, bits))
+        elif isinstance(bits, bytes):
+            at = 0
+            while at < len(bits):
+                read = read_varint(bits, at) if kind.wire == VARINT else _fixed(bits, at, _SIZES[kind.wire])
+                one, at = read
+                values.append(_plain(kind, one))
+    return tuple(values)
+
+
+def decode_attribute(data: bytes) -> tuple[str, Attribute]:
+    """Read an attribute.
+
+    Parameters
+    ----------
+    data : bytes
+        The message.
+
+    Returns
+    -------
+    name : str
+    attribute : Attribute
+
+    Examples
+    --------
+    >>> decode_attribute(bytes.fromhex("0a09636f6d6d5f73697a65488040"))
+    ('comm_size', Attribute(value=8192, kind='int64_val', doc=''))
+    """
+    name = doc = kind_name = ""
+    value: Value = None
+    for number, wire, bits, _ in parts(data):
+        if number == 1 and isinstance(bits, bytes):
+            name = bits.decode("utf-8", "surrogateescape")
+        elif number == 2 and isinstance(bits, bytes):
+            doc = bits.decode("utf-8", "surrogateescape")
+        elif number in ATTRIBUTE_KINDS and wire == ATTRIBUTE_KINDS[number].wire:
+            kind = ATTRIBUTE_KINDS[number]
+            kind_name, value = f"{kind.name}_val", _plain(kind, bits)
+        elif number - 1 in ATTRIBUTE_KINDS and isinstance(bits, bytes):
+            kind = ATTRIBUTE_KINDS[number - 1]
+            kind_name, value = f"{kind.name}_list", _elements(kind, bits)
+    return name, Attribute(value, kind_name, doc)
+
+
+def attribute_of(name: str, value: Value | Attribute) -> Attribute:
+    """Give a value the kind that it is written as.
+
+    Parameters
+    ----------
+    name : str
+        The attribute; the known ones have the kind that Chakra's feeder reads.
+    value : bool, int, float, str, bytes, tuple of these, None, or Attribute
+        An Attribute with a kind stays as it is.
+
+    Returns
+    -------
+    Attribute
+
+    Raises
+    ------
+    InputError
+        The value is none that an attribute can hold.
+
+    Examples
+    --------
+    >>> attribute_of("comm_size", 1024).kind, attribute_of("note", "hot").kind, attribute_of("x", (1, 2)).kind
+    ('int64_val', 'string_val', 'int64_list')
+    """
+    if isinstance(value, Attribute):
+        if value.kind and value.kind not in NUMBERS:
+            raise InputError(f"no kind {value.kind!r}", where=name, mend=near(value.kind, NUMBERS))
+        if value.kind or value.value is None:
+            return value
+        return attribute_of(name, value.value)._replace(doc=value.doc)
+    if value is None:
+        return Attribute(None)
+    if isinstance(value, list):
+        value = tuple(value)
+    if name in KIND_OF:
+        return Attribute(value, KIND_OF[name])
+    some = value if isinstance(value, tuple) else (value,)
+    ending = "list" if isinstance(value, tuple) else "val"
+    for kinds, form in (
+        (bool, "bool"),
+        (int, "int64"),
+        (float | int, "double"),
+        (str, "string"),
+        (bytes, "bytes"),
+    ):
+        if all(isinstance(one, kinds) for one in some):
+            large = form == "int64" and any(isinstance(one, int) and one >= 1 << 63 for one in some)
+            return Attribute(value, f"{'uint64' if large else form}_{ending}")
+    raise InputError(
+        f"no value of an attribute: {value!r:.60}",
+        where=name,
+        mend="take numbers, texts or tuples of one sort",
+    )
+
+
+def _bits(kind: Kind, value: Any, name: str) -> bytes:
+    """One element, without a tag."""
+    if kind.form == "text":
+        if isinstance(value, str):
+            return framed(value.encode("utf-8", "surrogateescape"))
+    elif kind.form == "bytes":
+        if isinstance(value, bytes):
+            return framed(value)
+    elif kind.form == "float":
+        if isinstance(value, int | float):
+            return struct.pack(_REALS[kind.bits], value)
+    elif isinstance(value, int):
+        low = 0 if kind.form in ("unsigned", "bool") else -(1 << kind.bits - 1)
+        if not low <= value < low + (1 << kind.bits):
+            raise InputError(f"{value} is no {kind.name}", where=name)
+        number = (value << 1 ^ -(value < 0)) if kind.form == "zigzag" else value
+        if kind.wire == VARINT:
+            return varint(int(number))
+        return (number & (1 << kind.bits) - 1).to_bytes(kind.bits // 8, "little")
+    raise InputError(f"{value!r:.60} is no {kind.name}", where=name)
+
+
+@lru_cache(maxsize=1 << 16)
+def _encoded(field: int, name: str, attribute: Attribute) -> bytes:
+    value, kind_name, doc = attribute
+    out = text(1, name) if name else b""
+    if doc:
+        out += text(2, doc)
+    if not kind_name:
+        return text(field, out)
+    number = NUMBERS[kind_name]
+    if kind_name.endswith("_val"):
+        kind = ATTRIBUTE_KINDS[number]
+        return text(field, out + varint(number << 3 | kind.wire) + _bits(kind, value, name))
+    kind = ATTRIBUTE_KINDS[number - 1]
+    if not isinstance(value, tuple):
+        raise InputError(f"{value!r:.60} is no {kind_name}", where=name, mend="give a tuple")
+    elements = [_bits(kind, one, name) for one in value]
+    if kind.wire == LENGTH:
+        inner = b"".join(varint(1 << 3 | LENGTH) + one for one in elements)
+    else:
+        inner = text(1, b"".join(elements)) if elements else b""
+    return text(field, out + text(number, inner))
+
+
+def encode_attribute(number: int, name: str, value: Value | Attribute) -> bytes:
+    """Write an attribute as a field of a node or of metadata."""
+    made = attribute_of(name, value)
+    if made.kind.startswith(("double", "float")):  # 0.0 and -0.0 are one key to a cache
+        return _encoded.__wrapped__(number, name, made)
+    return _encoded(number, name, made)

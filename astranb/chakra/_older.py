@@ -1,0 +1,184 @@
+"""Traces of the schemas before 0.0.4, turned into today's.
+
+What is read here is in the history of mlcommons/chakra's ``et_def/et_def.proto``: between
+July 2023 (0.0.3) and October 2023 a node had one list of parents, attributes in field 11, and
+an attribute said its type first. Collectives had other numbers. The runtime (µs) was an
+attribute. The schema before (0.0.1, ``.eg`` files) had a field for each attribute and does
+not say in which unit a node's time is; it is not read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from astranb.core.errors import InputError
+
+from ._message import framed, parts
+from ._node import encode_metadata, encode_node
+from ._schema import Attribute, CollectiveType, Node, NodeType, Plain, Value
+from ._wire import FIXED32, LENGTH, VARINT, Found
+
+__all__ = ["renewed"]
+
+_LOOKED_AT: Final = 64
+_COLLECTIVES: Final = (
+    CollectiveType.ALL_REDUCE,
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER,
+    CollectiveType.BROADCAST,
+)
+_TENSORS: Final = {5: (0, 0), 6: (0, 1), 7: (0, 2), 8: (1, 0), 9: (1, 1), 10: (1, 2)}
+# The type that an attribute names: its value's wire type and Python's, whether it is a list.
+# In August 2023 unsigned numbers came in between; the value's wire type tells the two apart.
+_FORMS: Final = {
+    (4, VARINT): ("bool_val", "bool"),
+    (5, FIXED32): ("float_val", "float"),
+    (6, VARINT): ("int64_val", "int"),
+    (7, LENGTH): ("string_val", "text"),
+    (7, VARINT): ("int64_val", "int"),
+    (8, VARINT): ("bool_list", "bool"),
+    (8, LENGTH): ("string_val", "text"),
+    (9, FIXED32): ("float_list", "float"),
+    (9, VARINT): ("bool_list", "bool"),
+    (10, VARINT): ("int64_list", "int"),
+    (10, FIXED32): ("float_list", "float"),
+    (11, LENGTH): ("string_list", "text"),
+    (11, VARINT): ("int64_list", "int"),
+    (12, VARINT): ("int64_list", "int"),
+    (13, LENGTH): ("string_list", "text"),
+}
+
+
+def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
+    """Turn a trace of an older schema into one of today's.
+
+    Parameters
+    ----------
+    data : bytes
+        The trace.
+    messages : Found
+        Where its messages are.
+    source : str
+        The file, for errors.
+
+    Returns
+    -------
+    bytes or None
+        None where it is of today's schema already.
+
+    Raises
+    ------
+    InputError
+        It is of schema 0.0.1, or not what it seems.
+    """
+    looked_at = zip(messages.value[:_LOOKED_AT].tolist(), messages.end[:_LOOKED_AT].tolist(), strict=True)
+    try:
+        ages = (_age(data[start:end]) for start, end in looked_at)
+        age = next((age for age in ages if age), "today")  # the first that tells
+    except InputError:
+        return None  # what is wrong with it will be said where it is read
+    if age == "today":
+        return None
+    if age == "0.0.1":
+        mend = "make it again with Chakra 0.0.4 or later"
+        raise InputError("an execution graph of schema 0.0.1", where=source, mend=mend)
+    out, metadata = [], {}
+    spans = zip(messages.value.tolist(), messages.end.tolist(), strict=True)
+    for row, (start, end) in enumerate(spans):
+        try:
+            message = data[start:end]
+            if row == 0 and _is_metadata(message):
+                said = (value for _, _, value, _ in parts(message))
+                metadata = dict(_attribute(value) for value in said if isinstance(value, bytes))
+            else:
+                out.append(framed(encode_node(_node(message))))
+        except InputError as error:
+            raise InputError(error.what, where=f"{source}: byte {start}", mend=error.mend) from None
+    return b"".join([framed(encode_metadata("", metadata)), *out])
+
+
+def _is_metadata(message: bytes) -> bool:
+    return all(number == 1 and wire == LENGTH for number, wire, _, _ in parts(message))
+
+
+def _age(message: bytes) -> str:
+    """Which schema a message tells, or none that it tells."""
+    found = {(number, wire) for number, wire, _, _ in parts(message)}
+    numbers = {number for number, _ in found}
+    if (1, LENGTH) in found:  # metadata; a version is of today, an attribute says what it is
+        first = next(value for number, _, value, _ in parts(message) if number == 1)
+        return "" if isinstance(first, bytes) and first[:1] == b"\n" else "today"
+    if {(6, LENGTH), (7, LENGTH), (11, LENGTH)} & found:
+        return "0.0.3"
+    if any((number, VARINT) in found for number in range(8, 21)):
+        return "0.0.1"
+    return "today" if 10 in numbers else ""
+
+
+def _node(message: bytes) -> Node:
+    number, kind, name = 0, 0, ""
+    parents: list[int] = []
+    said = [["", "", ""], ["", "", ""]]
+    attributes: dict[str, Attribute] = {}
+    other = b""
+    for field, _, value, raw in parts(message):
+        if field == 1 and isinstance(value, int):
+            number = value
+        elif field == 3 and isinstance(value, int):
+            kind = value
+        elif field == 4 and isinstance(value, int):
+            parents.append(value)
+        elif field == 2 and isinstance(value, bytes):
+            name = value.decode("utf-8", "surrogateescape")
+        elif field in _TENSORS and isinstance(value, bytes):
+            way, place = _TENSORS[field]
+            said[way][place] = value.decode("utf-8", "surrogateescape")
+        elif field == 11 and isinstance(value, bytes):
+            key, attribute = _attribute(value)
+            attributes[key] = attribute
+        else:
+            other += raw
+    runtime = attributes.pop("runtime", Attribute(0)).value
+    collective = attributes.get("comm_type", Attribute(None)).value
+    if isinstance(collective, int) and 0 <= collective < len(_COLLECTIVES):
+        attributes["comm_type"] = Attribute(int(_COLLECTIVES[collective]), "int64_val")
+    inputs, outputs = ((one[0], one[1], one[2]) if any(one) else None for one in said)
+    return Node(
+        number,
+        name,
+        NodeType(kind) if kind < len(NodeType) else kind,
+        tuple(parents),
+        duration_us=runtime if isinstance(runtime, int) else 0,
+        attributes=attributes,
+        inputs=inputs,
+        outputs=outputs,
+        other=other,
+    )
+
+
+def _attribute(message: bytes) -> tuple[str, Attribute]:
+    name = doc = kind = ""
+    values: list[Plain] = []
+    for number, wire, bits, _ in parts(message):
+        if number in (1, 3) and isinstance(bits, bytes):
+            text = bits.decode("utf-8", "surrogateescape")
+            name, doc = (text, doc) if number == 1 else (name, text)
+        elif (number, wire) in _FORMS:
+            kind, form = _FORMS[number, wire]
+            values.append(_value(bits, form))
+    value: Value = None
+    if kind:
+        value = tuple(values) if kind.endswith("_list") else values[-1]
+    return name, Attribute(value, kind, doc)
+
+
+def _value(bits: int | bytes, form: str) -> Plain:
+    if isinstance(bits, bytes):
+        return bits.decode("utf-8", "surrogateescape")
+    if form == "float":
+        return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+    if form == "bool":
+        return bits != 0
+    return bits - (1 << 64) if bits >> 63 else bits

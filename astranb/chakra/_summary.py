@@ -1,0 +1,121 @@
+"""What a trace consists of, in a few numbers, and node by node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._check import topological_order
+from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._trace import Trace
+
+__all__ = ["as_document", "summary"]
+
+
+def summary(trace: Trace) -> dict[str, Any]:
+    """Count what is in a trace.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    dict
+        ``nodes``, ``dependencies``, counts of ``types``; ``collectives``, each with its count and
+        bytes; ``sent_bytes`` and ``received_bytes`` of messages; ``num_ops``; ``duration_us``, the sum of
+        what was recorded; ``depth``, the nodes of the longest chain of dependencies; ``groups``;
+        ``attributes``, the names.
+
+    Raises
+    ------
+    InputError
+        Its dependencies are not there, or form a circle.
+
+    Examples
+    --------
+    >>> from astranb.chakra import TraceBuilder
+    >>> step = TraceBuilder()
+    >>> _ = step.collective("all_reduce", 1024, after=step.compute("forward", num_ops=10**6))
+    >>> said = summary(step.build())
+    >>> said["types"], said["collectives"], said["depth"]
+    ({'COMP': 1, 'COMM_COLL': 1}, {'all_reduce': {'count': 1, 'bytes': 1024}}, 2)
+    """
+    collective = trace.type == NodeType.COMM_COLL
+    size = np.maximum(trace.comm_size, 0)
+    collectives = {}
+    for kind in CollectiveType:
+        of = collective & (trace.comm_type == kind)
+        if of.any():
+            collectives[kind.name.lower()] = {"count": int(of.sum()), "bytes": _sum(size[of])}
+    return {
+        "source": trace.source,
+        "version": trace.version,
+        "metadata": {name: _value(said) for name, said in trace.metadata.items()},
+        "nodes": len(trace),
+        "dependencies": len(trace.parents.flat),
+        "depth": _depth(trace),
+        "types": {kind.name: int(n) for kind in NodeType if (n := (trace.type == kind).sum())},
+        "collectives": collectives,
+        "groups": sorted({name for name in trace.pg_name.values if name}),
+        "sent_bytes": _sum(size[trace.type == NodeType.COMM_SEND]),
+        "received_bytes": _sum(size[trace.type == NodeType.COMM_RECV]),
+        "num_ops": _sum(np.maximum(trace.num_ops, 0)),
+        "duration_us": _sum(trace.duration_us),
+        "attributes": sorted(map(_readable, trace.attribute_names)),
+    }
+
+
+def as_document(node: Node) -> dict[str, Any]:
+    """A node as JSON can hold it: bytes as hexadecimal digits, what it does not have left out."""
+    said: dict[str, Any] = {"id": node.id, "name": _readable(node.name)}
+    said["type"] = node.type.name if isinstance(node.type, NodeType) else node.type
+    for name in ("data_deps", "ctrl_deps", "start_us", "duration_us"):
+        if getattr(node, name):
+            said[name] = getattr(node, name)
+    if node.attributes:
+        said["attributes"] = {_readable(name): _value(one) for name, one in node.attributes.items()}
+    for name in ("inputs", "outputs"):
+        if getattr(node, name):
+            said[name] = dict(
+                zip(("values", "shapes", "types"), map(_readable, getattr(node, name)), strict=True)
+            )
+    if node.other:
+        said["other"] = node.other.hex()
+    return said
+
+
+def _sum(column: Any) -> int:
+    """The exact sum: int64 could overflow."""
+    return sum(column.tolist())
+
+
+def _value(attribute: Attribute) -> Any:
+    some = attribute.value
+    return [_plain(one) for one in some] if isinstance(some, tuple) else _plain(some)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str):
+        return _readable(value)
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value
+
+
+def _readable(text: str) -> str:
+    """A text of a file that was no UTF-8 has signs that cannot be printed."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _depth(trace: Trace) -> int:
+    """The nodes of the longest chain of dependencies."""
+    offset, flat = trace.parents.offset.tolist(), trace.parents.flat.tolist()
+    depth = [0] * len(trace)
+    for row in topological_order(trace).tolist():
+        some = flat[offset[row] : offset[row + 1]]
+        depth[row] = 1 + max((depth[parent] for parent in some), default=0)
+    return max(depth, default=0)

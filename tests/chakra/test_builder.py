@@ -1,0 +1,93 @@
+"""Traces made in Python are what simulators of Chakra read."""
+
+from __future__ import annotations
+
+import pytest
+
+from astranb.chakra import Attribute, Node, NodeType, TraceBuilder, check
+from astranb.core.errors import InputError
+
+
+def test_every_sort_of_node():
+    step = TraceBuilder(version="1.0.0", model="toy")
+    a = step.compute("forward", num_ops=2 * 10**9, tensor_size="1 MB")
+    b = step.collective("all_gather", "4 KiB", group="2", dims=[True, False], priority=3, after=a)
+    c = step.send(64, 1, rank=0, tag=7, after=[a, b])
+    d = step.recv("64 B", 1, tag=8)
+    e = step.memory_load("1 GB", after=d)
+    f = step.memory_store(5, name="out", after=(c, e))
+    g = step.compute("host", duration_us=4, cpu=True)
+    h = step.add(NodeType.METADATA, "group", {"ranks": (0, 1)}, control=f, start_us=2)
+    trace = step.build("made")
+    check(trace)
+    assert (a, b, c, d, e, f, g, h) == tuple(range(8))
+    assert (trace.version, trace.source) == ("1.0.0", "made")
+    assert trace.metadata == {"model": Attribute("toy", "string_val")}
+    assert trace.type.tolist() == [4, 7, 5, 6, 2, 3, 4, 1]
+    assert trace.comm_type.tolist() == [-1, 2, -1, -1, -1, -1, -1, -1]
+    assert trace.comm_size.tolist() == [-1, 4096, 64, 64, -1, -1, -1, -1]
+    assert trace.comm_src.tolist() == [-1, -1, 0, 1, -1, -1, -1, -1]
+    assert trace.comm_dst.tolist() == [-1, -1, 1, -1, -1, -1, -1, -1]
+    assert trace.comm_tag.tolist() == [0, 0, 7, 8, 0, 0, 0, 0]
+    assert trace.comm_priority[b] == 3
+    assert trace.tensor_size.tolist() == [10**6, -1, -1, -1, 10**9, 5, -1, -1]
+    assert trace.num_ops[a] == 2 * 10**9
+    assert trace.is_cpu_op.tolist() == [False] * 6 + [True, False]
+    assert (trace.pg_name[b], trace.involved_dim[b]) == ("2", (True, False))
+    assert [trace.parents.of(row).tolist() for row in range(8)] == [[], [0], [0, 1], [], [3], [2, 4], [], [5]]
+    assert trace.duration_us.tolist() == [0] * 6 + [4, 0]
+    assert trace.node(h) == Node(
+        7,
+        "group",
+        NodeType.METADATA,
+        ctrl_deps=(5,),
+        start_us=2,
+        attributes={"ranks": Attribute((0, 1), "int64_list")},
+    )
+
+
+def test_attributes_have_the_kinds_that_the_feeder_reads():
+    step = TraceBuilder()
+    step.collective("broadcast", 8, group="0", dims=[True], priority=1)
+    step.send(8, 1, rank=0)
+    first, second = (
+        {name: attribute.kind for name, attribute in node.attributes.items()} for node in step.build().nodes()
+    )
+    assert first == {
+        "is_cpu_op": "bool_val",
+        "comm_type": "int64_val",
+        "comm_size": "int64_val",
+        "pg_name": "string_val",
+        "involved_dim": "bool_list",
+        "comm_priority": "int32_val",
+    }
+    assert second == {
+        "is_cpu_op": "bool_val",
+        "comm_src": "int32_val",
+        "comm_dst": "int32_val",
+        "comm_size": "int64_val",
+        "comm_tag": "int32_val",
+    }
+
+
+def test_what_cannot_be_made():
+    step = TraceBuilder()
+    with pytest.raises(InputError, match=r"after= of 'a': there is no node 0 yet; add it before"):
+        step.compute("a", after=0)
+    with pytest.raises(
+        InputError, match="there is no collective 'all_reduc' in Chakra; did you mean 'all_reduce'"
+    ):
+        step.collective("all_reduc", 8)
+    with pytest.raises(InputError, match="size of 'all_reduce'"):
+        step.collective("all_reduce", "8 X")
+    with pytest.raises(InputError, match="comm_tag: 4294967296 is no int32"):
+        step.send(8, 1, tag=1 << 32)
+    with pytest.raises(InputError, match=r"x: no value of an attribute: \{1\}"):
+        step.add(NodeType.COMP, "a", {"x": {1}})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match="x: no kind 'int_val'; did you mean 'int64_val'"):
+        step.add(NodeType.COMP, "a", {"x": Attribute(1, "int_val")})
+    with pytest.raises(InputError, match="x: 1 is no bool_list; give a tuple"):
+        step.add(NodeType.COMP, "a", {"x": Attribute(1, "bool_list")})
+    with pytest.raises(InputError, match="-1 is out of range"):
+        step.compute("a", duration_us=-1)
+    assert len(step) == 0

@@ -1,0 +1,126 @@
+"""What ``astranb chakra`` prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astranb.chakra import Attribute, Node, NodeType, Trace, TraceBuilder, summary, topological_order, write
+from astranb.cli import main
+
+
+def step(rank: int) -> Trace:
+    made = TraceBuilder(note="toy")
+    forward = made.compute("forward", num_ops=10**9, tensor_size=10**6, duration_us=5)
+    made.collective("all_reduce", 4096, group="1", after=forward)
+    last = made.collective("all_reduce", 4, after=forward)
+    made.send(10, 1 - rank, rank=rank, after=last)
+    made.recv(20, 1 - rank, after=last)
+    return made.build()
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    for rank in range(2):
+        write(tmp_path / f"t.{rank}.et", step(rank))
+    return str(tmp_path / "t")
+
+
+def test_info_of_a_file(prefix: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["chakra", "info", f"{prefix}.1.et", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {
+        "source": f"{prefix}.1.et",
+        "version": "0.0.4",
+        "metadata": {"note": "toy"},
+        "nodes": 5,
+        "dependencies": 4,
+        "depth": 3,
+        "types": {"COMP": 1, "COMM_SEND": 1, "COMM_RECV": 1, "COMM_COLL": 2},
+        "collectives": {"all_reduce": {"count": 2, "bytes": 4100}},
+        "groups": ["1"],
+        "sent_bytes": 10,
+        "received_bytes": 20,
+        "num_ops": 10**9,
+        "duration_us": 5,
+        "attributes": sorted(
+            [
+                "comm_dst",
+                "comm_size",
+                "comm_src",
+                "comm_tag",
+                "comm_type",
+                "is_cpu_op",
+                "num_ops",
+                "pg_name",
+                "tensor_size",
+            ]
+        ),
+    }
+    assert main(["chakra", "info", f"{prefix}.1.et"]) == 0
+    out = capsys.readouterr().out
+    assert "nodes: 5, dependencies: 4, longest chain: 3\n" in out
+    assert "collectives: all_reduce 2 (4,100 bytes)\n" in out
+    assert out.endswith("note: toy\n")
+
+
+def test_info_of_all_ranks(prefix: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["chakra", "info", prefix, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ranks"], [one["nodes"] for one in said["traces"]]) == (2, [5, 5])
+    assert main(["chakra", "info", prefix]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == "rank 1: 5 nodes, all_reduce 2 (4,100 bytes)"
+
+
+def test_a_bad_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "t.et"
+    write(file, Trace.of([Node(1, "a", NodeType.COMP, data_deps=(1,))]))
+    assert main(["chakra", "info", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"astranb: {file}: nodes wait for each other in a circle: 1 'a' waits for 1 'a'; "
+        "drop one of these dependencies\n"
+    )
+    assert main(["chakra", "json", str(file)]) == 0  # it can still be looked at
+    assert main(["chakra", "info", str(tmp_path / "none")]) == 2
+
+
+def test_nodes_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    said = {
+        "raw": Attribute(b"\xff", "bytes_val"),
+        "inf": Attribute(float("inf"), "double_val"),
+        "dims": Attribute((True, False), "bool_list"),
+        "no": Attribute(None),
+    }
+    nodes = [
+        Node(
+            1, "é", NodeType.COMP, start_us=3, attributes=said, inputs=("[1]", "", "x"), other=b"\xf8\x01\x05"
+        ),
+        Node(2, "bad \udcff", 99, ctrl_deps=(1,)),
+    ]
+    file = tmp_path / "t.et"
+    write(file, Trace.of(nodes))
+    assert main(["chakra", "json", str(file)]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        {
+            "id": 1,
+            "name": "é",
+            "type": "COMP",
+            "start_us": 3,
+            "attributes": {"raw": "ff", "inf": "inf", "dims": [True, False], "no": None},
+            "inputs": {"values": "[1]", "shapes": "", "types": "x"},
+            "other": "f80105",
+        },
+        {"id": 2, "name": "bad ?", "type": 99, "ctrl_deps": [1]},
+    ]
+    assert main(["chakra", "json", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == lines
+
+
+def test_order_and_depth_where_parents_come_later():
+    trace = Trace.of([Node(1, "", 4, data_deps=(3,)), Node(2, "", 4), Node(3, "", 4, data_deps=(2,))])
+    assert topological_order(trace).tolist() == [1, 2, 0]
+    assert summary(trace)["depth"] == 3
+    assert summary(Trace.of([]))["depth"] == 0
