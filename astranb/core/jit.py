@@ -88,6 +88,7 @@ class Kernel(Generic[_P, _R]):
                 nogil=True,
                 error_model="numpy",
                 forceinline=self.inline,
+                _nrt=False,
                 no_cpython_wrapper=True,
                 no_cfunc_wrapper=True,
             )(self.function)

@@ -1,0 +1,32 @@
+"""ASTRA-sim 2.0's workload and system layer on its two analytical networks, to the nanosecond.
+
+Operations of each rank wait for one another; a collective is cut into chunks, each chunk goes
+through phases, one in each dimension, and each phase is messages between endpoints. The state
+is tables, the time whole nanoseconds, and the loop can stop after any event.
+"""
+
+from __future__ import annotations
+
+from ._durations import Memory
+from ._inputs import Algorithm, Network, System
+from ._operations import COLLECTIVE_NAMES, Operations
+from ._run import Result, Run, simulate
+from ._tables import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
+
+__all__ = [
+    "COLLECTIVE",
+    "COLLECTIVE_NAMES",
+    "COMPUTE",
+    "MEMORY",
+    "RECV",
+    "REPLAY",
+    "SEND",
+    "Algorithm",
+    "Memory",
+    "Network",
+    "Operations",
+    "Result",
+    "Run",
+    "System",
+    "simulate",
+]

@@ -1,0 +1,279 @@
+"""From operations, network and system to the tables of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.instants import INSTANT, INSTANTS, PENDING
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.net._astrasim2 import DIMENSION, SERVER, link_count
+
+from . import _tables as t
+from ._durations import Memory, durations_ns
+from ._inputs import Network, System
+from ._operations import Operations
+from ._pools import thread
+
+__all__ = ["build", "margins"]
+
+
+def build(
+    operations: Sequence[Operations],
+    network: Network,
+    system: System,
+    memory: Memory,
+    groups: Mapping[int, Sequence[int]],
+    *,
+    aware: bool,
+    compat: bool,
+) -> t.Machine:
+    """Make the tables.
+
+    Parameters
+    ----------
+    operations : sequence of Operations
+        One for each rank.
+    network : Network
+    system : System
+    memory : Memory
+    groups : mapping of int to sequence of int
+        Ranks of each numbered group, in their order.
+    aware : bool
+        Whether messages wait for one another on links.
+    compat : bool
+        Whether ASTRA-sim 2.0's peculiarities are kept.
+
+    Raises
+    ------
+    InputError
+        Something does not fit.
+    """
+    npus = network.npus
+    if len(operations) != npus:
+        raise InputError(
+            f"{len(operations)} ranks for a network of {npus} NPUs",
+            where=network.where,
+            mend="give as many traces as the network has NPUs",
+        )
+    if aware and len(network.topology) > 1:
+        raise InputError(
+            f"a network of {len(network.topology)} dimensions has no congestion model",
+            where=network.where,
+            mend="use one dimension, or --fidelity analytical",
+        )
+    dims = _dimensions(network, compat=compat)
+    rows, children, ready, places = _operations(operations, system, memory, groups)
+    group_rows, members, streams = _groups(groups, npus)
+    implementations = _implementations(system, dims, npus)
+    _check(rows, implementations, system, len(dims))
+    config = allocate(1, t.CONFIG)
+    config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
+    config.concurrent = -(-system.active_chunks // system.queues)
+    config.queues, config.baseline = system.queues, system.baseline
+    config.priority_step, config.rendezvous, config.aware = system.policy, system.rendezvous, aware
+    config.exact_chunks = config.every_dim = not compat
+    config.max_phases = max(2 * len(dims), 1)
+    config.local_group_ns, config.reduce_Bps = 10, system.memory_Bps
+    config.memory_shared_by = memory.shared_by(npus)
+    chunks = 1
+    collectives = rows[rows["kind"] == t.COLLECTIVE]
+    if len(collectives):
+        # A size that is no multiple makes more chunks than were asked for.
+        part = np.maximum(collectives["bytes"] // system.splits, 1)
+        chunks = int(max((-(-collectives["bytes"] // part)).max(), system.splits)) + 1
+    clock = allocate(1, t.CLOCK)
+    clock.cursor = -1
+    queue = allocate(1, INSTANTS)
+    queue.open = queue.latest = -1
+    npu_rows = allocate(npus, t.NPU)
+    npu_rows.calls = npu_rows.end_ns = -1
+    queues = allocate(npus * len(dims) * system.queues, t.QUEUE)
+    queues.head = -1
+    allocators = allocate(npus * len(dims), t.ALLOCATOR)
+    allocators.last = system.queues // 2
+    links = allocate(link_count(int(dims[0].kind), npus) if aware else 1, SERVER)
+    links.head = links.tail = -1
+    memories = allocate(npus, t.QUEUE)
+    memories.head = -1
+    many = 4 * npus + 1024
+    machine = t.Machine(
+        config=config, clock=clock, dims=dims, implementations=implementations, npus=npu_rows,
+        places=places, queues=queues, allocators=allocators,
+        trees=allocate(npus * t.COLLECTIVES * len(dims), t.COUNTER),
+        groups=group_rows, members=members, group_streams=streams, operations=rows,
+        children=children, ready=ready, memories=memories,
+        streams=allocate(npus * chunks + chunks + 8, t.STREAM_ROW),
+        phases=allocate((npus * chunks + chunks + 8) * int(config[0].max_phases), t.PHASE),
+        calls=allocate(many, t.CALL), messages=allocate(many, t.MESSAGE),
+        buckets=allocate(_power(many), t.BUCKET), links=links, queue=queue,
+        instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
+    )  # fmt: skip
+    for name in ("head", "tail"):
+        machine.buckets[name] = -1
+    machine.instants.bucket = -1
+    return thread(machine)
+
+
+def margins(m: t.Machine) -> tuple[int, int]:
+    """How many rows of appointments or messages, and of streams, one event may take at most."""
+    operations = m.operations
+    window = 1
+    if (m.implementations.algorithm == t.DIRECT).any():
+        window = max(int(m.config[0].npus), 1)
+    collectives = operations[operations.kind == t.COLLECTIVE]
+    chunks = 1
+    if len(collectives):
+        splits = int(m.config[0].splits)
+        chunks = int((collectives.bytes // np.maximum(collectives.bytes // splits, 1)).max()) + splits + 2
+    at_once = min(chunks, int(m.config[0].concurrent)) + 1
+    posted = int(np.bincount(operations.npu).max()) if len(operations) else 0
+    return 4 * window * at_once + 2 * posted + 64, chunks
+
+
+def _power(count: int) -> int:
+    """The next power of two."""
+    return 1 << (count - 1).bit_length()
+
+
+def _dimensions(network: Network, *, compat: bool) -> Records:
+    """The dimensions; ASTRA-sim 2.0 takes bandwidths for GiB/s."""
+    dims = allocate(len(network.topology), DIMENSION)
+    dims["kind"], dims["nodes"] = network.shapes, network.npus_count
+    dims.stride = np.concatenate([[1], np.cumprod(network.npus_count)[:-1]])
+    dims.latency_ns = network.latency
+    rates = np.array(network.bandwidth, np.float64)
+    dims.rate_Bpns = rates * (1 << 30) / 1_000_000_000 if compat else rates
+    return dims
+
+
+def _implementations(system: System, dims: Records, npus: int) -> Records:
+    """The algorithm of each collective in each dimension; -1 where there is none."""
+    count = len(dims)
+    table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
+    table.algorithm = -1
+    for collective, algorithms in system.algorithms.items():
+        if len(algorithms) > count:
+            raise InputError(
+                f"{len(algorithms)} algorithms for a network of {count} dimensions",
+                where=system.where,
+                mend="give one for each dimension",
+            )
+        for dim, algorithm in enumerate(algorithms):
+            row = table[collective * count + dim]
+            row.algorithm, row.window = algorithm.number, algorithm.window
+            row.nodes, row.stride = dims[dim].nodes, dims[dim].stride
+            if algorithm.whole:
+                row.nodes, row.stride = npus, 1
+                break
+    return table
+
+
+def _groups(groups: Mapping[int, Sequence[int]], npus: int) -> tuple[Records, Records, Records]:
+    """The groups of ranks; numbers of their chunks begin at a million for each number of a group."""
+    rows = allocate(max(len(groups), 1), t.GROUP)
+    streams = allocate(npus * max(len(groups), 1), t.COUNTER)
+    flat: list[int] = []
+    for row, (number, ranks) in enumerate(groups.items()):
+        if len(set(ranks)) != len(ranks) or not ranks or min(ranks) < 0 or max(ranks) >= npus:
+            raise InputError(
+                f"group {number} is not made of ranks below {npus}, each once",
+                where="groups",
+                mend="list its ranks",
+            )
+        rows[row].first, rows[row].count = len(flat), len(ranks)
+        streams[row :: len(groups)] = number * 1_000_000
+        flat += ranks
+    members = allocate(max(len(flat), 1), t.COUNTER)
+    members.value[: len(flat)] = flat
+    return rows, members, streams
+
+
+def _operations(
+    operations: Sequence[Operations], system: System, memory: Memory, groups: Mapping[int, Sequence[int]]
+) -> tuple[Records, Records, Records, Records]:
+    """All ranks' operations in one table, who waits for each, and those that may begin."""
+    parts = [(rank, one, -1) for rank, one in enumerate(operations)]
+    first = np.concatenate([[0], np.cumsum([len(one.rows) for one in operations])])
+    for rank, one in enumerate(operations):
+        parts += [(rank, own, int(first[rank]) + row) for row, own in one.custom.items()]
+    total = sum(len(one.rows) for _, one, _ in parts)
+    table = allocate(total, t.OPERATION_ROW)
+    table.custom = table.owner = table.next = -1
+    numbers = {number: row for row, number in enumerate(groups)}
+    npus = len(operations)
+    lists, at, begun = [], 0, 0
+    known: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for rank, one, owner in parts:
+        if id(one) not in known:
+            known[id(one)] = (*one.children(), durations_ns(one.rows, system, memory))
+        start, children, durations = known[id(one)]
+        rows, part = one.rows, table[at : at + len(one.rows)]
+        for name in ("kind", "bytes", "peer", "tag", "collective", "involved", "priority"):
+            part[name] = rows[name]
+        part.npu, part.duration_ns, part.end_ns = rank, durations, -1
+        part.place = np.select(
+            [rows["on_cpu"] != 0, rows["kind"] == t.COMPUTE, rows["kind"] == t.RECV],
+            [t.ON_CPU, t.ON_GPU, t.ON_NOTHING],
+            t.ON_WIRE,
+        )
+        if system.replay:
+            part.kind = t.COMPUTE
+        part.waits = np.diff(one.dep_start)
+        part.first_child, part.children = start[:-1] + begun, np.diff(start)
+        part.owner = owner
+        if owner >= 0:
+            table[owner].custom, table[owner].customs = at, len(rows)
+        for row in np.flatnonzero(rows["group"] >= 0):
+            number = int(rows["group"][row])
+            if number not in numbers:
+                raise InputError(f"rank {rank} names group {number}", where="groups", mend="describe it")
+            if rank not in groups[number]:
+                raise InputError(f"rank {rank} is not in its group {number}", where="groups", mend="add it")
+        part.group = [
+            numbers.get(int(g), -1) if len(groups.get(int(g), ())) < npus else -1 for g in rows["group"]
+        ]
+        part.involved[rows["group"] >= 0] = (1 << 62) - 1
+        lists.append(children + at)
+        at += len(rows)
+        begun += len(children)
+    flat = allocate(max(begun, 1), t.COUNTER)
+    flat.value[:begun] = np.concatenate(lists) if lists else []
+    places = allocate(npus * t.PLACES, t.PLACE)
+    own = int(first[-1])
+    key = table.npu[:own] * t.PLACES + table.place[:own]
+    counts = np.bincount(key, minlength=npus * t.PLACES)
+    places["first"] = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    ready = allocate(max(own, 1), t.COUNTER)
+    free = np.flatnonzero(table.waits[:own] == 0)
+    free = free[np.argsort(key[free], kind="stable")]
+    starts = np.bincount(key[free], minlength=npus * t.PLACES)
+    before = np.concatenate([[0], np.cumsum(starts)[:-1]])
+    ready.value[places["first"][key[free]] + np.arange(len(free)) - before[key[free]]] = free
+    places.ready = starts
+    return table, flat, ready, places
+
+
+def _check(table: Records, implementations: Records, system: System, count: int) -> None:
+    """See to it that every collective has an algorithm that can do it."""
+    chosen = implementations.reshape(t.COLLECTIVES, count)
+    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
+    names = {0: "all-reduce", 1: "reduce-scatter", 2: "all-gather", 3: "all-to-all"}
+    for collective in np.unique(used.collective).tolist():
+        rows = chosen[collective]
+        key = f"{names[collective]}-implementation"
+        if rows[0].algorithm < 0:
+            raise InputError(f"{key} is missing", where=system.where, mend="name an algorithm")
+        for row in rows:
+            if row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
+                raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
+            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or row.nodes & (row.nodes - 1)):
+                raise InputError(
+                    f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, "
+                    f"not {names[collective]} of {row.nodes}",
+                    where=system.where,
+                    mend="use ring",
+                )

@@ -1,0 +1,275 @@
+"""What ASTRA-sim 2.0 reads besides traces: the network's and the system's description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from astranb.core.errors import InputError, near
+from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
+
+from ._tables import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    DIRECT,
+    HALVING,
+    REDUCE_SCATTER,
+    RING_STEPS,
+    TREE,
+)
+
+__all__ = ["Algorithm", "Network", "System"]
+
+_SHAPES = {"Ring": RING, "FullyConnected": FULLY_CONNECTED, "Switch": SWITCH}
+_NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE}
+_LISTS = {
+    "all-reduce-implementation": ALL_REDUCE,
+    "reduce-scatter-implementation": REDUCE_SCATTER,
+    "all-gather-implementation": ALL_GATHER,
+    "all-to-all-implementation": ALL_TO_ALL,
+}
+_POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
+_OPTIMIZATIONS = ("baseline", "localBWAware")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of one or more dimensions, the first of which joins neighbouring ranks.
+
+    Parameters
+    ----------
+    topology : sequence of str
+        ``Ring``, ``FullyConnected`` or ``Switch``, one for each dimension.
+    npus_count : sequence of int
+        NPUs in each.
+    bandwidth : sequence of float
+        Of one link of each, in 10^9 bytes a second (GB/s); ASTRA-sim 2.0 takes them for GiB/s.
+    latency : sequence of float
+        Of one link of each, in ns.
+
+    Raises
+    ------
+    InputError
+        The lists differ in length, or a value is of no use.
+
+    Examples
+    --------
+    >>> Network(["Ring", "Switch"], [4, 2], [100, 25], [500, 1000]).npus
+    8
+    """
+
+    topology: Sequence[str]
+    npus_count: Sequence[int]
+    bandwidth: Sequence[float]
+    latency: Sequence[float]
+    where: str = field(default="network", compare=False)
+
+    def __post_init__(self) -> None:
+        """Check everything."""
+        lists = (self.topology, self.npus_count, self.bandwidth, self.latency)
+        if len({len(each) for each in lists}) != 1 or not self.topology:
+            counts = ", ".join(str(len(each)) for each in lists)
+            raise InputError(
+                f"topology, npus_count, bandwidth and latency have {counts} entries",
+                where=self.where,
+                mend="give one of each for every dimension",
+            )
+        for shape in self.topology:
+            if shape not in _SHAPES:
+                raise InputError(f"unknown topology {shape!r}", where=self.where, mend=near(shape, _SHAPES))
+        for count, rate, latency in zip(self.npus_count, self.bandwidth, self.latency, strict=True):
+            if count < 1 or rate <= 0 or latency < 0:
+                raise InputError(
+                    f"{count} NPUs at {rate} GB/s and {latency} ns",
+                    where=self.where,
+                    mend="give at least 1 NPU, a bandwidth above 0 and a latency of 0 or more",
+                )
+
+    @property
+    def npus(self) -> int:
+        """How many NPUs there are."""
+        total = 1
+        for count in self.npus_count:
+            total *= count
+        return total
+
+    @property
+    def shapes(self) -> list[int]:
+        """The numbers of the topologies."""
+        return [_SHAPES[shape] for shape in self.topology]
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], where: str = "network") -> Network:
+        """Take a network from the contents of a YAML file.
+
+        Parameters
+        ----------
+        document : mapping
+            ``topology``, ``npus_count``, ``bandwidth`` and ``latency``.
+        where : str
+            The file's name, for messages.
+        """
+        for key in ("topology", "npus_count", "bandwidth", "latency"):
+            if not isinstance(document.get(key), list):
+                raise InputError(f"{key} is missing or no list", where=where, mend="see ASTRA-sim's examples")
+        try:
+            return cls(
+                [str(shape) for shape in document["topology"]],
+                [int(count) for count in document["npus_count"]],
+                [float(rate) for rate in document["bandwidth"]],
+                [float(latency) for latency in document["latency"]],
+                where,
+            )
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(str(error), where=where, mend="numbers are expected") from error
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """How one dimension of a collective is done.
+
+    Parameters
+    ----------
+    number : int
+    window : int
+        Messages at once of ``direct``, -1 for all.
+    whole : bool
+        Whether all NPUs are one dimension (``oneRing`` and the like).
+    """
+
+    number: int
+    window: int = -1
+    whole: bool = False
+
+    @classmethod
+    def named(cls, name: str, where: str) -> Algorithm:
+        """Read a name such as ``ring``, ``direct4`` or ``oneHalvingDoubling``."""
+        whole = name.startswith("one")
+        plain = name[3:4].lower() + name[4:] if whole else name
+        if plain.startswith("direct") and (plain == "direct" or plain[6:].isdigit()):
+            return cls(DIRECT, int(plain[6:]) if plain != "direct" else -1, whole)
+        if plain in _NAMES and not (whole and plain == "doubleBinaryTree"):
+            return cls(_NAMES[plain], -1, whole)
+        known = [*_NAMES, "direct", "oneRing", "oneDirect", "oneHalvingDoubling"]
+        raise InputError(f"unknown algorithm {name!r}", where=where, mend=near(name, known))
+
+
+@dataclass(frozen=True)
+class System:
+    """What the system layer does with an operation.
+
+    Parameters
+    ----------
+    algorithms : mapping of int to sequence of Algorithm
+        For each collective one algorithm for each dimension.
+    splits : int
+        Chunks of a collective.
+    active_chunks : int
+        Chunks under way in one dimension at a time.
+    queues : int
+        Queues of one dimension.
+    endpoint_ns : int
+        What it costs to bring a message into or out of the endpoint's memory, in ns.
+    memory_Bps, peak_flops : float
+        Bandwidth of the local memory in bytes a second; operations a second. 0: no limit given.
+    roofline : bool
+        Whether compute operations take the time of the roofline, instead of their recorded one.
+    baseline : bool
+        All-reduce in each dimension, instead of scattering before and gathering after.
+    policy : int
+        1: later collectives first (LIFO), -1: earlier ones (FIFO), 0: by their priority.
+    rendezvous : bool
+        Whether the receiver asks for each message.
+    replay : bool
+        Whether every operation takes its recorded duration.
+    """
+
+    algorithms: Mapping[int, Sequence[Algorithm]]
+    splits: int = 1
+    active_chunks: int = 1
+    queues: int = 1
+    endpoint_ns: int = 10
+    memory_Bps: float = 0.0  # noqa: N815 - unit in the name
+    peak_flops: float = 0.0
+    roofline: bool = False
+    baseline: bool = False
+    policy: int = 1
+    rendezvous: bool = False
+    replay: bool = False
+    where: str = field(default="system", compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if min(self.splits, self.active_chunks, self.queues) < 1 or self.endpoint_ns < 0:
+            raise InputError(
+                "a number of chunks or queues below 1, or a negative delay",
+                where=self.where,
+                mend="see preferred-dataset-splits, active-chunks-per-dimension, endpoint-delay",
+            )
+
+    @classmethod
+    def from_document(
+        cls,
+        document: Mapping[str, Any],
+        where: str = "system",
+        *,
+        queues: int = 1,
+        injection_scale: float = 1.0,
+        rendezvous: bool = False,
+    ) -> System:
+        """Take a system from the contents of a JSON file.
+
+        Parameters
+        ----------
+        document : mapping
+            The names are those of ASTRA-sim's files.
+        where : str
+            The file's name, for messages.
+        queues : int
+            ``--num-queues-per-dim``.
+        injection_scale : float
+            ``--injection-scale``: the endpoint's delay is multiplied by it.
+        rendezvous : bool
+            ``--rendezvous-protocol``.
+        """
+        if document.get("model-shared-bus", 0):
+            raise InputError("model-shared-bus is not simulated", where=where, mend="set it to 0")
+        optimization = document.get("collective-optimization", "localBWAware")
+        if optimization not in _OPTIMIZATIONS:
+            raise InputError(
+                f"unknown collective-optimization {optimization!r}",
+                where=where,
+                mend=near(str(optimization), _OPTIMIZATIONS),
+            )
+        policy = document.get("scheduling-policy", "LIFO")
+        if policy not in _POLICIES:
+            raise InputError(
+                f"unknown scheduling-policy {policy!r}", where=where, mend=near(str(policy), _POLICIES)
+            )
+        endpoint = 10
+        if "endpoint-delay" in document:
+            endpoint = int(int(document["endpoint-delay"]) * injection_scale)
+        return cls(
+            {
+                number: [Algorithm.named(str(name), f"{where}: {key}") for name in document[key]]
+                for key, number in _LISTS.items()
+                if key in document
+            },
+            splits=int(document.get("preferred-dataset-splits", 1)),
+            active_chunks=int(document.get("active-chunks-per-dimension", 1)),
+            queues=queues,
+            endpoint_ns=endpoint,
+            memory_Bps=float(document.get("local-mem-bw", 0)) * 1e9,
+            peak_flops=float(document.get("peak-perf", 0)) * 1e12,
+            roofline=bool(document.get("roofline-enabled", 0)),
+            # ASTRA-sim's default where nothing is said.
+            baseline=document.get("collective-optimization", "baseline") == "baseline",
+            policy=_POLICIES[policy],
+            rendezvous=rendezvous,
+            replay=bool(document.get("replay-only", 0)),
+            where=where,
+        )

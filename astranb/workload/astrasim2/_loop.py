@@ -1,0 +1,225 @@
+"""The loop: one event after another, and why it stopped."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event
+from astranb.core.jit import Entry, Records, kernel
+from astranb.net._astrasim2 import DIMENSION, SERVER
+
+from ._appoint import appoint, close_appointments
+from ._exchange import begin_receive, begin_send
+from ._issue import custom_done, fire, memory_free, operation_done, phase_over
+from ._steps import bundle_passed, insert_packet
+from ._tables import (
+    ALLOCATOR,
+    BUCKET,
+    BUNDLE,
+    BUNDLE_REDUCED,
+    CALL,
+    CALLS,
+    CLOCK,
+    CONFIG,
+    COUNTER,
+    DONE,
+    FREE,
+    GROUP,
+    HOP,
+    IMPLEMENTATION,
+    KIND_BITS,
+    LIMITS,
+    MEMORY_FREE,
+    MESSAGE,
+    NPU,
+    OPERATION,
+    OPERATION_ROW,
+    PHASE,
+    PLACE,
+    QUEUE,
+    RECEIVING,
+    SENDING,
+    STREAM,
+    STREAM_ROW,
+    TREE,
+    Machine,
+)
+from ._transport import free_link, free_message, hop
+from ._tree import tree_bundle_passed, tree_received
+
+__all__ = ["ENDED", "ENTRY", "GROW", "STEPS"]
+
+ENDED: Final = 0  # nothing is left to happen
+STEPS: Final = 1  # as many events as asked for
+GROW: Final = 2  # a table is to be enlarged
+
+_MASK: Final = (1 << KIND_BITS) - 1
+
+
+@kernel
+def _tell(m: Machine, handler: int) -> None:
+    """Tell whoever sent or expected a message."""
+    who = handler & _MASK
+    row = handler >> KIND_BITS
+    if who == STREAM:
+        m.streams[row].received += 1
+        if m.streams[row].algorithm == TREE:
+            tree_received(m, row)
+        else:
+            insert_packet(m, row)
+    elif who == OPERATION:
+        if m.operations[row].owner >= 0:
+            custom_done(m, row)
+        else:
+            operation_done(m, row)
+    elif who == SENDING:
+        begin_send(m, row)
+    elif who == RECEIVING:
+        begin_receive(m, row)
+
+
+@kernel
+def _arrive(m: Machine, row: int) -> int:
+    """A message is where it belongs; returns the receiver's handler where it has posted, else 0."""
+    message = m.messages[row]
+    if message.posted == 1:
+        free_message(m, row)
+        return int(message.receiver)
+    message.sent = 2
+    return 0
+
+
+@kernel
+def _appointment(m: Machine, npu: int, row: int) -> None:
+    """Keep one appointment of an NPU."""
+    kind = m.calls[row].kind
+    arg = m.calls[row].arg
+    if kind == BUNDLE:
+        tree = m.streams[arg].algorithm == TREE
+        if tree_bundle_passed(m, arg) if tree else bundle_passed(m, arg):
+            phase_over(m, arg)
+    elif kind == BUNDLE_REDUCED:
+        # Two reads and a write, each cut to whole nanoseconds.
+        reduce_ns = 0
+        if m.config[0].reduce_Bps > 0.0:
+            reduce_ns = 3 * int(float(m.calls[row].bytes) / m.config[0].reduce_Bps * 1e9)
+        appoint(m, npu, reduce_ns, BUNDLE, arg, 0)
+    elif kind == DONE:
+        operation_done(m, arg)
+    elif kind == MEMORY_FREE:
+        memory_free(m, arg)
+    else:
+        custom_done(m, arg)
+
+
+@kernel
+def _step(m: Machine) -> bool:
+    """Handle one event; returns False where none is left."""
+    clock = m.clock
+    if clock[0].cursor >= 0:
+        row = clock[0].cursor
+        npu = clock[0].caller
+        _appointment(m, npu, row)
+        clock[0].cursor = m.calls[row].next
+        if row != clock[0].head:
+            m.calls[row].next = clock[0].free_call
+            clock[0].free_call = row
+            clock[0].calls_left += 1
+        if clock[0].cursor < 0:
+            close_appointments(m, npu, clock[0].head)
+        return True
+    if clock[0].fired < m.config[0].npus:
+        clock[0].fired += 1
+        fire(m, clock[0].fired - 1)
+        return True
+    what = next_event(m.queue, m.instants, m.pending)
+    if what < 0:
+        return False
+    kind = what & _MASK
+    row = what >> KIND_BITS
+    if kind == CALLS:
+        head = m.npus[row].calls
+        while m.calls[head].time != m.queue[0].now:
+            head = m.calls[head].later
+        clock[0].caller = row
+        clock[0].head = head
+        clock[0].cursor = head
+        return True
+    first = 0
+    second = 0
+    if kind == HOP:
+        if hop(m, row):
+            # The sender is told before the receiver.
+            first = m.messages[row].sender
+            second = _arrive(m, row)
+    elif kind == FREE:
+        free_link(m, row)
+    else:
+        second = row
+    for turn in range(2):
+        handler = first if turn == 0 else second
+        if handler != 0:
+            _tell(m, handler)
+    return True
+
+
+@kernel
+def run_astrasim2(
+    limits: Records,
+    config: Records,
+    clock: Records,
+    dims: Records,
+    implementations: Records,
+    npus: Records,
+    places: Records,
+    queues: Records,
+    allocators: Records,
+    trees: Records,
+    groups: Records,
+    members: Records,
+    group_streams: Records,
+    operations: Records,
+    children: Records,
+    ready: Records,
+    memories: Records,
+    streams: Records,
+    phases: Records,
+    calls: Records,
+    messages: Records,
+    buckets: Records,
+    links: Records,
+    queue: Records,
+    instants: Records,
+    pending: Records,
+) -> int:
+    """Handle events until there are none or a limit is met; returns why it stopped."""
+    m = Machine(
+        config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
+        group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
+        links, queue, instants, pending,
+    )  # fmt: skip
+    margin = limits[0].margin
+    while True:
+        if clock[0].steps >= limits[0].steps:
+            return STEPS
+        if (
+            clock[0].calls_left < margin
+            or clock[0].messages_left < margin
+            or queue[0].events_left < 2 * margin
+            or clock[0].streams_left < limits[0].streams
+        ):
+            return GROW
+        if not _step(m):
+            return ENDED
+        clock[0].steps += 1
+
+
+ENTRY = Entry(
+    run_astrasim2,
+    [
+        LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
+        COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
+        BUCKET, SERVER, INSTANTS, INSTANT, PENDING,
+    ],
+)  # fmt: skip
+"""The loop as Python calls it: the limits, and the tables of the machine."""

@@ -1,0 +1,154 @@
+"""What a chunk goes through: the phases of a collective, one in each dimension or more."""
+
+from __future__ import annotations
+
+from astranb.core.jit import kernel, kernel_apart
+
+from ._tables import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    RING_STEPS,
+    TREE,
+    Machine,
+)
+
+__all__ = ["plan_phases"]
+
+
+@kernel
+def _next_queue(m: Machine, npu: int, dim: int) -> int:
+    """Give the next queue of a dimension, all in turn."""
+    a = m.allocators[npu * len(m.dims) + dim]
+    queue = a.around
+    a.around = (queue + 1) % m.config[0].queues
+    return int(queue)
+
+
+@kernel
+def _next_first(m: Machine, npu: int, dim: int) -> int:
+    """Give the next queue of the first half: for the way there."""
+    a = m.allocators[npu * len(m.dims) + dim]
+    queue = a.first
+    a.first = queue + 1
+    if a.first >= m.config[0].queues // 2:
+        a.first = 0
+    return int(queue)
+
+
+@kernel
+def _next_last(m: Machine, npu: int, dim: int) -> int:
+    """Give the next queue of the second half: for the way back."""
+    a = m.allocators[npu * len(m.dims) + dim]
+    queue = a.last
+    a.last = queue + 1
+    if a.last >= m.config[0].queues:
+        a.last = m.config[0].queues // 2
+    return int(queue)
+
+
+@kernel_apart
+def _add_phase(
+    m: Machine, stream: int, group: int, requested: int, collective: int, dim: int, size: int, half: int
+) -> int:
+    """Add a phase in one dimension; returns the bytes that the next one begins with.
+
+    Parameters
+    ----------
+    m : Machine
+    stream, group : int
+    requested : int
+        The collective that was asked for: its list of algorithms counts.
+    collective : int
+        What the phase does.
+    dim : int
+    size : int
+        Bytes at its start.
+    half : int
+        0: any queue of the dimension, 1: one of the first half, 2: of the second.
+    """
+    s = m.streams[stream]
+    row = stream * m.config[0].max_phases + s.phases
+    s.phases += 1
+    p = m.phases[row]
+    chosen = m.implementations[requested * len(m.dims) + dim]
+    p.algorithm = chosen.algorithm
+    p.window = chosen.window
+    p.collective = collective
+    p.nodes = chosen.nodes
+    p.stride = chosen.stride
+    p.group = group
+    if group >= 0:
+        p.nodes = m.groups[group].count
+        p.stride = 1
+        # Lists for several dimensions mean nothing to a group: it is one ring.
+        if len(m.dims) > 1 and m.implementations[requested * len(m.dims) + 1].algorithm >= 0:
+            p.algorithm = RING_STEPS
+    p.bytes = size
+    queues = m.config[0].queues
+    p.direction = 1
+    if half == 0:
+        queue = _next_queue(m, s.npu, dim)
+        if queues > 1 and queue >= queues // 2:
+            p.direction = -1
+    elif half == 1:
+        queue = _next_first(m, s.npu, dim)
+    else:
+        queue = _next_last(m, s.npu, dim)
+        p.direction = -1
+    p.queue = dim * queues + queue
+    if p.algorithm == TREE:
+        t = m.trees[(s.npu * 4 + requested) * len(m.dims) + dim]
+        p.tree = t.value % 2
+        t.value += 1
+        return size
+    if collective == ALL_GATHER:
+        return int(size * p.nodes)
+    if collective == REDUCE_SCATTER:
+        return int(size // p.nodes)
+    return size
+
+
+@kernel
+def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int) -> bool:
+    """Say whether a collective has a phase in a dimension."""
+    if group >= 0:
+        return bool(m.groups[group].count > 1)
+    i = m.implementations[requested * len(m.dims) + dim]
+    return bool(i.algorithm >= 0 and i.nodes > 1 and ((involved >> dim) & 1) == 1)
+
+
+@kernel_apart
+def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
+    """Plan the phases of one chunk.
+
+    Parameters
+    ----------
+    m : Machine
+    stream : int
+        A new one; gets its phases.
+    operation : int
+        The collective.
+    size : int
+        Bytes of the chunk.
+    """
+    o = m.operations[operation]
+    dims = len(m.dims) if o.group < 0 else 1
+    if o.collective != ALL_REDUCE or m.config[0].baseline == 1:
+        for number in range(dims):
+            dim = dims - 1 - number if o.collective == ALL_GATHER else number
+            if _takes_part(m, o.group, o.collective, o.involved, dim):
+                size = _add_phase(m, stream, o.group, o.collective, o.collective, dim, size, 0)
+        return
+    last = 0
+    for dim in range(dims):
+        if _takes_part(m, o.group, o.collective, o.involved, dim):
+            last = dim
+    for dim in range(last):
+        if _takes_part(m, o.group, o.collective, o.involved, dim):
+            size = _add_phase(m, stream, o.group, o.collective, REDUCE_SCATTER, dim, size, 1)
+    if _takes_part(m, o.group, o.collective, o.involved, last):
+        size = _add_phase(m, stream, o.group, o.collective, ALL_REDUCE, last, size, 1)
+    for dim in range(last - 1, -1, -1):
+        if _takes_part(m, o.group, o.collective, o.involved, dim):
+            size = _add_phase(m, stream, o.group, o.collective, ALL_GATHER, dim, size, 2)

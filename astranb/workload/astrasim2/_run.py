@@ -1,0 +1,204 @@
+"""A simulation as Python holds it: made, moved on event by event or to its end, and read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from astranb.core.errors import Deadlock
+from astranb.core.state import allocate, digest
+
+from . import _tables as t
+from ._build import build, margins
+from ._durations import Memory
+from ._inputs import Network, System
+from ._loop import ENDED, ENTRY, GROW
+from ._operations import COLLECTIVE_NAMES, Operations
+from ._pools import enlarge
+
+__all__ = ["Result", "Run", "simulate"]
+
+_NEVER = 2**62
+_KINDS = {t.COMPUTE: "compute", t.SEND: "send", t.RECV: "receive", t.MEMORY: "memory", t.REPLAY: "replay"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a simulation ended with.
+
+    Parameters
+    ----------
+    end_ns : ndarray of int64
+        When each NPU was done; one nanosecond is ASTRA-sim's cycle.
+    compute_ns : ndarray of int64
+        What each NPU's computations took, summed.
+    exposed_comm_ns : ndarray of int64
+        The rest of each NPU's time: ASTRA-sim 2.0's exposed communication, in which waiting,
+        remote memory and operations of the CPU count too.
+    events : int
+        Events handled.
+    messages, message_bytes : int
+        What went over the network.
+    """
+
+    end_ns: np.ndarray
+    compute_ns: np.ndarray
+    exposed_comm_ns: np.ndarray
+    events: int
+    messages: int
+    message_bytes: int
+
+
+class Run:
+    """One simulation under way.
+
+    Parameters
+    ----------
+    operations : sequence of Operations
+        One for each rank.
+    network : Network
+    system : System
+    memory : Memory, optional
+        None of it unless given.
+    groups : mapping of int to sequence of int, optional
+        Ranks of each numbered group.
+    aware : bool
+        Whether messages wait for one another on links (one dimension only).
+    compat : bool
+        Whether ASTRA-sim 2.0's peculiarities are kept: bandwidths in GiB/s, a whole chunk for
+        what is left over, and messages that pay for one dimension only.
+
+    Raises
+    ------
+    InputError
+        Something does not fit.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Operations],
+        network: Network,
+        system: System,
+        *,
+        memory: Memory | None = None,
+        groups: Mapping[int, Sequence[int]] | None = None,
+        aware: bool = False,
+        compat: bool = False,
+    ) -> None:
+        self._machine = build(
+            operations, network, system, memory or Memory(), groups or {}, aware=aware, compat=compat
+        )
+        self._margin, self._streams = margins(self._machine)
+
+    @property
+    def machine(self) -> t.Machine:
+        """The tables, to look at."""
+        return self._machine
+
+    @property
+    def now_ns(self) -> int:
+        """The time of the last event."""
+        return int(self._machine.queue[0].now)
+
+    @property
+    def events(self) -> int:
+        """How many events have been handled."""
+        return int(self._machine.clock[0].steps)
+
+    def step(self, events: int = _NEVER) -> bool:
+        """Handle so many events, or all; returns whether none is left.
+
+        Parameters
+        ----------
+        events : int
+            However a run is cut into steps, the same happens.
+        """
+        limits = allocate(1, t.LIMITS)
+        limits.steps = min(self.events + events, _NEVER)
+        limits.margin, limits.streams = self._margin, self._streams
+        while True:
+            why = ENTRY(limits, *self._machine)
+            if why != GROW:
+                return why == ENDED
+            self._machine = enlarge(self._machine, self._margin, self._streams)
+
+    def state_hash(self) -> str:
+        """Hash what is simulated: operations, NPUs, queues, time."""
+        m = self._machine
+        rows = {"operations": m.operations, "npus": m.npus, "queues": m.queues, "places": m.places}
+        return digest([*rows.items(), ("now", np.array([self.now_ns, self.events]))])
+
+    def result(self) -> Result:
+        """Read the results.
+
+        Raises
+        ------
+        Deadlock
+            Nothing is left to happen, and an NPU is not done.
+        """
+        m = self._machine
+        if m.clock[0].finished < m.config[0].npus:
+            raise Deadlock(_stuck(m))
+        end = np.array(m.npus.end_ns, np.int64)
+        compute = np.array(m.npus.compute_ns, np.int64)
+        clock = m.clock[0]
+        return Result(end, compute, end - compute, self.events, int(clock.messages), int(clock.bytes))
+
+
+def _stuck(m: t.Machine) -> str:
+    """Say which NPUs wait, and the first one's operation."""
+    waiting = np.flatnonzero(m.npus.end_ns < 0)
+    rank = int(waiting[0])
+    text = f"{len(waiting)} of {len(m.npus)} ranks never end; rank {rank}"
+    own = m.operations[(m.operations.npu == rank) & (m.operations.end_ns < 0) & (m.operations.owner < 0)]
+    begun = own[own.waits == 0]
+    if not len(begun):
+        return f"{text} has operations that wait for one another"
+    o = begun[0]
+    kind = _KINDS.get(int(o.kind), "")
+    if o.kind == t.COLLECTIVE:
+        kind = {number: name for name, number in COLLECTIVE_NAMES.items()}[int(o.collective)]
+    elif o.kind == t.SEND or o.kind == t.RECV:
+        kind += f" with rank {int(o.peer)}, tag {int(o.tag)},"
+    return f"{text} waits in a {kind} of {int(o.bytes)} bytes that the other ranks do not match"
+
+
+def simulate(
+    operations: Sequence[Operations],
+    network: Network,
+    system: System,
+    *,
+    memory: Memory | None = None,
+    groups: Mapping[int, Sequence[int]] | None = None,
+    aware: bool = False,
+    compat: bool = False,
+) -> Result:
+    """Simulate to the end; the parameters are those of :class:`Run`.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        Something does not fit.
+    Deadlock
+        A rank waits for something that never comes.
+
+    Examples
+    --------
+    >>> from astranb.workload.astrasim2 import COLLECTIVE, Operations
+    >>> ring = System.from_document(
+    ...     {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4, "local-mem-bw": 1600}
+    ... )
+    >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
+    >>> result = simulate([one] * 4, Network(["Ring"], [4], [50], [500]), ring, compat=True)
+    >>> result.end_ns.tolist()
+    [14176, 14176, 14176, 14176]
+    """
+    run = Run(operations, network, system, memory=memory, groups=groups, aware=aware, compat=compat)
+    run.step()
+    return run.result()

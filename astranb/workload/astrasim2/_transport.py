@@ -1,0 +1,201 @@
+"""Messages between NPUs: a send meets the receive of the same tag, peers and size, in order.
+
+A message may come before its receive is posted; the receiver then hears of it at the instant
+in which it posts the receive. Under rendezvous the receiver first asks the sender to begin.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from astranb.core.instants import put_event
+from astranb.core.jit import kernel
+from astranb.net._astrasim2 import (
+    RING,
+    delay_ns,
+    link_arrival_ns,
+    link_from,
+    link_wire_ns,
+    node_after,
+)
+
+from ._tables import (
+    FREE,
+    HOP,
+    KIND_BITS,
+    LATE,
+    NOBODY,
+    Machine,
+)
+
+__all__ = ["free_link", "free_message", "hop", "receive", "send"]
+
+_MIX: Final = 0x5BD1E995
+_LOW: Final = 0x7FFFFFFF
+
+
+@kernel
+def _bucket(m: Machine, src: int, dst: int, tag: int) -> int:
+    """Give the bucket in which messages with this key wait for their other half."""
+    mixed = (dst * 1000003 + src) * 8191 + tag
+    return int((((mixed & _LOW) * _MIX) >> 15) & (len(m.buckets) - 1))
+
+
+@kernel
+def _find(m: Machine, bucket: int, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
+    """Take the oldest message with this key that lacks the other half out of its bucket; -1 for none."""
+    messages = m.messages
+    before = -1
+    row = m.buckets[bucket].head
+    while row >= 0:
+        if (
+            messages[row].dst == dst
+            and messages[row].src == src
+            and messages[row].tag == tag
+            and messages[row].bytes == size
+            and (messages[row].sent > 0) == (wants_sent == 1)
+        ):
+            following = messages[row].next
+            if before < 0:
+                m.buckets[bucket].head = following
+            else:
+                messages[before].next = following
+            if following < 0:
+                m.buckets[bucket].tail = before
+            return int(row)
+        before = row
+        row = messages[row].next
+    return -1
+
+
+@kernel
+def _new(m: Machine, src: int, dst: int, tag: int, size: int) -> int:
+    """Take an unused row for a message."""
+    row = m.clock[0].free_message
+    message = m.messages[row]
+    m.clock[0].free_message = message.next
+    m.clock[0].messages_left -= 1
+    message.src = src
+    message.dst = dst
+    message.tag = tag
+    message.bytes = size
+    message.sent = 0
+    message.posted = 0
+    message.sender = NOBODY
+    message.receiver = NOBODY
+    message.next = -1
+    return int(row)
+
+
+@kernel
+def free_message(m: Machine, row: int) -> None:
+    """Give a row back."""
+    m.messages[row].next = m.clock[0].free_message
+    m.clock[0].free_message = row
+    m.clock[0].messages_left += 1
+
+
+@kernel
+def _wait(m: Machine, bucket: int, row: int) -> None:
+    """Put a message with one half last into its bucket."""
+    if m.buckets[bucket].tail >= 0:
+        m.messages[m.buckets[bucket].tail].next = row
+    else:
+        m.buckets[bucket].head = row
+    m.buckets[bucket].tail = row
+
+
+@kernel
+def _transmit(m: Machine, link: int, row: int) -> None:
+    """Start a message on a link that is free: it arrives, and then the link is free again."""
+    now = m.queue[0].now
+    size = m.messages[row].bytes
+    m.links[link].busy = 1
+    arrival = now + link_arrival_ns(m.dims, size)
+    put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
+    free = now + link_wire_ns(m.dims, size)
+    put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
+
+
+@kernel
+def _enter(m: Machine, row: int) -> None:
+    """Bring a message to its next link."""
+    message = m.messages[row]
+    link = link_from(m.dims, message.at, message.dst, message.forwards)
+    if m.links[link].busy == 0:
+        _transmit(m, link, row)
+        return
+    message.behind = -1
+    if m.links[link].tail >= 0:
+        m.messages[m.links[link].tail].behind = row
+    else:
+        m.links[link].head = row
+    m.links[link].tail = row
+
+
+@kernel
+def free_link(m: Machine, link: int) -> None:
+    """A link has sent a message; the next one that waits begins."""
+    m.links[link].busy = 0
+    row = m.links[link].head
+    if row >= 0:
+        m.links[link].head = m.messages[row].behind
+        if m.links[link].head < 0:
+            m.links[link].tail = -1
+        _transmit(m, link, row)
+
+
+@kernel
+def hop(m: Machine, row: int) -> bool:
+    """A message has come over a link; returns whether that was the last one."""
+    if m.config[0].aware == 1:
+        message = m.messages[row]
+        message.at = node_after(m.dims, message.at, message.dst, message.forwards)
+        if message.at != message.dst:
+            _enter(m, row)
+            return False
+    return True
+
+
+@kernel
+def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Put a message on the network; the handler is told when it has arrived."""
+    bucket = _bucket(m, src, dst, tag)
+    row = _find(m, bucket, src, dst, tag, size, 0)
+    if row < 0:
+        row = _new(m, src, dst, tag, size)
+        _wait(m, bucket, row)
+    message = m.messages[row]
+    message.sent = 1
+    message.sender = handler
+    m.clock[0].messages += 1
+    m.clock[0].bytes += size
+    if m.config[0].aware == 0:
+        arrival = m.queue[0].now + delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
+        put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
+        return
+    message.at = src
+    message.forwards = 1
+    if m.dims[0].kind == RING:
+        count = m.dims[0].nodes
+        ahead = (dst - src) % count
+        if count - ahead < ahead:
+            message.forwards = 0
+    _enter(m, row)
+
+
+@kernel
+def receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Wait for a message; the handler is told when it has come."""
+    bucket = _bucket(m, src, dst, tag)
+    row = _find(m, bucket, src, dst, tag, size, 1)
+    if row < 0:
+        row = _new(m, src, dst, tag, size)
+        _wait(m, bucket, row)
+    message = m.messages[row]
+    if message.sent == 2:
+        free_message(m, row)
+        put_event(m.queue, m.instants, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)
+        return
+    message.posted = 1
+    message.receiver = handler
