@@ -19,7 +19,6 @@ from astranb.workload.astrasim2 import (
     Memory,
     Network,
     Operations,
-    Result,
     System,
     simulate,
 )
@@ -90,7 +89,7 @@ def _custom_ring(rank: int, npus: int, size: int) -> Operations:
     return Operations.of(rows, [[row - 1] if row else [] for row in range(len(rows))])
 
 
-def _row(node: dict) -> dict:
+def _row(node):
     kind = node["type"]
     row = {
         "flops": node.get("num_ops", 0),
@@ -112,14 +111,14 @@ def _row(node: dict) -> dict:
     return row
 
 
-def _rank(nodes: list[dict]) -> Operations:
+def _rank(nodes):
     nodes = sorted((n for n in nodes if n["type"] != "METADATA"), key=lambda node: node["id"])
     place = {node["id"]: number for number, node in enumerate(nodes)}
     deps = [[place[dep] for dep in node.get("deps", []) if dep in place] for node in nodes]
     return Operations.of(map(_row, nodes), deps)
 
 
-def rebuilt(case: dict, *, aware: bool, compat: bool = True) -> Result:
+def rebuilt(case, *, aware, compat=True):
     """Simulate a case from its fields."""
     network = Network.from_document(TABLE["networks"][case["network"]])
     workload = case["workload"]
@@ -152,14 +151,16 @@ def rebuilt(case: dict, *, aware: bool, compat: bool = True) -> Result:
     )
 
 
-def _each(value: object, npus: int) -> list:
+def _each(value, npus):
     return value if isinstance(value, list) else [value] * npus
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize("network", ["unaware", "aware"])
 def test_recorded_runs_are_exact(network, capsys):
-    total, exact, wrong = Counter(), Counter(), []
+    total: Counter[str] = Counter()
+    exact: Counter[str] = Counter()
+    wrong = []
     for case in CASES:
         recorded = case["results"].get(network)
         if recorded is None or recorded["status"] != "ok" or case["id"] in NOT_YET:

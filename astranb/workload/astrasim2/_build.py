@@ -211,7 +211,8 @@ def _operations(
         if id(one) not in known:
             known[id(one)] = (*one.children(), durations_ns(one.rows, system, memory))
         start, children, durations = known[id(one)]
-        rows, part = one.rows, table[at : at + len(one.rows)]
+        rows = one.rows
+        part: Records = table[at : at + len(rows)].view(np.recarray)
         for name in ("kind", "bytes", "peer", "tag", "collective", "involved", "priority"):
             part[name] = rows[name]
         part.npu, part.duration_ns, part.end_ns = rank, durations, -1

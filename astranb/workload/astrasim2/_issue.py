@@ -105,7 +105,8 @@ def _start_collective(m: Machine, operation: int) -> None:
     config = m.config[0]
     npu = o.npu
     size = o.bytes
-    chunk = size // config.splits
+    # Fewer bytes than chunks: ASTRA-sim 2.0 would make chunks of nothing without end.
+    chunk = max(size // config.splits, 1)
     if config.exact_chunks == 1:
         chunk = max(-(-size // config.splits), config.npus)
     elif o.collective != ALL_GATHER and config.npus > chunk:
