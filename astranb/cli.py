@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from astranb import __version__
+from astranb._astrasim2 import add_options as add_file_options
+from astranb._astrasim2 import files_or
 from astranb._chakra import add_commands as add_chakra_commands
 from astranb._gpu import add_commands as add_gpu_commands
 from astranb._leave import add_options as add_leave_options
@@ -64,7 +66,9 @@ def main(argv: list[str]) -> int:
     """
     try:
         if argv[:1] == ["lab"]:  # everything behind it is JupyterLab's, options first too
-            return _lab(argv[1:])
+            from astranb._lab import open_lab
+
+            return open_lab(argv[1:])
         args = _parser().parse_args(_joined(argv))
         return int(args.command(args))
     except AstranbError as error:
@@ -91,10 +95,10 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"astranb {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
-    run = commands.add_parser("run", help="run one collective on one infrastructure", allow_abbrev=False)
-    run.add_argument("--infra", required=True, help="an InfraGraph file, or a blueprint such as dgx-h100")
-    run.add_argument("--collective", required=True, help="as all_reduce; `astranb collective list` has them")
-    run.add_argument("--size", required=True, help="bytes of the larger buffer of a rank, as 1MiB")
+    run = commands.add_parser("run", help="run one collective, or ASTRA-sim 2.0's files", allow_abbrev=False)
+    run.add_argument("--infra", help="an InfraGraph file, or a blueprint such as dgx-h100")
+    run.add_argument("--collective", help="as all_reduce; `astranb collective list` has them")
+    run.add_argument("--size", help="bytes of the larger buffer of a rank, as 1MiB")
     run.add_argument(
         "--algorithm",
         help="as listed by 'astranb collective list', a file as PLAN.json or ALGO.xml, "
@@ -102,9 +106,9 @@ def _parser() -> _Parser:
     )
     run.add_argument("--lanes", type=int, help="sets of thread blocks (chosen from the size)")
     run.add_argument("--protocol", default="Simple", help="Simple, LL or LL128")
-    run.add_argument("--root", type=int, default=0, help="root of a broadcast, reduce, gather or scatter")
+    run.add_argument("--root", help="root of a broadcast, reduce, gather or scatter; of files: folder")
     run.add_argument("--gpu", help="GPU preset, or its file (taken from the infrastructure)")
-    run.add_argument("--fidelity", default="cacheline", help="cacheline")
+    run.add_argument("--fidelity", help="cacheline; of files analytical or congestion")
     run.add_argument("--launch", default="none", help="cost of starting a kernel: none, graph or stream")
     run.add_argument("--arbitration", default="fifo", help="fifo, round_robin, or fair to control messages")
     run.add_argument("--buffers", type=int, default=0, help="messages behind a link and class (0: no limit)")
@@ -116,9 +120,10 @@ def _parser() -> _Parser:
     run.add_argument("--coalesce", type=int, default=1, help="lines of a request: faster, not exact (1)")
     run.add_argument("--explain", action="store_true", help="say where the time went")
     run.add_argument("--save", metavar="FILE", help="save the finished simulation")
+    add_file_options(run)
     add_leave_options(run)
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    run.set_defaults(command=_run)
+    run.set_defaults(command=files_or(_run))
 
     infra = commands.add_parser("infra", help="infrastructures").add_subparsers(
         required=True, metavar="VERB", parser_class=_Parser
@@ -373,12 +378,6 @@ def _program(args: argparse.Namespace, ranks: int | None, lanes: int | None = No
     count = getattr(algorithm, "ranks", 4) if ranks is None else ranks
     chosen = Collective.of(args.collective, "1MiB", algorithm, lanes=lanes or 1, protocol=args.protocol)
     return chosen.program(count)
-
-
-def _lab(options: list[str]) -> int:
-    from astranb._lab import open_lab
-
-    return open_lab(options)
 
 
 def _print_summary(summary: dict[str, Any], *, as_json: bool) -> int:

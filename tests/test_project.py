@@ -32,6 +32,7 @@ FLOORS = {
     "traffic": 6,
     "_lab": 6,
     "_print": 6,
+    "_astrasim2": 7,
     "_chakra": 7,
     "_gpu": 7,
     "_magic": 8,
@@ -45,6 +46,7 @@ FLOORS = {
 SAME_FLOOR = {
     ("gpu", "net"),
     ("export", "widgets"),
+    ("cli", "_astrasim2"),
     ("cli", "_chakra"),
     ("cli", "_gpu"),
     ("cli", "_leave"),

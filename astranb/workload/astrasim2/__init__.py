@@ -8,6 +8,7 @@ is tables, the time whole nanoseconds, and the loop can stop after any event.
 from __future__ import annotations
 
 from ._durations import Memory
+from ._files import load
 from ._inputs import Algorithm, Network, System
 from ._operations import COLLECTIVE_NAMES, Operations
 from ._run import Result, Run, simulate
@@ -28,5 +29,6 @@ __all__ = [
     "Result",
     "Run",
     "System",
+    "load",
     "simulate",
 ]

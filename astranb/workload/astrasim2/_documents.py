@@ -1,0 +1,243 @@
+"""ASTRA-sim 2.0's files besides traces, checked: an unknown key or a useless number is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from astranb.core.document import Node, contents, json_document
+from astranb.core.errors import InputError, near
+
+from ._durations import Memory
+from ._inputs import Network, System
+
+__all__ = ["custom_collectives", "read_groups", "read_memory", "read_network", "read_system"]
+
+_MOST_BYTES: Final = 16 << 20
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MANY: Final = 1 << 31
+_COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+
+Check = Callable[[Node], Any]
+
+
+def _positive(node: Node) -> float:
+    return node.real(1e-3, 1e9)
+
+
+def _time(node: Node) -> float:
+    return node.real(0, 1e12)
+
+
+def _flag(node: Node) -> bool:
+    """Tell 0 and 1, true and false."""
+    return node.value if isinstance(node.value, bool) else bool(node.number(0, 1))
+
+
+def _count(node: Node) -> int:
+    return node.number(1, _MANY)
+
+
+def _texts(node: Node) -> list[str]:
+    names = [part.text() for part in node.items()]
+    if not names:
+        raise node.error("the list is empty", "name at least one")
+    return names
+
+
+def _any(node: Node) -> Any:
+    """Leave alone what ASTRA-sim 2.0 reads and never uses."""
+    return node.value
+
+
+_SYSTEM: Final[Mapping[str, Check]] = {
+    **{f"{name}-implementation": _texts for name in _COLLECTIVES},
+    **{f"{name}-implementation-custom": _texts for name in _COLLECTIVES},
+    "scheduling-policy": Node.text,
+    "collective-optimization": Node.text,
+    "endpoint-delay": lambda node: node.number(0, _MANY),
+    "active-chunks-per-dimension": _count,
+    "preferred-dataset-splits": lambda node: node.number(1, 1 << 16),
+    "local-mem-bw": _positive,
+    "peak-perf": _positive,
+    "roofline-enabled": _flag,
+    "replay-only": _flag,
+    "model-shared-bus": _flag,
+    **dict.fromkeys(
+        (
+            "boost-mode",
+            "local-mem-trace-filename",
+            "trace-enabled",
+            "track-local-mem",
+            "local-reduction-delay",
+            "intra-dimension-scheduling",
+            "inter-dimension-scheduling",
+            "seprate-log",
+            "L",
+            "o",
+            "g",
+            "G",
+        ),
+        _any,
+    ),
+}
+_NETWORK: Final[Mapping[str, Check]] = {
+    "topology": lambda node: [part.choice(("Ring", "FullyConnected", "Switch")) for part in node.items()],
+    "npus_count": lambda node: [_count(part) for part in node.items()],
+    "bandwidth": lambda node: [_positive(part) for part in node.items()],
+    "latency": lambda node: [_time(part) for part in node.items()],
+}
+_MEMORY: Final[Mapping[str, Check]] = {
+    "memory-type": Node.text,
+    "remote-mem-latency": lambda node: node.number(0, 10**12),
+    "remote-mem-bw": _positive,
+    "num-nodes": _count,
+    "num-npus-per-node": _count,
+}
+
+
+def _document(node: Node, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Check an object's values by their keys."""
+    if not isinstance(node.value, dict):
+        raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
+    for key in node.value:
+        if key not in checks:
+            raise node.error(f"unknown key {str(key)[:60]!r}", near(str(key), checks))
+    return {key: checks[key](node.get(key)) for key in node.value}
+
+
+def _json(path: str | Path) -> Node:
+    return json_document(path, contents(path, _MOST_BYTES))
+
+
+def read_network(path: str | Path) -> Network:
+    """Read ``network.yml``.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a key or value is of no use.
+    """
+    try:
+        value = yaml.load(contents(path, _MOST_BYTES), _LOADER)  # noqa: S506 - a safe loader
+    except yaml.MarkedYAMLError as error:
+        line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"no YAML: {error.problem}", where=f"{path}{line}", mend="mend the file") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"no YAML: {error}"[:200], where=str(path), mend="mend the file") from None
+    return Network.from_document(_document(Node(value, str(path)), _NETWORK), str(path))
+
+
+def read_system(path: str | Path, **options: Any) -> System:
+    """Read ``system.json``.
+
+    Parameters
+    ----------
+    path : str or Path
+    **options
+        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a key or value is of no use.
+    """
+    return System.from_document(_document(_json(path), _SYSTEM), str(path), **options)
+
+
+def custom_collectives(path: str | Path) -> dict[str, str]:
+    """Give the collectives that ``system.json`` has graphs of, each with the prefix of its traces.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    dict of str to str
+        ``{"all_reduce": PREFIX}``.
+
+    Raises
+    ------
+    InputError
+        A collective has several.
+    """
+    document = _json(path)
+    found = {}
+    for name in _COLLECTIVES:
+        key = f"{name}-implementation-custom"
+        if document.has(key):
+            prefixes = _texts(document.get(key))
+            if len(prefixes) > 1:
+                raise document.get(key).error(f"{len(prefixes)} graphs", "one does the whole collective")
+            found[name.replace("-", "_")] = prefixes[0]
+    return found
+
+
+def read_memory(path: str | Path) -> Memory:
+    """Read the description of the remote memory.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Memory
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a key or value is of no use.
+    """
+    return Memory.from_document(_document(_json(path), _MEMORY), str(path))
+
+
+def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
+    """Read ``comm-group.json``: numbers of groups, each with its ranks.
+
+    Parameters
+    ----------
+    path : str or Path
+    npus : int
+        How many ranks there are.
+
+    Returns
+    -------
+    dict of int to list of int
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a group is not made of ranks, each once.
+    """
+    document = _json(path)
+    if not isinstance(document.value, dict):
+        raise document.error(f"an object is expected, not {document.brief}", 'as {"1": [0, 1]}')
+    groups = {}
+    for name in document.value:
+        node = document.get(name)
+        if not (name.isascii() and name.isdecimal() and int(name[:12]) < _MANY):
+            raise node.error(f"a group's name is a number, not {name[:40]!r}", 'as {"1": [0, 1]}')
+        ranks = [part.number(0, npus - 1) for part in node.items()]
+        if not ranks or len(set(ranks)) < len(ranks):
+            raise node.error("a group has each of its ranks once", "list its ranks")
+        groups[int(name)] = ranks
+    return groups
