@@ -67,7 +67,7 @@ def _sample():
     files, which were not handed out, and the bus."""
     cases = json.loads((RECORDED / "results.json").read_text())["cases"]
     sizes = Counter(case["group"] for case in cases)
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for case in cases:
         seen[case["group"]] += 1
         system = case["system"]
@@ -81,7 +81,8 @@ def _sample():
 
 @HERE
 def test_recorded_runs_from_their_files_are_exact(capsys):
-    total, wrong = Counter(), []
+    total: Counter[str] = Counter()
+    wrong = []
     for case in _sample():
         for name, fidelity in (("congestion_unaware", "analytical"), ("congestion_aware", "congestion")):
             recorded = case["results"].get(name)
