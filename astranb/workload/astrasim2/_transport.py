@@ -158,13 +158,20 @@ def hop(m: Machine, row: int) -> bool:
 
 
 @kernel
-def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
-    """Put a message on the network; the handler is told when it has arrived."""
+def _matched(m: Machine, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
+    """The message whose other half waits for this one, or a new one that waits for its other half."""
     bucket = _bucket(m, src, dst, tag)
-    row = _find(m, bucket, src, dst, tag, size, 0)
+    row = _find(m, bucket, src, dst, tag, size, wants_sent)
     if row < 0:
         row = _new(m, src, dst, tag, size)
         _wait(m, bucket, row)
+    return row
+
+
+@kernel
+def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Put a message on the network; the handler is told when it has arrived."""
+    row = _matched(m, src, dst, tag, size, 0)
     message = m.messages[row]
     message.sent = 1
     message.sender = handler
@@ -187,11 +194,7 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
 @kernel
 def receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Wait for a message; the handler is told when it has come."""
-    bucket = _bucket(m, src, dst, tag)
-    row = _find(m, bucket, src, dst, tag, size, 1)
-    if row < 0:
-        row = _new(m, src, dst, tag, size)
-        _wait(m, bucket, row)
+    row = _matched(m, src, dst, tag, size, 1)
     message = m.messages[row]
     if message.sent == 2:
         free_message(m, row)
