@@ -14,9 +14,10 @@ MOST_BYTES = 64 << 20
 """No larger file is read unless told otherwise: the largest public plans of collectives have a few MiB."""
 
 
-def contents(path: str | Path, most: int = MOST_BYTES) -> bytes:
-    """Read a whole file; one that is missing or has more bytes than most is an error."""
+def contents(path: str | Path, most: int | None = None) -> bytes:
+    """Read a whole file; one that is missing or has more bytes than most (``MOST_BYTES``) is an error."""
     file = Path(path)
+    most = MOST_BYTES if most is None else most
     try:
         if file.stat().st_size > most:
             size = f"larger than {most >> 20} MiB"
