@@ -263,7 +263,7 @@ def _check(table: Records, implementations: Records, system: System, count: int)
     chosen = implementations.reshape(t.COLLECTIVES, count)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
     names = {0: "all-reduce", 1: "reduce-scatter", 2: "all-gather", 3: "all-to-all"}
-    for collective in np.unique(used.collective).tolist():
+    for collective in sorted(set(used.collective.tolist())):
         rows = chosen[collective]
         key = f"{names[collective]}-implementation"
         if rows[0].algorithm < 0:
