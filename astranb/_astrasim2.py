@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from astranb._cacheline import LINES_TOO, run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
 __all__ = ["add_options", "files_or"]
 
-_FIDELITIES = ("analytical", "congestion")
+_FIDELITIES = ("analytical", "congestion", "cacheline")
 _COLLECTIVE_ONLY = (
     "infra",
     "collective",
@@ -98,6 +99,8 @@ def _run(args: argparse.Namespace) -> int:
         rendezvous=args.rendezvous_protocol == "true",
         root=args.root or None,
     )
+    if fidelity == "cacheline":
+        return run_lines(args, run.inputs)
     run.step()
     result = run.result()
     rows = zip(
@@ -138,7 +141,8 @@ def _check(args: argparse.Namespace) -> str:
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
-        if getattr(args, name) is not None:
+        lines = args.fidelity == "cacheline" and name in LINES_TOO
+        if getattr(args, name) is not None and not lines:
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
     if args.compat not in (None, "astrasim2"):
@@ -156,9 +160,6 @@ def _check(args: argparse.Namespace) -> str:
                 f"{getattr(args, name)} is out of range", where=where, mend="take a number above 0"
             )
     fidelity = str(args.fidelity or "analytical")
-    if fidelity == "cacheline":
-        what = "ASTRA-sim's files are not simulated by cache lines yet"
-        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
     if fidelity not in _FIDELITIES:
         raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
     return fidelity

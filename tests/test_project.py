@@ -33,6 +33,7 @@ FLOORS = {
     "_lab": 6,
     "_print": 6,
     "_astrasim2": 7,
+    "_cacheline": 7,
     "_chakra": 7,
     "_gpu": 7,
     "_magic": 8,
@@ -46,6 +47,8 @@ FLOORS = {
 SAME_FLOOR = {
     ("gpu", "net"),
     ("export", "widgets"),
+    ("_astrasim2", "_cacheline"),
+    ("_cacheline", "_leave"),
     ("cli", "_astrasim2"),
     ("cli", "_chakra"),
     ("cli", "_gpu"),

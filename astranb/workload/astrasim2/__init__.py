@@ -11,7 +11,7 @@ from ._durations import Memory
 from ._files import load
 from ._inputs import Algorithm, Network, System
 from ._operations import COLLECTIVE_NAMES, Operations
-from ._run import Result, Run, simulate
+from ._run import Inputs, Result, Run, simulate
 from ._tables import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "REPLAY",
     "SEND",
     "Algorithm",
+    "Inputs",
     "Memory",
     "Network",
     "Operations",
