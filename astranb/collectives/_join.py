@@ -332,7 +332,8 @@ def _in_order(ops: Records, operands: Records) -> Records:
     row = np.arange(counts.sum()) + np.repeat(ops["first_source"] - (ends - counts), counts)
     ops["first_source"] = ends - counts
     ops["first_target"] = ops["first_source"] + ops["sources"]
-    return operands[row]
+    found: Records = operands[row]
+    return found
 
 
 def _all(tables: list[np.ndarray], dtype: np.dtype) -> Records:
