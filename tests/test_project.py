@@ -32,6 +32,7 @@ FLOORS = {
     "traffic": 6,
     "_lab": 6,
     "_print": 6,
+    "_astrasim1": 7,
     "_astrasim2": 7,
     "_chakra": 7,
     "_gpu": 7,
@@ -46,6 +47,7 @@ FLOORS = {
 SAME_FLOOR = {
     ("gpu", "net"),
     ("export", "widgets"),
+    ("_astrasim2", "_astrasim1"),
     ("cli", "_astrasim2"),
     ("cli", "_chakra"),
     ("cli", "_gpu"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from astranb.net._astrasim1 import HierarchicalNetwork
 
+from ._csv import result_tables, write_tables
 from ._files import load, read_network
 from ._layers import Layer, Part, Workload
 from ._loops import Action, Layers, loop_names, training_loop
@@ -35,5 +36,7 @@ __all__ = [
     "read_network",
     "read_system",
     "read_workload",
+    "result_tables",
     "training_loop",
+    "write_tables",
 ]
