@@ -20,7 +20,9 @@ _NOT_HERE = ("memory", "comm_group")
 
 def add_options(group: Any) -> None:
     """Add the options that only ASTRA-sim 1.0's files have."""
-    group.add_argument("--num-passes", type=int, help="of 1.0: how often the training loop is gone through (1)")
+    group.add_argument(
+        "--num-passes", type=int, help="of 1.0: how often the training loop is gone through (1)"
+    )
     group.add_argument("--run-name", help="of 1.0: the run's name in result tables")
     group.add_argument(
         "--path", "--csv", metavar="DIR", help="of 1.0: write EndToEnd.csv and the other result tables there"
@@ -95,29 +97,28 @@ def run_files(args: argparse.Namespace) -> int:
 def _document(args: argparse.Namespace, run: Run, result: Result) -> dict[str, Any]:
     from astranb.workload.astrasim1 import LAYER_COLUMNS
 
-    columns = [column.replace("_ns", "_ps") for column in LAYER_COLUMNS]
     return {
         "workload": args.workload,
         "fidelity": "analytical",
         "compat": args.compat,
         "training_loop": run.workload.loop,
         "npus": run.network.npus,
-        "passes": len(result.passes_ns),
-        "time_ps": result.time_ns * 1000,
-        "compute_ps": result.compute_ns * 1000,
-        "exposed_comm_ps": result.exposed_ns * 1000,
+        "passes": len(result.pass_end_ps),
+        "time_ps": result.time_ps,
+        "compute_ps": result.compute_ps,
+        "exposed_comm_ps": result.exposed_comm_ps,
         "message_bytes": result.message_bytes,
         "message_bytes_per_dim": list(result.bytes_per_dim),
         "cost_dollars": result.cost_dollars,
-        "pass_end_ps": [end * 1000 for end in result.passes_ns],
+        "pass_end_ps": list(result.pass_end_ps),
         "layers": [
-            {"layer": name, **{c: value * 1000 for c, value in zip(columns, row, strict=True)}}
+            {"layer": name, **dict(zip(LAYER_COLUMNS, row, strict=True))}
             for name, row in zip(result.layer_names, result.layers.tolist(), strict=True)
         ],
         "dimensions": [
-            {"chunks": chunks, "chunk_ps": round(took * 1000), "busy_ps": busy * 1000}
+            {"chunks": chunks, "chunk_ps": round(took), "busy_ps": busy}
             for chunks, took, busy in zip(
-                result.chunks_per_dim, result.chunk_ns_per_dim, result.busy_ns_per_dim, strict=True
+                result.chunks_per_dim, result.chunk_ps_per_dim, result.busy_ps_per_dim, strict=True
             )
         ],
         "events": result.events,
@@ -142,11 +143,11 @@ def _print_lines(result: Result, name: str) -> None:
     """Print ASTRA-sim 1.0's lines, and its tutorial's table."""
     from astranb.workload.astrasim1 import result_tables
 
-    for number, end in enumerate(result.passes_ns):
-        print(f"pass: {number} finished at time: {end}")
+    for number, end in enumerate(result.pass_end_ps):
+        print(f"pass: {number} finished at time: {end // 1000}")
     for layer, row in zip(result.layer_names, result.layers.tolist(), strict=True):
         for words, value in zip(_WORDS, row, strict=True):
-            print(f"id: {layer} ,{words}: {value}")
+            print(f"id: {layer} ,{words}: {value // 1000}")
     print(f"all passes finished at time: {result.time_ns}, id of first layer: {result.layer_names[0]}")
     for row in result_tables(result, name)["tutorial_result.csv"]:
         print(",".join(row))

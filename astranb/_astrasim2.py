@@ -31,7 +31,9 @@ _FILES_ONLY = ("system", "network", "memory", "comm_group", "compat")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run of ASTRA-sim's files."""
-    group = parser.add_argument_group("ASTRA-sim 2.0 or 1.0 files, instead of --infra, --collective and --size")
+    group = parser.add_argument_group(
+        "ASTRA-sim 2.0 or 1.0 files, instead of --infra, --collective and --size"
+    )
 
     def add(name: str, peer: str, text: str, **more: Any) -> None:
         group.add_argument(

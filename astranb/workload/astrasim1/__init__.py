@@ -7,12 +7,11 @@ network. The state is tables, and the loop can stop after any event.
 
 from __future__ import annotations
 
-from astranb.net._astrasim1 import HierarchicalNetwork
-
 from ._csv import result_tables, write_tables
 from ._files import load, read_network
 from ._layers import Layer, Part, Workload
 from ._loops import Action, Layers, loop_names, training_loop
+from ._network import HierarchicalNetwork
 from ._result import LAYER_COLUMNS, Result
 from ._run import Run
 from ._system import Algorithm, System

@@ -6,11 +6,11 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
-from astranb.net._astrasim1 import HierarchicalNetwork
 
 from . import _tables as t
 from ._layers import Part, Workload
 from ._loops import Action, Layers, Step, loop_named
+from ._network import HierarchicalNetwork
 from ._plan import Planner
 from ._policies import involved, levels_of
 from ._system import WITHIN, System
@@ -48,7 +48,7 @@ class _Program:
         name, where = self.loop.name, self._workload.where
         result = []
         yielded: Step
-        for yielded in self.loop.function(Layers(self._workload)):
+        for yielded in self.loop.function(Layers.of(self._workload)):
             step = (yielded,) if isinstance(yielded, Action) else tuple(yielded)
             for action in step:
                 if not isinstance(action, Action):

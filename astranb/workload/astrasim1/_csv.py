@@ -22,8 +22,8 @@ _END_TO_END: Final = (
 _DIMENSIONS: Final = 7
 
 
-def _us(value_ns: float) -> str:
-    return f"{value_ns / 1000:.6f}"
+def _us(value_ps: float) -> str:
+    return f"{value_ps / 1_000_000:.6f}"
 
 
 def _mib(size: int) -> str:
@@ -40,11 +40,11 @@ def result_tables(result: Result, run_name: str) -> dict[str, list[list[str]]]:
     """
     end_to_end = [list(_END_TO_END)]
     for name, row in zip(result.layer_names, result.layers.tolist(), strict=True):
-        end_to_end.append([name, run_name, *map(_us, row), _us(result.time_ns)])
-    end_to_end[1] += [_us(result.compute_ns), _us(result.exposed_ns)]
+        end_to_end.append([name, run_name, *map(_us, row), _us(result.time_ps)])
+    end_to_end[1] += [_us(result.compute_ps), _us(result.exposed_comm_ps)]
     weights = int(result.layers[0, 4])  # what the first layer's weights were waited for
     sent = [_mib(size) for size in result.bytes_per_dim]
-    total = [_us(result.time_ns), _us(result.compute_ns), _us(result.exposed_ns)]
+    total = [_us(result.time_ps), _us(result.compute_ps), _us(result.exposed_comm_ps)]
     backend = [
         [
             "RunName", "CommsTime", "ComputeTime", "ExposedCommsTime", "Cost", "TotalPayloadSize",
@@ -52,7 +52,7 @@ def result_tables(result: Result, run_name: str) -> dict[str, list[list[str]]]:
         ],
         [
             run_name, *total, f"{result.cost_dollars:.6f}", _mib(result.message_bytes), _us(weights),
-            _us(result.exposed_ns - weights), *sent, *["-1"] * (_DIMENSIONS - len(sent)),
+            _us(result.exposed_comm_ps - weights), *sent, *["-1"] * (_DIMENSIONS - len(sent)),
         ],
     ]  # fmt: skip
     return {
@@ -60,7 +60,7 @@ def result_tables(result: Result, run_name: str) -> dict[str, list[list[str]]]:
         "backend_end_to_end.csv": backend,
         "backend_dim_info.csv": [
             ["RunName", "DimensionIndex", "AverageChunkLatency"],
-            *([run_name, str(dim), _us(took)] for dim, took in enumerate(result.chunk_ns_per_dim)),
+            *([run_name, str(dim), _us(took)] for dim, took in enumerate(result.chunk_ps_per_dim)),
         ],
         "tutorial_result.csv": [
             [

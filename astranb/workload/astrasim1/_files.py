@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from astranb.core.document import Node, contents, json_document
 from astranb.core.errors import InputError, near
-from astranb.net._astrasim1 import COSTS, TOPOLOGIES, HierarchicalNetwork
 
+from ._network import COSTS, TOPOLOGIES, HierarchicalNetwork
 from ._run import Run
 from ._text import read_system, read_workload
 

@@ -68,9 +68,7 @@ def _earlier(m: Machine, one: int, other: int) -> bool:
 
 
 @kernel_apart
-def _put(
-    m: Machine, event: int, delay_ps: int, rank: int, last_ps: int, message_ps: int, queue: int
-) -> None:
+def _put(m: Machine, event: int, delay_ps: int, rank: int, last_ps: int, message_ps: int, queue: int) -> None:
     """Let an event happen."""
     e = m.events[event]
     e.time_ps = m.clock[0].now_ps + delay_ps
@@ -356,9 +354,7 @@ def run_astrasim1(
     pass_ends: Records,
 ) -> int:
     """Handle events until there are none or a limit is met; returns why it stopped."""
-    m = Machine(
-        clock, operations, slots, collectives, chunks, phases, streams, queues, events, pass_ends
-    )
+    m = Machine(clock, operations, slots, collectives, chunks, phases, streams, queues, events, pass_ends)
     while True:
         if clock[0].events >= limits[0].events:
             return STEPS

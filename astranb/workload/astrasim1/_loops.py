@@ -6,7 +6,7 @@ order. It runs when a simulation is built, never while it runs: its steps become
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -83,18 +83,23 @@ class LayerView:
         self.weight_gradient = PartView(number, WEIGHT_GRADIENT, layer.weight_gradient)
 
 
-class Layers(Sequence[LayerView]):
-    """The layers of a workload, and what its first line says."""
+class Layers(tuple[LayerView, ...]):
+    """The layers of a workload in their order.
 
-    def __init__(self, workload: Workload) -> None:
-        self._views = [LayerView(number, layer) for number, layer in enumerate(workload.layers)]
-        self.workload = workload
+    Attributes
+    ----------
+    workload : Workload
+        With what its first line says.
+    """
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        return self._views[index]
+    workload: Workload
 
-    def __len__(self) -> int:
-        return len(self._views)
+    @classmethod
+    def of(cls, workload: Workload) -> Layers:
+        """Show a workload's layers to a loop."""
+        layers = cls(LayerView(number, layer) for number, layer in enumerate(workload.layers))
+        layers.workload = workload
+        return layers
 
 
 LoopFunction = Callable[[Layers], Iterator[Step]]

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.net._astrasim1 import HierarchicalNetwork
 
+from ._network import HierarchicalNetwork
 from ._system import Algorithm, System
 from ._window import windowed_ps
 

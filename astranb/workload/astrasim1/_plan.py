@@ -9,10 +9,10 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net._astrasim1 import HierarchicalNetwork
 
 from . import _tables as t
 from ._layers import Part
+from ._network import HierarchicalNetwork
 from ._phases import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Phases, Timing
 from ._policies import Levels
 from ._system import Algorithm, System
@@ -69,7 +69,7 @@ class Planner:
         units, physical = self._levels.units, self._levels.physical
         for dim in range(1, len(units)):
             # A dimension that is cut in two has its algorithm twice.
-            if physical[dim] == physical[dim - 1] and 0 < len(algorithms):
+            if physical[dim] == physical[dim - 1] and len(algorithms) > 0:
                 algorithms.insert(min(dim, len(algorithms)), algorithms[min(dim, len(algorithms)) - 1])
         seen = []
         stride = 1
@@ -120,9 +120,7 @@ class Planner:
         active = [dim for dim, each in enumerate(dimensions) if each.nodes > 1 and involved >> dim & 1]
         if not active:
             return 0, 0
-        if kind != ALL_REDUCE and any(
-            dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active
-        ):
+        if kind != ALL_REDUCE and any(dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active):
             what = f"{name}-implementation cannot be doubleBinaryTree"
             raise InputError(what, where=self._system.where, mend="take ring, direct or halvingDoubling")
         key = (part.collective, part.size, involved)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from astranb.core.errors import InputError, near
-from astranb.net._astrasim1 import HierarchicalNetwork
+
+from ._network import HierarchicalNetwork
 
 __all__ = ["LAYER_POLICIES", "Levels", "involved", "levels_of"]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from astranb.net._astrasim1 import HierarchicalNetwork
-
 from ._layers import Workload
+from ._network import HierarchicalNetwork
 from ._tables import Machine
 
 if TYPE_CHECKING:
@@ -21,57 +20,74 @@ __all__ = ["LAYER_COLUMNS", "Result"]
 _PARTS: Final = (("fwd", 0), ("wg", 2), ("ig", 1))
 
 LAYER_COLUMNS: Final = tuple(
-    f"{part}_{what}_ns" for what in ("compute", "exposed", "total") for part, _ in _PARTS
+    f"{part}_{what}_ps" for what in ("compute", "exposed_comm", "total_comm") for part, _ in _PARTS
 )
 """Figures of a layer: its computations, what it waited for, and its collectives from issue to update."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Results.
+    """Results, of the end or of what has been simulated so far.
 
     Parameters
     ----------
-    time_ns : int
+    time_ps : int
         When the last pass and its collectives were over.
-    compute_ns : int
+    compute_ps : int
         Computations, summed.
-    exposed_ns : int
-        The rest: ASTRA-sim 1.0's exposed communication.
     message_bytes : int
         What NPU 0 sent.
     bytes_per_dim : tuple of int
         The same for each dimension of the network.
     cost_dollars : float
         The network's price.
-    passes_ns : tuple of int
+    pass_end_ps : tuple of int
         When each pass was over.
     layer_names : tuple of str
     layers : ndarray of int64
         One row a layer, one column for each of :data:`LAYER_COLUMNS`.
     chunks_per_dim : tuple of int
-        Chunks that went through each dimension (as the system layer sees them).
-    chunk_ns_per_dim : tuple of float
+        Chunks that went through each queue of a dimension, as the system layer sees dimensions.
+    chunk_ps_per_dim : tuple of float
         What they took there on average.
-    busy_ns_per_dim : tuple of int
-        For how long a dimension had chunks.
+    busy_ps_per_dim : tuple of int
+        For how long a queue had chunks.
     events : int
         Events handled.
     """
 
-    time_ns: int
-    compute_ns: int
-    exposed_ns: int
+    time_ps: int
+    compute_ps: int
     message_bytes: int
     bytes_per_dim: tuple[int, ...]
     cost_dollars: float
-    passes_ns: tuple[int, ...]
+    pass_end_ps: tuple[int, ...]
     layer_names: tuple[str, ...]
     layers: np.ndarray
     chunks_per_dim: tuple[int, ...]
-    chunk_ns_per_dim: tuple[float, ...]
-    busy_ns_per_dim: tuple[int, ...]
+    chunk_ps_per_dim: tuple[float, ...]
+    busy_ps_per_dim: tuple[int, ...]
     events: int
+
+    @property
+    def exposed_comm_ps(self) -> int:
+        """All time without computations: ASTRA-sim 1.0's exposed communication."""
+        return self.time_ps - self.compute_ps
+
+    @property
+    def time_ns(self) -> int:
+        """The time in whole nanoseconds."""
+        return self.time_ps // 1000
+
+    @property
+    def compute_ns(self) -> int:
+        """Computations in whole nanoseconds."""
+        return self.compute_ps // 1000
+
+    @property
+    def exposed_ns(self) -> int:
+        """Exposed communication: what whole nanoseconds leave of the time."""
+        return self.time_ns - self.compute_ns
 
     @classmethod
     def of(cls, m: Machine, sent: np.ndarray, workload: Workload, network: HierarchicalNetwork) -> Result:
@@ -86,45 +102,31 @@ class Result:
         network : HierarchicalNetwork
         """
         clock = m.clock[0]
-        time = int(clock.end_ps if clock.ending == 2 else clock.now_ps) // 1000
         layers = np.zeros((len(workload.layers), len(LAYER_COLUMNS)), np.int64)
         for kind, name in enumerate(("compute_ps", "exposed_ps", "total_ps")):
             for column, (_, part) in enumerate(_PARTS):
-                layers[:, 3 * kind + column] = m.slots[name][part::3] // 1000
-        compute = int(m.slots.compute_ps.sum()) // 1000
+                layers[:, 3 * kind + column] = m.slots[name][part::3]
         dims = (sent * m.phases.over[:, None]).sum(axis=0)
         through = m.queues.chunks.tolist()
+        took = m.queues.chunk_ps.tolist()
         return cls(
-            time,
-            compute,
-            time - compute,
+            int(clock.end_ps if clock.ending == 2 else clock.now_ps),
+            int(m.slots.compute_ps.sum()),
             int(dims.sum()),
             tuple(dims.tolist()),
             network.cost_dollars,
-            tuple((m.pass_ends.time_ps[: int(clock.passes)] // 1000).tolist()),
+            tuple(m.pass_ends.time_ps[: int(clock.passes)].tolist()),
             tuple(layer.name for layer in workload.layers),
             layers,
             tuple(through),
-            tuple(
-                float(took) / 1000 / count if count else 0.0
-                for took, count in zip(m.queues.chunk_ps.tolist(), through, strict=True)
-            ),
-            tuple((m.queues.busy_ps // 1000).tolist()),
+            tuple(sum_ps / max(count, 1) for sum_ps, count in zip(took, through, strict=True)),
+            tuple(m.queues.busy_ps.tolist()),
             int(clock.events),
         )
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Give the layers: forward, weight-gradient and input-gradient compute, exposed and total communication."""
+        """Give a frame of layers: compute, exposed and total communication of each of the three parts."""
         import pandas as pd
 
-        return pd.DataFrame(self.layers, columns=list(LAYER_COLUMNS), index=pd.Index(self.layer_names, name="layer"))
-
-    def summary(self) -> dict[str, Any]:
-        """Give the figures that are not of one layer."""
-        return {
-            "time_ns": self.time_ns,
-            "compute_ns": self.compute_ns,
-            "exposed_ns": self.exposed_ns,
-            "message_bytes": self.message_bytes,
-            "cost_dollars": self.cost_dollars,
-        }
+        index = pd.Index(self.layer_names, name="layer")
+        return pd.DataFrame(self.layers, columns=list(LAYER_COLUMNS), index=index)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from astranb.core.errors import InputError
 from astranb.core.state import allocate, digest
-from astranb.net._astrasim1 import HierarchicalNetwork
 
 from . import _tables as t
 from ._build import build
 from ._layers import Workload
 from ._loop import ENDED, ENTRY
+from ._network import HierarchicalNetwork
 from ._result import Result
 from ._system import System
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
 
 __all__ = ["Run"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from astranb.core.errors import InputError
 
-from ._loops import Layers, LayerView, Step, training_loop
+from ._loops import Action, Layers, LayerView, Step, training_loop
 
 __all__: list[str] = []
 
@@ -113,7 +113,7 @@ def _transformer_again(layers: Layers) -> Iterator[Step]:
 def _dlrm(layers: Layers, *, enhanced: bool) -> Iterator[Step]:
     last, embedding = layers.workload.last_bottom, layers[0]
     for layer in layers:
-        step = (layer.weight_gradient.wait(), layer.forward.compute())
+        step: tuple[Action, ...] = (layer.weight_gradient.wait(), layer.forward.compute())
         if layer.forward.figures.collective == "ALLTOALL":
             step = (*step, layer.forward.issue(first=True))
         elif layer.number == last:

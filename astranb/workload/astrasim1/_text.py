@@ -140,10 +140,9 @@ def read_workload(path: str | Path) -> Workload:
     words = _Words(path)
     if not words.left:
         words.fail("the file is empty", "begin with the training loop, as DATA", 1)
+    line = words.line
     loop = words.word("the training loop")
-    if loop == "MLP":  # a first word that people write
-        words.fail("unknown training loop 'MLP'", "take DATA, MODEL or a hybrid")
-    loop_named(loop, f"{words.file}: line {words.line if words.left else 1}")
+    loop_named(loop, f"{words.file}: line {line}")
     group = last = None
     checkpoints: tuple[int, ...] = ()
     initiates: tuple[int, ...] = ()
@@ -165,7 +164,9 @@ def read_workload(path: str | Path) -> Workload:
         line = words.line
         name = words.word("a layer's name")
         words.number("the reserved number", -_MOST)
-        parts = [_part(words, each) for each in ("forward", "input gradient", "weight gradient")]
+        forward, given, weight = (
+            _part(words, each) for each in ("forward", "input gradient", "weight gradient")
+        )
         update = words.number("update time")
         policy = None
         if loop == "HYBRID_CUSTOMIZED":
@@ -174,7 +175,7 @@ def read_workload(path: str | Path) -> Workload:
                 words.fail(f"unknown policy {policy[:40]!r}", near(policy[:40], LAYER_POLICIES))
         if words.left and words.line == line:
             words.fail(f"{words.word('')[:40]!r} behind the layer", "a layer has 12 words", line)
-        layers.append(Layer(name, *parts, update_ns=update, policy=policy))
+        layers.append(Layer(name, forward, given, weight, update, policy))
     if words.left:
         words.fail(
             f"more than the {count} layers that line 2 announces", "correct the number of layers", words.line
@@ -210,7 +211,9 @@ def _algorithms(text: str) -> tuple[Algorithm, ...]:
     try:
         return tuple(Algorithm.parse(part) for part in text.split("_") if part)
     except ValueError as error:
-        known = "ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling"
+        known = (
+            "ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling"
+        )
         raise ValueError(f"unknown {str(error)[:40]!r}: take {known}") from None
 
 

@@ -185,7 +185,8 @@ class HierarchicalNetwork:
             taken = taken + np.where(crossed, part, 0.0)
             floor = self.hbm_scale[dim] * (self.hbm_ns[dim] + size / self.hbm_bandwidth[dim])
             least = np.where(crossed, np.maximum(least, floor), least)
-        return np.rint(np.maximum(taken + wire, least) * 1000).astype(np.int64)
+        whole: np.ndarray = np.rint(np.maximum(taken + wire, least) * 1000).astype(np.int64)
+        return whole
 
     @cached_property
     def cost_dollars(self) -> float:
