@@ -83,7 +83,7 @@ class LayerView:
         self.weight_gradient = PartView(number, WEIGHT_GRADIENT, layer.weight_gradient)
 
 
-class Layers(tuple[LayerView, ...]):
+class Layers(tuple[LayerView, ...]):  # noqa: SLOT001 - one for each run
     """The layers of a workload in their order.
 
     Attributes
