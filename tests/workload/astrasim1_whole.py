@@ -7,6 +7,7 @@ have ended its phase. Slow; what the simulator folds into one NPU is held agains
 
 import heapq
 from collections import defaultdict, deque
+from typing import Any
 
 import numpy as np
 
@@ -48,31 +49,40 @@ class Whole:
         self.levels, self.masks, self.steps = program.levels, program._masks, program.steps()
         self.step_ns, self.passes, self.planner = program.loop.step_ns, passes, program.planner
         self.clock = Clock()
-        self.sends, self.receives = defaultdict(deque), defaultdict(deque)
-        self.declared, self.ready, self.asleep = defaultdict(int), defaultdict(int), defaultdict(list)
-        self.delays = {}
+        self.sends: Any = defaultdict(deque)
+        self.receives: Any = defaultdict(deque)
+        self.declared: Any = defaultdict(int)
+        self.ready: Any = defaultdict(int)
+        self.asleep: Any = defaultdict(list)
+        self.delays: dict[tuple[int, int, int], int] = {}
         self.sent_bytes = 0
-        self.orders, self.instant = {}, 0
+        self.orders: dict[int, tuple[list[int], int]] = {}
+        self.instant = 0
         self.npus = [Npu(self, rank) for rank in range(network.npus)]
         for npu in self.npus:
             npu.go_on()
         self.clock.run()
 
+    def declare(self, stream):
+        self.declared[stream.tag] += 1
+        if self.declared[stream.tag] == len(self.npus):
+            self.declared[stream.tag] = 0
+            self.ready[stream.tag] = len(self.npus)
+
     def delay(self, src, dst, size):
         key = (src, dst, size)
         if key not in self.delays:
-            self.delays[key] = (
-                int(self.network.delay_ps(np.array([src]), np.array([dst]), size)[0]) // 1000
-            )
+            self.delays[key] = int(self.network.delay_ps(np.array([src]), np.array([dst]), size)[0]) // 1000
         return self.delays[key]
 
     def order(self, tag, left, usual, mask, *, gather):
         """Themis decides once for a chunk, at the first NPU that asks."""
+        themis: Any = self.planner._themis
         if tag not in self.orders:
             if self.instant != self.clock.now:
-                self.planner._themis.forget()
+                themis.forget()
                 self.instant = self.clock.now
-            self.orders[tag] = self.planner._themis.schedule(left, usual, mask, gather=gather)
+            self.orders[tag] = themis.schedule(left, usual, mask, gather=gather)
         return self.orders[tag]
 
     def send(self, src, dst, tag, size):
@@ -288,16 +298,6 @@ class Npu:
         self.wake(stream.queue)
 
 
-def _declare(whole, stream):
-    whole.declared[stream.tag] += 1
-    if whole.declared[stream.tag] == len(whole.npus):
-        whole.declared[stream.tag] = 0
-        whole.ready[stream.tag] = len(whole.npus)
-
-
-Whole.declare = _declare
-
-
 class Stream:
     """One chunk at one NPU."""
 
@@ -322,7 +322,9 @@ class Stream:
 
     def load(self, phase):
         self.phase, self.started, self.enabled = phase, False, True
-        self.does, self.algorithm, self.nodes, self.stride, self.queue, self.size, self.tree = self.plan[phase]
+        self.does, self.algorithm, self.nodes, self.stride, self.queue, self.size, self.tree = self.plan[
+            phase
+        ]
         self.index = self.npu.rank // self.stride % self.nodes
         self.origin = self.npu.rank - self.index * self.stride
         self.enabled = self.origin == 0 or not self.npu.whole.system.boost
@@ -357,7 +359,7 @@ class Stream:
         if self.does == "all-to-all" and name == "ring":
             self.total = n * (n - 1) // 2
         self.reductions = n - 1
-        self.packets = deque()
+        self.packets: Any = deque()
         if name == "direct":
             self.window = n - 1 if self.algorithm.window < 0 else min(self.algorithm.window, n - 1)
             self.reductions = self.window
@@ -366,7 +368,8 @@ class Stream:
             levels = n.bit_length() - 1
             self.total = 2 * levels if self.does == "all-reduce" else levels
             self.reductions = levels - 1
-            self.offset, self.factor = (n // 2, 0.5) if self.does == "all-gather" else (1, 2)
+            self.offset: Any = n // 2 if self.does == "all-gather" else 1
+            self.factor: Any = 0.5 if self.does == "all-gather" else 2
             self.message = d if self.does == "all-gather" else d // 2
         else:
             self.peer = 1

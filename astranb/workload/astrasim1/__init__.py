@@ -10,12 +10,13 @@ from __future__ import annotations
 from ._csv import result_tables, write_tables
 from ._files import load, read_network
 from ._layers import Layer, Part, Workload
-from ._loops import Action, Layers, loop_names, training_loop
+from ._loops import Action, Layers, training_loop
 from ._network import HierarchicalNetwork
 from ._result import LAYER_COLUMNS, Result
 from ._run import Run
+from ._shipped import loop_names
 from ._system import Algorithm, System
-from ._text import is_layer_table, read_system, read_workload
+from ._text import is_layer_table, read_system, read_workload, write_workload
 
 __all__ = [
     "LAYER_COLUMNS",
@@ -38,4 +39,5 @@ __all__ = [
     "result_tables",
     "training_loop",
     "write_tables",
+    "write_workload",
 ]

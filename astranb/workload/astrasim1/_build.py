@@ -9,10 +9,11 @@ from astranb.core.state import allocate
 
 from . import _tables as t
 from ._layers import Part, Workload
-from ._loops import Action, Layers, Step, loop_named
+from ._loops import Action, Layers, Step
 from ._network import HierarchicalNetwork
 from ._plan import Planner
 from ._policies import involved, levels_of
+from ._shipped import loop_named
 from ._system import WITHIN, System
 
 __all__ = ["build"]

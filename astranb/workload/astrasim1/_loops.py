@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from astranb.core.errors import InputError, near
-
 from ._layers import Layer, Part, Workload
 
 __all__ = [
@@ -23,8 +21,7 @@ __all__ = [
     "Layers",
     "Loop",
     "Step",
-    "loop_named",
-    "loop_names",
+    "registered",
     "training_loop",
 ]
 
@@ -126,7 +123,8 @@ class Loop:
     step_ns: int = 1
 
 
-_LOOPS: dict[str, Loop] = {}
+registered: dict[str, Loop] = {}
+"""All loops by their names."""
 
 
 def training_loop(
@@ -156,35 +154,12 @@ def training_loop(
     ...         yield layer.input_gradient.compute()
     ...     for layer in reversed(layers):
     ...         yield layer.weight_gradient.compute(), layer.weight_gradient.issue()
-    >>> loop_named("GRADIENTS_LAST").dimensions
+    >>> registered["GRADIENTS_LAST"].dimensions
     'DATA'
     """
 
     def register(function: LoopFunction) -> LoopFunction:
-        _LOOPS[name] = Loop(name, function, dimensions, step_ns)
+        registered[name] = Loop(name, function, dimensions, step_ns)
         return function
 
     return register
-
-
-def loop_named(name: str, where: str = "workload") -> Loop:
-    """Find a loop by its name.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    from . import _shipped  # noqa: F401 - registers the loops of ASTRA-sim 1.0
-
-    if name not in _LOOPS:
-        what = f"unknown training loop {name[:40]!r}"
-        raise InputError(what, where=where, mend=near(name[:40], _LOOPS))
-    return _LOOPS[name]
-
-
-def loop_names() -> list[str]:
-    """Give the names of all loops."""
-    from . import _shipped  # noqa: F401 - the same
-
-    return sorted(_LOOPS)

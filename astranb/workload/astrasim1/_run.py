@@ -89,7 +89,7 @@ class Run:
             raise InputError(f"{events} events", where="step", mend="take 0 or more")
         limits = allocate(1, t.LIMITS)
         limits.events = min(self.events + events, _NEVER)
-        return ENTRY(limits, *self._machine) == ENDED or self._machine.clock[0].heaped == 0
+        return ENTRY(limits, *self._machine) == ENDED or int(self._machine.clock[0].heaped) == 0
 
     def state_hash(self) -> str:
         """Hash what is simulated: the program's place, collectives, chunks, queues, time."""

@@ -1,14 +1,14 @@
-"""The training loops of ASTRA-sim 1.0, written as anybody would write one."""
+"""The training loops of ASTRA-sim 1.0, written as anybody would write one; and all loops by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 
-from ._loops import Action, Layers, LayerView, Step, training_loop
+from ._loops import Action, Layers, LayerView, Loop, Step, registered, training_loop
 
-__all__: list[str] = []
+__all__ = ["loop_named", "loop_names"]
 
 
 def _forward(layer: LayerView) -> Step:
@@ -138,3 +138,34 @@ def _dlrm_waiting(layers: Layers) -> Iterator[Step]:
 @training_loop("HYBRID_DLRM_ENHANCED", dimensions="HYBRID_DLRM")
 def _dlrm_enhanced(layers: Layers) -> Iterator[Step]:
     return _dlrm(layers, enhanced=True)
+
+
+def loop_named(name: str, where: str = "workload") -> Loop:
+    """Find a loop by its name.
+
+    Parameters
+    ----------
+    name : str
+    where : str
+        Where the name stands, for messages.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    if name not in registered:
+        what = f"unknown training loop {name[:40]!r}"
+        raise InputError(what, where=where, mend=near(name[:40], registered))
+    return registered[name]
+
+
+def loop_names() -> list[str]:
+    """Give the names of all loops.
+
+    Examples
+    --------
+    >>> "DATA_REORDER" in loop_names()
+    True
+    """
+    return sorted(registered)

@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from astranb.core.document import contents
 from astranb.core.errors import InputError, near
+from astranb.core.files import whole_file
 
 from ._layers import COLLECTIVES, Layer, Part, Workload
-from ._loops import loop_named
 from ._policies import LAYER_POLICIES
+from ._shipped import loop_named
 from ._system import BETWEEN, WITHIN, Algorithm, System
 
-__all__ = ["is_layer_table", "read_system", "read_workload"]
+__all__ = ["is_layer_table", "read_system", "read_workload", "write_workload"]
 
 _MOST_BYTES: Final = 64 << 20
 _MOST_LAYERS: Final = 1_000_000
@@ -57,6 +58,11 @@ class _Words:
     def line(self) -> int:
         """The line of the next word, or the file's last one."""
         return self._words[self._at].line if self.left else self._end
+
+    @property
+    def peek(self) -> str:
+        """The next word, which stays."""
+        return self._words[self._at].text if self.left else ""
 
     def fail(self, what: str, mend: str, line: int | None = None) -> NoReturn:
         """Say what is wrong, with the line of the word just read."""
@@ -173,6 +179,8 @@ def read_workload(path: str | Path) -> Workload:
             policy = words.word("the layer's policy")
             if policy not in LAYER_POLICIES:
                 words.fail(f"unknown policy {policy[:40]!r}", near(policy[:40], LAYER_POLICIES))
+        elif words.left and words.line == line and words.peek in LAYER_POLICIES:
+            words.word("the policy")  # ASTRA-sim's own generator writes it behind every layer
         if words.left and words.line == line:
             words.fail(f"{words.word('')[:40]!r} behind the layer", "a layer has 12 words", line)
         layers.append(Layer(name, forward, given, weight, update, policy))
@@ -187,6 +195,43 @@ def read_workload(path: str | Path) -> Workload:
     if last is not None and last >= count:
         words.fail(f"the last bottom layer is {last} of {count}", "count layers from 0", 1)
     return Workload(loop, tuple(layers), group, checkpoints, initiates, last, str(path))
+
+
+def write_workload(workload: Workload, path: str | Path) -> None:
+    """Write a layer table as ASTRA-sim 1.0 reads it.
+
+    Parameters
+    ----------
+    workload : Workload
+    path : str or Path
+
+    Raises
+    ------
+    InputError
+        It cannot be written there.
+    """
+    head = [workload.loop]
+    if workload.group is not None:
+        head += ["model_parallel_NPU_group:", str(workload.group)]
+    if workload.loop == "HYBRID_TRANSFORMER_FWD_IN_BCKWD":
+        for name, listed in (
+            ("checkpoints", workload.checkpoints),
+            ("checkpoint_initiates", workload.initiates),
+        ):
+            head += [f"{name}:", str(len(listed)), *map(str, listed)]
+    if workload.last_bottom is not None:
+        head.append(str(workload.last_bottom))
+    lines = [" ".join(head), str(len(workload.layers))]
+    for layer in workload.layers:
+        cells = ["_".join(layer.name.split()) or "layer", "-1"]
+        for part in (layer.forward, layer.input_gradient, layer.weight_gradient):
+            cells += [str(part.compute_ns), part.collective, str(part.size)]
+        cells.append(str(layer.update_ns))
+        if layer.policy is not None:
+            cells.append(layer.policy)
+        lines.append("\t".join(cells))
+    with whole_file(Path(path)) as file:
+        file.write(("\n".join(lines) + "\n").encode())
 
 
 def _whole(low: int, high: int = 1 << 31) -> Callable[[str], int]:

@@ -42,6 +42,7 @@ def windowed_ps(
 
     Examples
     --------
+    >>> import numpy as np
     >>> windowed_ps(np.full((3, 2), 100), 1, 10, 0, rounds=1, reduces=False)
     230
     """
