@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "is_astrasim1", "refuse_options", "run_files"]
 
-_ONLY_HERE = ("num_passes", "run_name", "path")
+_ONLY_HERE = ("num_passes", "run_name", "path", "training_loops")
 _NOT_HERE = ("memory", "comm_group")
 
 
@@ -22,6 +23,9 @@ def add_options(group: Any) -> None:
     """Add the options that only ASTRA-sim 1.0's files have."""
     group.add_argument(
         "--num-passes", type=int, help="of 1.0: how often the training loop is gone through (1)"
+    )
+    group.add_argument(
+        "--training-loops", metavar="FILE.py", help="of 1.0: a Python file with training loops of your own"
     )
     group.add_argument("--run-name", help="of 1.0: the run's name in result tables")
     group.add_argument(
@@ -71,6 +75,8 @@ def run_files(args: argparse.Namespace) -> int:
     from astranb.workload.astrasim1 import load, write_tables
 
     _check(args)
+    if args.training_loops is not None:
+        _register(args.training_loops)
     run = load(
         args.workload,
         args.system,
@@ -92,6 +98,17 @@ def run_files(args: argparse.Namespace) -> int:
     else:
         _print_lines(result, name)
     return 0
+
+
+def _register(file: str) -> None:
+    """Run a Python file for the training loops that it has."""
+    if not Path(file).is_file():
+        raise InputError("there is no such file", where=file, mend="name a Python file with training loops")
+    try:
+        runpy.run_path(file)
+    except (Exception, SystemExit) as error:  # whatever the file does
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise InputError(what, where=file, mend="mend the file") from error
 
 
 def _document(args: argparse.Namespace, run: Run, result: Result) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from astranb.core.errors import InputError
@@ -18,8 +20,10 @@ from ._system import WITHIN, System
 
 __all__ = ["build"]
 
-_HIGHEST = 100_000_000
-_MOST_OPERATIONS = 50_000_000
+_HIGHEST: Final = 100_000_000
+_MOST_OPERATIONS: Final = 5_000_000
+_MOST_STREAMS: Final = 4_000_000
+_MOST_PS: Final = 1 << 62
 
 
 class _Program:
@@ -102,6 +106,10 @@ class _Program:
                 self.operations.append((t.ISSUE, len(self.collectives), 0))
                 self.collectives.append((slot, first, count, self.streams, priority, layer.update_ns * 1000))
                 self.streams += count
+                if self.streams > _MOST_STREAMS:
+                    what = f"more than {_MOST_STREAMS} chunks"
+                    mend = "take fewer passes or preferred-dataset-splits"
+                    raise InputError(what, where=self._system.where, mend=mend)
 
 
 def build(
@@ -137,6 +145,14 @@ def build(
         for column, name in enumerate(names):
             collectives[name] = columns[:, column]
     chunks, phases, sent = program.planner.tables()
+    longest = 0.0 + sum(time for _, _, time in program.operations)
+    for _, first, count, _, _, update in program.collectives:
+        begin = int(chunks[first].first_phase)
+        last = chunks[first + count - 1]
+        longest += update + float(phases.duration_ps[begin : int(last.first_phase + last.phases)].sum())
+    if longest > _MOST_PS:
+        what = "the run takes over 50 days of simulated time"
+        raise InputError(what, where=workload.where, mend="take fewer passes or smaller times and sizes")
     streams = allocate(program.streams, t.STREAM)
     streams.before = streams.next = streams.phase = -1
     queues = allocate(len(program.levels.units) * system.queues, t.QUEUE)

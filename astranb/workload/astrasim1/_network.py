@@ -18,6 +18,8 @@ from astranb.core.errors import InputError
 
 __all__ = ["COSTS", "TOPOLOGIES", "HierarchicalNetwork"]
 
+_LONGEST_PS: Final = 1 << 52
+
 TOPOLOGIES: Final = ("Ring", "FullyConnected", "Switch")
 
 COSTS: Final[Mapping[str, tuple[float, float, float]]] = {
@@ -185,7 +187,11 @@ class HierarchicalNetwork:
             taken = taken + np.where(crossed, part, 0.0)
             floor = self.hbm_scale[dim] * (self.hbm_ns[dim] + size / self.hbm_bandwidth[dim])
             least = np.where(crossed, np.maximum(least, floor), least)
-        whole: np.ndarray = np.rint(np.maximum(taken + wire, least) * 1000).astype(np.int64)
+        time_ps = np.rint(np.maximum(taken + wire, least) * 1000)
+        if time_ps.max(initial=0) > _LONGEST_PS:
+            what = f"a message of {size} bytes takes over an hour"
+            raise InputError(what, where=self.where, mend="mend link-latency, link-bandwidth or the size")
+        whole: np.ndarray = time_ps.astype(np.int64)
         return whole
 
     @cached_property

@@ -25,7 +25,9 @@ ALL_GATHER: Final = 2
 ALL_TO_ALL: Final = 3
 
 _NAMES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
-_MOST_NODES_AT_ONCE: Final = 4096
+_MOST_NODES_AT_ONCE: Final = 2048
+_MOST_STEPS: Final = 2_000_000_000
+_MOST: Final = 1 << 61
 
 
 class Timing(NamedTuple):
@@ -91,6 +93,9 @@ class Phases:
         key = (algorithm, collective, nodes, stride, size, tree)
         if key not in self._known:
             self._check(algorithm, collective, nodes)
+            if 4 * size * nodes > _MOST:
+                what = f"{size} bytes of each of {nodes} NPUs"
+                raise InputError(what, where=self._system.where, mend="take a smaller size or --comm-scale")
             ids = np.arange(nodes, dtype=np.int64) * stride
             steps = {
                 "ring": self._ring,
@@ -99,7 +104,11 @@ class Phases:
                 "doubleBinaryTree": self._tree,
             }[algorithm.name]
             window = algorithm.window if algorithm.name == "direct" else tree
-            self._known[key] = steps(ids, collective, size, window)
+            timing = steps(ids, collective, size, window)
+            if timing.duration_ps > _MOST:
+                what = f"{_NAMES[collective]} of {size} bytes takes weeks"
+                raise InputError(what, where=self._system.where, mend="mend the network's bandwidth")
+            self._known[key] = timing
         return self._known[key]
 
     def _check(self, algorithm: Algorithm, collective: int, nodes: int) -> None:
@@ -146,6 +155,9 @@ class Phases:
         reduced : list of int
             Picoseconds of the reduction after each step.
         """
+        if len(sizes) * len(ids) > _MOST_STEPS:
+            what = f"{len(sizes)} steps among {len(ids)} NPUs that are not equally far apart"
+            raise InputError(what, where=self._system.where, mend="take a ring in each dimension")
         at = np.full(len(ids), self._endpoint_ps, np.int64)
         delay = np.zeros(1, np.int64)
         known: dict[tuple[int, int], np.ndarray] = {}
@@ -154,6 +166,10 @@ class Phases:
             if key not in known:
                 known[key] = self._network.delay_ps(ids[source], ids, size)
             delay = known[key]
+            if (int(delay.max()) + self._endpoint_ps + extra) * len(sizes) > _MOST:
+                raise InputError(
+                    "a collective takes weeks", where=self._system.where, mend="mend the network"
+                )
             at = np.maximum(at[source] + delay, at) + self._endpoint_ps + extra
         last = reduced[-1] or self._endpoint_ps
         return int(at.max()), last, int(delay.max())

@@ -20,6 +20,7 @@ from ._themis import Themis
 
 __all__ = ["Planner"]
 
+_MOST_PHASES: Final = 4_000_000
 _KINDS: Final = {
     "ALLREDUCE": (ALL_REDUCE, "all-reduce"),
     "REDUCESCATTER": (REDUCE_SCATTER, "reduce-scatter"),
@@ -131,6 +132,11 @@ class Planner:
         splits = self._system.splits
         usual = max(part.size // splits if self._network.compat else -(-part.size // splits), 1)
         left = part.size
+        if len(self._rows) > _MOST_PHASES:
+            what = f"more than {_MOST_PHASES} phases"
+            raise InputError(
+                what, where=self._system.where, mend="take fewer passes or preferred-dataset-splits"
+            )
         while left > 0:
             order = list(range(len(dimensions)))
             if kind == ALL_GATHER:

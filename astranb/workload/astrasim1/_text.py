@@ -25,6 +25,8 @@ __all__ = ["is_layer_table", "read_system", "read_workload", "write_workload"]
 _MOST_BYTES: Final = 64 << 20
 _MOST_LAYERS: Final = 1_000_000
 _MOST: Final = 1 << 60
+_MOST_NS: Final = 10**15
+_MOST_SIZE: Final = 1 << 50
 _WORD: Final = re.compile(r"\S+")
 
 
@@ -115,13 +117,13 @@ def _numbers(words: _Words, what: str) -> tuple[int, ...]:
 
 def _part(words: _Words, name: str) -> Part:
     """Take a part's time, collective and size."""
-    compute = words.number(f"{name} compute time")
+    compute = words.number(f"{name} compute time", 0, _MOST_NS)
     kind = words.word(f"{name} collective")
     if kind == "ALLREDUCEALLTOALL":
         words.fail("ALLREDUCEALLTOALL is issued by no training loop", "take ALLREDUCE or ALLTOALL")
     if kind not in COLLECTIVES:
         words.fail(f"{name}: unknown collective {kind[:40]!r}", near(kind[:40], COLLECTIVES))
-    size = words.number(f"{name} size")
+    size = words.number(f"{name} size", 0, _MOST_SIZE)
     if kind != "NONE" and size == 0:
         words.fail(f"{name}: {kind} of 0 bytes", "give its size, or NONE")
     return Part(compute, kind, size)
@@ -173,7 +175,7 @@ def read_workload(path: str | Path) -> Workload:
         forward, given, weight = (
             _part(words, each) for each in ("forward", "input gradient", "weight gradient")
         )
-        update = words.number("update time")
+        update = words.number("update time", 0, _MOST_NS)
         policy = None
         if loop == "HYBRID_CUSTOMIZED":
             policy = words.word("the layer's policy")
