@@ -13,15 +13,18 @@ from ._columns import Distinct, Lists
 from ._file import rank_file, read, read_ranks, write
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import as_document, summary
+from ._template import Hole, Template
 from ._trace import Trace
 
 __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
+    "Hole",
     "Lists",
     "Node",
     "NodeType",
+    "Template",
     "Trace",
     "TraceBuilder",
     "as_document",

@@ -1,0 +1,28 @@
+"""Models by parallelism: what every rank does in a step of training or of generating text.
+
+A model is data with public numbers, parallelism a few degrees. From both follow the operations of
+every rank, their costs and the messages between them: as Chakra traces, or simulated at once.
+"""
+
+from __future__ import annotations
+
+from ._gpu import GPUS, Roofline, roofline
+from ._job import MODES, Job
+from ._library import TRANSFORMERS
+from ._make import workload
+from ._parallel import Parallelism
+from ._transformer import Transformer
+from ._workload import Workload
+
+__all__ = [
+    "GPUS",
+    "MODES",
+    "TRANSFORMERS",
+    "Job",
+    "Parallelism",
+    "Roofline",
+    "Transformer",
+    "Workload",
+    "roofline",
+    "workload",
+]
