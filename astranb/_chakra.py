@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from astranb._models import add_generate
 from astranb._print import print_json
 
 __all__ = ["add_commands"]
@@ -25,6 +26,7 @@ def add_commands(commands: Any, parser_class: type[argparse.ArgumentParser]) -> 
     listing.add_argument("file", help="FILE.et or FILE.et.gz")
     listing.add_argument("--json", action="store_true", help="one document instead of lines")
     listing.set_defaults(command=_json)
+    add_generate(chakra)
 
 
 def _info(args: argparse.Namespace) -> int:

@@ -6,23 +6,34 @@ every rank, their costs and the messages between them: as Chakra traces, or simu
 
 from __future__ import annotations
 
+from ._dlrm import Dlrm
 from ._gpu import GPUS, Roofline, roofline
 from ._job import MODES, Job
+from ._layers import Convolutional, Layer
 from ._library import TRANSFORMERS
-from ._make import workload
+from ._machine import Cluster, machine
+from ._make import MODELS, workload
+from ._model_file import read_model
 from ._parallel import Parallelism
 from ._transformer import Transformer
 from ._workload import Workload
 
 __all__ = [
     "GPUS",
+    "MODELS",
     "MODES",
     "TRANSFORMERS",
+    "Cluster",
+    "Convolutional",
+    "Dlrm",
     "Job",
+    "Layer",
     "Parallelism",
     "Roofline",
     "Transformer",
     "Workload",
+    "machine",
+    "read_model",
     "roofline",
     "workload",
 ]

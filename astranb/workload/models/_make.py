@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Final, TypeAlias
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 
+from ._dlrm import DLRM, Dlrm, recommendation
 from ._gpu import Roofline
 from ._job import Job
+from ._layers import CONVOLUTIONAL, Convolutional, data_parallel
+from ._library import TRANSFORMERS
+from ._model_file import read_model
 from ._parallel import Parallelism
 from ._steps import check, stage_program
 from ._transformer import Transformer
 from ._workload import Workload
 
-__all__ = ["workload"]
+__all__ = ["MODELS", "workload"]
 
-_MOST_NODES = 200_000_000
+Model: TypeAlias = "Transformer | Convolutional | Dlrm"
+
+MODELS: Final[dict[str, Model]] = {**TRANSFORMERS, **CONVOLUTIONAL, **DLRM}
+"""All models that are shipped, by name."""
+
+_SAMPLES: Final = 32
+"""Pictures or samples of a microbatch of a rank, where nobody says."""
 
 
 def workload(
-    model: str | Transformer,
+    model: str | Model,
     parallelism: Parallelism | None = None,
     *,
     batch: int | None = None,
@@ -39,7 +49,8 @@ def workload(
     parallelism : Parallelism, optional
         One rank unless given.
     batch : int, optional
-        Sequences of a step, of all replicas: one for each microbatch of each unless given.
+        Sequences of a step, of all replicas: one for each microbatch of each unless given; 32
+        where samples are no sequences.
     microbatches : int, optional
         Four for each stage of a pipeline unless given, or as many as divide the batch; one where there
         is no pipeline.
@@ -67,12 +78,20 @@ def workload(
     --------
     >>> step = workload("llama2-7b", Parallelism(tensor=8), mode="decode", batch=32, sequence=1024)
     >>> step.model_flops // step.tokens
-    13752074240
+    13751549952
     """
     ways = parallelism or Parallelism()
     known = named(model) if isinstance(model, str) else model
     each = None if batch is None else batch // ways.data
     micro = microbatches or _microbatches(ways, each)
+    if not isinstance(known, Transformer):
+        if sequence is not None:
+            raise InputError(f"{known.name} has no sequences", where="sequence", mend="leave it out")
+        each = batch or ways.data * micro * _SAMPLES
+        job = Job(ways, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
+        if isinstance(known, Dlrm):
+            return Workload(ways, [recommendation(known, job)], job.batch, gpu, "samples")
+        return Workload(ways, [data_parallel(known, job)], job.batch, gpu, "pictures")
     job = Job(
         ways,
         sequence or known.sequence,
@@ -96,12 +115,25 @@ def _microbatches(ways: Parallelism, each: int | None) -> int:
     return max((n for n in range(step, min(most, each) + 1, step) if each % n == 0), default=step)
 
 
-def named(name: str) -> Transformer:
-    """Find a shipped model by its name."""
-    from astranb.core.errors import near
+def named(name: str) -> Model:
+    """Find a shipped model by its name, or read a file ``.yaml``, ``.yml`` or ``.json``.
 
-    from ._library import TRANSFORMERS
+    Parameters
+    ----------
+    name : str
 
-    if name not in TRANSFORMERS:
-        raise InputError(f"unknown model {name[:60]!r}", where="model", mend=near(name, TRANSFORMERS))
-    return replace(TRANSFORMERS[name])
+    Returns
+    -------
+    model
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    if name.lower().endswith((".yaml", ".yml", ".json")):
+        return read_model(name)
+    if name not in MODELS:
+        mend = f"{near(name, MODELS)}; or give a file, as MODEL.yaml"
+        raise InputError(f"unknown model {name[:60]!r}", where="model", mend=mend)
+    return MODELS[name]

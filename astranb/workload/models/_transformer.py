@@ -82,7 +82,7 @@ class Transformer:
     Examples
     --------
     >>> Transformer("mine", layers=2, hidden=64, heads=4, ffn=256, vocab=1000).parameters
-    162816
+    226944
     """
 
     name: str

@@ -42,19 +42,27 @@ class Workload:
         Tokens, pictures or samples that the step goes through.
     gpu : Roofline, optional
         Whose durations computations are to have; they have none unless given.
+    unit : str
+        What is counted: tokens, pictures, samples.
 
     Examples
     --------
     >>> from astranb.workload.models import workload
     >>> step = workload("gpt3-125m", Parallelism(data=2, tensor=2))
     >>> step.ranks, len(step.trace(0)), step.groups
-    (4, 196, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
+    (4, 118, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
     """
 
     def __init__(
-        self, parallelism: Parallelism, stages: Sequence[Program], tokens: int, gpu: Roofline | None = None
+        self,
+        parallelism: Parallelism,
+        stages: Sequence[Program],
+        tokens: int,
+        gpu: Roofline | None = None,
+        unit: str = "tokens",
     ) -> None:
-        self.parallelism, self.stages, self.tokens, self.gpu = parallelism, tuple(stages), tokens, gpu
+        self.parallelism, self.stages = parallelism, tuple(stages)
+        self.tokens, self.gpu, self.unit = tokens, gpu, unit
 
     @property
     def ranks(self) -> int:
