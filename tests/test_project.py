@@ -34,6 +34,7 @@ FLOORS = {
     "_print": 6,
     "_astrasim2": 7,
     "_chakra": 7,
+    "_chakra_tools": 7,
     "_gpu": 7,
     "_models": 7,
     "_magic": 8,
@@ -52,6 +53,7 @@ SAME_FLOOR = {
     ("cli", "_gpu"),
     ("cli", "_leave"),
     ("cli", "_models"),
+    ("_chakra", "_chakra_tools"),
     ("_chakra", "_models"),
     ("_leave", "widgets"),
 }
