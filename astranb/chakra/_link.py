@@ -77,7 +77,7 @@ def link(host: str | Path, device: str | Path) -> Linked:
     if not meets:
         what = "no operation of the host has the record function id of one of the device's trace"
         raise InputError(what, where=str(host), mend="give the two traces of one run and rank")
-    known = {id(event): number for number, event in meets.items()}
+    known: dict[int, int] = {}  # as in that tool, an operation waits for one of a lower id only
     numbers: dict[int, int] = {}
     count = joined = 0
     added: list[tuple[dict[str, Any], int]] = []
@@ -91,6 +91,7 @@ def link(host: str | Path, device: str | Path) -> Linked:
         op |= {"inclusive_dur": event.duration, "exclusive_dur": event.own, "ts": event.start}
         before = event.after
         op["inter_thread_dep"] = None if before is None else known.get(id(before))
+        known[id(event)] = count - 1
         for kernel in sorted(launched.pop(event.external, []), key=lambda one: one.start):
             added.append((_kernel(op, kernel, count), old))
             count += 1
@@ -99,8 +100,6 @@ def link(host: str | Path, device: str | Path) -> Linked:
         op["id"] = numbers[int(op["id"])]
         caller = op.get("ctrl_deps")
         op["ctrl_deps"] = numbers.get(caller, count) if isinstance(caller, int) else count
-        if op.get("inter_thread_dep") is not None:
-            op["inter_thread_dep"] = numbers.get(op["inter_thread_dep"])
     for kernel_op, old in added:
         kernel_op["ctrl_deps"] = numbers[old]
     orphans += sum(map(len, launched.values()))
@@ -118,8 +117,7 @@ def _record(op: dict[str, Any]) -> int:
 
 def _kernel(op: dict[str, Any], kernel: Event, number: int) -> dict[str, Any]:
     """An operation of the device: its host's, with what Kineto says of it."""
-    made = {name: value for name, value in op.items() if name != "inter_thread_dep"}
-    made |= {
+    made = op | {
         "id": number,
         "cat": kernel.category,
         "name": kernel.name,

@@ -161,8 +161,8 @@ class _Op:
                 said[name] = Attribute(value, "int64_val")
         if isinstance(self.said.get("op_schema"), str):
             said["op_schema"] = Attribute(self.said["op_schema"], "string_val")
-        if self.item.get("stream", None).value is not None:
-            said["stream"] = Attribute(self.item.get("stream").number(-_BIG, _BIG), "int64_val")
+        if self.item.get("stream", 0).value is not None:
+            said["stream"] = Attribute(self.item.get("stream", 0).number(-_BIG, _BIG), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
             said["comm_size"] = Attribute(self._bytes(), "int64_val")
             group = self.item.get("pg_name", "").value or ops.get(self.parent, self).said.get("pg_name", "")

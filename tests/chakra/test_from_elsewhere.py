@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from astranb.chakra import NodeType, Trace, layer_table_trace, link, pytorch_document, pytorch_trace, read
 from astranb.cli import main
+from astranb.core.document import Node as Value
 from astranb.core.errors import InputError
 
 LAYER = "fc{n} -1 10{n} ALLGATHER 1{n} 20{n} REDUCESCATTER 2{n} 30{n} ALLREDUCE 3{n} 99"
@@ -219,3 +222,22 @@ def test_bad_traces_of_pytorch_are_told(run, capsys):
             link(folder / "host.json", file)
     assert main(["chakra", "link", str(folder / "host.json"), str(file), "--output", "x.txt"]) == 2
     assert "take FILE.et or FILE.json" in capsys.readouterr().err
+
+
+def test_a_run_is_joined_and_converted_as_the_public_tools_did(tmp_path):
+    """Recorded from mlcommons/chakra's trace_link and converter (without Holistic Trace Analysis)."""
+    data = Path(__file__).resolve().parents[1] / "data" / "chakra_link.json.gz"
+    recorded = json.loads(gzip.decompress(data.read_bytes()))
+    for name in ("host", "device"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(recorded[name]))
+    found = link(tmp_path / "host.json", tmp_path / "device.json")
+    assert found.document["nodes"] == recorded["linked"]
+    trace = pytorch_trace(Value(found.document, "linked"))
+    made = [
+        [
+            *(node.id, node.name, int(node.type), sorted(node.data_deps), node.duration_us),
+            *(int(trace.comm_type[row]), bool(trace.is_cpu_op[row])),
+        ]
+        for row, node in enumerate(trace.nodes())
+    ]
+    assert made == recorded["converted"]
