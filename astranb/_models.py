@@ -157,7 +157,9 @@ def _run(args: argparse.Namespace) -> int:
 
     fidelity = _check(args)
     step = _workload(args, args.gpu or "h100-sxm")
-    cluster = machine(step.ranks, args.gpu or "h100-sxm", args.system, args.network)
+    cluster = machine(
+        step.ranks, args.gpu or "h100-sxm", args.system, args.network, chunks=4 if step.spans_all else 1
+    )
     run = Run(
         step.operations(),
         cluster.network,

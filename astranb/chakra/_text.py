@@ -163,7 +163,7 @@ class _Writer:
         for number, layer in enumerate(self.layers):
             done = self._compute(layer, "FWD", layer.forward, last, self._before[number])
             last = self._collect(layer, layer.forward, done)
-        wait = (last,)
+        wait: tuple[int, ...] = (last,)
         for number, layer in reversed(list(enumerate(self.layers))):
             done = self._compute(layer, "BWD_IG", layer.inputs, *wait)
             label = "_IG_COMM__" if loop == "HYBRID_DATA_MODEL" else "_"

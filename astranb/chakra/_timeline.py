@@ -78,15 +78,15 @@ def recorded_times(trace: Trace) -> Times:
     parents = trace.parents
     offset, flat = parents.offset.tolist(), parents.flat.tolist()
     lane, took = lanes(trace).tolist(), (trace.duration_us * 1000).tolist()
-    start, end, free = [0] * len(trace), [0] * len(trace), [0] * len(LANES)
+    begins, ends, free = [0] * len(trace), [0] * len(trace), [0] * len(LANES)
     for row in topological_order(trace).tolist():
-        when = max((end[one] for one in flat[offset[row] : offset[row + 1]]), default=0)
+        when = max((ends[one] for one in flat[offset[row] : offset[row + 1]]), default=0)
         if lane[row] != LANES.index("receive"):
             when = max(when, free[lane[row]])
             free[lane[row]] = when + took[row]
-        start[row], end[row] = when, when + took[row]
+        begins[row], ends[row] = when, when + took[row]
     how = "recorded durations, as early as dependencies allow"
-    return Times(np.array(start, np.int64), np.array(end, np.int64), how)
+    return Times(np.array(begins, np.int64), np.array(ends, np.int64), how)
 
 
 def write_timeline(

@@ -228,15 +228,15 @@ def _operations(
         part.owner = owner
         if owner >= 0:
             table[owner].custom, table[owner].customs = at, len(rows)
-        for row in np.flatnonzero(rows["group"] >= 0):
-            number = int(rows["group"][row])
-            if number not in numbers:
+        used, which = np.unique(rows["group"], return_inverse=True)
+        placed = []
+        for number in used.tolist():
+            if number >= 0 and number not in numbers:
                 raise InputError(f"rank {rank} names group {number}", where="groups", mend="describe it")
-            if rank not in groups[number]:
+            if number >= 0 and rank not in groups[number]:
                 raise InputError(f"rank {rank} is not in its group {number}", where="groups", mend="add it")
-        part.group = [
-            numbers.get(int(g), -1) if len(groups.get(int(g), ())) < npus else -1 for g in rows["group"]
-        ]
+            placed.append(numbers[number] if number >= 0 and len(groups[number]) < npus else -1)
+        part.group = np.array(placed, np.int64)[which]
         part.involved[rows["group"] >= 0] = (1 << 62) - 1
         lists.append(children + at)
         at += len(rows)

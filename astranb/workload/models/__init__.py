@@ -6,10 +6,10 @@ every rank, their costs and the messages between them: as Chakra traces, or simu
 
 from __future__ import annotations
 
-from ._dlrm import Dlrm
+from ._dlrm import DLRM, Dlrm
 from ._gpu import GPUS, Roofline, roofline
 from ._job import MODES, Job
-from ._layers import Convolutional, Layer
+from ._layers import CONVOLUTIONAL, Convolutional, Layer
 from ._library import TRANSFORMERS
 from ._machine import Cluster, machine
 from ._make import MODELS, workload
@@ -19,6 +19,8 @@ from ._transformer import Transformer
 from ._workload import Workload
 
 __all__ = [
+    "CONVOLUTIONAL",
+    "DLRM",
     "GPUS",
     "MODELS",
     "MODES",

@@ -37,7 +37,12 @@ class Cluster:
 
 
 def machine(
-    ranks: int, gpu: str, system: str | Path | None = None, network: str | Path | None = None
+    ranks: int,
+    gpu: str,
+    system: str | Path | None = None,
+    network: str | Path | None = None,
+    *,
+    chunks: int = 4,
 ) -> Cluster:
     """Read a cluster's files, and assume what they do not say.
 
@@ -48,6 +53,9 @@ def machine(
         Whose roofline computations have, where no system is described.
     system, network : str or Path, optional
         ASTRA-sim 2.0's files.
+    chunks : int
+        Into which the assumed system cuts a collective: they overlap in several dimensions, and do
+        nothing in one.
 
     Returns
     -------
@@ -85,7 +93,7 @@ def machine(
         {
             **{f"{name}-implementation": ["ring"] * dims for name in _COLLECTIVES},
             "all-to-all-implementation": ["direct"] * dims,
-            "preferred-dataset-splits": 4,
+            "preferred-dataset-splits": chunks,
             "collective-optimization": "localBWAware",
             "roofline-enabled": 1,
             "peak-perf": card.peak_flops / 1e12,
@@ -94,7 +102,8 @@ def machine(
         "the assumed system",
     )
     text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s, nothing lost"
-    assumed.append(f"{text}; rings, 4 chunks a collective; --system FILE says otherwise")
+    many = f"{chunks} chunks" if chunks > 1 else "1 chunk"
+    assumed.append(f"{text}; rings, {many} a collective; --system FILE says otherwise")
     return Cluster(described, settings, card.peak_flops, assumed)
 
 

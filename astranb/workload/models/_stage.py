@@ -53,6 +53,7 @@ class Stage:
             self._passes.append(keys)
         self._ring = 0
         self._gathered: dict[int, tuple[int, ...]] = {}
+        self._ready: list[tuple[int, int, tuple[int, ...]]] = []
         self._reduced: list[int] = []
         self._late: list[int] = []
 
@@ -118,14 +119,19 @@ class Stage:
             self._gather(keys[at + 1 : at + 2])
             g = self._unit_back(key, micro, g)
             if last or self.ways.zero > 1:
-                self._reduce(key, micro, g)
+                self._ready.append((key, micro, (*g, *self._late)))
+                if self.is_first(chunk):
+                    self._reduce()
         if not self.is_first(chunk):
             before_stage = self.stage == 0
             tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.ways.pipeline)
             self.program.send(_PREVIOUS, self.costs.message, tag, f"send g{micro}", g)
+        if self.ways.interleave == 1 or not last:
+            self._reduce()
 
     def update(self) -> None:
         """The optimizer's step, and what ZeRO sends after it."""
+        self._reduce()
         p, ways, size = self.program, self.ways, self.job.bytes_each
         held = Held()
         for one in self._held.values():
@@ -252,15 +258,19 @@ class Stage:
                 found.append(self.program.collect("all_gather", group, part, f"params {key}", after))
             self._gathered[key] = tuple(found)
 
-    def _reduce(self, key: int, micro: int, after: tuple[int, ...]) -> None:
-        """Sum up gradients over the replicas; what follows in the pass does not wait for it."""
-        held, size = self._held[key], self.job.bytes_each
+    def _reduce(self) -> None:
+        """Sum up gradients over the replicas; no computation but the optimizer's waits for it.
+
+        What goes to another stage goes first: it would wait for all of this, stage by stage.
+        """
         kind = "reduce_scatter" if self.ways.zero else "all_reduce"
-        wait = (*after, *self._late)
-        for group, count in (("data", held.shared), ("expert data", held.experts)):
-            if self.ways.size(group) > 1 and count:
-                name = f"L{key} grads {micro}"
-                self._reduced.append(self.program.collect(kind, group, count * size, name, wait))
+        for key, micro, wait in self._ready:
+            held, size = self._held[key], self.job.bytes_each
+            for group, count in (("data", held.shared), ("expert data", held.experts)):
+                if self.ways.size(group) > 1 and count:
+                    name = f"L{key} grads {micro}"
+                    self._reduced.append(self.program.collect(kind, group, count * size, name, wait))
+        self._ready.clear()
 
     def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
         """Tell apart what comes into a chunk of a stage: microbatches, activations from gradients."""

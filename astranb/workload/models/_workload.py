@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from astranb.chakra import Attribute, CollectiveType, Hole, Node, NodeType, Template, Trace
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Operations
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations
 
 from ._gpu import Roofline
 from ._parallel import GROUPS, PEERS, Parallelism
@@ -21,11 +21,14 @@ from ._program import Program
 
 __all__ = ["Workload"]
 
-_KINDS = {
-    NodeType.COMP: COMPUTE,
-    NodeType.COMM_SEND: SEND,
-    NodeType.COMM_RECV: RECV,
-    NodeType.COMM_COLL: COLLECTIVE,
+_KINDS: Final = {
+    int(NodeType.COMP): COMPUTE,
+    int(NodeType.COMM_SEND): SEND,
+    int(NodeType.COMM_RECV): RECV,
+    int(NodeType.COMM_COLL): COLLECTIVE,
+}
+_COLLECTIVES: Final = {-1: 0} | {
+    int(CollectiveType[name.upper()]): number for name, number in COLLECTIVE_NAMES.items()
 }
 _OWN = "own"
 
@@ -73,6 +76,12 @@ class Workload:
     def nodes(self) -> int:
         """How many operations all ranks have."""
         return sum(map(len, self.stages)) * self.parallelism.per_stage
+
+    @property
+    def spans_all(self) -> bool:
+        """Whether any collective is among all ranks, and goes over all dimensions of the network."""
+        used = {GROUPS[group] for one in self.stages for group in one.group if group >= 0}
+        return any(self.parallelism.size(name) == self.ranks for name in used)
 
     @property
     def model_flops(self) -> int:
@@ -252,21 +261,17 @@ def _plain(
     program: Program, durations: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A stage's operations without numbers of groups and peers."""
-    made = Operations.of(
-        [
-            {"kind": _KINDS[NodeType(kind)], "flops": flops, "bytes": size, "tag": tag, "collective": which}
-            for kind, flops, size, tag, which in zip(
-                program.kind, program.flops, program.size, program.tag,
-                [_collective(one) for one in program.collective], strict=True,
-            )
-        ],
-        program.deps,
-    )  # fmt: skip
-    made.rows["duration_us"] = durations
-    return made.rows, made.dep_start, made.deps, np.array(program.group), np.array(program.peer)
-
-
-def _collective(kind: int) -> int:
-    from astranb.workload.astrasim2 import COLLECTIVE_NAMES
-
-    return COLLECTIVE_NAMES[CollectiveType(kind).name.lower()] if kind >= 0 else 0
+    rows = np.zeros(len(program), Operations.of([]).rows.dtype)
+    rows["involved"] = (1 << 62) - 1
+    for name, column in (
+        ("kind", [_KINDS[kind] for kind in program.kind]),
+        ("flops", program.flops),
+        ("bytes", program.size),
+        ("tag", program.tag),
+        ("collective", [_COLLECTIVES[one] for one in program.collective]),
+        ("duration_us", durations),
+    ):
+        rows[name] = column
+    start = np.concatenate([[0], np.cumsum([len(each) for each in program.deps])]).astype(np.int64)
+    deps = np.array([dep for each in program.deps for dep in each], np.int64)
+    return rows, start, deps, np.array(program.group), np.array(program.peer)

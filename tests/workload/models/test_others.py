@@ -8,7 +8,7 @@ import pytest
 
 from astranb.chakra import NodeType, check, read_ranks
 from astranb.core.errors import InputError
-from astranb.workload.models import GPUS, MODELS, Parallelism, machine, read_model, workload
+from astranb.workload.models import CONVOLUTIONAL, DLRM, GPUS, Parallelism, machine, read_model, workload
 from tests.workload.models.support import collected, stuck, tiny
 
 
@@ -21,7 +21,7 @@ from tests.workload.models.support import collected, stuck, tiny
     ],
 )
 def test_convolutional_networks_are_as_published(name, parameters, forward):
-    model = MODELS[name]
+    model = CONVOLUTIONAL[name]
     assert model.parameters == parameters
     assert round(model.flops / 2e9, 3 if name == "resnet-50" else 2) == forward
     step = workload(name, Parallelism(data=4), batch=64, microbatches=2)
@@ -32,7 +32,7 @@ def test_convolutional_networks_are_as_published(name, parameters, forward):
 
 
 def test_dlrm_has_the_tables_and_exchanges_of_mlperf():
-    model = MODELS["dlrm"]
+    model = DLRM["dlrm"]
     assert sum(model.tables) == 187_767_399
     assert len(model.tables) == 26
     ranks, batch = 8, 1024
