@@ -57,7 +57,7 @@ def add_tools(verbs: Any) -> None:
     synthesize.add_argument("--output", required=True, metavar="FILE", help="FILE.et; of --npus PREFIX")
     synthesize.add_argument("--nodes", type=int, help="how many (as the original)")
     synthesize.add_argument("--seed", type=int, default=0, help="the same seed, the same trace (0)")
-    synthesize.add_argument("--npus", type=int, help="write PREFIX.RANK.et for so many")
+    synthesize.add_argument("--npus", type=int, help="write PREFIX.RANK.et for so many, without groups")
 
     compare = add("compare", "what two traces have not in common", _compare)
     compare.add_argument("first", help="FILE.et, or PREFIX of PREFIX.RANK.et for all ranks")
@@ -195,7 +195,7 @@ def _draw(args: argparse.Namespace) -> int:
 def _synthesize(args: argparse.Namespace) -> int:
     from astranb.chakra import read, summary, synthesize
 
-    made = synthesize(read(args.file), nodes=args.nodes, seed=args.seed)
+    made = synthesize(read(args.file), nodes=args.nodes, seed=args.seed, groups=args.npus is None)
     files = _write_ranks(args.output, made, args.npus)
     said = summary(made) | {"files": files}
     return _tell(args, said, f"{len(made):,} nodes in {len(files)} files, messages between ranks left out")

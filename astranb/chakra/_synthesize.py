@@ -16,7 +16,7 @@ _MOST = 10_000_000
 _KEPT = ("num_ops", "tensor_size", "comm_type", "comm_size", "pg_name", "involved_dim", "comm_priority")
 
 
-def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0) -> Trace:
+def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0, groups: bool = True) -> Trace:
     """Make a trace that is statistically like another one.
 
     Kinds of nodes (type and collective) follow each other as in the original (a Markov chain of the
@@ -32,6 +32,8 @@ def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0) -> Trac
         How many: as many as the original has (without messages) unless given.
     seed : int
         The same seed gives the same trace.
+    groups : bool
+        Whether collectives keep their groups; without, they are among all ranks.
 
     Returns
     -------
@@ -75,6 +77,7 @@ def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0) -> Trac
     donors = [np.flatnonzero(kind == number) for number in range(len(kinds))]
     parents = trace.parents
     made, now = [], int(kind[0])
+    kept = [name for name in _KEPT if groups or name != "pg_name"]
     for number in range(count):
         donor = int(rows[random.choice(donors[now])])
         before = place[parents.of(donor)]
@@ -82,15 +85,15 @@ def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0) -> Trac
         deps = tuple(number - int(one) for one in back[::-1] if one <= number)
         if number and not deps and len(back):
             deps = (number - 1,)
-        made.append(_node(trace, donor, number, deps))
+        made.append(_node(trace, donor, number, deps, kept))
         now = min(int(np.searchsorted(steps[now], random.random(), "right")), len(kinds) - 1)
     return Trace.of(made, metadata={"made_like": trace.source, "seed": seed}, source="made")
 
 
-def _node(trace: Trace, donor: int, number: int, deps: tuple[int, ...]) -> Node:
+def _node(trace: Trace, donor: int, number: int, deps: tuple[int, ...], kept: list[str]) -> Node:
     kind = NodeType(int(trace.type[donor]))
     given = trace.node(donor).attributes
-    said = {name: given[name] for name in _KEPT if name in given}
+    said = {name: given[name] for name in kept if name in given}
     said["is_cpu_op"] = Attribute(bool(trace.is_cpu_op[donor]), "bool_val")
     duration = int(trace.duration_us[donor])
     return Node(number, f"{kind.name} {number}", kind, deps, duration_us=duration, attributes=said)

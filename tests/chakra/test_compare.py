@@ -72,6 +72,7 @@ def test_a_made_trace_is_like_the_original(count, seed):
     collective = made.type == NodeType.COMM_COLL
     assert set(made.comm_size[collective].tolist()) <= set(original.comm_size.tolist())
     assert set(made.pg_name.values) <= {"1"}
+    assert not synthesize(original, nodes=count, seed=seed, groups=False).has("pg_name").any()
     assert np.diff(made.parents.offset).max(initial=0) <= 1
 
 

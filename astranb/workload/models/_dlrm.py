@@ -91,6 +91,7 @@ def recommendation(model: Dlrm, job: Job) -> Program:
     Program
     """
     check_data_only(model.name, job)
+    job.require((3 * len(model.bottom + model.top) + 8) * job.microbatches)
     program, size, micro = Program(job.parallelism), job.bytes_each, job.micro
     rows = micro * len(model.tables) * model.width * size  # a rank's share: of all samples, its tables'
     reduced: list[int] = []

@@ -11,6 +11,7 @@ from ._parallel import Parallelism
 
 __all__ = ["MODES", "Job"]
 
+_MOST_NODES: Final = 4_000_000
 MODES: Final = ("training", "prefill", "decode")
 
 
@@ -101,6 +102,22 @@ class Job:
     def micro(self) -> int:
         """Sequences of a microbatch, of one replica."""
         return self.batch // (self.parallelism.data * self.microbatches)
+
+    def require(self, nodes: int) -> None:
+        """Refuse a rank with more operations than anybody looks at.
+
+        Parameters
+        ----------
+        nodes : int
+            About how many a rank has.
+
+        Raises
+        ------
+        InputError
+        """
+        if nodes > _MOST_NODES:
+            what = f"about {nodes:,} operations of a rank"
+            raise InputError(what, where="microbatches", mend=f"take fewer: at most {_MOST_NODES:,}")
 
     @property
     def new_tokens(self) -> int:

@@ -157,6 +157,7 @@ def data_parallel(model: Convolutional, job: Job) -> Program:
     Program
     """
     check_data_only(model.name, job)
+    job.require(2 * len(model.layers) * job.microbatches)
     program, size = Program(job.parallelism), job.bytes_each
     reduced: list[int] = []
 

@@ -89,6 +89,7 @@ def machine(
         return Cluster(described, settings, peak or roofline(gpu).peak_flops, assumed)
     card = roofline(gpu)
     dims = len(described.topology)
+    chunks = chunks if dims > 1 else 1
     settings = System.from_document(
         {
             **{f"{name}-implementation": ["ring"] * dims for name in _COLLECTIVES},

@@ -13,7 +13,6 @@ from ._transformer import Transformer
 __all__ = ["check", "stage_program"]
 
 _TOKEN_BYTES = 4
-_MOST_NODES = 4_000_000
 
 
 def check(model: Transformer, job: Job) -> None:
@@ -48,10 +47,7 @@ def check(model: Transformer, job: Job) -> None:
         what = f"{model.name} has positions for {model.positions} tokens, not {job.sequence}"
         raise InputError(what, where="sequence", mend=f"take at most {model.positions}")
     passes = job.microbatches * (job.tokens if job.mode == "decode" else 1)
-    nodes = passes * -(-model.layers // ways.pipeline) * (12 + 6 * ways.context)
-    if nodes > _MOST_NODES:
-        what = f"about {nodes:,} operations of a rank"
-        raise InputError(what, where="microbatches", mend=f"take fewer: at most {_MOST_NODES:,}")
+    job.require(passes * -(-model.layers // ways.pipeline) * (12 + 6 * ways.context))
     if 2 * (job.microbatches + 1) * ways.pipeline * ways.interleave * job.tokens >= TAGS:
         raise InputError("more messages than tags", where="microbatches", mend="take fewer")
 

@@ -13,6 +13,7 @@ import numpy as np
 from astranb.chakra import Attribute, CollectiveType, Hole, Node, NodeType, Template, Trace
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.state import require_bytes
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations
 
 from ._gpu import Roofline
@@ -30,7 +31,9 @@ _KINDS: Final = {
 _COLLECTIVES: Final = {-1: 0} | {
     int(CollectiveType[name.upper()]): number for name, number in COLLECTIVE_NAMES.items()
 }
-_OWN = "own"
+_OWN: Final = "own"
+_NODE_BYTES: Final = 500
+"""What an operation takes here and in the tables of a run."""
 
 
 class Workload:
@@ -186,7 +189,14 @@ class Workload:
         Returns
         -------
         list of Operations
+
+        Raises
+        ------
+        InputError
+            They would not fit in memory.
         """
+        mend = "take fewer ranks, microbatches or layers"
+        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", mend=mend)
         known: dict[tuple[Any, ...], Operations] = {}
         plain = [_plain(one, self._durations(one)) for one in self.stages]
         listed = []

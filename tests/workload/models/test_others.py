@@ -94,6 +94,7 @@ def test_a_model_of_ones_own(tmp_path):
         ({"zero": 3}, {"mode": "prefill"}, "no use for zero"),
         ({"context": 2}, {"mode": "decode"}, "single token"),
         ({}, {"mode": "train"}, "did you mean 'training'"),
+        ({}, {"microbatches": 60_000, "batch": 60_000}, "operations of a rank"),
     ],
 )
 def test_divisions_that_do_not_go_are_told(ways, more, said):
