@@ -36,7 +36,9 @@ FLOORS = {
     "_astrasim2": 7,
     "_cacheline": 7,
     "_chakra": 7,
+    "_chakra_tools": 7,
     "_gpu": 7,
+    "_models": 7,
     "_magic": 8,
     "_leave": 7,
     "widgets": 7,
@@ -55,6 +57,9 @@ SAME_FLOOR = {
     ("cli", "_chakra"),
     ("cli", "_gpu"),
     ("cli", "_leave"),
+    ("cli", "_models"),
+    ("_chakra", "_chakra_tools"),
+    ("_chakra", "_models"),
     ("_leave", "widgets"),
 }
 """Who may import whom on one floor."""

@@ -7,6 +7,7 @@ is tables, the time whole nanoseconds, and the loop can stop after any event.
 
 from __future__ import annotations
 
+from ._documents import read_memory, read_network, read_system
 from ._durations import Memory
 from ._files import load
 from ._inputs import Algorithm, Network, System
@@ -31,5 +32,8 @@ __all__ = [
     "Run",
     "System",
     "load",
+    "read_memory",
+    "read_network",
+    "read_system",
     "simulate",
 ]
