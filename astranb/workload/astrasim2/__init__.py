@@ -10,18 +10,25 @@ from __future__ import annotations
 from ._durations import Memory
 from ._files import load
 from ._inputs import Algorithm, Network, System
+from ._loop import BREAK, DTYPES, ENDED, REACHED, STEPS, TIME
 from ._operations import COLLECTIVE_NAMES, Operations
 from ._run import Result, Run, simulate
 from ._tables import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 
 __all__ = [
+    "BREAK",
     "COLLECTIVE",
     "COLLECTIVE_NAMES",
     "COMPUTE",
+    "DTYPES",
+    "ENDED",
     "MEMORY",
+    "REACHED",
     "RECV",
     "REPLAY",
     "SEND",
+    "STEPS",
+    "TIME",
     "Algorithm",
     "Memory",
     "Network",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from astranb.core.errors import Deadlock
-from astranb.core.state import allocate, digest
+from astranb.core.state import allocate, digest, own
 
 from . import _tables as t
-from ._build import build, margins
+from ._build import build, margins, notes
 from ._durations import Memory
 from ._inputs import Network, System
-from ._loop import ENDED, ENTRY, GROW
+from ._loop import ENDED, ENTRY, GROW, waiting_ns
 from ._operations import COLLECTIVE_NAMES, Operations
 from ._pools import enlarge
 
@@ -69,6 +69,8 @@ class Run:
     compat : bool
         Whether ASTRA-sim 2.0's peculiarities are kept: bandwidths in GiB/s, a whole chunk for
         what is left over, and messages that pay for one dimension only.
+    record : bool
+        Whether phases of chunks and traffic are noted; what is simulated does not depend on it.
 
     Raises
     ------
@@ -86,16 +88,40 @@ class Run:
         groups: Mapping[int, Sequence[int]] | None = None,
         aware: bool = False,
         compat: bool = False,
+        record: bool = False,
     ) -> None:
+        self.operations, self.network = operations, network
         self._machine = build(
-            operations, network, system, memory or Memory(), groups or {}, aware=aware, compat=compat
-        )
+            operations, network, system, memory or Memory(), groups or {},
+            aware=aware, compat=compat, record=record,
+        )  # fmt: skip
         self._margin, self._streams = margins(self._machine)
+        self._limits = allocate(1, t.LIMITS)
+        self._call: Callable[[], int] | None = None
+
+    @classmethod
+    def of_machine(cls, machine: t.Machine) -> Run:
+        """Go on with tables as they stand, without what they were made of."""
+        run = object.__new__(cls)
+        run.machine = machine
+        run._margin, run._streams = margins(machine)
+        run._limits = allocate(1, t.LIMITS)
+        return run
 
     @property
     def machine(self) -> t.Machine:
         """The tables, to look at."""
         return self._machine
+
+    @machine.setter
+    def machine(self, machine: t.Machine) -> None:
+        """Go on with other tables."""
+        self._machine, self._call = machine, None
+
+    @property
+    def next_ns(self) -> int:
+        """The time of the next event, -1 where none is left."""
+        return waiting_ns(self._machine)
 
     @property
     def now_ns(self) -> int:
@@ -115,20 +141,56 @@ class Run:
         events : int
             However a run is cut into steps, the same happens.
         """
-        limits = allocate(1, t.LIMITS)
-        limits.steps = min(self.events + events, _NEVER)
+        return self.go(steps=min(self.events + events, _NEVER)) == ENDED
+
+    def go(self, *, steps: int = _NEVER, closely: bool = False, **most: int) -> int:
+        """Handle events until there are none or a limit is met.
+
+        Parameters
+        ----------
+        steps : int
+            Most events, counted from the start of the run, as are the following.
+        closely : bool
+            Whether the following limits, and breakpoints, are looked at before each event.
+        **most : int
+            ``until_ns``: nothing later is handled; ``turns`` (instants), ``ended`` (operations),
+            ``delivered`` (messages), ``phases`` (of chunks): no event begins beyond so many.
+
+        Returns
+        -------
+        int
+            Why it stopped: ``ENDED``, ``STEPS``, ``TIME``, ``REACHED`` or ``BREAK``.
+        """
+        limits = self._limits[0]
+        limits.steps, limits.closely = steps, closely
         limits.margin, limits.streams = self._margin, self._streams
+        for name in ("until_ns", "turns", "ended", "delivered", "phases"):
+            limits[name] = most.get(name, _NEVER)
+        self._machine.watch[0].hit = -1
         while True:
-            why = ENTRY(limits, *self._machine)
+            if self._call is None:
+                m = self._machine
+                words = (np.asarray(table).view(t.COUNTER) for table in (m.npus, m.operations, m.queues))
+                self._call = ENTRY.bind(self._limits, *m, *(w.view(np.recarray) for w in words))
+            why = self._call()
             if why != GROW:
-                return why == ENDED
-            self._machine = enlarge(self._machine, self._margin, self._streams)
+                return why
+            self.machine = enlarge(self._machine, self._margin, self._streams)
+
+    def record(self, *, on: bool) -> None:
+        """Note phases of chunks and traffic from now on, or no longer; what was noted is forgotten."""
+        m = self._machine
+        self.machine = m._replace(**notes(m.operations, m.config[0], len(m.links), record=on))
 
     def state_hash(self) -> str:
         """Hash what is simulated: operations, NPUs, queues, time."""
         m = self._machine
         rows = {"operations": m.operations, "npus": m.npus, "queues": m.queues, "places": m.places}
         return digest([*rows.items(), ("now", np.array([self.now_ns, self.events]))])
+
+    def copy(self) -> Run:
+        """An independent run in the same state."""
+        return Run.of_machine(t.Machine(*(own(table) for table in self._machine)))
 
     def result(self) -> Result:
         """Read the results.
