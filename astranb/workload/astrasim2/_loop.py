@@ -141,7 +141,7 @@ def _step(m: Machine) -> bool:
         if clock[0].cursor < 0:
             close_appointments(m, npu, clock[0].head)
         return True
-    if clock[0].fired < m.config[0].npus:
+    if clock[0].fired < len(m.npus):
         clock[0].fired += 1
         fire(m, clock[0].fired - 1)
         return True
@@ -179,7 +179,7 @@ def _step(m: Machine) -> bool:
 @kernel_apart
 def waiting_ns(m: Machine) -> int:
     """Give the time of the next event; -1 where none is left."""
-    if m.clock[0].cursor >= 0 or m.clock[0].fired < m.config[0].npus:
+    if m.clock[0].cursor >= 0 or m.clock[0].fired < len(m.npus):
         return int(m.queue[0].now)
     return next_time(m.queue, m.instants)
 

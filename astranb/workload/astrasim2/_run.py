@@ -13,6 +13,7 @@ from astranb.core.state import allocate, digest, own
 from . import _tables as t
 from ._build import build, margins, notes
 from ._durations import Memory
+from ._fold import foldable, unfold
 from ._inputs import Network, System
 from ._loop import ENDED, ENTRY, GROW, waiting_ns
 from ._operations import COLLECTIVE_NAMES, Operations
@@ -78,6 +79,9 @@ class Run:
         Something does not fit.
     """
 
+    _folded: Run | None
+    _call: Callable[[], int] | None
+
     def __init__(
         self,
         operations: Sequence[Operations],
@@ -91,21 +95,23 @@ class Run:
         record: bool = False,
     ) -> None:
         self.operations, self.network = operations, network
-        self._machine = build(
-            operations, network, system, memory or Memory(), groups or {},
-            aware=aware, compat=compat, record=record,
-        )  # fmt: skip
-        self._margin, self._streams = margins(self._machine)
+        inputs = (operations, network, system, memory or Memory(), groups or {})
+        self._hold(build(*inputs, aware=aware, compat=compat, record=record))
+        if foldable(*inputs[:4], aware=aware):
+            one = build(*inputs, aware=aware, compat=compat, folded=True)
+            self._folded = Run.of_machine(one)
+
+    def _hold(self, machine: t.Machine) -> None:
+        self.machine = machine
+        self._margin, self._streams = margins(machine)
         self._limits = allocate(1, t.LIMITS)
-        self._call: Callable[[], int] | None = None
+        self._folded = None
 
     @classmethod
     def of_machine(cls, machine: t.Machine) -> Run:
         """Go on with tables as they stand, without what they were made of."""
         run = object.__new__(cls)
-        run.machine = machine
-        run._margin, run._streams = margins(machine)
-        run._limits = allocate(1, t.LIMITS)
+        run._hold(machine)
         return run
 
     @property
@@ -139,8 +145,14 @@ class Run:
         Parameters
         ----------
         events : int
-            However a run is cut into steps, the same happens.
+            However a run is cut into steps, the same happens. A run from the start to the end in
+            one step simulates one NPU for all where they are alike (:mod:`._fold`).
         """
+        if events >= _NEVER and self.events == 0 and self._folded is not None:
+            one, self._folded = self._folded, None
+            if one.go() == ENDED and one.machine.clock[0].finished == 1:
+                self.machine = unfold(one.machine, self._machine)
+                return True
         return self.go(steps=min(self.events + events, _NEVER)) == ENDED
 
     def go(self, *, steps: int = _NEVER, closely: bool = False, **most: int) -> int:
@@ -201,7 +213,7 @@ class Run:
             Nothing is left to happen, and an NPU is not done.
         """
         m = self._machine
-        if m.clock[0].finished < m.config[0].npus:
+        if m.clock[0].finished < len(m.npus):
             raise Deadlock(_stuck(m))
         end = np.array(m.npus.end_ns, np.int64)
         compute = np.array(m.npus.compute_ns, np.int64)
