@@ -81,7 +81,7 @@ class Driver:
         Returns
         -------
         why : str
-            ``steps``, ``time``, ``breakpoint`` or ``end``.
+            ``steps``, ``reached`` (as many of something else), ``time``, ``breakpoint`` or ``end``.
         point : Breakpoint or None
             The one that stopped it.
         """
@@ -104,7 +104,9 @@ class Driver:
                 return "breakpoint", hit
             if self.state.run.next_ns < 0:
                 return "end", None
-            if why == REACHED or self.events >= last:
+            if why == REACHED:
+                return "reached", None
+            if self.events >= last:
                 return "steps", None
             if why == TIME:
                 return "time", None

@@ -14,7 +14,7 @@ from ._about import About
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["FIELDS", "Place", "field_of", "resolve"]
+__all__ = ["FIELDS", "Place", "field_of", "resolve", "words"]
 
 FIELDS: dict[str, dict[str, str]] = {
     "rank": {

@@ -206,7 +206,7 @@ class WorkloadSimulation(Stopping):
 
     def advance(self, until_ps: int = FOREVER, max_events: int = SLICE, max_phases: int = FOREVER) -> Stop:
         """Go on by one short slice: for a view that plays and must stay responsive."""
-        return self._go(until_ps=until_ps, events=self.events + max_events, phases=max_phases)
+        return self._go(until_ps=until_ps, events=self.events + max_events, phases=max_phases, why="phase")
 
     def back(self, n: int = 1, unit: str = "event") -> Stop:
         """Go back by n events, cycles, operations, messages or phases, exactly.
@@ -296,7 +296,7 @@ class WorkloadSimulation(Stopping):
         found, point = self._driver.forward(self, points, self._beat, **limits)
         if self.finished:
             self.state.run.result()  # a deadlock is an error
-        return self._stop(why if found == "steps" else found, point)
+        return self._stop(why if found == "reached" else found, point)
 
     def _return_to(self, field: str, target: int) -> Stop:
         self._driver.back_to(field, target)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from astranb.core.errors import InputError
 from astranb.core.units import format_time
 
 from ._about import About
 from ._driver import FOREVER, Driver
 from ._edits import Edit, parameters
 from ._inspect import inspect, narrate
-from ._paths import resolve
+from ._paths import FIELDS, resolve
 from ._result import WorkloadResult
 from ._state import State
 
@@ -95,6 +96,14 @@ class Standing:
     def narrate(self) -> str:
         """Say in one line what happened last."""
         return narrate(self)
+
+    def fields(self, path: str) -> list[str]:
+        """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""
+        try:
+            place = resolve(path, self.about, self.state.machine)
+        except InputError:
+            return []
+        return list(FIELDS.get(place.kind, ()))
 
     def parameters(self, path: str) -> dict[str, str]:
         """What can be changed of an object with :meth:`set`, and what it is now."""
