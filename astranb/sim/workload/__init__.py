@@ -3,7 +3,7 @@
 from ._about import ALGORITHMS, KINDS, About
 from ._breakpoints import EVENTS
 from ._critical import CAUSES, Piece
-from ._inspect import STATES, states_of
+from ._inspect import STATES, running_chunks, states_of
 from ._result import WorkloadResult
 from ._simulation import WorkloadSimulation
 from ._spans import LANES, Spans, shares, spans_of
@@ -22,6 +22,7 @@ __all__ = [
     "Spans",
     "WorkloadResult",
     "WorkloadSimulation",
+    "running_chunks",
     "shares",
     "spans_of",
     "states_of",

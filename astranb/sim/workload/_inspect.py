@@ -11,11 +11,12 @@ from astranb.workload.astrasim2 import _tables as t
 
 from ._about import ALGORITHMS
 from ._paths import Place, resolve
+from ._spans import computed_ns
 
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["STATES", "in_flight", "inspect", "narrate", "states_of"]
+__all__ = ["STATES", "in_flight", "inspect", "narrate", "running_chunks", "states_of"]
 
 STATES = ("waiting", "ready", "running", "done")
 """What an operation is: it waits for others, or for its place only; it is under way; it is over."""
@@ -94,7 +95,7 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
             f"{len(rows):,}: " + ", ".join(f"{c:,} {w}" for w, c in zip(STATES, counts, strict=True) if c),
         ),
         ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
-        ("computed", format_time(int(npu.compute_ns) * 1000)),
+        ("computed", format_time(int(computed_ns(sim)[place.npu]) * 1000)),
         ("done at", _time(npu.end_ns)),
         ("speed", sim.parameters(place.path)["speed"]),
     ]
@@ -157,6 +158,15 @@ def _streams(m: t.Machine) -> Any:
         used[row] = False
         row = following[row]
     return used
+
+
+def running_chunks(m: t.Machine) -> Any:
+    """Phases of chunks that are under way: ranks, dimensions, operations, and when they began (ns)."""
+    rows = np.flatnonzero(_streams(m) & (m.streams.running == 1))
+    each = int(m.config[0].queues)
+    dim = (m.streams.queue[rows] % (each * len(m.dims))) // each
+    found = (m.streams.npu[rows], dim, m.streams.operation[rows], m.streams.begun_ns[rows])
+    return [np.asarray(column) for column in found]
 
 
 def _chunk(sim: Standing, row: int) -> str:

@@ -15,7 +15,7 @@ from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
 
 from ._about import ALGORITHMS
 from ._critical import CAUSES, Piece, critical_path
-from ._spans import LANES, instances, shares, spans_of
+from ._spans import LANES, computed_ns, instances, shares, spans_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,14 +61,15 @@ class WorkloadResult:
         """
         parts = shares(self._sim)
         npus = self._sim.state.machine.npus
+        computed = computed_ns(self._sim)
         overlapped = parts["communication"] - parts["exposed_comm"]
         columns = {
             "end_ps": parts["end"], "compute_ps": parts["compute"],
             "exposed_comm_ps": parts["exposed_comm"],
             "memory_ps": parts["memory"], "idle_ps": parts["idle"],
             "communication_ps": parts["communication"],
-            "overlapped_comm_ps": overlapped, "astrasim_compute_ps": npus.compute_ns,
-            "astrasim_exposed_comm_ps": parts["end"] - npus.compute_ns,
+            "overlapped_comm_ps": overlapped, "astrasim_compute_ps": computed,
+            "astrasim_exposed_comm_ps": parts["end"] - computed,
         }  # fmt: skip
         names = list(columns)
         rows = zip(*((np.asarray(c) * 1000).tolist() for c in columns.values()), strict=True)

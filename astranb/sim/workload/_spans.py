@@ -12,7 +12,7 @@ from astranb.workload.astrasim2 import _tables as t
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["COMMUNICATION", "LANES", "Spans", "instances", "pairs", "shares", "spans_of"]
+__all__ = ["COMMUNICATION", "LANES", "Spans", "computed_ns", "instances", "pairs", "shares", "spans_of"]
 
 LANES = ("compute", "communication", "memory")
 """The lanes of a rank: what an operation of it does."""
@@ -91,6 +91,19 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     }
     parts["idle"] = end - parts["compute"] - parts["exposed_comm"] - parts["memory"]
     return parts
+
+
+def computed_ns(sim: Standing) -> np.ndarray:
+    """How long each rank's GPU has computed, summed: ASTRA-sim's figure, which it books at the start."""
+    m = sim.state.machine
+    rows: Any = m.operations[: sim.about.own]
+    running = np.flatnonzero(
+        (rows.kind == t.COMPUTE) & (rows.place != t.ON_CPU) & (rows.start_ns >= 0) & (rows.end_ns < 0)
+    )
+    left = rows.start_ns[running] + rows.duration_ns[running] - sim.now_ps // 1000
+    result = np.array(m.npus.compute_ns, np.int64)
+    np.subtract.at(result, rows.npu[running], left)
+    return result
 
 
 def instances(sim: Standing) -> np.ndarray:

@@ -10,7 +10,6 @@ const WAYS = [
   ["chunks", "Chunks by dimension"],
 ];
 const OPERATION_COLOURS = ["#0072b2", "#e69f00", "#009e73"];
-const SHORT = ["compute", "comm", "memory"];
 const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 
 export function createRanks(store, theme, modules) {
@@ -40,8 +39,8 @@ export function createRanks(store, theme, modules) {
   let pointed = null; // the span under the mouse
   let last = null; // move of the mouse
 
-  const names = () => (kind === "operations" ? SHORT : store.scene.dims.map((shape, dim) => `dim ${dim}`));
-  const colours = () => (kind === "operations" ? OPERATION_COLOURS : store.scene.dims.map((_, dim) => RANK_COLOURS[dim % RANK_COLOURS.length]));
+  const names = () => (kind === "operations" ? store.scene.lanes : store.scene.dims.map((shape, dim) => `dim ${dim}`));
+  const colours = () => (kind === "operations" ? OPERATION_COLOURS.slice(0, store.scene.lanes.length) : store.scene.dims.map((_, dim) => RANK_COLOURS[dim % RANK_COLOURS.length]));
   const tall = () => names().length * TALL + APART;
 
   function choose(which) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.sim.workload import LANES, STATES
+from astranb.sim.workload import KINDS, LANES, STATES
 from astranb.widgets._feed import VERSION, Message
 
 from ._session import WorkloadSession
@@ -30,6 +30,11 @@ class WorkloadFeed:
         self._sequence = 0
         self.index: tuple[Any, Any] | None = None  # spans as they were found last, and for what
 
+    @property
+    def lanes(self) -> list[str]:
+        """The lanes of a rank: without that of remote memory where nothing asks for any."""
+        return list(LANES if (self.sim.about.kind == KINDS.index("memory")).any() else LANES[:2])
+
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
 
@@ -44,7 +49,7 @@ class WorkloadFeed:
             "version": VERSION,
             "title": f"{sim.title}: {sim.ranks:,} ranks on {' x '.join(sim.about.topology)}",
             "ranks": sim.ranks,
-            "lanes": list(LANES),
+            "lanes": self.lanes,
             "dims": list(sim.about.topology),
             "states": list(STATES),
             "names": [*names, *dims],

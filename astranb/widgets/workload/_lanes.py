@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
-from astranb.sim.workload import LANES, WorkloadSimulation, spans_of
+from astranb.sim.workload import WorkloadSimulation, running_chunks, spans_of
 from astranb.widgets._feed import Message
 from astranb.widgets._spans import window_of
 
@@ -44,7 +44,7 @@ def _index(feed: WorkloadFeed, kind: str) -> _Index:
         found: _Index = feed.index[1]
         return found
     npu, lane, row, start, end = _operations(sim) if kind == "operations" else _chunks(sim)
-    count = len(LANES) if kind == "operations" else len(sim.about.topology)
+    count = len(feed.lanes) if kind == "operations" else len(sim.about.topology)
     key_of = npu * count + lane
     order = np.lexsort((row, start, key_of))
     key_of, start, end = key_of[order], start[order], end[order]
@@ -62,8 +62,10 @@ def _operations(sim: WorkloadSimulation) -> tuple[np.ndarray, ...]:
 
 def _chunks(sim: WorkloadSimulation) -> tuple[np.ndarray, ...]:
     rows = np.asarray(sim.result.phases())
-    names = ("npu", "dim", "operation", "begun_ns", "end_ns")
-    return tuple(np.ascontiguousarray(rows[name]) for name in names)
+    over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ns", "end_ns")]
+    now = running_chunks(sim.state.machine)
+    now.append(np.full(len(now[0]), sim.now_ps // 1000))
+    return tuple(np.concatenate(both) for both in zip(over, now, strict=True))
 
 
 def _stacked(key: np.ndarray, start: np.ndarray, end: np.ndarray, first: np.ndarray) -> tuple[Any, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from astranb.sim import Stop
 from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._changes import CHANGES
@@ -13,6 +15,10 @@ from astranb.widgets._session import Session
 from astranb.widgets._verbs import Verb, count_of, when_of
 
 __all__ = ["POINTS", "VERBS", "WorkloadSession", "session_of"]
+
+
+_WATCHED_S = 15.0
+_FASTEST = 1e11  # as far as the control goes
 
 
 def _set(sim: Any, options: dict[str, Any]) -> str:
@@ -67,6 +73,10 @@ class WorkloadSession(Session):
         self._workload = sim
         self._past: WorkloadSimulation | None = None
         super().__init__(cast("Any", sim))
+        # At first a run is watched for some seconds, as far as one can tell from what is computed.
+        m = sim.state.machine
+        longest = np.bincount(m.operations.npu, m.operations.duration_ns.astype(float)).max(initial=0.0)
+        self.speed = float(min(max(longest * 1000 / _WATCHED_S, self.speed), _FASTEST))
 
     @property
     def verbs(self) -> Mapping[str, Verb]:

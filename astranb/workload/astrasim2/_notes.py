@@ -19,12 +19,7 @@ def note(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) 
     """Note that something has happened, and see whether a breakpoint is about it."""
     watch = m.watch[0]
     if watch.hit >= 0:
-        return  # what a breakpoint was hit by is what was noted last
-    watch.what = what
-    watch.npu = npu
-    watch.operation = operation
-    watch.other = other
-    watch.step = m.clock[0].steps
+        return  # what a breakpoint was hit by is what is told
     for number in range(watch.points):
         point = m.points[number]
         if (
@@ -36,6 +31,13 @@ def note(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) 
             and (point.sort < 0 or (operation >= 0 and m.operations[operation].kind == point.sort))
         ):
             watch.hit = number
+    # Of one event the first is told: the others follow from it.
+    if watch.hit >= 0 or watch.what < 0 or watch.step != m.clock[0].steps:
+        watch.what = what
+        watch.npu = npu
+        watch.operation = operation
+        watch.other = other
+        watch.step = m.clock[0].steps
 
 
 @kernel_apart
