@@ -303,7 +303,7 @@ class Changing:
 
     def _killed(self) -> dict[int, int]:
         """When each dead link was killed, in ps: a checkpoint was taken then."""
-        known = {c.events: max(0, c.now_ps) for c in self._sim._driver.history.checkpoints}
+        known = {c.events: max(0, c.counts["now_ps"]) for c in self._sim._driver.history.checkpoints}
         return {
             row: known[edit.events]
             for edit in self._sim._driver.edits

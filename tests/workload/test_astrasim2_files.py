@@ -114,8 +114,10 @@ def test_json_has_every_rank(files, capsys):
     assert main(_command(files, "--json", "--compat=astrasim2", "--fidelity=congestion")) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["time_ps"] == 14_176_000
-    row = {"rank": 3, "end_ps": 14_176_000, "exposed_comm_ps": 14_176_000, "compute_ps": 0}
-    assert document["per_rank"][3] == row
+    row = {"rank": 3, "end_ps": 14_176_000, "astrasim_exposed_comm_ps": 14_176_000, "astrasim_compute_ps": 0}
+    row |= {"exposed_comm_ps": 14_176_000, "compute_ps": 0, "idle_ps": 0}
+    assert document["per_rank"][3].items() >= row.items()
+    assert document["breakdown"]["exposed_comm"] == 1
 
 
 def test_files_run_by_cache_lines_on_their_own_network_or_on_another(files, tmp_path, capsys):

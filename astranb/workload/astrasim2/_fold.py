@@ -95,7 +95,7 @@ def unfold(folded: t.Machine, full: t.Machine) -> t.Machine:
         for field in rows.dtype.names:
             if field not in places:
                 rows[field] = np.tile(ours[field], count)
-    for field in ("steps", "fired", "finished", "messages", "bytes"):
+    for field in ("steps", "fired", "finished", "messages", "bytes", "ended", "delivered", "phases"):
         full.clock[field] = folded.clock[field] * count
-    full.queue.now = folded.queue.now
+    full.queue.now, full.queue.turns = folded.queue.now, folded.queue.turns
     return full
