@@ -13,6 +13,7 @@ from astranb.core.state import allocate
 from astranb.net._astrasim2 import DIMENSION, SERVER, link_count
 
 from . import _tables as t
+from ._bus import LISTS, SIDES
 from ._durations import Memory, durations_ns
 from ._inputs import Network, System
 from ._operations import Operations
@@ -97,6 +98,13 @@ def build(
     allocators.last = system.queues // 2
     links = allocate(link_count(int(dims[0].kind), npus) if aware else 1, SERVER)
     links.head = links.tail = -1
+    config.bus = system.bus is not None
+    if system.bus is not None:
+        config.bus_L, config.bus_o, config.bus_g = (int(one) for one in system.bus[:3])
+        config.bus_G, config.bus_reduce_ns = system.bus[3], system.bus_reduce_ns
+    sides = SIDES * npus if system.bus is not None else 1
+    bus_lists = allocate(LISTS * sides, t.BUCKET)
+    bus_lists.head = bus_lists.tail = -1
     memories = allocate(npus, t.QUEUE)
     memories.head = -1
     many = 4 * npus + 1024
@@ -109,7 +117,8 @@ def build(
         streams=allocate(npus * chunks + chunks + 8, t.STREAM_ROW),
         phases=allocate((npus * chunks + chunks + 8) * int(config[0].max_phases), t.PHASE),
         calls=allocate(many, t.CALL), messages=allocate(many, t.MESSAGE),
-        buckets=allocate(_power(many), t.BUCKET), links=links, queue=queue,
+        buckets=allocate(_power(many), t.BUCKET), links=links,
+        bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
     )  # fmt: skip
     for name in ("head", "tail"):

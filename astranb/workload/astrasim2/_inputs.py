@@ -186,6 +186,10 @@ class System:
         Whether the receiver asks for each message.
     replay : bool
         Whether every operation takes its recorded duration.
+    bus : tuple of float, optional
+        ``L``, ``o``, ``g`` in ns and ``G`` in ns a byte, where messages of collectives share a bus.
+    bus_reduce_ns : int
+        What the bus adds to reduce 100 bytes.
     """
 
     algorithms: Mapping[int, Sequence[Algorithm]]
@@ -200,6 +204,8 @@ class System:
     policy: int = 1
     rendezvous: bool = False
     replay: bool = False
+    bus: tuple[float, ...] | None = None
+    bus_reduce_ns: int = 1
     where: str = field(default="system", compare=False)
 
     def __post_init__(self) -> None:
@@ -236,8 +242,6 @@ class System:
         rendezvous : bool
             ``--rendezvous-protocol``.
         """
-        if document.get("model-shared-bus", 0):
-            raise InputError("model-shared-bus is not simulated", where=where, mend="set it to 0")
         optimization = document.get("collective-optimization", "localBWAware")
         if optimization not in _OPTIMIZATIONS:
             raise InputError(
@@ -250,6 +254,7 @@ class System:
             raise InputError(
                 f"unknown scheduling-policy {policy!r}", where=where, mend=near(str(policy), _POLICIES)
             )
+        shared = document.get("model-shared-bus", 0)
         endpoint = 10
         if "endpoint-delay" in document:
             endpoint = int(int(document["endpoint-delay"]) * injection_scale)
@@ -271,5 +276,7 @@ class System:
             policy=_POLICIES[policy],
             rendezvous=rendezvous,
             replay=bool(document.get("replay-only", 0)),
+            bus=tuple(float(document.get(name, 0)) for name in "LogG") if shared else None,
+            bus_reduce_ns=int(document.get("local-reduction-delay", 1)),
             where=where,
         )

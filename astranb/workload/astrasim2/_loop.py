@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event
-from astranb.core.jit import Entry, Records, kernel
+from astranb.core.jit import Entry, Records, kernel, kernel_apart
 from astranb.net._astrasim2 import DIMENSION, SERVER
 
-from ._appoint import appoint, close_appointments
+from ._appoint import appoint, appoint_apart, close_appointments
+from ._bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
 from ._exchange import begin_receive, begin_send
 from ._issue import custom_done, fire, memory_free, operation_done, phase_over
 from ._steps import bundle_passed, insert_packet
@@ -17,6 +18,10 @@ from ._tables import (
     BUCKET,
     BUNDLE,
     BUNDLE_REDUCED,
+    BUS,
+    BUS_PROCESSED,
+    BUS_RECEIVED,
+    BUS_SENT,
     CALL,
     CALLS,
     CLOCK,
@@ -90,6 +95,31 @@ def _arrive(m: Machine, row: int) -> int:
 
 
 @kernel
+def _reduce_ns(m: Machine, size: int) -> int:
+    """How long it takes to reduce a message: two reads and a write, each cut to whole nanoseconds."""
+    if m.config[0].reduce_Bps > 0.0:
+        return 3 * int(float(size) / m.config[0].reduce_Bps * 1e9)
+    return 0
+
+
+@kernel_apart
+def _over_bus(m: Machine, npu: int, side: int) -> None:
+    """A request has come over a shared bus; what it carries goes on first, and then the bus."""
+    size = m.messages[m.bus_lists[side * LISTS + 1].head].bytes
+    bundle = bus_received(m, side)
+    if bundle < 0:
+        return
+    stream = bundle >> 1
+    if bundle & 1 == 1:
+        appoint_apart(m, npu, _reduce_ns(m, size), BUNDLE, stream, 0)
+    else:
+        tree = m.streams[stream].algorithm == TREE
+        if tree_bundle_passed(m, stream) if tree else bundle_passed(m, stream):
+            phase_over(m, stream)
+    bus_settle(m, side)
+
+
+@kernel
 def _appointment(m: Machine, npu: int, row: int) -> None:
     """Keep one appointment of an NPU."""
     kind = m.calls[row].kind
@@ -99,15 +129,17 @@ def _appointment(m: Machine, npu: int, row: int) -> None:
         if tree_bundle_passed(m, arg) if tree else bundle_passed(m, arg):
             phase_over(m, arg)
     elif kind == BUNDLE_REDUCED:
-        # Two reads and a write, each cut to whole nanoseconds.
-        reduce_ns = 0
-        if m.config[0].reduce_Bps > 0.0:
-            reduce_ns = 3 * int(float(m.calls[row].bytes) / m.config[0].reduce_Bps * 1e9)
-        appoint(m, npu, reduce_ns, BUNDLE, arg, 0)
+        appoint(m, npu, _reduce_ns(m, m.calls[row].bytes), BUNDLE, arg, 0)
     elif kind == DONE:
         operation_done(m, arg)
     elif kind == MEMORY_FREE:
         memory_free(m, arg)
+    elif kind == BUS_SENT:
+        bus_sent(m, arg)
+    elif kind == BUS_RECEIVED:
+        _over_bus(m, npu, arg)
+    elif kind == BUS_PROCESSED:
+        bus_processed(m, arg)
     else:
         custom_done(m, arg)
 
@@ -188,6 +220,8 @@ def run_astrasim2(
     messages: Records,
     buckets: Records,
     links: Records,
+    bus: Records,
+    bus_lists: Records,
     queue: Records,
     instants: Records,
     pending: Records,
@@ -196,7 +230,7 @@ def run_astrasim2(
     m = Machine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
         group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
-        links, queue, instants, pending,
+        links, bus, bus_lists, queue, instants, pending,
     )  # fmt: skip
     margin = limits[0].margin
     while True:
@@ -219,7 +253,7 @@ ENTRY = Entry(
     [
         LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
-        BUCKET, SERVER, INSTANTS, INSTANT, PENDING,
+        BUCKET, SERVER, BUS, BUCKET, INSTANTS, INSTANT, PENDING,
     ],
 )  # fmt: skip
 """The loop as Python calls it: the limits, and the tables of the machine."""

@@ -57,6 +57,9 @@ BUNDLE_REDUCED: Final = 1  # the same, and is to be reduced
 DONE: Final = 2  # an operation is over
 MEMORY_FREE: Final = 3  # a remote memory may serve the next
 CUSTOM_DONE: Final = 4  # an operation of a collective's own graph is over
+BUS_SENT: Final = 5  # a side of a shared bus has sent
+BUS_RECEIVED: Final = 6  # a request has come to a side of it
+BUS_PROCESSED: Final = 7  # a request has been processed there
 
 NATIVE_TAGS: Final = 500_000_000
 """Tags of messages of collectives begin here; those of sends and receives lie below."""
@@ -81,6 +84,12 @@ CONFIG = np.dtype(
         ("local_group_ns", "i8"),
         ("memory_shared_by", "i8"),  # NPUs of one remote memory, 0: each has its own
         ("reduce_Bps", "f8"),
+        ("bus", "i8"),  # 1: messages of collectives pass a shared bus, of these parameters
+        ("bus_L", "i8"),
+        ("bus_o", "i8"),
+        ("bus_g", "i8"),
+        ("bus_G", "f8"),
+        ("bus_reduce_ns", "i8"),  # for 100 bytes
     ]
 )
 
@@ -252,6 +261,18 @@ MESSAGE = np.dtype(
 
 BUCKET = np.dtype([("head", "i8"), ("tail", "i8")])
 
+BUS = np.dtype(
+    [
+        ("state", "i8"),
+        ("previous", "i8"),
+        ("last_ns", "i8"),  # when it last ended a transfer
+        ("reads", "i8"),  # transfers that it has begun in a row
+        ("receiving", "i8"),  # requests on their way to it
+        ("busy", "i8"),  # whether it processes one
+    ]
+)
+"""One side of an NPU's shared bus, or of the bus to its memory."""
+
 
 class Machine(NamedTuple):
     """Everything simulated."""
@@ -278,6 +299,8 @@ class Machine(NamedTuple):
     messages: Records
     buckets: Records
     links: Records
+    bus: Records
+    bus_lists: Records
     queue: Records
     instants: Records
     pending: Records
