@@ -160,7 +160,7 @@ def _step(m: Machine) -> bool:
         if clock[0].cursor < 0:
             close_appointments(m, npu, clock[0].head)
         return True
-    if clock[0].fired < m.config[0].npus:
+    if clock[0].fired < len(m.npus):
         clock[0].fired += 1
         fire(m, clock[0].fired - 1)
         return True

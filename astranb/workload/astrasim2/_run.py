@@ -13,6 +13,7 @@ from astranb.core.state import allocate, digest
 from . import _tables as t
 from ._build import build, margins
 from ._durations import Memory
+from ._fold import foldable, unfold
 from ._inputs import Network, System
 from ._loop import ENDED, ENTRY, GROW
 from ._operations import COLLECTIVE_NAMES, Operations
@@ -87,10 +88,12 @@ class Run:
         aware: bool = False,
         compat: bool = False,
     ) -> None:
-        self._machine = build(
-            operations, network, system, memory or Memory(), groups or {}, aware=aware, compat=compat
-        )
+        inputs = (operations, network, system, memory or Memory(), groups or {})
+        self._machine = build(*inputs, aware=aware, compat=compat)
         self._margin, self._streams = margins(self._machine)
+        self._folded: t.Machine | None = None
+        if foldable(*inputs[:4], aware=aware):
+            self._folded = build(*inputs, aware=aware, compat=compat, folded=True)
 
     @property
     def machine(self) -> t.Machine:
@@ -113,16 +116,28 @@ class Run:
         Parameters
         ----------
         events : int
-            However a run is cut into steps, the same happens.
+            However a run is cut into steps, the same happens. A run from the start to the end in
+            one step simulates one NPU for all where they are alike (:mod:`._fold`).
         """
+        if events >= _NEVER and self.events == 0 and self._folded is not None:
+            folded, self._folded = self._folded, None
+            ended, folded = self._handle(folded, _NEVER)
+            if ended and folded.clock[0].finished == 1:
+                self._machine = unfold(folded, self._machine)
+                return True
+        ended, self._machine = self._handle(self._machine, min(self.events + events, _NEVER))
+        return ended
+
+    def _handle(self, machine: t.Machine, until: int) -> tuple[bool, t.Machine]:
+        """Handle events up to a number; whether none is left, and the machine, enlarged perhaps."""
         limits = allocate(1, t.LIMITS)
-        limits.steps = min(self.events + events, _NEVER)
+        limits.steps = until
         limits.margin, limits.streams = self._margin, self._streams
         while True:
-            why = ENTRY(limits, *self._machine)
+            why = ENTRY(limits, *machine)
             if why != GROW:
-                return why == ENDED
-            self._machine = enlarge(self._machine, self._margin, self._streams)
+                return why == ENDED, machine
+            machine = enlarge(machine, self._margin, self._streams)
 
     def state_hash(self) -> str:
         """Hash what is simulated: operations, NPUs, queues, time."""
@@ -139,7 +154,7 @@ class Run:
             Nothing is left to happen, and an NPU is not done.
         """
         m = self._machine
-        if m.clock[0].finished < m.config[0].npus:
+        if m.clock[0].finished < len(m.npus):
             raise Deadlock(_stuck(m))
         end = np.array(m.npus.end_ns, np.int64)
         compute = np.array(m.npus.compute_ns, np.int64)

@@ -82,6 +82,7 @@ CONFIG = np.dtype(
         ("every_dim", "i8"),  # 1: a message pays for every dimension that it crosses
         ("max_phases", "i8"),
         ("local_group_ns", "i8"),
+        ("folded", "i8"),  # 1: an NPU stands for all, and gets what it sends
         ("memory_shared_by", "i8"),  # NPUs of one remote memory, 0: each has its own
         ("reduce_Bps", "f8"),
         ("bus", "i8"),  # 1: messages of collectives pass a shared bus, of these parameters

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.chakra import CollectiveType, NodeType, Trace, check
+from astranb.core.arrays import distinct
 from astranb.core.errors import InputError, near
 
 from ._operations import COLLECTIVE_NAMES, COLUMN, Operations
@@ -200,6 +201,6 @@ def _waits(trace: Trace) -> tuple[Any, Any]:
         again = np.repeat(owner[through], [len(one) for one in lists])
         owner = np.concatenate([owner[~through], again])
         parent = np.concatenate([parent[~through], *lists])
-        pairs = np.unique(owner * len(trace) + parent)
+        pairs = distinct(owner * len(trace) + parent)
         owner, parent = np.divmod(pairs, len(trace))
     return owner, parent
