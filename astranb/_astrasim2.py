@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
+
+if TYPE_CHECKING:
+    from astranb.workload.astrasim2 import InfraNetwork
 
 __all__ = ["add_options", "files_or"]
 
 _FIDELITIES = ("analytical", "congestion")
 _COLLECTIVE_ONLY = (
-    "infra",
     "collective",
     "size",
     "algorithm",
@@ -25,7 +27,18 @@ _COLLECTIVE_ONLY = (
     "svg",
     "perfetto",
 )
-_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat")
+_COLLECTIVE_USUAL = {
+    "protocol": "Simple",
+    "launch": "none",
+    "arbitration": "fifo",
+    "buffers": 0,
+    "cut_through": False,
+    "multipath": "interleave",
+    "coalesce": 1,
+}
+"""Options of collectives that files have nothing for, with what they are when they are not given."""
+
+_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "dimensions")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +55,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("network", "network", "network.yml", metavar="FILE")
     add("memory", "remote-memory", "remote memory, JSON (none)", metavar="FILE")
     add("comm-group", "comm-group", "communicator groups, JSON", metavar="FILE")
+    group.add_argument("--dimensions", metavar="8x4", help="GPUs of each dimension of collectives (--infra)")
+    group.add_argument("--logging-configuration", metavar="FILE", help="accepted, has no effect")
+    group.add_argument("--logging-folder", metavar="DIR", help="accepted, has no effect")
     group.add_argument("--compat", help="astrasim2: keep ASTRA-sim 2.0's peculiarities, to its nanosecond")
     group.add_argument("--num-queues-per-dim", type=int, default=1, help="queues of one dimension (1)")
     group.add_argument("--injection-scale", type=float, default=1.0, help="multiplies the endpoint's delay")
@@ -88,7 +104,7 @@ def _run(args: argparse.Namespace) -> int:
     run = load(
         args.workload,
         args.system,
-        args.network,
+        args.network if args.infra is None else _infra(args.infra, args.dimensions),
         memory=args.memory,
         groups=args.comm_group,
         aware=fidelity == "congestion",
@@ -116,6 +132,7 @@ def _run(args: argparse.Namespace) -> int:
             "events": result.events,
             "messages": result.messages,
             "message_bytes": result.message_bytes,
+            "cost_dollars": run.network.cost_dollars(),
             "per_rank": [
                 {
                     "rank": rank,
@@ -131,16 +148,43 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _infra(text: str, dimensions: str | None) -> InfraNetwork:
+    """Make a network of an infrastructure, with the dimensions that were asked for."""
+    from astranb.infragraph import resolve
+    from astranb.workload.astrasim2 import InfraNetwork
+
+    counts = [] if dimensions is None else dimensions.split("x")
+    if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
+        what = f"{str(dimensions)[:40]!r} are no dimensions"
+        raise InputError(what, where="--dimensions", mend="write 8x4")
+    return InfraNetwork(resolve(text), tuple(map(int, counts)), text)
+
+
 def _check(args: argparse.Namespace) -> str:
     """Refuse options that do not go together; returns the fidelity."""
+    if args.infra is not None and args.network is not None:
+        raise InputError(
+            "--infra and --network exclude each other", where="run", mend="leave one of them out"
+        )
+    if args.infra is not None and args.compat is not None:
+        what = "ASTRA-sim 2.0 reads no infrastructures"
+        raise InputError(what, where="--infra", mend="give --network FILE, or leave --compat out")
+    if args.dimensions is not None and args.infra is None:
+        what = "--dimensions goes with --infra"
+        raise InputError(what, where="run", mend="say npus_count in the network's file")
     for name in ("system", "network"):
-        if getattr(args, name) is None:
+        if getattr(args, name) is None and (name == "system" or args.infra is None):
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
+            mend += ", or --infra" if name == "network" else ""
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
         if getattr(args, name) is not None:
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
+    for name, usual in _COLLECTIVE_USUAL.items():
+        if getattr(args, name) != usual:
+            what = f"--{name.replace('_', '-')} has no effect on --workload"
+            raise InputError(what, where="run", mend="leave it out")
     if args.compat not in (None, "astrasim2"):
         raise InputError(
             f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -131,22 +131,12 @@ class Fabric:
         InputError
             A pair has no way; both GPUs are named.
         """
-        wanted: dict[int, list[int]] = defaultdict(list)
-        for source, target in sorted(set(pairs)):
-            wanted[target].append(source)
         ways: dict[tuple[int, int], list[list[int]]] = {}
         through = False
-        for target, sources in wanted.items():
+        for target, sources in self._by_target(pairs).items():
             cost = self._costs_to(int(self.gpus[target]), {int(self.gpus[source]) for source in sources})
             for source in sources:
-                start = int(self.gpus[source])
-                if start not in cost:
-                    raise InputError(
-                        f"there is no route from {self.graph.name(start)} (rank {source}) "
-                        f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
-                        where=f"infrastructure {self.graph.title!r}",
-                        mend="add an edge or a switch that joins them",
-                    )
+                start = self._start(source, target, cost)
                 through |= cost[start] >= _THROUGH_GPU_PS
                 ways[source, target] = list(self._walk(start, int(self.gpus[target]), cost))
         notes = (
@@ -155,6 +145,71 @@ class Fabric:
             else []
         )
         return ways, notes
+
+    def shortest(
+        self, pairs: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], dict[int, list[tuple[int, list[int]]]]]]:
+        """Find the bundles of lanes on all equally good ways of pairs of ranks.
+
+        Parameters
+        ----------
+        pairs : iterable of (int, int)
+            Ranks that send to each other, in one direction each.
+
+        Yields
+        ------
+        pair : (int, int)
+        steps : dict of int to list of (int, list of int)
+            For each node on a way, the nodes that may come next and the lanes to them.
+
+        Raises
+        ------
+        InputError
+            A pair has no way; both GPUs are named.
+        """
+        for target, sources in self._by_target(pairs).items():
+            cost = self._costs_to(int(self.gpus[target]), {int(self.gpus[source]) for source in sources})
+            end = int(self.gpus[target])
+            for source in sources:
+                start = self._start(source, target, cost)
+                steps: dict[int, list[tuple[int, list[int]]]] = {}
+                left = [start]
+                while left:
+                    node = left.pop()
+                    if node != end and node not in steps:
+                        steps[node] = self._next(node, end, cost)
+                        left += [to for to, _ in steps[node]]
+                yield (source, target), steps
+
+    @staticmethod
+    def _by_target(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+        """Sort pairs by where they lead to."""
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for source, target in sorted(set(pairs)):
+            wanted[target].append(source)
+        return wanted
+
+    def _start(self, source: int, target: int, cost: dict[int, int]) -> int:
+        """Give the node of a rank that has a way to another."""
+        start = int(self.gpus[source])
+        if start not in cost:
+            raise InputError(
+                f"there is no route from {self.graph.name(start)} (rank {source}) "
+                f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
+                where=f"infrastructure {self.graph.title!r}",
+                mend="add an edge or a switch that joins them",
+            )
+        return start
+
+    def _next(self, node: int, target: int, cost: dict[int, int]) -> list[tuple[int, list[int]]]:
+        """Give the nodes after one on ways of least cost, with the lanes to them."""
+        gpus = self._ranked
+        return [
+            (to, lanes)
+            for to, lanes, price in self._out.get(node, ())
+            if to in cost
+            and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
+        ]
 
     def _costs_to(self, target: int, sources: set[int]) -> dict[int, int]:
         """Dijkstra backwards from a node: the cost of every node, as far as some of them are away."""
@@ -181,14 +236,7 @@ class Fabric:
         A message keeps its lane number where the next bundle has it, and wraps round
         where it has fewer lanes: parallel ways do not multiply with every hop.
         """
-        gpus = self._ranked
-        steps = [
-            (to, lanes)
-            for to, lanes, price in self._out.get(node, ())
-            if to in cost
-            and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
-        ]
-        for to, lanes in steps:
+        for to, lanes in self._next(node, target, cost):
             tails = [[]] if to == target else list(self._walk(to, target, cost))
             width = max(len(lanes), len(tails))
             for k in range(width):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ._durations import Memory
 from ._files import load
+from ._infra import InfraNetwork
 from ._inputs import Algorithm, Network, System
 from ._operations import COLLECTIVE_NAMES, Operations
 from ._run import Result, Run, simulate
@@ -23,6 +24,7 @@ __all__ = [
     "REPLAY",
     "SEND",
     "Algorithm",
+    "InfraNetwork",
     "Memory",
     "Network",
     "Operations",

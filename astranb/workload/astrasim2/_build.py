@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import groupby
 
 import numpy as np
@@ -11,21 +12,24 @@ from astranb.core.errors import InputError
 from astranb.core.instants import INSTANT, INSTANTS, PENDING
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net._astrasim2 import DIMENSION, SERVER, link_count
+from astranb.net._astrasim2 import FULLY_CONNECTED, SWITCH
 
 from . import _tables as t
 from ._bus import LISTS, SIDES
 from ._durations import Memory, durations_ns
+from ._infra import InfraNetwork
 from ._inputs import Network, System
+from ._links import Links, make_links, talking
 from ._operations import Operations
 from ._pools import thread
+from ._schedule import INTER, INTRA
 
 __all__ = ["build", "margins"]
 
 
 def build(
     operations: Sequence[Operations],
-    network: Network,
+    network: Network | InfraNetwork,
     system: System,
     memory: Memory,
     groups: Mapping[int, Sequence[int]],
@@ -40,7 +44,7 @@ def build(
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory
     groups : mapping of int to sequence of int
@@ -64,27 +68,28 @@ def build(
             where=network.where,
             mend="give as many traces as the network has NPUs",
         )
-    if aware and len(network.topology) > 1:
-        raise InputError(
-            f"a network of {len(network.topology)} dimensions has no congestion model",
-            where=network.where,
-            mend="use one dimension, or --fidelity analytical",
-        )
-    dims = _dimensions(network, compat=compat)
+    counts = list(network.npus_count)
     if folded:
         operations = operations[:1]
     rows, children, ready, places = _operations(operations, system, memory, groups)
+    if compat and system.speeds:
+        raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, mend="leave it out")
+    _slow(rows, system.speeds, npus, system.where)
     group_rows, members, streams = _groups(groups, npus)
-    implementations = _implementations(system, dims, npus)
-    _check(rows, implementations, system, len(dims))
+    implementations = _implementations(system, counts, npus)
+    _check(rows, implementations, system, len(counts))
+    _check_switches(rows, implementations, network, system, compat=compat)
+    routed = isinstance(network, InfraNetwork)
+    pairs = talking(rows, implementations, group_rows, members, npus) if routed else set()
+    links = make_links(network, pairs, aware=aware, compat=compat)
     config = allocate(1, t.CONFIG)
     config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
     config.concurrent = -(-system.active_chunks // system.queues)
     config.queues, config.baseline = system.queues, system.baseline
     config.priority_step, config.rendezvous, config.aware = system.policy, system.rendezvous, aware
-    config.folded = folded
+    config.folded, config.routed, config.dims = folded, routed, len(counts)
     config.exact_chunks = config.every_dim = not compat
-    config.max_phases = max(2 * len(dims), 1)
+    config.max_phases = max(2 * len(counts), 1)
     config.local_group_ns, config.reduce_Bps = 10, system.memory_Bps
     config.memory_shared_by = memory.shared_by(npus)
     chunks = 1
@@ -93,7 +98,6 @@ def build(
         # A size that is no multiple makes more chunks than were asked for.
         part = np.maximum(collectives["bytes"] // system.splits, 1)
         chunks = int(max((-(-collectives["bytes"] // part)).max(), system.splits)) + 1
-    links = allocate(link_count(int(dims[0].kind), npus) if aware else 1, SERVER)
     npus = len(operations)
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
@@ -101,11 +105,15 @@ def build(
     queue.open = queue.latest = -1
     npu_rows = allocate(npus, t.NPU)
     npu_rows.calls = npu_rows.end_ns = -1
-    queues = allocate(npus * len(dims) * system.queues, t.QUEUE)
+    queues = allocate(npus * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
-    allocators = allocate(npus * len(dims), t.ALLOCATOR)
+    allocators = allocate(npus * len(counts), t.ALLOCATOR)
     allocators.last = system.queues // 2
-    links.head = links.tail = -1
+    if not compat:
+        # ASTRA-sim 2.0 reads both and goes through the dimensions as they are numbered.
+        config.inter, config.intra = INTER[system.inter], INTRA[system.intra]
+        config.in_turn = config.inter > 0 or config.intra > 0
+    config.switch_ns = system.switch_ns
     config.bus = system.bus is not None
     if system.bus is not None:
         config.bus_L, config.bus_o, config.bus_g = (int(one) for one in system.bus[:3])
@@ -117,15 +125,17 @@ def build(
     memories.head = -1
     many = 4 * npus + 1024
     machine = t.Machine(
-        config=config, clock=clock, dims=dims, implementations=implementations, npus=npu_rows,
+        config=config, clock=clock, dims=links.dims, implementations=implementations, npus=npu_rows,
         places=places, queues=queues, allocators=allocators,
-        trees=allocate(npus * t.COLLECTIVES * len(dims), t.COUNTER),
+        trees=allocate(npus * t.COLLECTIVES * len(counts), t.COUNTER),
         groups=group_rows, members=members, group_streams=streams, operations=rows,
         children=children, ready=ready, memories=memories,
         streams=allocate(npus * chunks + chunks + 8, t.STREAM_ROW),
         phases=allocate((npus * chunks + chunks + 8) * int(config[0].max_phases), t.PHASE),
         calls=allocate(many, t.CALL), messages=allocate(many, t.MESSAGE),
-        buckets=allocate(_power(many), t.BUCKET), links=links,
+        buckets=allocate(_power(many), t.BUCKET), links=links.servers,
+        ways=links.ways, hops=links.hops, wires=links.wires,
+        schedule=_schedule(network, links), turns=allocate(len(counts) * system.queues, t.TURNS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
     )  # fmt: skip
@@ -156,20 +166,26 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _dimensions(network: Network, *, compat: bool) -> Records:
-    """The dimensions; ASTRA-sim 2.0 takes bandwidths for GiB/s."""
-    dims = allocate(len(network.topology), DIMENSION)
-    dims["kind"], dims["nodes"] = network.shapes, network.npus_count
-    dims.stride = np.concatenate([[1], np.cumprod(network.npus_count)[:-1]])
-    dims.latency_ns = network.latency
-    rates = np.array(network.bandwidth, np.float64)
-    dims.rate_Bpns = rates * (1 << 30) / 1_000_000_000 if compat else rates
-    return dims
+def _schedule(network: Network | InfraNetwork, links: Links) -> Records:
+    """The dimensions with their bandwidths."""
+    table = allocate(len(network.npus_count), t.SCHEDULE)
+    table.nodes = network.npus_count
+    if isinstance(network, Network):
+        # All links of an NPU together, as in ASTRA-sim 1.0, from which Themis comes.
+        kinds = np.array(network.shapes)
+        whole = np.where(kinds == FULLY_CONNECTED, np.array(network.npus_count) - 1, 1)
+        table.rate = np.array(network.bandwidth) * np.maximum(whole, 1)
+    else:
+        table.rate = links.dims.rate_Bpns
+    if isinstance(network, Network):
+        table.links = np.cumsum([0, *(len(sides) for _, sides in network.sides)])[:-1]
+    return table
 
 
-def _implementations(system: System, dims: Records, npus: int) -> Records:
+def _implementations(system: System, counts: Sequence[int], npus: int) -> Records:
     """The algorithm of each collective in each dimension; -1 where there is none."""
-    count = len(dims)
+    count = len(counts)
+    strides = [1, *np.cumprod(counts).tolist()]
     table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
     table.algorithm = -1
     for collective, algorithms in system.algorithms.items():
@@ -182,7 +198,7 @@ def _implementations(system: System, dims: Records, npus: int) -> Records:
         for dim, algorithm in enumerate(algorithms):
             row = table[collective * count + dim]
             row.algorithm, row.window = algorithm.number, algorithm.window
-            row.nodes, row.stride = dims[dim].nodes, dims[dim].stride
+            row.nodes, row.stride = counts[dim], strides[dim]
             if algorithm.whole:
                 row.nodes, row.stride = npus, 1
                 break
@@ -233,7 +249,7 @@ def _operations(
         part: Records = table[at : at + count * len(rows)].reshape(count, len(rows)).view(np.recarray)
         for name in ("kind", "bytes", "peer", "tag", "collective", "involved", "priority"):
             part[name] = rows[name]
-        part.npu, part.duration_ns, part.end_ns = np.array(ranks)[:, None], durations, -1
+        part.npu, part.duration_ns, part.start_ns, part.end_ns = np.array(ranks)[:, None], durations, -1, -1
         part.place = np.select(
             [rows["on_cpu"] != 0, rows["kind"] == t.COMPUTE, rows["kind"] == t.RECV],
             [t.ON_CPU, t.ON_GPU, t.ON_NOTHING],
@@ -267,6 +283,18 @@ def _operations(
     ready.value[places["first"][key[free]] + np.arange(len(free)) - before[key[free]]] = free
     places.ready = starts
     return table, flat, ready, places
+
+
+def _slow(table: Records, speeds: Mapping[int, Fraction], npus: int, where: str) -> None:
+    """Let computations take the time of their NPU's speed, in whole nanoseconds, rounded down."""
+    for rank, speed in speeds.items():
+        if rank >= npus:
+            raise InputError(
+                f"npu-speed of rank {rank}, of {npus}", where=where, mend="name ranks that there are"
+            )
+        computes = (table.npu == rank) & np.isin(table.place, (t.ON_CPU, t.ON_GPU))
+        taken = [ns * speed.denominator // speed.numerator for ns in table.duration_ns[computes].tolist()]
+        table.duration_ns[computes] = taken
 
 
 def _numbered(
@@ -310,3 +338,27 @@ def _check(table: Records, implementations: Records, system: System, count: int)
                     where=system.where,
                     mend="use ring",
                 )
+
+
+def _check_switches(
+    table: Records,
+    implementations: Records,
+    network: Network | InfraNetwork,
+    system: System,
+    *,
+    compat: bool,
+) -> None:
+    """See to it that collectives in a switch have one."""
+    chosen = implementations.reshape(t.COLLECTIVES, -1)
+    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
+    for collective in sorted(set(used.collective.tolist())):
+        for dim in np.flatnonzero(chosen[collective].algorithm == t.IN_NETWORK).tolist():
+            what = None
+            if compat:
+                what = "ASTRA-sim 2.0 has no inNetwork"
+            elif not isinstance(network, Network) or network.shapes[dim] != SWITCH:
+                what = f"inNetwork in dimension {dim}, which is no Switch"
+            elif collective == t.ALL_TO_ALL:
+                what = "an all-to-all has nothing to do in a switch (inNetwork)"
+            if what:
+                raise InputError(what, where=system.where, mend="use ring")

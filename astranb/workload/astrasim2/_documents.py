@@ -10,9 +10,10 @@ import yaml
 
 from astranb.core.document import Node, contents, json_document
 from astranb.core.errors import InputError, near
+from astranb.net._cost import PLACES
 
 from ._durations import Memory
-from ._inputs import Network, System
+from ._inputs import TOPOLOGIES, Network, System
 
 __all__ = [
     "custom_collectives",
@@ -48,6 +49,20 @@ def _count(node: Node) -> int:
     return node.number(1, _MANY)
 
 
+def _speeds(node: Node) -> dict[str, float] | list[float]:
+    """A list with the speed of each rank, or an object of some ranks: ``{"3": 0.5}``."""
+    if not isinstance(node.value, dict):
+        return [_speed(part) for part in node.items()]
+    for rank in node.value:
+        if not (rank.isascii() and rank.isdecimal() and int(rank[:12]) < _MANY):
+            raise node.error(f"{rank[:40]!r} is no rank", 'as {"3": 0.5}')
+    return {rank: _speed(node.get(rank)) for rank in node.value}
+
+
+def _speed(node: Node) -> float:
+    return node.real(1e-6, 1e6)
+
+
 def _texts(node: Node) -> list[str]:
     names = [part.text() for part in node.items()]
     if not names:
@@ -65,6 +80,8 @@ _SYSTEM: Final[Mapping[str, Check]] = {
     **{f"{name}-implementation-custom": _texts for name in _COLLECTIVES},
     "per-node-custom-implementation": Node.text,
     "scheduling-policy": Node.text,
+    "intra-dimension-scheduling": Node.text,
+    "inter-dimension-scheduling": Node.text,
     "collective-optimization": Node.text,
     "endpoint-delay": lambda node: node.number(0, _MANY),
     "active-chunks-per-dimension": _count,
@@ -74,6 +91,8 @@ _SYSTEM: Final[Mapping[str, Check]] = {
     "roofline-enabled": _flag,
     "replay-only": _flag,
     "model-shared-bus": _flag,
+    "npu-speed": _speeds,
+    "in-network-delay": lambda node: node.number(0, _MANY),
     **{name: lambda node: node.number(0, _MANY) for name in ("L", "o", "g", "local-reduction-delay")},
     "G": lambda node: node.real(0, 1e9),
     **dict.fromkeys(
@@ -82,15 +101,14 @@ _SYSTEM: Final[Mapping[str, Check]] = {
             "local-mem-trace-filename",
             "trace-enabled",
             "track-local-mem",
-            "intra-dimension-scheduling",
-            "inter-dimension-scheduling",
             "seprate-log",
         ),
         _any,
     ),
 }
 _NETWORK: Final[Mapping[str, Check]] = {
-    "topology": lambda node: [part.choice(("Ring", "FullyConnected", "Switch")) for part in node.items()],
+    "topology": lambda node: [part.choice(TOPOLOGIES) for part in node.items()],
+    "dimension_type": lambda node: [part.choice(tuple(PLACES)) for part in node.items()],
     "npus_count": lambda node: [_count(part) for part in node.items()],
     "bandwidth": lambda node: [_positive(part) for part in node.items()],
     "latency": lambda node: [_time(part) for part in node.items()],
@@ -99,6 +117,13 @@ _MEMORY: Final[Mapping[str, Check]] = {
     "memory-type": Node.text,
     "remote-mem-latency": lambda node: node.number(0, 10**12),
     "remote-mem-bw": _positive,
+    "pool-topology": Node.text,
+    "num-memory-groups": _count,
+    "num-out-node-switches": _count,
+    "pool-link-bw": _positive,
+    "npu-link-bw": _positive,
+    "chunk-size": _count,
+    "in-pool-collectives": _flag,
     "num-nodes": _count,
     "num-npus-per-node": _count,
 }

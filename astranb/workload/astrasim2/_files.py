@@ -9,6 +9,7 @@ from astranb.chakra import read_ranks
 from ._documents import read_groups, read_memory, read_network, read_system
 from ._durations import Memory
 from ._graphs import read_graphs
+from ._infra import InfraNetwork
 from ._operations import Operations
 from ._run import Run
 from ._traces import check_peers, operations_of
@@ -19,7 +20,7 @@ __all__ = ["load"]
 def load(
     workload: str | Path,
     system: str | Path,
-    network: str | Path,
+    network: str | Path | InfraNetwork,
     *,
     memory: str | Path | None = None,
     groups: str | Path | None = None,
@@ -36,8 +37,10 @@ def load(
     ----------
     workload : str or Path
         What the names of the traces have before ``.RANK.et``; one for each NPU.
-    system, network : str or Path
-        ``system.json`` and ``network.yml``.
+    system : str or Path
+        ``system.json``.
+    network : str, Path or InfraNetwork
+        ``network.yml``, or an infrastructure.
     memory, groups : str or Path, optional
         The remote memory and the communicator groups, JSON.
     aware : bool
@@ -64,7 +67,7 @@ def load(
     InputError
         A file cannot be read or used; the text names it, the place and how to mend it.
     """
-    described = read_network(network)
+    described = network if isinstance(network, InfraNetwork) else read_network(network)
     npus = described.npus
     settings = read_system(system, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
     members = {} if groups is None else read_groups(groups, npus)

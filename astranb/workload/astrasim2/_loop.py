@@ -6,13 +6,14 @@ from typing import Final
 
 from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event
 from astranb.core.jit import Entry, Records, kernel, kernel_apart
-from astranb.net._astrasim2 import DIMENSION, SERVER
+from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
 
 from ._appoint import appoint, appoint_apart, close_appointments
 from ._bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
 from ._exchange import begin_receive, begin_send
 from ._issue import custom_done, fire, memory_free, operation_done, phase_over
 from ._steps import bundle_passed, insert_packet
+from ._switch import at_switch, from_switch, switch_bundle_passed, switch_done
 from ._tables import (
     ALLOCATOR,
     BUCKET,
@@ -32,6 +33,7 @@ from ._tables import (
     GROUP,
     HOP,
     IMPLEMENTATION,
+    IN_NETWORK,
     KIND_BITS,
     LIMITS,
     MEMORY_FREE,
@@ -43,10 +45,14 @@ from ._tables import (
     PLACE,
     QUEUE,
     RECEIVING,
+    REDUCING,
+    SCHEDULE,
     SENDING,
     STREAM,
     STREAM_ROW,
+    SWITCH_DONE,
     TREE,
+    TURNS,
     Machine,
 )
 from ._transport import free_link, free_message, hop
@@ -70,6 +76,8 @@ def _tell(m: Machine, handler: int) -> None:
         m.streams[row].received += 1
         if m.streams[row].algorithm == TREE:
             tree_received(m, row)
+        elif m.streams[row].algorithm == IN_NETWORK:
+            from_switch(m, row)
         else:
             insert_packet(m, row)
     elif who == OPERATION:
@@ -81,6 +89,8 @@ def _tell(m: Machine, handler: int) -> None:
         begin_send(m, row)
     elif who == RECEIVING:
         begin_receive(m, row)
+    elif who == REDUCING:
+        at_switch(m, row)
 
 
 @kernel
@@ -102,6 +112,20 @@ def _reduce_ns(m: Machine, size: int) -> int:
     return 0
 
 
+@kernel
+def _passed(m: Machine, stream: int) -> None:
+    """A message of a stream has passed the endpoint's memory."""
+    algorithm = m.streams[stream].algorithm
+    if algorithm == TREE:
+        over = tree_bundle_passed(m, stream)
+    elif algorithm == IN_NETWORK:
+        over = switch_bundle_passed(m, stream)
+    else:
+        over = bundle_passed(m, stream)
+    if over:
+        phase_over(m, stream)
+
+
 @kernel_apart
 def _over_bus(m: Machine, npu: int, side: int) -> None:
     """A request has come over a shared bus; what it carries goes on first, and then the bus."""
@@ -113,9 +137,7 @@ def _over_bus(m: Machine, npu: int, side: int) -> None:
     if bundle & 1 == 1:
         appoint_apart(m, npu, _reduce_ns(m, size), BUNDLE, stream, 0)
     else:
-        tree = m.streams[stream].algorithm == TREE
-        if tree_bundle_passed(m, stream) if tree else bundle_passed(m, stream):
-            phase_over(m, stream)
+        _passed(m, stream)
     bus_settle(m, side)
 
 
@@ -125,9 +147,7 @@ def _appointment(m: Machine, npu: int, row: int) -> None:
     kind = m.calls[row].kind
     arg = m.calls[row].arg
     if kind == BUNDLE:
-        tree = m.streams[arg].algorithm == TREE
-        if tree_bundle_passed(m, arg) if tree else bundle_passed(m, arg):
-            phase_over(m, arg)
+        _passed(m, arg)
     elif kind == BUNDLE_REDUCED:
         appoint(m, npu, _reduce_ns(m, m.calls[row].bytes), BUNDLE, arg, 0)
     elif kind == DONE:
@@ -140,6 +160,8 @@ def _appointment(m: Machine, npu: int, row: int) -> None:
         _over_bus(m, npu, arg)
     elif kind == BUS_PROCESSED:
         bus_processed(m, arg)
+    elif kind == SWITCH_DONE:
+        switch_done(m, arg)
     else:
         custom_done(m, arg)
 
@@ -220,6 +242,11 @@ def run_astrasim2(
     messages: Records,
     buckets: Records,
     links: Records,
+    ways: Records,
+    hops: Records,
+    wires: Records,
+    schedule: Records,
+    turns: Records,
     bus: Records,
     bus_lists: Records,
     queue: Records,
@@ -230,7 +257,7 @@ def run_astrasim2(
     m = Machine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
         group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
-        links, bus, bus_lists, queue, instants, pending,
+        links, ways, hops, wires, schedule, turns, bus, bus_lists, queue, instants, pending,
     )  # fmt: skip
     margin = limits[0].margin
     while True:
@@ -253,7 +280,7 @@ ENTRY = Entry(
     [
         LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
-        BUCKET, SERVER, BUS, BUCKET, INSTANTS, INSTANT, PENDING,
+        BUCKET, SERVER, WAY, COUNTER, WIRE, SCHEDULE, TURNS, BUS, BUCKET, INSTANTS, INSTANT, PENDING,
     ],
 )  # fmt: skip
 """The loop as Python calls it: the limits, and the tables of the machine."""

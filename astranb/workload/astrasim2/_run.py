@@ -7,22 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astranb.core.errors import Deadlock
+from astranb.core.errors import Deadlock, InputError
 from astranb.core.state import allocate, digest
 
 from . import _tables as t
 from ._build import build, margins
 from ._durations import Memory
 from ._fold import foldable, unfold
+from ._infra import InfraNetwork
 from ._inputs import Network, System
 from ._loop import ENDED, ENTRY, GROW
-from ._operations import COLLECTIVE_NAMES, Operations
+from ._operations import Operations
 from ._pools import enlarge
+from ._stuck import stuck
 
 __all__ = ["Result", "Run", "simulate"]
 
 _NEVER = 2**62
-_KINDS = {t.COMPUTE: "compute", t.SEND: "send", t.RECV: "receive", t.MEMORY: "memory", t.REPLAY: "replay"}
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ class Run:
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory, optional
         None of it unless given.
     groups : mapping of int to sequence of int, optional
         Ranks of each numbered group.
     aware : bool
-        Whether messages wait for one another on links (one dimension only).
+        Whether messages wait for one another on links.
     compat : bool
         Whether ASTRA-sim 2.0's peculiarities are kept: bandwidths in GiB/s, a whole chunk for
         what is left over, and messages that pay for one dimension only.
@@ -80,7 +81,7 @@ class Run:
     def __init__(
         self,
         operations: Sequence[Operations],
-        network: Network,
+        network: Network | InfraNetwork,
         system: System,
         *,
         memory: Memory | None = None,
@@ -88,11 +89,12 @@ class Run:
         aware: bool = False,
         compat: bool = False,
     ) -> None:
+        self.operations, self.network = operations, network
         inputs = (operations, network, system, memory or Memory(), groups or {})
         self._machine = build(*inputs, aware=aware, compat=compat)
         self._margin, self._streams = margins(self._machine)
         self._folded: t.Machine | None = None
-        if foldable(*inputs[:4], aware=aware):
+        if foldable(*inputs[:4], aware=aware, compat=compat):
             self._folded = build(*inputs, aware=aware, compat=compat, folded=True)
 
     @property
@@ -135,6 +137,12 @@ class Run:
         limits.margin, limits.streams = self._margin, self._streams
         while True:
             why = ENTRY(limits, *machine)
+            if machine.clock[0].lost:
+                source, target = divmod(int(machine.clock[0].lost) - 1, len(machine.npus))
+                raise InputError(
+                    f"rank {source} sends to rank {target}, to which no way is known",
+                    mend="halvingDoubling needs 2, 4, 8, … NPUs",
+                )
             if why != GROW:
                 return why == ENDED, machine
             machine = enlarge(machine, self._margin, self._streams)
@@ -155,34 +163,16 @@ class Run:
         """
         m = self._machine
         if m.clock[0].finished < len(m.npus):
-            raise Deadlock(_stuck(m))
+            raise Deadlock(stuck(m))
         end = np.array(m.npus.end_ns, np.int64)
         compute = np.array(m.npus.compute_ns, np.int64)
         clock = m.clock[0]
         return Result(end, compute, end - compute, self.events, int(clock.messages), int(clock.bytes))
 
 
-def _stuck(m: t.Machine) -> str:
-    """Say which NPUs wait, and the first one's operation."""
-    waiting = np.flatnonzero(m.npus.end_ns < 0)
-    rank = int(waiting[0])
-    text = f"{len(waiting)} of {len(m.npus)} ranks never end; rank {rank}"
-    own = m.operations[(m.operations.npu == rank) & (m.operations.end_ns < 0) & (m.operations.owner < 0)]
-    begun = own[own.waits == 0]
-    if not len(begun):
-        return f"{text} has operations that wait for one another"
-    o = begun[0]
-    kind = _KINDS.get(int(o.kind), "")
-    if o.kind == t.COLLECTIVE:
-        kind = {number: name for name, number in COLLECTIVE_NAMES.items()}[int(o.collective)]
-    elif o.kind == t.SEND or o.kind == t.RECV:
-        kind += f" with rank {int(o.peer)}, tag {int(o.tag)},"
-    return f"{text} waits in a {kind} of {int(o.bytes)} bytes that the other ranks do not match"
-
-
 def simulate(
     operations: Sequence[Operations],
-    network: Network,
+    network: Network | InfraNetwork,
     system: System,
     *,
     memory: Memory | None = None,

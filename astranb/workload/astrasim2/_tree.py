@@ -12,7 +12,7 @@ from ._exchange import post_receive_apart, post_send_apart
 from ._steps import member_at
 from ._tables import BUNDLE, BUNDLE_REDUCED, KIND_BITS, STREAM, Machine
 
-__all__ = ["begin_tree", "load_tree", "tree_bundle_passed", "tree_received"]
+__all__ = ["begin_tree", "load_tree", "pass_endpoint", "tree_bundle_passed", "tree_received"]
 
 _LEAF: Final = 0
 _INNER: Final = 1
@@ -85,7 +85,7 @@ def _pass_on(m: Machine, stream: int, index: int) -> None:
 
 
 @kernel_apart
-def _pass_endpoint(m: Machine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
+def pass_endpoint(m: Machine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
     """Bring the chunk through the endpoint's memory, over its bus where that is shared."""
     s = m.streams[stream]
     if m.config[0].bus == 1 and s.group < 0:
@@ -101,7 +101,7 @@ def begin_tree(m: Machine, stream: int) -> None:
     s = m.streams[stream]
     if s.node == _LEAF:
         s.state = _TO_PARENT
-        _pass_endpoint(m, stream, 0, 1, 0)
+        pass_endpoint(m, stream, 0, 1, 0)
     elif s.node == _INNER:
         s.state = _TWO_CHILDREN
         _expect(m, stream, s.left)
@@ -127,7 +127,7 @@ def tree_received(m: Machine, stream: int) -> None:
         s.state = _TO_PARENT
     else:
         s.state = _TO_CHILDREN
-    _pass_endpoint(m, stream, reduced, 0, comes_back)
+    pass_endpoint(m, stream, reduced, 0, comes_back)
 
 
 @kernel
