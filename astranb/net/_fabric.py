@@ -168,8 +168,12 @@ class Fabric:
             A pair has no way; both GPUs are named.
         """
         for target, sources in self._by_target(pairs).items():
-            cost = self._costs_to(int(self.gpus[target]), {int(self.gpus[source]) for source in sources})
             end = int(self.gpus[target])
+            starts = {int(self.gpus[source]) for source in sources}
+            # Through servers in between only where there is no other way: it spares looking into all.
+            cost = self._costs_to(end, starts, {self._home[node] for node in (end, *starts)})
+            if not starts <= cost.keys():
+                cost = self._costs_to(end, starts)
             for source in sources:
                 start = self._start(source, target, cost)
                 steps: dict[int, list[tuple[int, list[int]]]] = {}
@@ -211,8 +215,12 @@ class Fabric:
             and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
         ]
 
-    def _costs_to(self, target: int, sources: set[int]) -> dict[int, int]:
-        """Dijkstra backwards from a node: the cost of every node, as far as some of them are away."""
+    def _costs_to(self, target: int, sources: set[int], homes: set[int] | None = None) -> dict[int, int]:
+        """Dijkstra backwards from a node: the cost of every node, as far as some of them are away.
+
+        With ``homes``, no instance is entered that has GPUs, but these.
+        """
+        home = self._home
         gpus = self._ranked
         cost: dict[int, int] = {}
         heap = [(0, target)]
@@ -226,7 +234,9 @@ class Fabric:
             left.discard(node)
             toll = _THROUGH_GPU_PS if node in gpus and node != target else 0
             for previous, price in incoming.get(node, ()):
-                if previous not in cost:
+                if previous in cost:
+                    continue
+                if homes is None or home[previous] < 0 or home[previous] in homes:
                     heapq.heappush(heap, (so_far + price + toll, previous))
         return cost
 
@@ -248,11 +258,27 @@ class Fabric:
         return set(self.gpus.tolist())
 
     @cached_property
+    def _home(self) -> list[int]:
+        """The instance of each node; -1 where it has no GPU."""
+        instance = self.graph.instance
+        return np.where(np.isin(instance, instance[self.gpus]), instance, -1).tolist()
+
+    @cached_property
     def _incoming(self) -> dict[int, list[tuple[int, int]]]:
+        """From where each node is reached, and for how much; without nodes that lead nowhere."""
+        around = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
+        ends = [node for node, others in around.items() if len(others) < 2 and node not in self._ranked]
+        while ends:
+            node = ends.pop()
+            for other in around.pop(node):
+                around[other].discard(node)
+                if len(around[other]) == 1 and other not in self._ranked:
+                    ends.append(other)
         incoming: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for src, bundles in self._out.items():
             for dst, _, price in bundles:
-                incoming[dst].append((src, price))
+                if src in around and dst in around:
+                    incoming[dst].append((src, price))
         return incoming
 
 
