@@ -88,6 +88,9 @@ def foldable(
         return False
     if any(a.number == t.HALVING for a in algorithms) and any(n & (n - 1) for n in network.npus_count):
         return False
+    if aware and system.queues > 1:
+        # Two messages at once to the same NPU: their order at one instant is not the same for all.
+        return False
     if aware:
         neighbours = all(a.number == t.RING_STEPS for a in algorithms)
         return len(network.shapes) == 1 and (shapes == {FULLY_CONNECTED} or neighbours)
