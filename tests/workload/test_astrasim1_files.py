@@ -308,6 +308,26 @@ def test_the_command_writes_its_peers_tables(option, files, capsys):
     assert (folder / "tutorial_result.csv").read_text().splitlines()[1].endswith(",1.750000")
 
 
+def test_runs_share_tables_and_change_the_network(files, capsys):
+    """As the tutorial's scripts do it: one file for a sweep, a row for each run."""
+    folder = files / "out"
+    for row, npus in enumerate(("8", "16", "4")):
+        rows = ["--total-stat-rows=3", f"--stat-row={row}", f"--run-name=of {npus}"]
+        command = _command(files, "--path", str(folder), "--units-count", npus, *rows, "--json")
+        assert main(command) == 0
+        assert json.loads(capsys.readouterr().out)["npus"] == int(npus)
+    with (folder / "tutorial_result.csv").open(newline="") as lines:
+        assert [row["Name"] for row in csv.DictReader(lines)] == ["of 8", "of 16", "of 4"]
+    with (folder / "EndToEnd.csv").open(newline="") as lines:
+        assert [row[:2] for row in csv.reader(lines)][1:] == [
+            ["allreduce", "of 8"],
+            ["", "of 16"],
+            ["", "of 4"],
+        ]
+    assert main(_command(files, "--units-count", "8", "8")) == 2
+    assert "units-count: 2 values for 1 dimensions" in capsys.readouterr().err
+
+
 def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
     (files / "mine.py").write_text(
         "from astranb.workload.astrasim1 import training_loop\n\n\n"
@@ -336,6 +356,8 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
         (["--memory", "m.json"], "--memory is not for ASTRA-sim 1.0's files"),
         (["--comm-group", "g.json"], "--comm-group is not for"),
         (["--rendezvous-protocol"], "--rendezvous-protocol"),
+        (["--stat-row", "1"], "--stat-row: row 1 of 1"),
+        (["--link-bandwidth", "0"], "out of range"),
         (["--num-passes", "0"], "--num-passes: 0 passes"),
         (["--num-queues-per-dim", "0"], "--num-queues-per-dim"),
         (["--compute-scale", "-1"], "--compute-scale"),

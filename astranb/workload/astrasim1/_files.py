@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +36,9 @@ _NEEDED: Final = ("topologies-per-dim", "units-count", "links-count", "link-late
 _KEYS: Final = ("topology-name", "dimensions-count", "use-fast-version", *_LISTS)
 
 
-def read_network(path: str | Path, *, compat: bool = False) -> HierarchicalNetwork:
+def read_network(
+    path: str | Path, *, compat: bool = False, changes: Mapping[str, Sequence[float]] | None = None
+) -> HierarchicalNetwork:
     """Read the description of a network.
 
     Parameters
@@ -44,6 +46,8 @@ def read_network(path: str | Path, *, compat: bool = False) -> HierarchicalNetwo
     path : str or Path
     compat : bool
         Whether ASTRA-sim 1.0's peculiarities are kept.
+    changes : mapping of str to sequence of float, optional
+        Keys of the file with other values.
 
     Raises
     ------
@@ -53,6 +57,7 @@ def read_network(path: str | Path, *, compat: bool = False) -> HierarchicalNetwo
     document = json_document(path, contents(path, _MOST_BYTES))
     if not isinstance(document.value, dict):
         raise document.error(f"an object is expected, not {document.brief}", "see ASTRA-sim 1.0's samples")
+    document.value.update({key: list(values) for key, values in (changes or {}).items()})
     for key in document.value:
         if key not in _KEYS:
             raise document.error(f"unknown key {str(key)[:60]!r}", near(str(key)[:60], _KEYS))
@@ -86,6 +91,7 @@ def load(
     injection_scale: float = 1.0,
     passes: int = 1,
     queues: int = 1,
+    changes: Mapping[str, Sequence[float]] | None = None,
     compat: bool = False,
 ) -> Run:
     """Read ASTRA-sim 1.0's files, as they are.
@@ -102,6 +108,8 @@ def load(
         How often the training loop is gone through.
     queues : int
         Queues of one dimension.
+    changes : mapping of str to sequence of float, optional
+        Keys of the network's file with other values, as ``{"link-bandwidth": [50]}``.
     compat : bool
         Whether ASTRA-sim 1.0's peculiarities are kept, for its numbers to the nanosecond.
 
@@ -121,4 +129,4 @@ def load(
             )
     table = read_workload(workload).scaled(compute_scale, comm_scale, compat=compat)
     layers = read_system(system, queues=queues, injection_scale=injection_scale)
-    return Run(table, layers, read_network(network, compat=compat), passes)
+    return Run(table, layers, read_network(network, compat=compat, changes=changes), passes)

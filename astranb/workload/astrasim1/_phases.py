@@ -15,14 +15,10 @@ from astranb.core.errors import InputError
 
 from ._network import HierarchicalNetwork
 from ._system import Algorithm, System
+from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ._window import windowed_ps
 
-__all__ = ["ALL_GATHER", "ALL_REDUCE", "ALL_TO_ALL", "REDUCE_SCATTER", "Phases", "Timing"]
-
-ALL_REDUCE: Final = 0
-REDUCE_SCATTER: Final = 1
-ALL_GATHER: Final = 2
-ALL_TO_ALL: Final = 3
+__all__ = ["Phases", "Timing"]
 
 _NAMES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
 _MOST_NODES_AT_ONCE: Final = 2048

@@ -13,9 +13,10 @@ from astranb.core.state import allocate
 from . import _tables as t
 from ._layers import Part
 from ._network import HierarchicalNetwork
-from ._phases import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Phases, Timing
+from ._phases import Phases, Timing
 from ._policies import Levels
 from ._system import Algorithm, System
+from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ._themis import Themis
 
 __all__ = ["Planner"]
