@@ -22,6 +22,7 @@ _ONLY_HERE = (
     *(key.replace("-", "_") for key in _CHANGES),
     *_ROWS,
 )
+_SLICE = 200_000
 _NOT_HERE = ("memory", "comm_group")
 
 
@@ -112,7 +113,8 @@ def run_files(args: argparse.Namespace) -> int:
         },
         compat=args.compat is not None,
     )
-    run.step()
+    while not run.step(_SLICE):  # Ctrl-C acts between slices
+        pass
     result = run.result()
     name = args.run_name or "unnamed run"
     if args.path is not None:

@@ -207,7 +207,6 @@ def test_a_system_of_every_kind_of_algorithm(tmp_path):
         ({"link-bandwidth": [float("nan")]}, "out of range"),
         ({"topologies-per-dim": ["Rign"]}, "unknown 'Rign'"),
         ({"topology-name": "Flat"}, "unknown 'Flat'"),
-        ({"links-count": [1]}, "dimension 0 .Ring. has 1 links of an NPU: no bandwidth; give 2 or more"),
         ({"topologies-per-dim": ["FullyConnected"]}, "has 2 links of an NPU: no bandwidth; give 7 or more"),
         ({"hbm-scale": []}, "hbm-scale: 0 values for 1 dimensions"),
         ({"units-count": [1 << 21]}, "units-count"),
@@ -216,6 +215,16 @@ def test_a_system_of_every_kind_of_algorithm(tmp_path):
 def test_networks_that_are_of_no_use(change, message, tmp_path):
     line = _refused(json.dumps({**NETWORK, **change}), read_network, tmp_path)
     assert re.search(message, line), line
+
+
+def test_a_ring_of_one_link_is_a_ring(tmp_path):
+    """One of ASTRA-sim 1.0's own samples has one, and the program refuses it."""
+    file = tmp_path / "n.json"
+    file.write_text(json.dumps({**NETWORK, "links-count": [1]}))
+    network = read_network(file)
+    assert (network.rates_Bpns, network.cost_dollars) == ((50.0,), 800)
+    with pytest.raises(InputError, match=r"dimension 0 .Ring. has 1 links of an NPU.*give 2 or more"):
+        read_network(file, compat=True)
 
 
 @pytest.mark.parametrize("missing", ["units-count", "link-latency", "topologies-per-dim"])

@@ -126,7 +126,8 @@ class HierarchicalNetwork:
             if units == 1:
                 result.append(max(links, 1))
             elif kind == "Ring":
-                result.append(links - links % 2)
+                # The peer leaves out one of an odd number.
+                result.append(links - links % 2 if self.compat else links)
             elif kind == "FullyConnected":
                 result.append(links // (units - 1))
             else:
@@ -202,7 +203,8 @@ class HierarchicalNetwork:
             link, switch, nic = COSTS[self.kinds[dim]]
             groups = self.npus // units
             if kind == "Ring":
-                total += link * groups * units * (links // 2) * self.bandwidth[dim]
+                half = links // 2 if self.compat else links / 2
+                total += link * groups * units * half * self.bandwidth[dim]
             elif kind == "FullyConnected":
                 each = links // max(units - 1, 1)
                 total += link * groups * (units * (units - 1) // 2) * each * self.bandwidth[dim]
