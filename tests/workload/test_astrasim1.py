@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.core.state import allocate
 from astranb.workload.astrasim1 import (
     Action,
     Algorithm,
@@ -18,8 +19,10 @@ from astranb.workload.astrasim1 import (
     Workload,
     training_loop,
 )
+from astranb.workload.astrasim1._loop import ENDED, run_astrasim1
 from astranb.workload.astrasim1._policies import involved, levels_of
 from astranb.workload.astrasim1._shipped import loop_named
+from astranb.workload.astrasim1._tables import LIMITS
 from tests.workload.astrasim1_whole import Whole
 
 RING = Algorithm("ring")
@@ -273,6 +276,17 @@ def test_steps_change_nothing(cuts):
     assert cut.step()
     assert cut.state_hash() == whole.state_hash()
     assert cut.result().time_ps == whole.result().time_ps
+
+
+def test_compiled_and_plain_python_are_the_same():
+    layers = tuple(Layer(f"l{n}", Part(50), Part(50), Part(50, "ALLREDUCE", 4096), 5) for n in range(3))
+    network = HierarchicalNetwork(("Ring",) * 2, (4, 4), (2, 2), (500, 500), (50, 50), compat=True)
+    compiled, plain = (Run(Workload("DATA", layers), _system(2, queues=2), network, 2) for _ in range(2))
+    assert compiled.step()
+    limits = allocate(1, LIMITS)
+    limits.events = 1 << 40
+    assert run_astrasim1(limits, *plain.machine) == ENDED
+    assert compiled.state_hash() == plain.state_hash()
 
 
 def test_a_run_is_read_while_it_is_under_way():
