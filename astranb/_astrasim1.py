@@ -23,6 +23,7 @@ _ONLY_HERE = (
     *_ROWS,
 )
 _SLICE = 200_000
+_FIDELITIES = ("analytical", "congestion")
 _NOT_HERE = ("memory", "comm_group")
 
 
@@ -81,9 +82,9 @@ def _check(args: argparse.Namespace) -> None:
     if args.rendezvous_protocol == "true":
         raise InputError("is not simulated for ASTRA-sim 1.0's files", where="--rendezvous-protocol")
     fidelity = args.fidelity or "analytical"
-    if fidelity != "analytical":
-        what = f"ASTRA-sim 1.0's files are simulated analytically only, not {fidelity[:40]!r}"
-        raise InputError(what, where="--fidelity", mend="take analytical")
+    if fidelity not in _FIDELITIES:
+        what = f"ASTRA-sim 1.0's files are not simulated at {fidelity[:40]!r}"
+        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
 
 
 def _rows(args: argparse.Namespace) -> tuple[int, int]:
@@ -111,6 +112,7 @@ def run_files(args: argparse.Namespace) -> int:
         changes={
             key: given for key in _CHANGES if (given := getattr(args, key.replace("-", "_"))) is not None
         },
+        congested=args.fidelity == "congestion",
         compat=args.compat is not None,
     )
     while not run.step(_SLICE):  # Ctrl-C acts between slices
@@ -143,7 +145,7 @@ def _document(args: argparse.Namespace, run: Run, result: Result) -> dict[str, A
 
     return {
         "workload": args.workload,
-        "fidelity": "analytical",
+        "fidelity": args.fidelity or "analytical",
         "compat": args.compat,
         "training_loop": run.workload.loop,
         "npus": run.network.npus,

@@ -166,6 +166,54 @@ def test_themis_uses_what_the_plain_order_leaves_idle():
     assert max(quick.busy_ps_per_dim) < 1.1 * min(quick.busy_ps_per_dim)
 
 
+# Congestion.
+
+
+def test_with_congestion_direct_waits_at_the_switch():
+    """The tutorial's figures for 1 GiB among 64 NPUs: without and with congestion."""
+    network = HierarchicalNetwork(("Switch",), (64,), (1,), (500,), (50,), compat=True)
+    system = _system(algorithm=Algorithm("direct"))
+    times = []
+    for congested in (False, True):
+        run = Run(_micro("ALLREDUCE", 1 << 30), system, network, congested=congested)
+        assert run.step()
+        times.append(run.result().time_ns)
+    assert times == [633_217, 40_008_217]
+
+
+@given(
+    units=st.sampled_from([2, 4, 8]),
+    kind=st.sampled_from(["Ring", "FullyConnected", "Switch"]),
+    collective=st.sampled_from(["ALLREDUCE", "ALLGATHER", "REDUCESCATTER"]),
+)
+@settings(max_examples=15, deadline=None)
+def test_congestion_never_helps_and_neighbours_never_meet(units, kind, collective):
+    links = {"Ring": 2, "Switch": 1}.get(kind, units - 1)
+    network = HierarchicalNetwork((kind,) * 2, (units, 4), (links, links if kind == "Ring" else 3),
+                                  (500,) * 2, (50,) * 2)  # fmt: skip
+    for name in ("ring", "direct"):
+        system = _system(2, Algorithm(name))
+        free, busy = (Run(_micro(collective, 4 << 20), system, network, congested=c) for c in (False, True))
+        assert free.step()
+        assert busy.step()
+        assert busy.result().time_ps >= free.result().time_ps * 0.999
+        assert busy.result().message_bytes == free.result().message_bytes
+
+
+def test_what_congestion_does_not_have():
+    pair = HierarchicalNetwork(("Ring",) * 2, (4, 4), (2, 2), (500, 500), (50, 50))
+    slow = HierarchicalNetwork(("Ring",), (4,), (2,), (500,), (50,), nic_ns=(5,))
+    whole = System({"all-reduce": (Algorithm("ring", whole=True),)})
+    for system, network, message in (
+        (_system(2, active_chunks=2), pair, "one chunk at a time"),
+        (_system(2, queues=2), pair, "one chunk at a time"),
+        (_system(), slow, "knows no nic-ns"),
+        (whole, pair, "16 NPUs are no dimension"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Run(_micro("ALLREDUCE", 4096), system, network, congested=True)
+
+
 # Training loops.
 
 

@@ -317,6 +317,37 @@ def test_the_command_writes_its_peers_tables(option, files, capsys):
     assert (folder / "tutorial_result.csv").read_text().splitlines()[1].endswith(",1.750000")
 
 
+def test_the_network_with_congestion_has_a_file_of_its_own(files, capsys):
+    """As in the tutorial of 2023: YAML, one dimension, a link each way."""
+    network = files / "network.yml"
+    network.write_text("# one\ntopology: Switch\nnpus_count: [8]\nbandwidth: [50]\nlatency: [500]\n")
+    system = files / "system.txt"
+    system.write_text(SYSTEM.replace(": ring", ": direct"))
+    times = []
+    for fidelity in ("analytical", "congestion"):
+        command = _command(
+            files, f"--network={network}", "--json", "--compat=astrasim1", "--fidelity", fidelity
+        )
+        assert main(command) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["fidelity"] == fidelity
+        times.append(document["time_ps"])
+    # Of a chunk of 256 KiB, 7 messages of 32 KiB one after another, twice; then the way from the switch.
+    message = int(32768 / (50 * (1 << 30) / 1e9))
+    assert times[1] == (4 * (2 * (6 * message + 2 * (500 + message)) + 30) + 1) * 1000
+    assert times[0] < times[1]
+    for text, refusal in (
+        ("topology: Switch\nnpu_count: [8]\n", "unknown key 'npu_count'; did you mean 'npus_count'"),
+        ("topology: Mesh2D\nnpus_count: [8]\nbandwidth: [1]\nlatency: [1]\n", "unknown 'Mesh2D'"),
+        ("topology: Ring\n", "'npus_count' is missing"),
+        ("topology: [", "no YAML"),
+        ("- 1", "an object is expected"),
+    ):
+        network.write_text(text)
+        assert main(_command(files, f"--network={network}")) == 2
+        assert refusal in capsys.readouterr().err
+
+
 def test_runs_share_tables_and_change_the_network(files, capsys):
     """As the tutorial's scripts do it: one file for a sweep, a row for each run."""
     folder = files / "out"
@@ -361,7 +392,7 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
     "more, message",
     [
         (["--compat", "astrasim2"], "--compat: 'astrasim2' is not for ASTRA-sim 1.0's files"),
-        (["--fidelity", "congestion"], "--fidelity: ASTRA-sim 1.0's files are simulated analytically only"),
+        (["--fidelity", "cacheline"], "--fidelity: ASTRA-sim 1.0's files are not simulated at 'cacheline'"),
         (["--memory", "m.json"], "--memory is not for ASTRA-sim 1.0's files"),
         (["--comm-group", "g.json"], "--comm-group is not for"),
         (["--rendezvous-protocol"], "--rendezvous-protocol"),

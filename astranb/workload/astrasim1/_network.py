@@ -141,6 +141,10 @@ class HierarchicalNetwork:
         links = [float(one) * (1 << 30) / 1_000_000_000 if self.compat else one for one in self.bandwidth]
         return tuple(one * scale for one, scale in zip(links, self._scales, strict=True))
 
+    def link_bandwidth(self, dim: int) -> float:
+        """GB/s between two neighbours, one way: a ring has half of its links in each direction."""
+        return self.bandwidth[dim] * self._scales[dim] / (2 if self.topologies[dim] == "Ring" else 1)
+
     @cached_property
     def total_bandwidth(self) -> tuple[float, ...]:
         """GB/s of an NPU into each dimension: what Themis balances by."""

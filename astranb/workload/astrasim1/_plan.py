@@ -46,11 +46,15 @@ class Planner:
     network : HierarchicalNetwork
     system : System
     levels : Levels
+    congested : bool
+        Whether messages wait for one another on links.
     """
 
-    def __init__(self, network: HierarchicalNetwork, system: System, levels: Levels) -> None:
+    def __init__(
+        self, network: HierarchicalNetwork, system: System, levels: Levels, *, congested: bool = False
+    ) -> None:
         self._network, self._system, self._levels = network, system, levels
-        self._phases = Phases(network, system)
+        self._phases = Phases(network, system, congested=congested)
         self._dimensions = {name: self._seen(name) for _, name in _KINDS.values()}
         self._turns = [0] * len(levels.units)  # whose queue of a dimension is next
         self._rotation = 0
