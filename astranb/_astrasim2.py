@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from astranb import _astrasim1 as astrasim1
+from astranb._cacheline import LINES_TOO, run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
+if TYPE_CHECKING:
+    from astranb.workload.astrasim2 import Run
+
 __all__ = ["add_options", "files_or"]
 
-_FIDELITIES = ("analytical", "congestion")
+_FIDELITIES = ("analytical", "congestion", "cacheline")
 _COLLECTIVE_ONLY = (
     "infra",
     "collective",
@@ -24,9 +29,8 @@ _COLLECTIVE_ONLY = (
     "roce",
     "html",
     "svg",
-    "perfetto",
 )
-_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat")
+_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "frames")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=("true", "false"),
         help="whether receivers ask for messages",
     )
+    group.add_argument("--frames", metavar="DIR", help="write ranks, operations, collectives, … as DIR/*.csv")
 
 
 def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -108,37 +113,60 @@ def _run(args: argparse.Namespace) -> int:
         rendezvous=args.rendezvous_protocol == "true",
         root=args.root or None,
     )
-    run.step()
-    result = run.result()
-    rows = zip(
-        result.end_ns.tolist(), result.exposed_comm_ns.tolist(), result.compute_ns.tolist(), strict=True
-    )
-    if not args.json:
-        for rank, (end, exposed, _) in enumerate(rows):
+    if fidelity == "cacheline":
+        return run_lines(args, run.inputs)
+    if not (args.explain or args.perfetto or args.frames):
+        run.step()
+        result = run.result()
+    if not (args.json or args.explain or args.perfetto or args.frames):
+        rows = zip(result.end_ns.tolist(), result.exposed_comm_ns.tolist(), strict=True)
+        for rank, (end, exposed) in enumerate(rows):
             print(f"sys[{rank}] finished, {end} cycles, exposed communication {exposed} cycles.")
         return 0
-    print_json(
-        {
-            "workload": args.workload,
-            "fidelity": fidelity,
-            "compat": args.compat,
-            "time_ps": int(result.end_ns.max()) * 1000,
-            "events": result.events,
-            "messages": result.messages,
-            "message_bytes": result.message_bytes,
-            "per_rank": [
-                {
-                    "rank": rank,
-                    "end_ps": end * 1000,
-                    "exposed_comm_ps": exposed * 1000,
-                    "compute_ps": compute * 1000,
-                }
-                for rank, (end, exposed, compute) in enumerate(rows)
-            ],
-            "state_hash": run.state_hash(),
-        }
-    )
+    _tell(run, args, fidelity)
     return 0
+
+
+def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
+    """Run with a recording where that is asked for and it has not run, and say more than ASTRA-sim does."""
+    from astranb.sim.workload import WorkloadSimulation
+
+    recorded = bool(args.explain or args.perfetto or args.frames)
+    title = Path(args.workload).name
+    sim = WorkloadSimulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
+    if recorded:
+        sim.run()
+    result = sim.result
+    if args.perfetto:
+        result.to_perfetto(args.perfetto)
+    if args.frames:
+        result.write_frames(args.frames)
+    rows = result.per_rank()
+    if args.compat:
+        rows = [{**row, "exposed_comm_ps": row["astrasim_exposed_comm_ps"]} for row in rows]
+    if not args.json:
+        if args.explain:
+            print(result.explain())
+            return
+        for row in rows:
+            end, exposed = row["end_ps"] // 1000, row["astrasim_exposed_comm_ps"] // 1000
+            print(f"sys[{row['rank']}] finished, {end} cycles, exposed communication {exposed} cycles.")
+        return
+    simulated = run.result()
+    document = {
+        "workload": args.workload,
+        "fidelity": fidelity,
+        "compat": args.compat,
+        "time_ps": result.time_ps,
+        "events": simulated.events,
+        "messages": simulated.messages,
+        "message_bytes": simulated.message_bytes,
+        "breakdown": result.breakdown(),
+        "per_rank": [{name: value for name, value in row.items() if name != "done"} for row in rows],
+    }
+    if recorded:
+        document["dimensions"] = result.table("dimensions")
+    print_json({**document, "state_hash": run.state_hash()})
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -148,7 +176,8 @@ def _check_options(args: argparse.Namespace) -> None:
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
-        if getattr(args, name) is not None:
+        lines = args.fidelity == "cacheline" and name in LINES_TOO
+        if getattr(args, name) is not None and not lines:
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
     if not 1 <= args.num_queues_per_dim <= 1024:
@@ -170,9 +199,6 @@ def _check(args: argparse.Namespace) -> str:
             f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
         )
     fidelity = str(args.fidelity or "analytical")
-    if fidelity == "cacheline":
-        what = "ASTRA-sim's files are not simulated by cache lines yet"
-        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
     if fidelity not in _FIDELITIES:
         raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
     return fidelity

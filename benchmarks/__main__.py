@@ -15,6 +15,7 @@ from typing import Any
 import astranb as anb
 from astranb.collectives import Collective
 
+from .astrasim2 import astrasim2
 from .bare_queue import events_per_second
 from .data_centre import data_centre
 from .large import large
@@ -57,6 +58,7 @@ def main() -> int:
     processes(row)
     infrastructure(row)
     fidelity(row)
+    astrasim2(row)
     lod(row)
     if not options.no_large:
         large(row, bare)

@@ -34,8 +34,11 @@ FLOORS = {
     "_print": 6,
     "_astrasim1": 7,
     "_astrasim2": 7,
+    "_cacheline": 7,
     "_chakra": 7,
+    "_chakra_tools": 7,
     "_gpu": 7,
+    "_models": 7,
     "_magic": 8,
     "_leave": 7,
     "widgets": 7,
@@ -47,11 +50,16 @@ FLOORS = {
 SAME_FLOOR = {
     ("gpu", "net"),
     ("export", "widgets"),
+    ("_astrasim2", "_cacheline"),
+    ("_cacheline", "_leave"),
     ("_astrasim2", "_astrasim1"),
     ("cli", "_astrasim2"),
     ("cli", "_chakra"),
     ("cli", "_gpu"),
     ("cli", "_leave"),
+    ("cli", "_models"),
+    ("_chakra", "_chakra_tools"),
+    ("_chakra", "_models"),
     ("_leave", "widgets"),
 }
 """Who may import whom on one floor."""

@@ -45,11 +45,20 @@ def read(path: str | Path) -> Trace:
     InputError
         It cannot be read, is cut off or no Chakra trace.
     """
+    return _trace(_data(path), str(path))
+
+
+def _data(path: str | Path) -> bytes:
+    """The bytes of a trace, unpacked."""
     data = contents(path, MOST_BYTES)
+    return _unpacked(data, str(path)) if data[:2] == _GZIP else data
+
+
+def _trace(data: bytes, where: str) -> Trace:
     try:
-        return Trace(_unpacked(data, str(path)) if data[:2] == _GZIP else data, str(path))
+        return Trace(data, where)
     except MemoryError:
-        raise InputError("it does not fit in memory", where=str(path)) from None
+        raise InputError("it does not fit in memory", where=where) from None
 
 
 def _unpacked(data: bytes, where: str) -> bytes:
@@ -130,7 +139,7 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
     Returns
     -------
     list of Trace
-        In rank order.
+        In rank order; equal ones share what they are made of.
 
     Raises
     ------
@@ -157,4 +166,11 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         shown = ", ".join(map(str, missing[:8]))
         what = f"the trace of rank {shown} is missing ({len(found)} are there, the highest {max(found)})"
         raise InputError(what, where=str(rank_file(base, missing[0])), mend="make it, or run fewer ranks")
-    return [read(rank_file(base, rank)) for rank in range(count)]
+    known: dict[bytes, Trace] = {}
+    traces = []
+    for file in (rank_file(base, rank) for rank in range(count)):
+        data = _data(file)
+        first = known.get(data)
+        traces.append(_trace(data, str(file)) if first is None else first.called(str(file)))
+        known.setdefault(data, traces[-1])
+    return traces

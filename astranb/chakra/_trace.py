@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from astranb.core.arrays import distinct
 from astranb.core.errors import InputError
 
 from ._columns import Distinct, Lists, offsets
@@ -73,6 +75,18 @@ class Trace:
         self.start_us, self.duration_us = parsed.start_us, parsed.duration_us
         self.data_deps, self.ctrl_deps = parsed.data_deps, parsed.ctrl_deps
         self._start, self._end, self._attributes = parsed.start, parsed.end, parsed.attributes
+
+    def called(self, source: str) -> Trace:
+        """The same trace by another name: what it is made of is shared.
+
+        Parameters
+        ----------
+        source : str
+            What errors call it.
+        """
+        other = copy(self)
+        other.source = source
+        return other
 
     @classmethod
     def of(
@@ -294,6 +308,6 @@ class Trace:
             raise InputError(
                 what, where=self.place(int(owner[row])), mend="add that node, or drop the dependency"
             )
-        pairs = np.unique(owner * max(len(self), 1) + order[at])
+        pairs = distinct(owner * max(len(self), 1) + order[at])
         owner, parent = np.divmod(pairs, max(len(self), 1))
         return Lists(offsets(owner, len(self)), parent)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +20,11 @@ from ._inputs import Network, System
 from ._operations import Operations
 from ._pools import thread
 
-__all__ = ["build", "margins"]
+__all__ = ["build", "margins", "notes"]
+
+_MOST_POINTS: Final = 1024
+_MOST_PASSED: Final = 1 << 18
+"""Phases of chunks that are kept: 21 MB."""
 
 
 def build(
@@ -30,6 +36,8 @@ def build(
     *,
     aware: bool,
     compat: bool,
+    record: bool = False,
+    folded: bool = False,
 ) -> t.Machine:
     """Make the tables.
 
@@ -46,6 +54,10 @@ def build(
         Whether messages wait for one another on links.
     compat : bool
         Whether ASTRA-sim 2.0's peculiarities are kept.
+    record : bool
+        Whether phases of chunks and traffic are noted.
+    folded : bool
+        Whether the first NPU stands for all (:mod:`._fold`).
 
     Raises
     ------
@@ -66,6 +78,8 @@ def build(
             mend="use one dimension, or --fidelity analytical",
         )
     dims = _dimensions(network, compat=compat)
+    if folded:
+        operations = operations[:1]
     rows, children, ready, places = _operations(operations, system, memory, groups)
     group_rows, members, streams = _groups(groups, npus)
     implementations = _implementations(system, dims, npus)
@@ -75,6 +89,7 @@ def build(
     config.concurrent = -(-system.active_chunks // system.queues)
     config.queues, config.baseline = system.queues, system.baseline
     config.priority_step, config.rendezvous, config.aware = system.policy, system.rendezvous, aware
+    config.folded = folded
     config.exact_chunks = config.every_dim = not compat
     config.max_phases = max(2 * len(dims), 1)
     config.local_group_ns, config.reduce_Bps = 10, system.memory_Bps
@@ -85,6 +100,8 @@ def build(
         # A size that is no multiple makes more chunks than were asked for.
         part = np.maximum(collectives["bytes"] // system.splits, 1)
         chunks = int(max((-(-collectives["bytes"] // part)).max(), system.splits)) + 1
+    links = allocate(link_count(int(dims[0].kind), npus) if aware else 1, SERVER)
+    npus = len(operations)
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
     queue = allocate(1, INSTANTS)
@@ -95,7 +112,6 @@ def build(
     queues.head = -1
     allocators = allocate(npus * len(dims), t.ALLOCATOR)
     allocators.last = system.queues // 2
-    links = allocate(link_count(int(dims[0].kind), npus) if aware else 1, SERVER)
     links.head = links.tail = -1
     memories = allocate(npus, t.QUEUE)
     memories.head = -1
@@ -111,6 +127,7 @@ def build(
         calls=allocate(many, t.CALL), messages=allocate(many, t.MESSAGE),
         buckets=allocate(_power(many), t.BUCKET), links=links, queue=queue,
         instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
+        **notes(rows, config[0], len(links), record=record),
     )  # fmt: skip
     for name in ("head", "tail"):
         machine.buckets[name] = -1
@@ -118,12 +135,29 @@ def build(
     return thread(machine)
 
 
+def notes(operations: Records, config: Any, links: int, *, record: bool) -> dict[str, Records]:
+    """The tables of what is noted: of one row each where nothing is recorded."""
+    watch = allocate(1, t.WATCH)
+    watch.hit = watch.what = -1
+    watch.recording = watch.noting = record
+    collectives = int((operations.kind == t.COLLECTIVE).sum())
+    phases = collectives * (int(config.splits) + 1) * int(config.max_phases)
+    dims = int(config.max_phases) // 2
+    return {
+        "watch": watch,
+        "points": allocate(_MOST_POINTS, t.POINT),
+        "passed": allocate(max(1, min(phases, _MOST_PASSED)) if record else 1, t.PASSED),
+        "traffic": allocate(max(1, int(config.npus) * dims) if record else 1, t.TRAFFIC),
+        "used": allocate(links if record else 1, t.USED),
+    }
+
+
 def margins(m: t.Machine) -> tuple[int, int]:
     """How many rows of appointments or messages, and of streams, one event may take at most."""
     operations = m.operations
     window = 1
     if (m.implementations.algorithm == t.DIRECT).any():
-        window = max(int(m.config[0].npus), 1)
+        window = int(m.config[0].npus)
     collectives = operations[operations.kind == t.COLLECTIVE]
     chunks = 1
     if len(collectives):
@@ -207,15 +241,17 @@ def _operations(
     npus = len(operations)
     lists, at, begun = [], 0, 0
     known: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for rank, one, owner in parts:
+    for (_, owner), same in groupby(parts, key=lambda part: (id(part[1]), part[2])):
+        ranks, (one, *_) = zip(*[(rank, one) for rank, one, _ in same], strict=True)
         if id(one) not in known:
             known[id(one)] = (*one.children(), durations_ns(one.rows, system, memory))
         start, children, durations = known[id(one)]
-        rows = one.rows
-        part: Records = table[at : at + len(rows)].view(np.recarray)
+        rows, count = one.rows, len(ranks)
+        part: Records = table[at : at + count * len(rows)].reshape(count, len(rows)).view(np.recarray)
         for name in ("kind", "bytes", "peer", "tag", "collective", "involved", "priority"):
             part[name] = rows[name]
-        part.npu, part.duration_ns, part.end_ns = rank, durations, -1
+        part.npu, part.duration_ns = np.array(ranks)[:, None], durations
+        part.start_ns = part.end_ns = -1
         part.place = np.select(
             [rows["on_cpu"] != 0, rows["kind"] == t.COMPUTE, rows["kind"] == t.RECV],
             [t.ON_CPU, t.ON_GPU, t.ON_NOTHING],
@@ -224,23 +260,16 @@ def _operations(
         if system.replay:
             part.kind = t.COMPUTE
         part.waits = np.diff(one.dep_start)
-        part.first_child, part.children = start[:-1] + begun, np.diff(start)
+        turn = np.arange(count)[:, None]
+        part.first_child, part.children = start[:-1] + begun + turn * len(children), np.diff(start)
         part.owner = owner
         if owner >= 0:
             table[owner].custom, table[owner].customs = at, len(rows)
-        for row in np.flatnonzero(rows["group"] >= 0):
-            number = int(rows["group"][row])
-            if number not in numbers:
-                raise InputError(f"rank {rank} names group {number}", where="groups", mend="describe it")
-            if rank not in groups[number]:
-                raise InputError(f"rank {rank} is not in its group {number}", where="groups", mend="add it")
-        part.group = [
-            numbers.get(int(g), -1) if len(groups.get(int(g), ())) < npus else -1 for g in rows["group"]
-        ]
-        part.involved[rows["group"] >= 0] = (1 << 62) - 1
-        lists.append(children + at)
-        at += len(rows)
-        begun += len(children)
+        part.group = _numbered(rows["group"], ranks, numbers, groups, npus)
+        part.involved[:, rows["group"] >= 0] = (1 << 62) - 1
+        lists.append((children + at + turn * len(rows)).reshape(-1))
+        at += count * len(rows)
+        begun += count * len(children)
     flat = allocate(max(begun, 1), t.COUNTER)
     flat.value[:begun] = np.concatenate(lists) if lists else []
     places = allocate(npus * t.PLACES, t.PLACE)
@@ -258,12 +287,33 @@ def _operations(
     return table, flat, ready, places
 
 
+def _numbered(
+    named: np.ndarray,
+    ranks: Sequence[int],
+    numbers: Mapping[int, int],
+    groups: Mapping[int, Sequence[int]],
+    npus: int,
+) -> np.ndarray:
+    """The rows of the groups that operations of some ranks name; -1 for all NPUs."""
+    row = {-1: -1}
+    for number in set(named[named >= 0].tolist()):
+        if number not in numbers:
+            raise InputError(f"rank {ranks[0]} names group {number}", where="groups", mend="describe it")
+        missing = set(ranks) - set(groups[number])
+        if missing:
+            raise InputError(
+                f"rank {min(missing)} is not in its group {number}", where="groups", mend="add it"
+            )
+        row[number] = numbers[number] if len(groups[number]) < npus else -1
+    return np.array([row[number] for number in named.tolist()], np.int64)
+
+
 def _check(table: Records, implementations: Records, system: System, count: int) -> None:
     """See to it that every collective has an algorithm that can do it."""
     chosen = implementations.reshape(t.COLLECTIVES, count)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
     names = {0: "all-reduce", 1: "reduce-scatter", 2: "all-gather", 3: "all-to-all"}
-    for collective in np.unique(used.collective).tolist():
+    for collective in sorted(set(used.collective.tolist())):
         rows = chosen[collective]
         key = f"{names[collective]}-implementation"
         if rows[0].algorithm < 0:

@@ -174,8 +174,13 @@ def _ready(m: Machine, stream: int) -> None:
             down -= s.nodes
         dst = member_at(m, stream, up)
         src = member_at(m, stream, down)
-    post_send(m, s.npu, dst, s.tag, size, 0)
-    post_receive(m, src, s.npu, s.tag, size, (stream << KIND_BITS) | STREAM)
+    here = s.npu
+    post_send(m, here, dst, s.tag, size, 0)
+    if m.config[0].folded == 1:
+        # The one that sends to us does so as we to the next.
+        src = here
+        here = dst
+    post_receive(m, src, here, s.tag, size, (stream << KIND_BITS) | STREAM)
     s.to_send -= 1
     s.sent += 1
     s.free -= 1

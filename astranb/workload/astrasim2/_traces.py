@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra import CollectiveType, NodeType, Trace, check
+from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
+from astranb.core.arrays import distinct
 from astranb.core.errors import InputError, near
 
 from ._operations import COLLECTIVE_NAMES, COLUMN, Operations
@@ -85,7 +86,8 @@ def operations_of(
     owner = owner[owner >= 0]
     counts = np.bincount(owner, minlength=len(kept))
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Operations(rows, start, parent[np.argsort(owner, kind="stable")])
+    names = Distinct(trace.names.index[kept], trace.names.values)
+    return Operations(rows, start, parent[np.argsort(owner, kind="stable")], names=names)
 
 
 def check_peers(trace: Trace, rank: int, npus: int) -> None:
@@ -200,6 +202,6 @@ def _waits(trace: Trace) -> tuple[Any, Any]:
         again = np.repeat(owner[through], [len(one) for one in lists])
         owner = np.concatenate([owner[~through], again])
         parent = np.concatenate([parent[~through], *lists])
-        pairs = np.unique(owner * len(trace) + parent)
+        pairs = distinct(owner * len(trace) + parent)
         owner, parent = np.divmod(pairs, len(trace))
     return owner, parent

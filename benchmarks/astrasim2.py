@@ -1,0 +1,99 @@
+"""ASTRA-sim 2.0's files: whole processes, with the ratio to the C++ program's recorded medians."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from astranb.chakra import TraceBuilder, write
+from astranb.workload.astrasim2 import COLLECTIVE, Network, Operations, Run, System
+
+__all__ = ["astrasim2"]
+
+Row = Callable[..., None]
+
+_EVERY_EVENT = 1 << 50
+
+# NPUs of each dimension, splits, chunks at once, network, the peer's median (s; three runs of each,
+# two cores, x86-64, recorded 2026), limit (s)
+_CASES = [
+    ([8], 4, 1, "analytical", 0.01, 1.0),
+    ([256], 16, 16, "analytical", 3.6, 0.8),
+    ([256], 16, 16, "congestion", 4.8, 1.2),
+    ([1024], 4, 1, "analytical", 14.5, 1.5),
+    ([1024], 4, 1, "congestion", 20.0, 3.0),
+    ([16384], 4, 1, "analytical", None, 60.0),
+    ([16, 16, 16], 4, 1, "analytical", None, 60.0),
+]
+
+
+def _files(folder: Path, dims: list[int], splits: int, active: int) -> list[str]:
+    """Write the inputs of a 1 MiB all-reduce; gives the options."""
+    builder = TraceBuilder()
+    builder.collective("all_reduce", "1 MiB")
+    trace = builder.build()
+    npus = 1
+    for size in dims:
+        npus *= size
+    for rank in range(npus):
+        write(folder / f"w.{rank}.et", trace)
+    (folder / "s.json").write_text(json.dumps(_system(len(dims), splits, active)))
+    lists = {"topology": ["Ring"], "npus_count": [], "bandwidth": ["50.0"], "latency": ["500.0"]}
+    lines = [f"{k}: [ {', '.join(v * len(dims) or map(str, dims))} ]" for k, v in lists.items()]
+    (folder / "n.yml").write_text("\n".join(lines) + "\n")
+    return [f"--workload={folder / 'w'}", f"--system={folder / 's.json'}", f"--network={folder / 'n.yml'}"]
+
+
+def _system(dims: int, splits: int, active: int) -> dict[str, object]:
+    return {
+        "scheduling-policy": "LIFO",
+        "endpoint-delay": 10,
+        "active-chunks-per-dimension": active,
+        "preferred-dataset-splits": splits,
+        "all-reduce-implementation": ["ring"] * dims,
+        "local-mem-bw": 1600,
+        "collective-optimization": "localBWAware",
+    }
+
+
+def astrasim2(row: Row) -> None:
+    """Measure whole processes and the engine event by event."""
+    for dims, splits, active, fidelity, peer, limit in _CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            options = _files(Path(folder), dims, splits, active)
+            command = [sys.executable, "-m", "astranb", "run", *options, "--compat=astrasim2"]
+            times = []
+            for _ in range(5):
+                begun = perf_counter()
+                subprocess.run([*command, f"--fidelity={fidelity}"], check=True, stdout=subprocess.DEVNULL)
+                times.append(perf_counter() - begun)
+        took = median(times)
+        shape = "x".join(map(str, dims))
+        what = f"{shape} NPUs, 1 MiB all-reduce, {splits}/{active}, {fidelity}, process"
+        said = f"(limit {limit} s)"
+        if peer is not None:
+            row(what, took, "s", f"faster than ASTRA-sim 2.0: {peer} s {said}", peer / took)
+        else:
+            row(what, took, "s", f"ASTRA-sim 2.0 was not recorded {said}")
+    one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 20}])
+    for npus, name, peer in ((8, "unaware", None), (1024, "unaware", 14.5), (1024, "aware", 20.0)):
+        network = Network(["Ring"], [npus], [50.0], [500.0])
+        inputs = ([one] * npus, network, System.from_document(_system(1, 4, 1)))
+        times = []
+        for _ in range(3):
+            begun = perf_counter()
+            run = Run(*inputs, aware=name == "aware", compat=True)
+            run.step(_EVERY_EVENT)
+            times.append(perf_counter() - begun)
+        took = median(times)
+        what = f"{npus} NPUs ring 4/1, {name}, event by event, warm"
+        if peer is None:
+            row(what, took * 1e3, "ms", "(limit 5 ms)")
+        else:
+            row(what, run.events / took, "events/s", f"faster than ASTRA-sim 2.0: {peer} s", peer / took)
