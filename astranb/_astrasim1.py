@@ -15,8 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "is_astrasim1", "refuse_options", "run_files"]
 
-_ONLY_HERE = ("num_passes", "run_name", "path", "training_loops")
-_NOT_HERE = ("memory", "comm_group")
+_CHANGES = {"units-count": int, "links-count": int, "link-latency": float, "link-bandwidth": float}
+_ROWS = ("total_stat_rows", "stat_row")
+_ONLY_HERE = (
+    *("num_passes", "run_name", "path", "training_loops"),
+    *(key.replace("-", "_") for key in _CHANGES),
+    *_ROWS,
+)
+_SLICE = 200_000
+_FIDELITIES = ("analytical", "congestion")
+_NOT_HERE = ("memory", "comm_group", "infra", "dimensions")
 
 
 def add_options(group: Any) -> None:
@@ -27,6 +35,12 @@ def add_options(group: Any) -> None:
     group.add_argument(
         "--training-loops", metavar="FILE.py", help="of 1.0: a Python file with training loops of your own"
     )
+    for key, kind in _CHANGES.items():
+        group.add_argument(
+            f"--{key}", type=kind, nargs="+", metavar="N", help="of 1.0: instead of the network's"
+        )
+    group.add_argument("--total-stat-rows", type=int, metavar="N", help="of 1.0: runs that share the tables")
+    group.add_argument("--stat-row", type=int, metavar="N", help="of 1.0: which of them this one is, from 0")
     group.add_argument("--run-name", help="of 1.0: the run's name in result tables")
     group.add_argument(
         "--path", "--csv", metavar="DIR", help="of 1.0: write EndToEnd.csv and the other result tables there"
@@ -62,12 +76,21 @@ def _check(args: argparse.Namespace) -> None:
             where="--compat",
             mend=near(args.compat, ["astrasim1"]),
         )
+    rows, row = _rows(args)
+    if rows < 1 or not 0 <= row < rows:
+        raise InputError(f"row {row} of {rows}", where="--stat-row", mend="count rows from 0")
     if args.rendezvous_protocol == "true":
         raise InputError("is not simulated for ASTRA-sim 1.0's files", where="--rendezvous-protocol")
     fidelity = args.fidelity or "analytical"
-    if fidelity != "analytical":
-        what = f"ASTRA-sim 1.0's files are simulated analytically only, not {fidelity[:40]!r}"
-        raise InputError(what, where="--fidelity", mend="take analytical")
+    if fidelity not in _FIDELITIES:
+        what = f"ASTRA-sim 1.0's files are not simulated at {fidelity[:40]!r}"
+        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
+
+
+def _rows(args: argparse.Namespace) -> tuple[int, int]:
+    """How many runs share the tables, and which of them this one is."""
+    rows, row = (getattr(args, name) for name in _ROWS)
+    return 1 if rows is None else rows, row or 0
 
 
 def run_files(args: argparse.Namespace) -> int:
@@ -86,13 +109,19 @@ def run_files(args: argparse.Namespace) -> int:
         injection_scale=args.injection_scale,
         passes=1 if args.num_passes is None else args.num_passes,
         queues=args.num_queues_per_dim,
+        changes={
+            key: given for key in _CHANGES if (given := getattr(args, key.replace("-", "_"))) is not None
+        },
+        congested=args.fidelity == "congestion",
         compat=args.compat is not None,
     )
-    run.step()
+    while not run.step(_SLICE):  # Ctrl-C acts between slices
+        pass
     result = run.result()
     name = args.run_name or "unnamed run"
     if args.path is not None:
-        write_tables(result, args.path, name)
+        rows, row = _rows(args)
+        write_tables(result, args.path, name, row=row, rows=rows)
     if args.json:
         print_json(_document(args, run, result))
     else:
@@ -116,7 +145,7 @@ def _document(args: argparse.Namespace, run: Run, result: Result) -> dict[str, A
 
     return {
         "workload": args.workload,
-        "fidelity": "analytical",
+        "fidelity": args.fidelity or "analytical",
         "compat": args.compat,
         "training_loop": run.workload.loop,
         "npus": run.network.npus,
@@ -166,5 +195,5 @@ def _print_lines(result: Result, name: str) -> None:
         for words, value in zip(_WORDS, row, strict=True):
             print(f"id: {layer} ,{words}: {value // 1000}")
     print(f"all passes finished at time: {result.time_ns}, id of first layer: {result.layer_names[0]}")
-    for row in result_tables(result, name)["tutorial_result.csv"]:
-        print(",".join(row))
+    for _, cells in result_tables(result, name)["tutorial_result.csv"]:
+        print(",".join(cells))

@@ -97,7 +97,7 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"astranb {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
-    run = commands.add_parser("run", help="run one collective, or ASTRA-sim 2.0's files", allow_abbrev=False)
+    run = commands.add_parser("run", help="run one collective, or ASTRA-sim's files", allow_abbrev=False)
     run.add_argument("--infra", help="an InfraGraph file, or a blueprint such as dgx-h100")
     run.add_argument("--collective", help="as all_reduce; `astranb collective list` has them")
     run.add_argument("--size", help="bytes of the larger buffer of a rank, as 1MiB")

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.core.state import allocate
 from astranb.workload.astrasim1 import (
     Action,
     Algorithm,
@@ -18,8 +19,10 @@ from astranb.workload.astrasim1 import (
     Workload,
     training_loop,
 )
+from astranb.workload.astrasim1._loop import ENDED, run_astrasim1
 from astranb.workload.astrasim1._policies import involved, levels_of
 from astranb.workload.astrasim1._shipped import loop_named
+from astranb.workload.astrasim1._tables import LIMITS
 from tests.workload.astrasim1_whole import Whole
 
 RING = Algorithm("ring")
@@ -163,6 +166,54 @@ def test_themis_uses_what_the_plain_order_leaves_idle():
     assert max(quick.busy_ps_per_dim) < 1.1 * min(quick.busy_ps_per_dim)
 
 
+# Congestion.
+
+
+def test_with_congestion_direct_waits_at_the_switch():
+    """The tutorial's figures for 1 GiB among 64 NPUs: without and with congestion."""
+    network = HierarchicalNetwork(("Switch",), (64,), (1,), (500,), (50,), compat=True)
+    system = _system(algorithm=Algorithm("direct"))
+    times = []
+    for congested in (False, True):
+        run = Run(_micro("ALLREDUCE", 1 << 30), system, network, congested=congested)
+        assert run.step()
+        times.append(run.result().time_ns)
+    assert times == [633_217, 40_008_217]
+
+
+@given(
+    units=st.sampled_from([2, 4, 8]),
+    kind=st.sampled_from(["Ring", "FullyConnected", "Switch"]),
+    collective=st.sampled_from(["ALLREDUCE", "ALLGATHER", "REDUCESCATTER"]),
+)
+@settings(max_examples=15, deadline=None)
+def test_congestion_never_helps_and_neighbours_never_meet(units, kind, collective):
+    links = {"Ring": 2, "Switch": 1}.get(kind, units - 1)
+    network = HierarchicalNetwork((kind,) * 2, (units, 4), (links, links if kind == "Ring" else 3),
+                                  (500,) * 2, (50,) * 2)  # fmt: skip
+    for name in ("ring", "direct"):
+        system = _system(2, Algorithm(name))
+        free, busy = (Run(_micro(collective, 4 << 20), system, network, congested=c) for c in (False, True))
+        assert free.step()
+        assert busy.step()
+        assert busy.result().time_ps >= free.result().time_ps * 0.999
+        assert busy.result().message_bytes == free.result().message_bytes
+
+
+def test_what_congestion_does_not_have():
+    pair = HierarchicalNetwork(("Ring",) * 2, (4, 4), (2, 2), (500, 500), (50, 50))
+    slow = HierarchicalNetwork(("Ring",), (4,), (2,), (500,), (50,), nic_ns=(5,))
+    whole = System({"all-reduce": (Algorithm("ring", whole=True),)})
+    for system, network, message in (
+        (_system(2, active_chunks=2), pair, "one chunk at a time"),
+        (_system(2, queues=2), pair, "one chunk at a time"),
+        (_system(), slow, "knows no nic-ns"),
+        (whole, pair, "16 NPUs are no dimension"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Run(_micro("ALLREDUCE", 4096), system, network, congested=True)
+
+
 # Training loops.
 
 
@@ -273,6 +324,17 @@ def test_steps_change_nothing(cuts):
     assert cut.step()
     assert cut.state_hash() == whole.state_hash()
     assert cut.result().time_ps == whole.result().time_ps
+
+
+def test_compiled_and_plain_python_are_the_same():
+    layers = tuple(Layer(f"l{n}", Part(50), Part(50), Part(50, "ALLREDUCE", 4096), 5) for n in range(3))
+    network = HierarchicalNetwork(("Ring",) * 2, (4, 4), (2, 2), (500, 500), (50, 50), compat=True)
+    compiled, plain = (Run(Workload("DATA", layers), _system(2, queues=2), network, 2) for _ in range(2))
+    assert compiled.step()
+    limits = allocate(1, LIMITS)
+    limits.events = 1 << 40
+    assert run_astrasim1(limits, *plain.machine) == ENDED
+    assert compiled.state_hash() == plain.state_hash()
 
 
 def test_a_run_is_read_while_it_is_under_way():

@@ -207,7 +207,6 @@ def test_a_system_of_every_kind_of_algorithm(tmp_path):
         ({"link-bandwidth": [float("nan")]}, "out of range"),
         ({"topologies-per-dim": ["Rign"]}, "unknown 'Rign'"),
         ({"topology-name": "Flat"}, "unknown 'Flat'"),
-        ({"links-count": [1]}, "dimension 0 .Ring. has 1 links of an NPU: no bandwidth; give 2 or more"),
         ({"topologies-per-dim": ["FullyConnected"]}, "has 2 links of an NPU: no bandwidth; give 7 or more"),
         ({"hbm-scale": []}, "hbm-scale: 0 values for 1 dimensions"),
         ({"units-count": [1 << 21]}, "units-count"),
@@ -216,6 +215,16 @@ def test_a_system_of_every_kind_of_algorithm(tmp_path):
 def test_networks_that_are_of_no_use(change, message, tmp_path):
     line = _refused(json.dumps({**NETWORK, **change}), read_network, tmp_path)
     assert re.search(message, line), line
+
+
+def test_a_ring_of_one_link_is_a_ring(tmp_path):
+    """One of ASTRA-sim 1.0's own samples has one, and the program refuses it."""
+    file = tmp_path / "n.json"
+    file.write_text(json.dumps({**NETWORK, "links-count": [1]}))
+    network = read_network(file)
+    assert (network.rates_Bpns, network.cost_dollars) == ((50.0,), 800)
+    with pytest.raises(InputError, match=r"dimension 0 .Ring. has 1 links of an NPU.*give 2 or more"):
+        read_network(file, compat=True)
 
 
 @pytest.mark.parametrize("missing", ["units-count", "link-latency", "topologies-per-dim"])
@@ -308,6 +317,57 @@ def test_the_command_writes_its_peers_tables(option, files, capsys):
     assert (folder / "tutorial_result.csv").read_text().splitlines()[1].endswith(",1.750000")
 
 
+def test_the_network_with_congestion_has_a_file_of_its_own(files, capsys):
+    """As in the tutorial of 2023: YAML, one dimension, a link each way."""
+    network = files / "network.yml"
+    network.write_text("# one\ntopology: Switch\nnpus_count: [8]\nbandwidth: [50]\nlatency: [500]\n")
+    system = files / "system.txt"
+    system.write_text(SYSTEM.replace(": ring", ": direct"))
+    times = []
+    for fidelity in ("analytical", "congestion"):
+        command = _command(
+            files, f"--network={network}", "--json", "--compat=astrasim1", "--fidelity", fidelity
+        )
+        assert main(command) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["fidelity"] == fidelity
+        times.append(document["time_ps"])
+    # Of a chunk of 256 KiB, 7 messages of 32 KiB one after another, twice; then the way from the switch.
+    message = int(32768 / (50 * (1 << 30) / 1e9))
+    assert times[1] == (4 * (2 * (6 * message + 2 * (500 + message)) + 30) + 1) * 1000
+    assert times[0] < times[1]
+    for text, refusal in (
+        ("topology: Switch\nnpu_count: [8]\n", "unknown key 'npu_count'; did you mean 'npus_count'"),
+        ("topology: Mesh2D\nnpus_count: [8]\nbandwidth: [1]\nlatency: [1]\n", "unknown 'Mesh2D'"),
+        ("topology: Ring\n", "'npus_count' is missing"),
+        ("topology: [", "no YAML"),
+        ("- 1", "an object is expected"),
+    ):
+        network.write_text(text)
+        assert main(_command(files, f"--network={network}")) == 2
+        assert refusal in capsys.readouterr().err
+
+
+def test_runs_share_tables_and_change_the_network(files, capsys):
+    """As the tutorial's scripts do it: one file for a sweep, a row for each run."""
+    folder = files / "out"
+    for row, npus in enumerate(("8", "16", "4")):
+        rows = ["--total-stat-rows=3", f"--stat-row={row}", f"--run-name=of {npus}"]
+        command = _command(files, "--path", str(folder), "--units-count", npus, *rows, "--json")
+        assert main(command) == 0
+        assert json.loads(capsys.readouterr().out)["npus"] == int(npus)
+    with (folder / "tutorial_result.csv").open(newline="") as lines:
+        assert [row["Name"] for row in csv.DictReader(lines)] == ["of 8", "of 16", "of 4"]
+    with (folder / "EndToEnd.csv").open(newline="") as lines:
+        assert [row[:2] for row in csv.reader(lines)][1:] == [
+            ["allreduce", "of 8"],
+            ["", "of 16"],
+            ["", "of 4"],
+        ]
+    assert main(_command(files, "--units-count", "8", "8")) == 2
+    assert "units-count: 2 values for 1 dimensions" in capsys.readouterr().err
+
+
 def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
     (files / "mine.py").write_text(
         "from astranb.workload.astrasim1 import training_loop\n\n\n"
@@ -332,10 +392,12 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
     "more, message",
     [
         (["--compat", "astrasim2"], "--compat: 'astrasim2' is not for ASTRA-sim 1.0's files"),
-        (["--fidelity", "congestion"], "--fidelity: ASTRA-sim 1.0's files are simulated analytically only"),
+        (["--fidelity", "cacheline"], "--fidelity: ASTRA-sim 1.0's files are not simulated at 'cacheline'"),
         (["--memory", "m.json"], "--memory is not for ASTRA-sim 1.0's files"),
         (["--comm-group", "g.json"], "--comm-group is not for"),
         (["--rendezvous-protocol"], "--rendezvous-protocol"),
+        (["--stat-row", "1"], "--stat-row: row 1 of 1"),
+        (["--link-bandwidth", "0"], "out of range"),
         (["--num-passes", "0"], "--num-passes: 0 passes"),
         (["--num-queues-per-dim", "0"], "--num-queues-per-dim"),
         (["--compute-scale", "-1"], "--compute-scale"),

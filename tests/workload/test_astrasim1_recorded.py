@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from astranb.cli import main
 from astranb.workload.astrasim1 import load
 
 TABLE = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "astrasim1.json.gz").read_bytes()))
 CASES = TABLE["cases"]
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "reference" / "astrasim1" / "workload"
+TUTORIAL = SAMPLES.parents[1] / "asplos2022"
 OWN = [case for case in CASES if "sample" not in case["workload"]]
 SAMPLED = [case for case in CASES if "sample" in case["workload"]]
 
@@ -91,3 +93,26 @@ def test_a_difference_would_be_seen(name, tmp_path):
     assert _differences(case, result) == []
     for key in ("time_ns", "layers_ns", "cost"):
         assert _differences({**case, key: None}, result) == [f"{name}: {key}"]
+
+
+@pytest.mark.reference
+@pytest.mark.skipif(not TUTORIAL.is_dir(), reason="the shared folder with the tutorial's results is not here")
+@pytest.mark.parametrize("exercise", ["collectives", "message_sizes"])
+def test_tables_of_the_tutorial_are_the_same_byte_by_byte(exercise, tmp_path, capsys):
+    place = TUTORIAL / "exercise_2"
+    runs = [("Ring", 1024), ("Switch", 1024), ("FullyConnected", 1024)]
+    if exercise == "message_sizes":
+        runs = [("Ring", 2**power) for power in range(11)]
+    for row, (kind, scale) in enumerate(runs):
+        command = [
+            *("run", "--compat=astrasim1", f"--path={tmp_path}", f"--comm-scale={scale}"),
+            f"--run-name={kind if exercise == 'collectives' else scale}",
+            *(f"--total-stat-rows={len(runs)}", f"--stat-row={row}"),
+            f"--workload-configuration={place / 'inputs' / 'all_reduce.txt'}",
+            f"--system-configuration={place / 'inputs' / f'{kind.lower()}.txt'}",
+            f"--network-configuration={place / 'inputs' / f'{kind.lower()}.json'}",
+        ]
+        assert main(command) == 0
+    capsys.readouterr()
+    for name in ("EndToEnd.csv", "backend_end_to_end.csv", "tutorial_result.csv"):
+        assert (tmp_path / name).read_bytes() == (place / f"result_{exercise}" / name).read_bytes()

@@ -29,10 +29,12 @@ _MOST_PS: Final = 1 << 62
 class _Program:
     """Operations and collectives as they are written down, pass by pass."""
 
-    def __init__(self, workload: Workload, system: System, network: HierarchicalNetwork) -> None:
+    def __init__(
+        self, workload: Workload, system: System, network: HierarchicalNetwork, *, congested: bool = False
+    ) -> None:
         self.loop = loop_named(workload.loop, workload.where)
         self.levels = levels_of(network, workload.group, workload.where)
-        self.planner = Planner(network, system, self.levels)
+        self.planner = Planner(network, system, self.levels, congested=congested)
         self._workload, self._system = workload, system
         self._step_ps = self.loop.step_ns * 1000 if network.compat else 0
         self._masks = [self._involved(number) for number in range(len(workload.layers))]
@@ -113,7 +115,7 @@ class _Program:
 
 
 def build(
-    workload: Workload, system: System, network: HierarchicalNetwork, passes: int
+    workload: Workload, system: System, network: HierarchicalNetwork, passes: int, *, congested: bool
 ) -> tuple[t.Machine, np.ndarray]:
     """Make the tables, and what NPU 0 sends in each phase into each dimension.
 
@@ -124,6 +126,8 @@ def build(
     network : HierarchicalNetwork
     passes : int
         How often the loop is gone through.
+    congested : bool
+        Whether messages wait for one another on links.
 
     Raises
     ------
@@ -132,7 +136,7 @@ def build(
     """
     if passes < 1:
         raise InputError(f"{passes} passes", where="--num-passes", mend="take 1 or more")
-    program = _Program(workload, system, network)
+    program = _Program(workload, system, network, congested=congested)
     program.write(passes)
     operations = allocate(len(program.operations), t.OPERATION)
     columns = np.array(program.operations, np.int64)

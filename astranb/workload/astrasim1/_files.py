@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,26 +33,70 @@ _LISTS: Final[Mapping[str, tuple[str, Callable[[Node], Any]]]] = {
     "hbm-scale": ("hbm_scale", lambda node: node.real(0, 1e6)),
 }
 _NEEDED: Final = ("topologies-per-dim", "units-count", "links-count", "link-latency", "link-bandwidth")
+_YAML_KEYS: Final = {
+    "topology": "topologies-per-dim",
+    "npus_count": "units-count",
+    "bandwidth": "link-bandwidth",
+    "latency": "link-latency",
+}
 _KEYS: Final = ("topology-name", "dimensions-count", "use-fast-version", *_LISTS)
 
 
-def read_network(path: str | Path, *, compat: bool = False) -> HierarchicalNetwork:
+def _yaml_document(path: str | Path) -> Node:
+    """Read what the network with congestion takes, as the JSON that says the same: links are one each way."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(contents(path, _MOST_BYTES))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        what = " ".join(str(error).split())[:200]
+        raise InputError(f"no YAML: {what}", where=str(path), mend="mend the file") from None
+    node = Node(value, str(path))
+    if not isinstance(value, dict):
+        raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
+    for key in value:
+        if key not in _YAML_KEYS:
+            raise node.error(f"unknown key {str(key)[:60]!r}", near(str(key)[:60], _YAML_KEYS))
+    document = {name: node.get(key).value for key, name in _YAML_KEYS.items()}
+    if isinstance(value["topology"], str):
+        document["topologies-per-dim"] = [value["topology"]]
+    kinds = [kind.choice(TOPOLOGIES) for kind in Node(document["topologies-per-dim"], str(path)).items()]
+    units = [count.number(1, _MOST_NPUS) for count in node.get("npus_count").items()]
+    full = [max(count - 1, 1) for count in units]
+    document["links-count"] = [
+        {"Ring": 2, "Switch": 1}.get(kind, most) for kind, most in zip(kinds, full, strict=False)
+    ]
+    return Node(document, str(path))
+
+
+def read_network(
+    path: str | Path, *, compat: bool = False, changes: Mapping[str, Sequence[float]] | None = None
+) -> HierarchicalNetwork:
     """Read the description of a network.
 
     Parameters
     ----------
     path : str or Path
+        JSON, or YAML as ASTRA-sim's network with congestion has it.
     compat : bool
         Whether ASTRA-sim 1.0's peculiarities are kept.
+    changes : mapping of str to sequence of float, optional
+        Keys of the file with other values.
 
     Raises
     ------
     InputError
         It cannot be read, or a key or value is of no use.
     """
-    document = json_document(path, contents(path, _MOST_BYTES))
+    if Path(path).suffix in (".yml", ".yaml"):
+        document = _yaml_document(path)
+    else:
+        document = json_document(path, contents(path, _MOST_BYTES))
     if not isinstance(document.value, dict):
         raise document.error(f"an object is expected, not {document.brief}", "see ASTRA-sim 1.0's samples")
+    document.value.update({key: list(values) for key, values in (changes or {}).items()})
     for key in document.value:
         if key not in _KEYS:
             raise document.error(f"unknown key {str(key)[:60]!r}", near(str(key)[:60], _KEYS))
@@ -86,6 +130,8 @@ def load(
     injection_scale: float = 1.0,
     passes: int = 1,
     queues: int = 1,
+    changes: Mapping[str, Sequence[float]] | None = None,
+    congested: bool = False,
     compat: bool = False,
 ) -> Run:
     """Read ASTRA-sim 1.0's files, as they are.
@@ -102,6 +148,10 @@ def load(
         How often the training loop is gone through.
     queues : int
         Queues of one dimension.
+    changes : mapping of str to sequence of float, optional
+        Keys of the network's file with other values, as ``{"link-bandwidth": [50]}``.
+    congested : bool
+        Whether messages wait for one another on links.
     compat : bool
         Whether ASTRA-sim 1.0's peculiarities are kept, for its numbers to the nanosecond.
 
@@ -121,4 +171,5 @@ def load(
             )
     table = read_workload(workload).scaled(compute_scale, comm_scale, compat=compat)
     layers = read_system(system, queues=queues, injection_scale=injection_scale)
-    return Run(table, layers, read_network(network, compat=compat), passes)
+    links = read_network(network, compat=compat, changes=changes)
+    return Run(table, layers, links, passes, congested=congested)

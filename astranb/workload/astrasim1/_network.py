@@ -126,7 +126,8 @@ class HierarchicalNetwork:
             if units == 1:
                 result.append(max(links, 1))
             elif kind == "Ring":
-                result.append(links - links % 2)
+                # The peer leaves out one of an odd number.
+                result.append(links - links % 2 if self.compat else links)
             elif kind == "FullyConnected":
                 result.append(links // (units - 1))
             else:
@@ -139,6 +140,10 @@ class HierarchicalNetwork:
         # In this order: a quotient that comes out whole is cut as the peer's is.
         links = [float(one) * (1 << 30) / 1_000_000_000 if self.compat else one for one in self.bandwidth]
         return tuple(one * scale for one, scale in zip(links, self._scales, strict=True))
+
+    def link_bandwidth(self, dim: int) -> float:
+        """GB/s between two neighbours, one way: a ring has half of its links in each direction."""
+        return self.bandwidth[dim] * self._scales[dim] / (2 if self.topologies[dim] == "Ring" else 1)
 
     @cached_property
     def total_bandwidth(self) -> tuple[float, ...]:
@@ -202,7 +207,8 @@ class HierarchicalNetwork:
             link, switch, nic = COSTS[self.kinds[dim]]
             groups = self.npus // units
             if kind == "Ring":
-                total += link * groups * units * (links // 2) * self.bandwidth[dim]
+                half = links // 2 if self.compat else links / 2
+                total += link * groups * units * half * self.bandwidth[dim]
             elif kind == "FullyConnected":
                 each = links // max(units - 1, 1)
                 total += link * groups * (units * (units - 1) // 2) * each * self.bandwidth[dim]

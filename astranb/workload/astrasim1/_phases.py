@@ -13,16 +13,13 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
+from ._congested import check_congested, congested_ps
 from ._network import HierarchicalNetwork
 from ._system import Algorithm, System
+from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ._window import windowed_ps
 
-__all__ = ["ALL_GATHER", "ALL_REDUCE", "ALL_TO_ALL", "REDUCE_SCATTER", "Phases", "Timing"]
-
-ALL_REDUCE: Final = 0
-REDUCE_SCATTER: Final = 1
-ALL_GATHER: Final = 2
-ALL_TO_ALL: Final = 3
+__all__ = ["Phases", "Timing"]
 
 _NAMES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
 _MOST_NODES_AT_ONCE: Final = 2048
@@ -61,10 +58,14 @@ class Phases:
     ----------
     network : HierarchicalNetwork
     system : System
+    congested : bool
+        Whether messages wait for one another on links.
     """
 
-    def __init__(self, network: HierarchicalNetwork, system: System) -> None:
-        self._network, self._system = network, system
+    def __init__(self, network: HierarchicalNetwork, system: System, *, congested: bool = False) -> None:
+        if congested:
+            check_congested(network, system)
+        self._network, self._system, self._congested = network, system, congested
         self._known: dict[tuple[Algorithm, int, int, int, int, int], Timing] = {}
         self._endpoint_ps = system.endpoint_ns * 1000
 
@@ -105,6 +106,10 @@ class Phases:
             }[algorithm.name]
             window = algorithm.window if algorithm.name == "direct" else tree
             timing = steps(ids, collective, size, window)
+            if self._congested:
+                shape = (nodes, stride)
+                took = congested_ps(self._network, self._system, algorithm, collective, shape, size)
+                timing = timing._replace(duration_ps=took)
             if timing.duration_ps > _MOST:
                 what = f"{_NAMES[collective]} of {size} bytes takes weeks"
                 raise InputError(what, where=self._system.where, mend="mend the network's bandwidth")

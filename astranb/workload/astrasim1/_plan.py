@@ -13,9 +13,10 @@ from astranb.core.state import allocate
 from . import _tables as t
 from ._layers import Part
 from ._network import HierarchicalNetwork
-from ._phases import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Phases, Timing
+from ._phases import Phases, Timing
 from ._policies import Levels
 from ._system import Algorithm, System
+from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ._themis import Themis
 
 __all__ = ["Planner"]
@@ -45,11 +46,15 @@ class Planner:
     network : HierarchicalNetwork
     system : System
     levels : Levels
+    congested : bool
+        Whether messages wait for one another on links.
     """
 
-    def __init__(self, network: HierarchicalNetwork, system: System, levels: Levels) -> None:
+    def __init__(
+        self, network: HierarchicalNetwork, system: System, levels: Levels, *, congested: bool = False
+    ) -> None:
         self._network, self._system, self._levels = network, system, levels
-        self._phases = Phases(network, system)
+        self._phases = Phases(network, system, congested=congested)
         self._dimensions = {name: self._seen(name) for _, name in _KINDS.values()}
         self._turns = [0] * len(levels.units)  # whose queue of a dimension is next
         self._rotation = 0

@@ -35,6 +35,8 @@ class Run:
     network : HierarchicalNetwork
     passes : int
         How often the training loop is gone through.
+    congested : bool
+        Whether messages wait for one another on links.
 
     Raises
     ------
@@ -57,10 +59,16 @@ class Run:
     """
 
     def __init__(
-        self, workload: Workload, system: System, network: HierarchicalNetwork, passes: int = 1
+        self,
+        workload: Workload,
+        system: System,
+        network: HierarchicalNetwork,
+        passes: int = 1,
+        *,
+        congested: bool = False,
     ) -> None:
         self.workload, self.system, self.network = workload, system, network
-        self._machine, self._sent = build(workload, system, network, passes)
+        self._machine, self._sent = build(workload, system, network, passes, congested=congested)
 
     @property
     def machine(self) -> t.Machine:

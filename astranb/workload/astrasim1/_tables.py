@@ -16,6 +16,12 @@ STEP: Final = 3
 PASS: Final = 4  # a pass is over
 END: Final = 5
 
+# What a phase does.
+ALL_REDUCE: Final = 0
+REDUCE_SCATTER: Final = 1
+ALL_GATHER: Final = 2
+ALL_TO_ALL: Final = 3
+
 # Orders of the chunks that wait for a dimension.
 FIFO: Final = 0
 GROUPED: Final = 1

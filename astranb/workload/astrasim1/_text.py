@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final
 
-from astranb.core.document import contents
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 
@@ -19,74 +18,14 @@ from ._layers import COLLECTIVES, Layer, Part, Workload
 from ._policies import LAYER_POLICIES
 from ._shipped import loop_named
 from ._system import BETWEEN, WITHIN, Algorithm, System
+from ._words import Words
 
 __all__ = ["is_layer_table", "read_system", "read_workload", "write_workload"]
 
-_MOST_BYTES: Final = 64 << 20
 _MOST_LAYERS: Final = 1_000_000
 _MOST: Final = 1 << 60
 _MOST_NS: Final = 10**15
 _MOST_SIZE: Final = 1 << 50
-_WORD: Final = re.compile(r"\S+")
-
-
-class _Word(NamedTuple):
-    text: str
-    line: int
-
-
-class _Words:
-    """The words of a file, one after another."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.file = str(path)
-        try:
-            text = contents(path, _MOST_BYTES).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise InputError("no text", where=self.file, mend="give ASTRA-sim 1.0's text file") from None
-        lines = text.splitlines()
-        self._words = [
-            _Word(found[0], number) for number, line in enumerate(lines, 1) for found in _WORD.finditer(line)
-        ]
-        self._at = 0
-        self._end = max(len(lines), 1)
-
-    @property
-    def left(self) -> bool:
-        """Whether there is another word."""
-        return self._at < len(self._words)
-
-    @property
-    def line(self) -> int:
-        """The line of the next word, or the file's last one."""
-        return self._words[self._at].line if self.left else self._end
-
-    @property
-    def peek(self) -> str:
-        """The next word, which stays."""
-        return self._words[self._at].text if self.left else ""
-
-    def fail(self, what: str, mend: str, line: int | None = None) -> NoReturn:
-        """Say what is wrong, with the line of the word just read."""
-        if line is None:
-            line = self._words[self._at - 1].line if self._at else 1
-        raise InputError(what, where=f"{self.file}: line {line}", mend=mend)
-
-    def word(self, what: str) -> str:
-        """Take the next word."""
-        if not self.left:
-            self.fail(f"{what} is missing: the file ends", "complete the file", self._end)
-        self._at += 1
-        return self._words[self._at - 1].text
-
-    def number(self, what: str, low: int = 0, high: int = _MOST) -> int:
-        """Take the next word as a whole number."""
-        word = self.word(what)
-        if not re.fullmatch(r"[+-]?\d{1,20}", word):
-            self.fail(f"{what}: a whole number is expected, not {word[:40]!r}", "give a whole number")
-        if not low <= int(word) <= high:
-            self.fail(f"{what}: {word} is out of range", f"take {low} to {high}")
-        return int(word)
 
 
 def is_layer_table(path: str | Path) -> bool:
@@ -107,7 +46,7 @@ def is_layer_table(path: str | Path) -> bool:
         return False
 
 
-def _numbers(words: _Words, what: str) -> tuple[int, ...]:
+def _numbers(words: Words, what: str) -> tuple[int, ...]:
     """Take a heading, how many numbers there are, and the numbers."""
     heading = words.word(f"'{what}:'")
     if heading.rstrip(":") != what:
@@ -115,7 +54,7 @@ def _numbers(words: _Words, what: str) -> tuple[int, ...]:
     return tuple(words.number(f"a layer of {what}") for _ in range(words.number(what, 0, _MOST_LAYERS)))
 
 
-def _part(words: _Words, name: str) -> Part:
+def _part(words: Words, name: str) -> Part:
     """Take a part's time, collective and size."""
     compute = words.number(f"{name} compute time", 0, _MOST_NS)
     kind = words.word(f"{name} collective")
@@ -145,7 +84,7 @@ def read_workload(path: str | Path) -> Workload:
     InputError
         It cannot be read, or a word of it is of no use: with its line.
     """
-    words = _Words(path)
+    words = Words(path)
     if not words.left:
         words.fail("the file is empty", "begin with the training loop, as DATA", 1)
     line = words.line
@@ -304,7 +243,7 @@ def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1
     InputError
         It cannot be read, or a key or value is of no use: with its line.
     """
-    words = _Words(path)
+    words = Words(path)
     found: dict[str, Any] = {}
     while words.left:
         name = words.word("a key")

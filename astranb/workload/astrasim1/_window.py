@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from astranb.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["windowed_ps"]
+
+_MOST_MESSAGES: Final = 2_000_000
 
 
 class _Node:
@@ -40,14 +44,25 @@ def windowed_ps(
     reduces : bool
         Whether anything is reduced.
 
+    Raises
+    ------
+    InputError
+        There are too many messages.
+
     Examples
     --------
     >>> import numpy as np
     >>> windowed_ps(np.full((3, 2), 100), 1, 10, 0, rounds=1, reduces=False)
     230
     """
-    nodes, peers = delay.shape
+    peers = delay.shape[1]
+    if (delay == delay[0]).all():
+        delay = delay[:1]  # all are alike: what one sends it may as well receive
+    nodes = len(delay)
     total = rounds * peers
+    if nodes * total > _MOST_MESSAGES:
+        what = f"{nodes * total} messages of a direct collective with a window"
+        raise InputError(what, mend="take direct without a window, or ring")
     each = [_Node() for _ in range(nodes)]
     # For each NPU and source: when messages came before they were expected, and how many are expected.
     early: dict[tuple[int, int], deque[int]] = {}
