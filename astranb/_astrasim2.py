@@ -9,7 +9,7 @@ from typing import Any
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
-__all__ = ["add_options", "files_or"]
+__all__ = ["add_options", "check_numbers", "files_or"]
 
 _FIDELITIES = ("analytical", "congestion")
 _COLLECTIVE_ONLY = (
@@ -145,6 +145,18 @@ def _check(args: argparse.Namespace) -> str:
         raise InputError(
             f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
         )
+    check_numbers(args)
+    fidelity = str(args.fidelity or "analytical")
+    if fidelity == "cacheline":
+        what = "ASTRA-sim's files are not simulated by cache lines yet"
+        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
+    if fidelity not in _FIDELITIES:
+        raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
+    return fidelity
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Refuse numbers of no use."""
     if not 1 <= args.num_queues_per_dim <= 1024:
         raise InputError(
             f"{args.num_queues_per_dim} queues", where="--num-queues-per-dim", mend="take 1 to 1024"
@@ -155,10 +167,3 @@ def _check(args: argparse.Namespace) -> str:
             raise InputError(
                 f"{getattr(args, name)} is out of range", where=where, mend="take a number above 0"
             )
-    fidelity = str(args.fidelity or "analytical")
-    if fidelity == "cacheline":
-        what = "ASTRA-sim's files are not simulated by cache lines yet"
-        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
-    if fidelity not in _FIDELITIES:
-        raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
-    return fidelity

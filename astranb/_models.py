@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from astranb._astrasim2 import check_numbers
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
@@ -156,10 +157,14 @@ def _run(args: argparse.Namespace) -> int:
     from astranb.workload.models import machine
 
     fidelity = _check(args)
+    options = {
+        "queues": args.num_queues_per_dim,
+        "injection_scale": args.injection_scale,
+        "rendezvous": args.rendezvous_protocol == "true",
+    }
     step = _workload(args, args.gpu or "h100-sxm")
-    cluster = machine(
-        step.ranks, args.gpu or "h100-sxm", args.system, args.network, chunks=4 if step.spans_all else 1
-    )
+    gpu, chunks = args.gpu or "h100-sxm", 4 if step.spans_all else 1
+    cluster = machine(step.ranks, gpu, args.system, args.network, chunks=chunks, **options)
     run = Run(
         step.operations(),
         cluster.network,
@@ -221,4 +226,5 @@ def _check(args: argparse.Namespace) -> str:
     fidelity = str(args.fidelity or "analytical")
     if fidelity not in known:
         raise InputError(f"no {fidelity[:40]!r} of a model", where="--fidelity", mend=near(fidelity, known))
+    check_numbers(args)
     return fidelity

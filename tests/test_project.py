@@ -53,6 +53,7 @@ SAME_FLOOR = {
     ("cli", "_gpu"),
     ("cli", "_leave"),
     ("cli", "_models"),
+    ("_models", "_astrasim2"),
     ("_chakra", "_chakra_tools"),
     ("_chakra", "_models"),
     ("_leave", "widgets"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import Network, System, read_network, read_system
@@ -43,6 +44,7 @@ def machine(
     network: str | Path | None = None,
     *,
     chunks: int = 4,
+    **options: Any,
 ) -> Cluster:
     """Read a cluster's files, and assume what they do not say.
 
@@ -56,6 +58,8 @@ def machine(
     chunks : int
         Into which the assumed system cuts a collective: they overlap in several dimensions, and do
         nothing in one.
+    **options
+        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def machine(
         what = f"a network of {described.npus} NPUs, and {ranks} ranks"
         raise InputError(what, where=described.where, mend="let degrees of parallelism and npus_count agree")
     if system is not None:
-        settings = read_system(system)
+        settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
         return Cluster(described, settings, peak or roofline(gpu).peak_flops, assumed)
     card = roofline(gpu)
@@ -101,6 +105,7 @@ def machine(
             "local-mem-bw": card.memory_Bps / 1e9,
         },
         "the assumed system",
+        **options,
     )
     text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s, nothing lost"
     many = f"{chunks} chunks" if chunks > 1 else "1 chunk"
