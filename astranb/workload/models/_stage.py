@@ -214,20 +214,24 @@ class Stage:
         if parts == 1:
             whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
             return self._join(f"{name} attn", p.compute(f"{name} attn", whole, x, again=again))
-        done = p.compute(f"{name} qkv", ends, x, again=again)
-        have = done
+        # Forward the projections come first, backward they wait for the gradients that come home.
+        back = times > 1
+        have = x if back else (p.compute(f"{name} qkv", ends, x, again=again),)
+        done: tuple[int, ...] = ()
         for step in range(parts):
-            coming = -1
+            coming: tuple[int, ...] = ()
             # Backward, gradients of keys and values go with them, and one way further: home.
             blocks = times if step < parts - 1 else times - 1
             if blocks:
                 tag, self._ring = self._ring, self._ring + 1
-                own = [done] if times > 1 else []
-                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [have, *own])
-                coming = p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}")
-            done = p.compute(f"{name} ring{step}", core, [have], again=again)
+                own = done if back else ()
+                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [*have, *own])
+                coming = (p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}"),)
+            done = (p.compute(f"{name} ring{step}", core, have, again=again),)
             have = coming
-        return self._join(f"{name} attn", done, have)
+        if back:
+            done = (p.compute(f"{name} qkv", ends, (*done, *have)),)
+        return self._join(f"{name} attn", *done)
 
     def _join(self, name: str, *after: int) -> tuple[int, ...]:
         """Sum up parts of matrices' products, forward of rows, backward of columns."""
