@@ -88,3 +88,21 @@ def test_what_does_not_go_is_one_line(command, said, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert any(part in error for part in said.split("|"))
+
+
+def test_options_of_the_system_count_for_models_too(tmp_path, capsys):
+    (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"], "endpoint-delay": 1000}')
+    command = ["run", "--model", "vgg-16", "--dp", "2", "--json", "--system", str(tmp_path / "s.json")]
+    times = []
+    for more in ([], ["--injection-scale", "9"], ["--num-queues-per-dim", "0"]):
+        code = main([*command, *more])
+        out = capsys.readouterr().out
+        times.append(json.loads(out)["time_ps"] if code == 0 else code)
+    assert times[0] < times[1]
+    assert times[2] == 2
+    command = ["run", "--model", "gpt3-125m", "--pp", "2", "--json"]
+    messages = []
+    for more in ([], ["--rendezvous-protocol"]):
+        assert main([*command, *more]) == 0
+        messages.append(json.loads(capsys.readouterr().out)["messages"])
+    assert messages[1] == 2 * messages[0]  # each is asked for
