@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
+from ._notes import note_phase
 from ._steps import begin_steps, load_steps
-from ._tables import CUSTOM, TREE, Machine
+from ._tables import CUSTOM, PHASE_BEGINS, TREE, Machine
 from ._tree import begin_tree, load_tree
 
 __all__ = ["admit", "free_stream", "leave", "new_stream", "next_phase", "wake"]
@@ -46,6 +47,7 @@ def _load(m: Machine, stream: int) -> None:
     p = m.phases[stream * m.config[0].max_phases + s.phase]
     s.phase += 1
     s.running = 0
+    s.queued_ns = m.queue[0].now
     s.queue = s.npu * (m.config[0].queues * len(m.dims)) + p.queue
     s.algorithm = p.algorithm
     s.collective = p.collective
@@ -98,6 +100,9 @@ def wake(m: Machine, queue: int) -> int:
             row = m.streams[row].next
     while row >= 0 and m.queues[queue].running < m.config[0].concurrent:
         m.streams[row].running = 1
+        m.streams[row].begun_ns = m.queue[0].now
+        if m.watch[0].noting == 1:
+            note_phase(m, row, PHASE_BEGINS)
         if m.streams[row].algorithm == TREE:
             begin_tree(m, row)
         elif m.streams[row].algorithm == CUSTOM:

@@ -19,6 +19,7 @@ from astranb.net._astrasim2 import (
     node_after,
 )
 
+from ._notes import note_link, note_sent
 from ._tables import (
     FREE,
     HOP,
@@ -114,6 +115,8 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     arrival = now + link_arrival_ns(m.dims, size)
     put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
     free = now + link_wire_ns(m.dims, size)
+    if m.watch[0].noting == 1:
+        note_link(m, link, size, free - now)
     put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
 
 
@@ -177,6 +180,8 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
     message.sender = handler
     m.clock[0].messages += 1
     m.clock[0].bytes += size
+    if m.watch[0].noting == 1:
+        note_sent(m, src, dst, size)
     if m.config[0].aware == 0:
         arrival = m.queue[0].now + delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
         put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
