@@ -73,7 +73,7 @@ def test_without_files_a_cluster_is_assumed_and_told(capsys):
         ("run --dp 2", "--dp needs --model"),
         ("run --sp", "--sp needs --model"),
         ("run --model gpt3-125m --infra dgx-h100", "--infra and --model exclude each other"),
-        ("run --model gpt3-125m --fidelity cacheline", "take analytical or congestion|known: analytical"),
+        ("run --model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
         ("run --model gpt3-125m --dp 0", "0 is out of range"),
         ("run --model gpt3-125m --dp 16 --fidelity congestion", "has no congestion model"),
         ("run --model none.yaml", "No such file"),
@@ -106,3 +106,25 @@ def test_options_of_the_system_count_for_models_too(tmp_path, capsys):
         assert main([*command, *more]) == 0
         messages.append(json.loads(capsys.readouterr().out)["messages"])
     assert messages[1] == 2 * messages[0]  # each is asked for
+
+
+def test_the_three_fidelities_and_what_they_leave(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text("{layers: 1, hidden: 64, heads: 4, ffn: 128, vocab: 0, sequence: 16}")
+    (tmp_path / "n.yml").write_text("topology: [Switch]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
+    command = ["run", "--model", str(tmp_path / "mine.yaml"), "--tp", "2", "--dp", "2"]
+    command += ["--network", str(tmp_path / "n.yml")]
+    times = {}
+    for fidelity in ("analytical", "congestion", "cacheline"):
+        assert main([*command, "--fidelity", fidelity, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        times[fidelity] = said["time_ps"]
+        assert len(said["per_rank"]) == 4
+    assert times["analytical"] <= times["congestion"]
+    assert 1 < times["cacheline"] / times["congestion"] < 10  # of a few KiB, what the endpoints do counts most
+    files = ["--perfetto", str(tmp_path / "p.json"), "--frames", str(tmp_path / "frames")]
+    assert main([*command, *files, "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "ends last" in out
+    spans = json.loads((tmp_path / "p.json").read_text())["traceEvents"]
+    assert any("L0 fwd 0 mlp" in str(event.get("name")) for event in spans)
+    assert list((tmp_path / "frames").glob("*.csv"))
