@@ -120,7 +120,8 @@ def test_the_three_fidelities_and_what_they_leave(tmp_path, capsys):
         times[fidelity] = said["time_ps"]
         assert len(said["per_rank"]) == 4
     assert times["analytical"] <= times["congestion"]
-    assert 1 < times["cacheline"] / times["congestion"] < 10  # of a few KiB, what the endpoints do counts most
+    # Of a few KiB, what the endpoints do counts most.
+    assert 1 < times["cacheline"] / times["congestion"] < 10
     files = ["--perfetto", str(tmp_path / "p.json"), "--frames", str(tmp_path / "frames")]
     assert main([*command, *files, "--explain"]) == 0
     out = capsys.readouterr().out
