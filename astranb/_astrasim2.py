@@ -13,13 +13,12 @@ from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
 if TYPE_CHECKING:
-    from astranb.workload.astrasim2 import Run
+    from astranb.workload.astrasim2 import InfraNetwork, Run
 
-__all__ = ["add_options", "check_numbers", "files_or"]
+__all__ = ["add_options", "check_infra", "check_numbers", "files_or", "infra_network"]
 
 _FIDELITIES = ("analytical", "congestion", "cacheline")
 _COLLECTIVE_ONLY = (
-    "infra",
     "collective",
     "size",
     "algorithm",
@@ -30,7 +29,18 @@ _COLLECTIVE_ONLY = (
     "html",
     "svg",
 )
-_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "frames")
+_COLLECTIVE_USUAL = {
+    "protocol": "Simple",
+    "launch": "none",
+    "arbitration": "fifo",
+    "buffers": 0,
+    "cut_through": False,
+    "multipath": "interleave",
+    "coalesce": 1,
+}
+"""Options of collectives that files have nothing for, with what they are when they are not given."""
+
+_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "frames", "dimensions")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +60,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("memory", "remote-memory", "remote memory, JSON (none)", metavar="FILE")
     add("comm-group", "comm-group", "communicator groups, JSON", metavar="FILE")
     group.add_argument("--compat", help="astrasim2 or astrasim1: keep its peculiarities, to its nanosecond")
+    group.add_argument("--dimensions", metavar="8x4", help="GPUs of each dimension of collectives (--infra)")
+    group.add_argument("--logging-configuration", metavar="FILE", help="accepted, has no effect")
+    group.add_argument("--logging-folder", metavar="DIR", help="accepted, has no effect")
     group.add_argument("--num-queues-per-dim", type=int, default=1, help="queues of one dimension (1)")
     group.add_argument("--injection-scale", type=float, default=1.0, help="multiplies the endpoint's delay")
     group.add_argument(
@@ -103,7 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     run = load(
         args.workload,
         args.system,
-        args.network,
+        args.network if args.infra is None else infra_network(args),
         memory=args.memory,
         groups=args.comm_group,
         aware=fidelity == "congestion",
@@ -161,6 +174,7 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
         "events": simulated.events,
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
+        "cost_dollars": run.inputs.network.cost_dollars(),
         "breakdown": result.breakdown(),
         "per_rank": [{name: value for name, value in row.items() if name != "done"} for row in rows],
     }
@@ -169,17 +183,50 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     print_json({**document, "state_hash": run.state_hash()})
 
 
+def infra_network(args: argparse.Namespace) -> InfraNetwork:
+    """Make a network of an infrastructure, with the dimensions that were asked for."""
+    from astranb.infragraph import resolve
+    from astranb.workload.astrasim2 import InfraNetwork
+
+    text, dimensions = args.infra, args.dimensions
+    counts = [] if dimensions is None else dimensions.split("x")
+    if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
+        what = f"{str(dimensions)[:40]!r} are no dimensions"
+        raise InputError(what, where="--dimensions", mend="write 8x4")
+    return InfraNetwork(resolve(text), tuple(map(int, counts)), text)
+
+
+def check_infra(args: argparse.Namespace) -> None:
+    """Refuse what does not go with an infrastructure."""
+    if args.infra is not None and args.network is not None:
+        raise InputError(
+            "--infra and --network exclude each other", where="run", mend="leave one of them out"
+        )
+    if args.infra is not None and args.compat is not None:
+        what = "ASTRA-sim 2.0 reads no infrastructures"
+        raise InputError(what, where="--infra", mend="give --network FILE, or leave --compat out")
+    if args.dimensions is not None and args.infra is None:
+        what = "--dimensions goes with --infra"
+        raise InputError(what, where="run", mend="say npus_count in the network's file")
+
+
 def _check_options(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, of whichever files."""
+    check_infra(args)
     for name in ("system", "network"):
-        if getattr(args, name) is None:
+        if getattr(args, name) is None and (name == "system" or args.infra is None):
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
+            mend += ", or --infra" if name == "network" else ""
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
         lines = args.fidelity == "cacheline" and name in LINES_TOO
         if getattr(args, name) is not None and not lines:
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
+    for name, usual in _COLLECTIVE_USUAL.items():
+        if getattr(args, name) != usual:
+            what = f"--{name.replace('_', '-')} has no effect on --workload"
+            raise InputError(what, where="run", mend="leave it out")
     check_numbers(args)
 
 

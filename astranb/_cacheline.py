@@ -28,17 +28,15 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
     """
     from astranb.infragraph import dimensions, resolve
     from astranb.sim import Simulation
+    from astranb.workload.astrasim2 import Network
     from astranb.workload.cacheline import Graph
 
     network = inputs.network
-    unit = 2**30 if args.compat else 10**9
-    infra = (
-        dimensions(
-            network.topology, network.npus_count, [rate * unit for rate in network.bandwidth], network.latency
-        )
-        if args.infra is None
-        else resolve(args.infra)
-    )
+    if isinstance(network, Network):
+        rates = [rate * (2**30 if args.compat else 10**9) for rate in network.bandwidth]
+        infra = dimensions(network.topology, network.npus_count, rates, network.latency)
+    else:
+        infra = resolve(args.infra)
     graph = Graph.of(inputs, str(args.workload or args.model))
     sim = Simulation(infra, graph, gpu=args.gpu, record=recorded(args), checkpoint_bytes=0)
     sim.run()

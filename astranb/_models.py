@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from astranb._astrasim2 import check_numbers
+from astranb._astrasim2 import check_infra, check_numbers, infra_network
 from astranb._cacheline import LINES_TOO, run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
@@ -35,7 +35,7 @@ _FLAGS = {
     "recompute": "compute activations again in the backward pass",
 }
 _OTHERS = (
-    *("infra", "collective", "size", "algorithm", "lanes", "save", "roce", "html", "svg"),
+    *("collective", "size", "algorithm", "lanes", "save", "roce", "html", "svg"),
     *("workload", "comm_group", "compat"),
 )
 
@@ -166,7 +166,8 @@ def _run(args: argparse.Namespace) -> int:
     }
     step = _workload(args, args.gpu or "h100-sxm")
     gpu, chunks = args.gpu or "h100-sxm", 4 if step.spans_all else 1
-    cluster = machine(step.ranks, gpu, args.system, args.network, chunks=chunks, **options)
+    network = args.network if args.infra is None else infra_network(args)
+    cluster = machine(step.ranks, gpu, args.system, network, chunks=chunks, **options)
     run = Run(
         step.operations(),
         cluster.network,
@@ -233,5 +234,6 @@ def _check(args: argparse.Namespace) -> str:
     fidelity = str(args.fidelity or "analytical")
     if fidelity not in known:
         raise InputError(f"no {fidelity[:40]!r} of a model", where="--fidelity", mend=near(fidelity, known))
+    check_infra(args)
     check_numbers(args)
     return fidelity

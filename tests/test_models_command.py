@@ -60,6 +60,8 @@ def test_without_files_a_cluster_is_assumed_and_told(capsys):
     out = capsys.readouterr().out
     assert "pictures/s" in out
     assert out.count("assumed: ") == 2
+    assert main(["run", "--model", "vgg-16", "--dp", "8", "--infra", "dgx-h100", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["assumed"]) == 1
     assert (
         main(["run", "--model", "gpt3-125m", "--mode", "decode", "--tp", "2", "--seq", "100", "--json"]) == 0
     )
@@ -72,7 +74,9 @@ def test_without_files_a_cluster_is_assumed_and_told(capsys):
         ("run --model gpt-3", "unknown model 'gpt-3'; did you mean"),
         ("run --dp 2", "--dp needs --model"),
         ("run --sp", "--sp needs --model"),
-        ("run --model gpt3-125m --infra dgx-h100", "--infra and --model exclude each other"),
+        ("run --model gpt3-125m --collective x", "--collective and --model exclude each other"),
+        ("run --model gpt3-125m --infra dgx-h100", "a network of 8 NPUs, and 1 ranks"),
+        ("run --model gpt3-125m --infra dgx-h100 --network n.yml", "--infra and --network exclude"),
         ("run --model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
         ("run --model gpt3-125m --dp 0", "0 is out of range"),
         ("run --model gpt3-125m --dp 16 --fidelity congestion", "has no congestion model"),

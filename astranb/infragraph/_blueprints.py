@@ -233,6 +233,26 @@ _MADE = {
         "GPUs in a torus of two dimensions",
         {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)},
     ),
+    "torus3d": _Made(
+        boxes.torus3d,
+        "GPUs in a torus of three dimensions",
+        {"planes": _Whole(4, 1, 32), "rows": _Whole(4, 1, 32), "columns": _Whole(4, 1, 32)},
+    ),
+    "mesh2d": _Made(
+        boxes.mesh2d,
+        "GPUs in a mesh of two dimensions",
+        {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)},
+    ),
+    "dragonfly": _Made(
+        boxes.dragonfly,
+        "GPUs on groups of routers, a link between any two groups; links of a router to other groups",
+        {
+            "groups": _Whole(9, 1, 256),
+            "routers": _Whole(4, 1, 64),
+            "gpus": _Whole(2, 1, 64),
+            "links": _Whole(2, 1, 64),
+        },
+    ),
 }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from astranb.core.errors import InputError
+
 from ._servers import component, edge
 
-__all__ = ["fully_connected", "generic", "ring", "switch", "torus2d"]
+__all__ = ["dragonfly", "fully_connected", "generic", "mesh2d", "ring", "switch", "torus2d", "torus3d"]
 
 Document = dict[str, Any]
 
@@ -63,14 +65,71 @@ def generic(*, gpus: int, ports: int, latency: int) -> Document:
     return {"name": "generic", "devices": [box], "instances": instances}
 
 
+def _line(first: int, count: int, stride: int, *, wrap: bool) -> list[Document]:
+    """Join ``count`` groups of ``stride`` neighbouring GPUs each, one group to the next."""
+    end = first + count * stride
+    edges = []
+    if count > 1:
+        ahead = f"gpu[{first + stride}:{end}]"
+        edges.append(edge(f"gpu[{first}:{end - stride}]", ahead, "link", "one2one"))
+    if wrap and count > 2:
+        back = f"gpu[{first}:{first + stride}]"
+        edges.append(edge(f"gpu[{end - stride}:{end}]", back, "link", "one2one"))
+    return edges
+
+
+def _columns(columns: int, *, wrap: bool) -> list[Document]:
+    """Join GPUs along all rows of so many."""
+    joined = range(columns if wrap and columns > 2 else columns - 1)
+    return [
+        edge(f"gpu[{c}::{columns}]", f"gpu[{(c + 1) % columns}::{columns}]", "link", "one2one")
+        for c in joined
+    ]
+
+
 def torus2d(*, rows: int, columns: int) -> Document:
     n = rows * columns
-    edges = [
-        edge(f"gpu[{c}::{columns}]", f"gpu[{(c + 1) % columns}::{columns}]", "link", "one2one")
-        for c in range(columns if columns > 2 else columns - 1)
-    ]
-    if rows > 1:
-        edges.append(edge(f"gpu[0:{n - columns}]", f"gpu[{columns}:{n}]", "link", "one2one"))
-    if rows > 2:
-        edges.append(edge(f"gpu[{n - columns}:{n}]", f"gpu[0:{columns}]", "link", "one2one"))
+    edges = [*_columns(columns, wrap=True), *_line(0, rows, columns, wrap=True)]
     return _box("torus2d", n, edges)
+
+
+def mesh2d(*, rows: int, columns: int) -> Document:
+    n = rows * columns
+    edges = [*_columns(columns, wrap=False), *_line(0, rows, columns, wrap=False)]
+    return _box("mesh2d", n, edges)
+
+
+def torus3d(*, planes: int, rows: int, columns: int) -> Document:
+    plane = rows * columns
+    n = planes * plane
+    edges = [*_columns(columns, wrap=True), *_line(0, planes, plane, wrap=True)]
+    for z in range(planes):
+        edges += _line(z * plane, rows, columns, wrap=True)
+    return _box("torus3d", n, edges)
+
+
+def dragonfly(*, groups: int, routers: int, gpus: int, links: int) -> Document:
+    """Groups of routers, each joined with each, and one link between any two groups.
+
+    Kim et al., "Technology-driven, highly-scalable dragonfly topology" (ISCA 2008), with
+    ``a`` routers of ``p`` GPUs and ``h`` links to other groups: port k of a group leads to the
+    group k + 1 further on.
+    """
+    if groups - 1 > routers * links:
+        raise InputError(
+            f"{groups} groups need {groups - 1} links of a group, which has {routers * links}",
+            mend="take fewer groups, or more routers or links",
+        )
+    edges = [
+        edge(f"gpu[{r * gpus}:{(r + 1) * gpus}]", f"router[{r}]", "link") for r in range(groups * routers)
+    ]
+    for group in range(groups if routers > 1 else 0):
+        own = f"router[{group * routers}:{(group + 1) * routers}]"
+        edges.append(edge(own, own, "link"))
+    for group in range(groups):
+        for other in range(group + 1, groups):
+            here = group * routers + (other - group - 1) // links
+            there = other * routers + (group - other - 1) % groups // links
+            edges.append(edge(f"router[{here}]", f"router[{there}]", "link"))
+    switches = (component("router", groups * routers, "switch"),)
+    return _box("dragonfly", groups * routers * gpus, edges, switches)

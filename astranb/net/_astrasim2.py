@@ -16,20 +16,27 @@ from astranb.core.jit import Records, kernel
 __all__ = [
     "DIMENSION",
     "FULLY_CONNECTED",
+    "MESH",
     "RING",
+    "ROUTED",
     "SERVER",
     "SWITCH",
+    "WAY",
+    "WIRE",
+    "arrived_in",
     "delay_ns",
-    "link_arrival_ns",
+    "heading_from",
     "link_count",
     "link_from",
-    "link_wire_ns",
     "node_after",
+    "way_of",
 ]
 
 RING: Final = 0
 FULLY_CONNECTED: Final = 1
 SWITCH: Final = 2
+MESH: Final = 3  # a ring without the link from the last to the first
+ROUTED: Final = 4  # whatever links an infrastructure has
 
 DIMENSION = np.dtype(
     [
@@ -38,12 +45,29 @@ DIMENSION = np.dtype(
         ("stride", "i8"),  # from one NPU of it to the next, in ranks
         ("latency_ns", "f8"),  # of one link
         ("rate_Bpns", "f8"),  # bytes a nanosecond of one link
+        ("first_link", "i8"),  # the first of its links, of those ahead or to the switch
+        ("back_link", "i8"),  # and of those back or from the switch
     ]
 )
 """One dimension of the network; the first is the one whose neighbours have neighbouring ranks."""
 
-SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
-"""One directed link of the network with congestion: whether it sends, and which messages wait."""
+SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8"), ("bytes", "i8")])
+"""One directed link with congestion: whether it sends, which messages wait, what it has carried."""
+
+WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8")])
+"""What a link of an infrastructure is."""
+
+WAY = np.dtype(
+    [
+        ("key", "i8"),  # source and target: source * NPUs + target, in order
+        ("count", "i8"),  # equally good ways from here to the last of this key
+        ("first_hop", "i8"),  # in the list of links
+        ("hops", "i8"),
+        ("latency_ns", "f8"),  # of all links
+        ("rate_Bpns", "f8"),  # of the narrowest
+    ]
+)
+"""One way from an NPU to another over links of an infrastructure."""
 
 
 @kernel
@@ -84,6 +108,8 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
                 if ahead < 0:
                     ahead += dims[at].nodes
                 hops = min(ahead, dims[at].nodes - ahead)
+            elif dims[at].kind == MESH:
+                hops = abs(there - here)
             latency_ns += hops * dims[at].latency_ns
             if rate == 0.0 or dims[at].rate_Bpns < rate:
                 rate = dims[at].rate_Bpns
@@ -92,40 +118,142 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
     return int(latency_ns + float(size) / rate)
 
 
-def link_count(kind: int, size: int) -> int:
-    """Give how many directed links one dimension has."""
-    return size * size if kind == FULLY_CONNECTED else 2 * size
+def link_count(kind: int, nodes: int, npus: int) -> int:
+    """Give how many directed links one dimension has, over all its copies.
+
+    Examples
+    --------
+    >>> link_count(RING, 4, 8), link_count(FULLY_CONNECTED, 4, 8)
+    (16, 32)
+    """
+    return npus * nodes if kind == FULLY_CONNECTED else 2 * npus
+
+
+# Where a message is heading: twice the dimension, and 1 where it goes backwards (rings, meshes)
+# or is at the switch.
 
 
 @kernel
-def link_from(dims: Records, at: int, dst: int, forwards: int) -> int:
-    """Give the link that a message takes from a node (the switch is the node after the last NPU)."""
-    size = dims[0].nodes
-    if dims[0].kind == FULLY_CONNECTED:
-        return int(at * size + dst)
-    if dims[0].kind == SWITCH:
-        return int(size + dst) if at == size else int(at)
-    return int(at) if forwards == 1 else int(size + at)
+def heading_from(dims: Records, at: int, dst: int, first: int) -> int:
+    """Give where a message heads from an NPU that is not its last: dimension by dimension.
+
+    Parameters
+    ----------
+    dims : recarray of DIMENSION
+    at, dst : int
+        Ranks.
+    first : int
+        A dimension before which they do not differ.
+    """
+    dim = first
+    here = at
+    there = dst
+    if len(dims) > 1:
+        here = (at // dims[dim].stride) % dims[dim].nodes
+        there = (dst // dims[dim].stride) % dims[dim].nodes
+        while here == there and dim + 1 < len(dims):
+            dim += 1
+            here = (at // dims[dim].stride) % dims[dim].nodes
+            there = (dst // dims[dim].stride) % dims[dim].nodes
+    if dims[dim].kind == RING:
+        ahead = there - here
+        if ahead < 0:
+            ahead += dims[dim].nodes
+        if dims[dim].nodes - ahead < ahead:
+            return int(2 * dim + 1)
+    elif dims[dim].kind == MESH and there < here:
+        return int(2 * dim + 1)
+    return int(2 * dim)
 
 
 @kernel
-def node_after(dims: Records, at: int, dst: int, forwards: int) -> int:
-    """Give the node that the link leads to."""
-    size = dims[0].nodes
-    if dims[0].kind == FULLY_CONNECTED:
-        return int(dst)
-    if dims[0].kind == SWITCH:
-        return int(dst) if at == size else int(size)
-    return int((at + 1) % size) if forwards == 1 else int((at - 1) % size)
+def _beyond(dims: Records, dim: int, at: int, dst: int) -> int:
+    """Give the NPU that has the place of the last one in one dimension."""
+    if len(dims) == 1:
+        return dst
+    stride = dims[dim].stride
+    nodes = dims[dim].nodes
+    return int(at + ((dst // stride) % nodes - (at // stride) % nodes) * stride)
 
 
 @kernel
-def link_arrival_ns(dims: Records, size: int) -> int:
-    """Give the time from the start of a message on a link to its arrival, rounded down."""
-    return int(dims[0].latency_ns + float(size) / dims[0].rate_Bpns)
+def link_from(dims: Records, at: int, dst: int, heading: int) -> int:
+    """Give the link that a message takes next."""
+    dim = heading >> 1
+    if dims[dim].kind == FULLY_CONNECTED:
+        there = dst
+        if len(dims) > 1:
+            there = (dst // dims[dim].stride) % dims[dim].nodes
+        return int(dims[dim].first_link + at * dims[dim].nodes + there)
+    if heading & 1 == 0:
+        return int(dims[dim].first_link + at)
+    if dims[dim].kind == SWITCH:
+        return int(dims[dim].back_link + _beyond(dims, dim, at, dst))
+    return int(dims[dim].back_link + at)
 
 
 @kernel
-def link_wire_ns(dims: Records, size: int) -> int:
-    """Give the time for which a message occupies a link, rounded down."""
-    return int(float(size) / dims[0].rate_Bpns)
+def node_after(dims: Records, at: int, dst: int, heading: int) -> int:
+    """Give the NPU that the link leads to; one before a switch stays where it is."""
+    dim = heading >> 1
+    kind = dims[dim].kind
+    if kind == RING or kind == MESH:
+        nodes = dims[dim].nodes
+        stride = dims[dim].stride
+        here = at
+        if len(dims) > 1:
+            here = (at // stride) % nodes
+        if heading & 1 == 0:
+            return int(at + stride) if here + 1 < nodes else int(at - here * stride)
+        return int(at - stride) if here > 0 else int(at + (nodes - 1) * stride)
+    if kind == SWITCH and heading & 1 == 0:
+        return at
+    return _beyond(dims, dim, at, dst)
+
+
+@kernel
+def arrived_in(dims: Records, heading: int, at: int, dst: int) -> bool:
+    """Say whether a message has the place in its dimension that it is to have."""
+    if len(dims) == 1:
+        return at == dst
+    dim = heading >> 1
+    stride = dims[dim].stride
+    nodes = dims[dim].nodes
+    return bool((at // stride) % nodes == (dst // stride) % nodes)
+
+
+_MIX: Final = 0x5BD1E995
+_LOW: Final = 0x7FFFFFFF
+
+
+@kernel
+def way_of(ways: Records, key: int, number: int) -> int:
+    """Find a way over an infrastructure: of equally good ones the same for the same number.
+
+    Parameters
+    ----------
+    ways : recarray of WAY
+    key : int
+        Source and target.
+    number : int
+        Of the message: its tag.
+
+    Returns
+    -------
+    int
+        A row; -1 where there is no such pair.
+    """
+    low = 0
+    high = len(ways)
+    while low < high:
+        middle = (low + high) >> 1
+        if ways[middle].key < key:
+            low = middle + 1
+        else:
+            high = middle
+    if low == len(ways) or ways[low].key != key:
+        return -1
+    count = ways[low].count
+    if count == 1:
+        return low
+    return int(low + ((((number * 8191 + key) & _LOW) * _MIX) >> 15) % count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -131,22 +131,12 @@ class Fabric:
         InputError
             A pair has no way; both GPUs are named.
         """
-        wanted: dict[int, list[int]] = defaultdict(list)
-        for source, target in sorted(set(pairs)):
-            wanted[target].append(source)
         ways: dict[tuple[int, int], list[list[int]]] = {}
         through = False
-        for target, sources in wanted.items():
+        for target, sources in self._by_target(pairs).items():
             cost = self._costs_to(int(self.gpus[target]), {int(self.gpus[source]) for source in sources})
             for source in sources:
-                start = int(self.gpus[source])
-                if start not in cost:
-                    raise InputError(
-                        f"there is no route from {self.graph.name(start)} (rank {source}) "
-                        f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
-                        where=f"infrastructure {self.graph.title!r}",
-                        mend="add an edge or a switch that joins them",
-                    )
+                start = self._start(source, target, cost)
                 through |= cost[start] >= _THROUGH_GPU_PS
                 ways[source, target] = list(self._walk(start, int(self.gpus[target]), cost))
         notes = (
@@ -156,8 +146,81 @@ class Fabric:
         )
         return ways, notes
 
-    def _costs_to(self, target: int, sources: set[int]) -> dict[int, int]:
-        """Dijkstra backwards from a node: the cost of every node, as far as some of them are away."""
+    def shortest(
+        self, pairs: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], dict[int, list[tuple[int, list[int]]]]]]:
+        """Find the bundles of lanes on all equally good ways of pairs of ranks.
+
+        Parameters
+        ----------
+        pairs : iterable of (int, int)
+            Ranks that send to each other, in one direction each.
+
+        Yields
+        ------
+        pair : (int, int)
+        steps : dict of int to list of (int, list of int)
+            For each node on a way, the nodes that may come next and the lanes to them.
+
+        Raises
+        ------
+        InputError
+            A pair has no way; both GPUs are named.
+        """
+        for target, sources in self._by_target(pairs).items():
+            end = int(self.gpus[target])
+            starts = {int(self.gpus[source]) for source in sources}
+            # Through servers in between only where there is no other way: it spares looking into all.
+            cost = self._costs_to(end, starts, {self._home[node] for node in (end, *starts)})
+            if not starts <= cost.keys():
+                cost = self._costs_to(end, starts)
+            for source in sources:
+                start = self._start(source, target, cost)
+                steps: dict[int, list[tuple[int, list[int]]]] = {}
+                left = [start]
+                while left:
+                    node = left.pop()
+                    if node != end and node not in steps:
+                        steps[node] = self._next(node, end, cost)
+                        left += [to for to, _ in steps[node]]
+                yield (source, target), steps
+
+    @staticmethod
+    def _by_target(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+        """Sort pairs by where they lead to."""
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for source, target in sorted(set(pairs)):
+            wanted[target].append(source)
+        return wanted
+
+    def _start(self, source: int, target: int, cost: dict[int, int]) -> int:
+        """Give the node of a rank that has a way to another."""
+        start = int(self.gpus[source])
+        if start not in cost:
+            raise InputError(
+                f"there is no route from {self.graph.name(start)} (rank {source}) "
+                f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
+                where=f"infrastructure {self.graph.title!r}",
+                mend="add an edge or a switch that joins them",
+            )
+        return start
+
+    def _next(self, node: int, target: int, cost: dict[int, int]) -> list[tuple[int, list[int]]]:
+        """Give the nodes after one on ways of least cost, with the lanes to them."""
+        gpus = self._ranked
+        return [
+            (to, lanes)
+            for to, lanes, price in self._out.get(node, ())
+            if to in cost
+            and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
+        ]
+
+    def _costs_to(self, target: int, sources: set[int], homes: set[int] | None = None) -> dict[int, int]:
+        """Dijkstra backwards from a node: the cost of every node, as far as some of them are away.
+
+        With ``homes``, no instance is entered that has GPUs, but these.
+        """
+        home = self._home
         gpus = self._ranked
         cost: dict[int, int] = {}
         heap = [(0, target)]
@@ -171,7 +234,9 @@ class Fabric:
             left.discard(node)
             toll = _THROUGH_GPU_PS if node in gpus and node != target else 0
             for previous, price in incoming.get(node, ()):
-                if previous not in cost:
+                if previous in cost:
+                    continue
+                if homes is None or home[previous] < 0 or home[previous] in homes:
                     heapq.heappush(heap, (so_far + price + toll, previous))
         return cost
 
@@ -181,14 +246,7 @@ class Fabric:
         A message keeps its lane number where the next bundle has it, and wraps round
         where it has fewer lanes: parallel ways do not multiply with every hop.
         """
-        gpus = self._ranked
-        steps = [
-            (to, lanes)
-            for to, lanes, price in self._out.get(node, ())
-            if to in cost
-            and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
-        ]
-        for to, lanes in steps:
+        for to, lanes in self._next(node, target, cost):
             tails = [[]] if to == target else list(self._walk(to, target, cost))
             width = max(len(lanes), len(tails))
             for k in range(width):
@@ -200,11 +258,27 @@ class Fabric:
         return set(self.gpus.tolist())
 
     @cached_property
+    def _home(self) -> list[int]:
+        """The instance of each node; -1 where it has no GPU."""
+        instance = self.graph.instance
+        return np.where(np.isin(instance, instance[self.gpus]), instance, -1).tolist()
+
+    @cached_property
     def _incoming(self) -> dict[int, list[tuple[int, int]]]:
+        """From where each node is reached, and for how much; without nodes that lead nowhere."""
+        around = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
+        ends = [node for node, others in around.items() if len(others) < 2 and node not in self._ranked]
+        while ends:
+            node = ends.pop()
+            for other in around.pop(node):
+                around[other].discard(node)
+                if len(around[other]) == 1 and other not in self._ranked:
+                    ends.append(other)
         incoming: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for src, bundles in self._out.items():
             for dst, _, price in bundles:
-                incoming[dst].append((src, price))
+                if src in around and dst in around:
+                    incoming[dst].append((src, price))
         return incoming
 
 

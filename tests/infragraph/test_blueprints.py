@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from astranb.core.errors import InputError
@@ -104,3 +106,35 @@ def test_resolve(tmp_path, monkeypatch):
         resolve("min.yaml")
     with pytest.raises(InputError, match="neither a file nor a blueprint"):
         resolve("a\0b")
+
+
+def test_meshes_and_tori_have_the_links_of_their_shape():
+    assert len(blueprint("mesh2d:rows=3,columns=4").expand().a) == 3 * 3 + 2 * 4
+    assert set(blueprint("torus3d:planes=3,rows=3,columns=4").expand().degree().tolist()) == {6}
+    # Two places along a dimension have one link, not two.
+    assert set(blueprint("torus3d:planes=2,rows=3,columns=4").expand().degree().tolist()) == {5}
+
+
+@pytest.mark.parametrize(
+    "groups, routers, gpus, links", [(9, 4, 2, 2), (5, 2, 1, 2), (4, 3, 2, 1), (3, 1, 2, 2)]
+)
+def test_any_two_groups_of_a_dragonfly_have_one_link(groups, routers, gpus, links):
+    name = f"dragonfly:groups={groups},routers={routers},gpus={gpus},links={links}"
+    graph = blueprint(name).expand()
+    number = {graph.index(f"box.0.router.{r}"): r for r in range(groups * routers)}
+    assert len(graph.gpus) == groups * routers * gpus
+    between = [
+        tuple(sorted((number[a] // routers, number[b] // routers)))
+        for a, b in zip(graph.a.tolist(), graph.b.tolist(), strict=True)
+        if a in number and b in number and number[a] // routers != number[b] // routers
+    ]
+    assert sorted(between) == [(a, b) for a in range(groups) for b in range(a + 1, groups)]
+    ports = Counter(
+        r for a, b in zip(graph.a.tolist(), graph.b.tolist(), strict=True) for r in (a, b) if r in number
+    )
+    assert max(ports.values()) <= gpus + routers - 1 + links
+
+
+def test_a_dragonfly_has_no_more_groups_than_links():
+    with pytest.raises(InputError, match="10 groups need 9 links of a group, which has 8"):
+        blueprint("dragonfly:groups=10,routers=4,links=2")

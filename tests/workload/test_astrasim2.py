@@ -117,7 +117,9 @@ def test_full_tables_are_enlarged_and_nothing_changes():
 def test_ranks_that_do_not_match_are_a_deadlock_with_a_name():
     one = Operations.of([{"kind": SEND, "peer": 1, "bytes": 8, "tag": 3}])
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 8, "tag": 4}])
-    with pytest.raises(Deadlock, match="1 of 2 ranks never end; rank 1 waits in a receive with rank 0"):
+    with pytest.raises(
+        Deadlock, match="1 of 2 ranks never end; rank 1 waits in a receive from rank 0, tag 4"
+    ):
         simulate([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
 
 

@@ -64,14 +64,14 @@ def _peer_command(case, *more):
 
 def _sample():
     """Every small group whole, of the large ones every twentieth run; without the custom graph's
-    files, which were not handed out, and the bus."""
+    files, which were not handed out."""
     cases = json.loads((RECORDED / "results.json").read_text())["cases"]
     sizes = Counter(case["group"] for case in cases)
     seen: Counter[str] = Counter()
     for case in cases:
         seen[case["group"]] += 1
         system = case["system"]
-        if "model-shared-bus" in system or any(key.endswith("-custom") for key in system):
+        if any(key.endswith("-custom") for key in system):
             continue
         if (sizes[case["group"]] <= 36 and case["workload_files"].find("64npus") < 0) or seen[
             case["group"]
@@ -139,7 +139,6 @@ def test_files_run_by_cache_lines_on_their_own_network_or_on_another(files, tmp_
         ("system.json", '{"active-chunk-per-dimension": 1}', "did you mean 'active-chunks-per-dimension'"),
         ("system.json", '{"preferred-dataset-splits": 0}', "preferred-dataset-splits: 0 is out of range"),
         ("system.json", '{"local-mem-bw": -1}', "local-mem-bw: -1 is out of range"),
-        ("system.json", '{"model-shared-bus": 1}', "model-shared-bus is not simulated"),
         ("system.json", '{"roofline-enabled": 2}', "roofline-enabled: 2 is out of range"),
         ("system.json", "[]", "an object is expected"),
         ("system.json", "{", "line 1: no JSON"),
@@ -169,7 +168,14 @@ def test_a_file_that_cannot_be_used_is_refused_with_one_line(files, capsys, file
         (["--infra=ring:gpus=4"], "exclude each other"),
         (["--fidelity=analytic"], "did you mean 'analytical'"),
         (["--compat=astrasim1"], "did you mean 'astrasim2'"),
-        (["--infra=dgx-h100"], "--infra and --workload exclude each other"),
+        (["--infra=dgx-h100"], "--infra and --network exclude each other"),
+        (["--size=1MiB"], "--size and --workload exclude each other"),
+        (["--launch=graph"], "--launch has no effect on --workload"),
+        (["--arbitration=fair"], "--arbitration has no effect on --workload"),
+        (["--buffers=4"], "--buffers has no effect on --workload"),
+        (["--protocol=LL"], "--protocol has no effect on --workload"),
+        (["--cut-through"], "--cut-through has no effect on --workload"),
+        (["--dimensions=2x2"], "--dimensions goes with --infra"),
         (["--num-queues-per-dim=0"], "take 1 to 1024"),
         (["--injection-scale=-1"], "take a number above 0"),
         (["--memory=nothing.json"], "nothing.json: No such file"),
@@ -259,6 +265,52 @@ def test_a_custom_collective_is_its_graph(files):
     (files / "around.0.et").unlink()
     with pytest.raises(InputError, match=r"no traces around.0.et of a custom collective; .*--root DIR"):
         load(files / "step", files / "system.json", files / "network.yml")
+
+
+def _around(prefix, members, size):
+    """One turn of a message around the places of a group."""
+    for place in range(members):
+        nodes = [Node(number, "turn", number + 5) for number in (0, 1)]
+        for node, name, peer in zip(nodes, ("comm_dst", "comm_src"), (place + 1, place - 1), strict=True):
+            node.attributes[name] = _attribute(name, peer % members)
+            node.attributes["comm_size"] = _attribute("comm_size", size)
+        write(prefix.with_name(f"{prefix.name}.{place}.et"), Trace.of(nodes))
+
+
+def test_one_node_may_have_a_graph_of_its_own(files):
+    for rank in range(4):
+        nodes = [_all_reduce(4), _all_reduce(7, data_deps=(4,))]
+        write(files / f"step.{rank}.et", Trace.of(nodes))
+    (files / "graphs").mkdir()
+    _around(files / "graphs" / "around", 4, 50_000)
+    (files / "nodes.yml").write_text("7: graphs/around\n")
+    (files / "system.json").write_text(json.dumps(SYSTEM | {"per-node-custom-implementation": "nodes.yml"}))
+    run = load(files / "step", files / "system.json", files / "network.yml")
+    run.step()
+    # The ring of node 4: 4 chunks, 6 steps, 4 ranks; the graph of node 7: one message a rank.
+    assert run.result().messages == 4 * 6 * 4 + 4
+    assert run.result().message_bytes == 6 * 65536 + 4 * 50_000
+    (files / "nodes.yml").write_text("seven: graphs/around\n")
+    with pytest.raises(InputError, match=r"nodes.yml: 'seven' is no node's id"):
+        load(files / "step", files / "system.json", files / "network.yml")
+    (files / "nodes.yml").unlink()
+    with pytest.raises(InputError, match=r"per-node-custom-implementation: there is no file 'nodes.yml'"):
+        load(files / "step", files / "system.json", files / "network.yml")
+
+
+def test_the_places_of_a_graph_are_those_of_its_group(files):
+    (files / "groups.json").write_text('{"1": [1, 3]}')
+    for rank in range(4):
+        write(files / f"step.{rank}.et", Trace.of([_all_reduce(0, "1")] if rank % 2 else []))
+    _around(files / "around", 2, 50_000)
+    system = SYSTEM | {"all-reduce-implementation-custom": ["around"]}
+    (files / "system.json").write_text(json.dumps(system))
+    run = load(files / "step", files / "system.json", files / "network.yml", groups=files / "groups.json")
+    run.step()
+    result = run.result()
+    # From 1 to 3 and back: two links of 50 GB/s and 500 ns, bytes once.
+    assert result.end_ns.tolist()[1::2] == [2 * 500 + 1000] * 2
+    assert result.messages == 2
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
 from astranb.sim._breakpoints import Breakpoint
 from astranb.workload.astrasim2 import _tables as t
+from astranb.workload.astrasim2._noted import BEGINS, DELIVERED, ENDS, NOTHING, PHASE_BEGINS, PHASE_ENDS, SENT
 
 from ._about import About
 from ._paths import field_of, resolve, words
@@ -18,16 +19,16 @@ from ._paths import field_of, resolve, words
 __all__ = ["EVENTS", "condition", "install", "on_event", "reason"]
 
 EVENTS: dict[str, tuple[int, int]] = {
-    "operation_begin": (t.BEGINS, -1),
-    "operation_end": (t.ENDS, -1),
-    "compute_begin": (t.BEGINS, t.COMPUTE),
-    "compute_end": (t.ENDS, t.COMPUTE),
-    "collective_begin": (t.BEGINS, t.COLLECTIVE),
-    "collective_end": (t.ENDS, t.COLLECTIVE),
-    "send": (t.SENT, -1),
-    "message": (t.DELIVERED, -1),
-    "phase_begin": (t.PHASE_BEGINS, -1),
-    "phase_end": (t.PHASE_ENDS, -1),
+    "operation_begin": (BEGINS, -1),
+    "operation_end": (ENDS, -1),
+    "compute_begin": (BEGINS, t.COMPUTE),
+    "compute_end": (ENDS, t.COMPUTE),
+    "collective_begin": (BEGINS, t.COLLECTIVE),
+    "collective_end": (ENDS, t.COLLECTIVE),
+    "send": (SENT, -1),
+    "message": (DELIVERED, -1),
+    "phase_begin": (PHASE_BEGINS, -1),
+    "phase_end": (PHASE_ENDS, -1),
 }
 """What one can stop on, and how the table says it: what happens, of which kind of operation."""
 
@@ -36,7 +37,7 @@ _CONDITION = re.compile(
     r"(?P<path>.+)\.(?P<field>\w+)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<value>[^<>=!]+)\Z"
 )
 _OWNERS = {"rank": 0, "op": 1, "queue": 2}
-_ANY = {"what": t.NOTHING, "npu": -1, "operation": -1, "sort": -1, "dim": -1}
+_ANY = {"what": NOTHING, "npu": -1, "operation": -1, "sort": -1, "dim": -1}
 
 
 def _table(machine: t.Machine, owner: int) -> np.ndarray:
@@ -62,17 +63,17 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
         raise InputError("a breakpoint needs an event kind or an object", where="break_on")
     if kind is not None and kind not in EVENTS:
         raise InputError(f"unknown event kind {kind!r}", where="break_on", mend=near(kind, EVENTS))
-    found = [EVENTS[kind]] if kind else [(what, -1) for what in range(t.PHASE_ENDS + 1)]
+    found = [EVENTS[kind]] if kind else [(what, -1) for what in range(PHASE_ENDS + 1)]
     place = resolve(path, about, machine) if path is not None else None
     if place is not None and place.kind == "link":
         raise InputError("nothing stops at a link", where=place.path, mend="name a rank, an operation, a dim")
     if place is not None:
-        about_phases = (t.PHASE_BEGINS, t.PHASE_ENDS)
+        about_phases = (PHASE_BEGINS, PHASE_ENDS)
         found = [
             (what, sort)
             for what, sort in found
             if (place.dim < 0 or what in about_phases)
-            and (place.operation < 0 or what not in (t.SENT, t.DELIVERED))
+            and (place.operation < 0 or what not in (SENT, DELIVERED))
         ]
         if not found:
             mend = "name a rank" if place.operation >= 0 else "take phase_begin or phase_end"
@@ -128,7 +129,7 @@ def install(points: Sequence[Breakpoint], machine: t.Machine) -> list[Breakpoint
     for number, row in enumerate(rows):
         for name, value in row.items():
             machine.points[name][number] = value
-        machine.points["was"][number] = row["what"] == t.NOTHING and _holds(row, machine)
+        machine.points["was"][number] = row["what"] == NOTHING and _holds(row, machine)
     watch = machine.watch[0]
     watch.points = len(rows)
     watch.noting = watch.recording or len(rows) > 0
@@ -139,7 +140,7 @@ def reason(point: Breakpoint, row: int, machine: t.Machine) -> str:
     """What was found at a condition, in words; empty for an event."""
     if point.call is not None:
         return "the function said yes"
-    if not point.rows or point.rows[0]["what"] != t.NOTHING:
+    if not point.rows or point.rows[0]["what"] != NOTHING:
         return ""
     said = machine.points[row]
     names = _table(machine, int(said.owner)).dtype.names or ()

@@ -8,6 +8,7 @@ import numpy as np
 
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.workload.astrasim2 import _tables as t
+from astranb.workload.astrasim2._noted import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 
 from ._about import ALGORITHMS
 from ._paths import Place, resolve
@@ -231,12 +232,12 @@ def _link(sim: Standing, place: Place) -> dict[str, Any]:
 
 
 _SAID = {
-    t.BEGINS: "rank {npu} begins {what}",
-    t.ENDS: "rank {npu} ends {what}",
-    t.SENT: "rank {npu} sends to rank {other}",
-    t.DELIVERED: "rank {npu} is sent a message by rank {other}",
-    t.PHASE_BEGINS: "rank {npu} begins a phase of {what}",
-    t.PHASE_ENDS: "rank {npu} ends a phase of {what}",
+    BEGINS: "rank {npu} begins {what}",
+    ENDS: "rank {npu} ends {what}",
+    SENT: "rank {npu} sends to rank {other}",
+    DELIVERED: "rank {npu} is sent a message by rank {other}",
+    PHASE_BEGINS: "rank {npu} begins a phase of {what}",
+    PHASE_ENDS: "rank {npu} ends a phase of {what}",
 }
 
 

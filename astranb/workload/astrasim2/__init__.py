@@ -10,6 +10,7 @@ from __future__ import annotations
 from ._documents import read_memory, read_network, read_system
 from ._durations import Memory
 from ._files import load
+from ._infra import InfraNetwork
 from ._inputs import Algorithm, Network, System
 from ._loop import BREAK, DTYPES, ENDED, REACHED, STEPS, TIME
 from ._operations import COLLECTIVE_NAMES, Operations
@@ -31,6 +32,7 @@ __all__ = [
     "STEPS",
     "TIME",
     "Algorithm",
+    "InfraNetwork",
     "Inputs",
     "Memory",
     "Network",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,13 +13,18 @@ from astranb.core.errors import InputError
 from astranb.core.instants import INSTANT, INSTANTS, PENDING
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net._astrasim2 import DIMENSION, SERVER, link_count
+from astranb.net._astrasim2 import FULLY_CONNECTED, SWITCH
 
 from . import _tables as t
+from ._bus import LISTS, SIDES
 from ._durations import Memory, durations_ns
+from ._infra import InfraNetwork
 from ._inputs import Network, System
+from ._links import Links, make_links, talking
+from ._noted import PASSED, POINT, TRAFFIC, USED, WATCH
 from ._operations import Operations
 from ._pools import thread
+from ._schedule import INTER, INTRA
 
 __all__ = ["build", "margins", "notes"]
 
@@ -29,7 +35,7 @@ _MOST_PASSED: Final = 1 << 18
 
 def build(
     operations: Sequence[Operations],
-    network: Network,
+    network: Network | InfraNetwork,
     system: System,
     memory: Memory,
     groups: Mapping[int, Sequence[int]],
@@ -45,7 +51,7 @@ def build(
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory
     groups : mapping of int to sequence of int
@@ -71,27 +77,28 @@ def build(
             where=network.where,
             mend="give as many traces as the network has NPUs",
         )
-    if aware and len(network.topology) > 1:
-        raise InputError(
-            f"a network of {len(network.topology)} dimensions has no congestion model",
-            where=network.where,
-            mend="use one dimension, or --fidelity analytical",
-        )
-    dims = _dimensions(network, compat=compat)
+    counts = list(network.npus_count)
     if folded:
         operations = operations[:1]
     rows, children, ready, places = _operations(operations, system, memory, groups)
+    if compat and system.speeds:
+        raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, mend="leave it out")
+    _slow(rows, system.speeds, npus, system.where)
     group_rows, members, streams = _groups(groups, npus)
-    implementations = _implementations(system, dims, npus)
-    _check(rows, implementations, system, len(dims))
+    implementations = _implementations(system, counts, npus)
+    _check(rows, implementations, system, len(counts))
+    _check_switches(rows, implementations, network, system, compat=compat)
+    routed = isinstance(network, InfraNetwork)
+    pairs = talking(rows, implementations, group_rows, members, npus) if routed else set()
+    links = make_links(network, pairs, aware=aware, compat=compat)
     config = allocate(1, t.CONFIG)
     config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
     config.concurrent = -(-system.active_chunks // system.queues)
     config.queues, config.baseline = system.queues, system.baseline
     config.priority_step, config.rendezvous, config.aware = system.policy, system.rendezvous, aware
-    config.folded = folded
+    config.folded, config.routed, config.dims = folded, routed, len(counts)
     config.exact_chunks = config.every_dim = not compat
-    config.max_phases = max(2 * len(dims), 1)
+    config.max_phases = max(2 * len(counts), 1)
     config.local_group_ns, config.reduce_Bps = 10, system.memory_Bps
     config.memory_shared_by = memory.shared_by(npus)
     chunks = 1
@@ -100,7 +107,6 @@ def build(
         # A size that is no multiple makes more chunks than were asked for.
         part = np.maximum(collectives["bytes"] // system.splits, 1)
         chunks = int(max((-(-collectives["bytes"] // part)).max(), system.splits)) + 1
-    links = allocate(link_count(int(dims[0].kind), npus) if aware else 1, SERVER)
     npus = len(operations)
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
@@ -108,26 +114,40 @@ def build(
     queue.open = queue.latest = -1
     npu_rows = allocate(npus, t.NPU)
     npu_rows.calls = npu_rows.end_ns = -1
-    queues = allocate(npus * len(dims) * system.queues, t.QUEUE)
+    queues = allocate(npus * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
-    allocators = allocate(npus * len(dims), t.ALLOCATOR)
+    allocators = allocate(npus * len(counts), t.ALLOCATOR)
     allocators.last = system.queues // 2
-    links.head = links.tail = -1
+    if not compat:
+        # ASTRA-sim 2.0 reads both and goes through the dimensions as they are numbered.
+        config.inter, config.intra = INTER[system.inter], INTRA[system.intra]
+        config.in_turn = config.inter > 0 or config.intra > 0
+    config.switch_ns = system.switch_ns
+    config.bus = system.bus is not None
+    if system.bus is not None:
+        config.bus_L, config.bus_o, config.bus_g = (int(one) for one in system.bus[:3])
+        config.bus_G, config.bus_reduce_ns = system.bus[3], system.bus_reduce_ns
+    sides = SIDES * npus if system.bus is not None else 1
+    bus_lists = allocate(LISTS * sides, t.BUCKET)
+    bus_lists.head = bus_lists.tail = -1
     memories = allocate(npus, t.QUEUE)
     memories.head = -1
     many = 4 * npus + 1024
     machine = t.Machine(
-        config=config, clock=clock, dims=dims, implementations=implementations, npus=npu_rows,
+        config=config, clock=clock, dims=links.dims, implementations=implementations, npus=npu_rows,
         places=places, queues=queues, allocators=allocators,
-        trees=allocate(npus * t.COLLECTIVES * len(dims), t.COUNTER),
+        trees=allocate(npus * t.COLLECTIVES * len(counts), t.COUNTER),
         groups=group_rows, members=members, group_streams=streams, operations=rows,
         children=children, ready=ready, memories=memories,
         streams=allocate(npus * chunks + chunks + 8, t.STREAM_ROW),
         phases=allocate((npus * chunks + chunks + 8) * int(config[0].max_phases), t.PHASE),
         calls=allocate(many, t.CALL), messages=allocate(many, t.MESSAGE),
-        buckets=allocate(_power(many), t.BUCKET), links=links, queue=queue,
+        buckets=allocate(_power(many), t.BUCKET), links=links.servers,
+        ways=links.ways, hops=links.hops, wires=links.wires,
+        schedule=_schedule(network, links), turns=allocate(len(counts) * system.queues, t.TURNS),
+        bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
-        **notes(rows, config[0], len(links), record=record),
+        **notes(rows, config[0], len(links.servers), record=record),
     )  # fmt: skip
     for name in ("head", "tail"):
         machine.buckets[name] = -1
@@ -137,7 +157,7 @@ def build(
 
 def notes(operations: Records, config: Any, links: int, *, record: bool) -> dict[str, Records]:
     """The tables of what is noted: of one row each where nothing is recorded."""
-    watch = allocate(1, t.WATCH)
+    watch = allocate(1, WATCH)
     watch.hit = watch.what = -1
     watch.recording = watch.noting = record
     collectives = int((operations.kind == t.COLLECTIVE).sum())
@@ -145,10 +165,10 @@ def notes(operations: Records, config: Any, links: int, *, record: bool) -> dict
     dims = int(config.max_phases) // 2
     return {
         "watch": watch,
-        "points": allocate(_MOST_POINTS, t.POINT),
-        "passed": allocate(max(1, min(phases, _MOST_PASSED)) if record else 1, t.PASSED),
-        "traffic": allocate(max(1, int(config.npus) * dims) if record else 1, t.TRAFFIC),
-        "used": allocate(links if record else 1, t.USED),
+        "points": allocate(_MOST_POINTS, POINT),
+        "passed": allocate(max(1, min(phases, _MOST_PASSED)) if record else 1, PASSED),
+        "traffic": allocate(max(1, int(config.npus) * dims) if record else 1, TRAFFIC),
+        "used": allocate(links if record else 1, USED),
     }
 
 
@@ -173,20 +193,26 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _dimensions(network: Network, *, compat: bool) -> Records:
-    """The dimensions; ASTRA-sim 2.0 takes bandwidths for GiB/s."""
-    dims = allocate(len(network.topology), DIMENSION)
-    dims["kind"], dims["nodes"] = network.shapes, network.npus_count
-    dims.stride = np.concatenate([[1], np.cumprod(network.npus_count)[:-1]])
-    dims.latency_ns = network.latency
-    rates = np.array(network.bandwidth, np.float64)
-    dims.rate_Bpns = rates * (1 << 30) / 1_000_000_000 if compat else rates
-    return dims
+def _schedule(network: Network | InfraNetwork, links: Links) -> Records:
+    """The dimensions with their bandwidths."""
+    table = allocate(len(network.npus_count), t.SCHEDULE)
+    table.nodes = network.npus_count
+    if isinstance(network, Network):
+        # All links of an NPU together, as in ASTRA-sim 1.0, from which Themis comes.
+        kinds = np.array(network.shapes)
+        whole = np.where(kinds == FULLY_CONNECTED, np.array(network.npus_count) - 1, 1)
+        table.rate = np.array(network.bandwidth) * np.maximum(whole, 1)
+    else:
+        table.rate = links.dims.rate_Bpns
+    if isinstance(network, Network):
+        table.links = np.cumsum([0, *(len(sides) for _, sides in network.sides)])[:-1]
+    return table
 
 
-def _implementations(system: System, dims: Records, npus: int) -> Records:
+def _implementations(system: System, counts: Sequence[int], npus: int) -> Records:
     """The algorithm of each collective in each dimension; -1 where there is none."""
-    count = len(dims)
+    count = len(counts)
+    strides = [1, *np.cumprod(counts).tolist()]
     table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
     table.algorithm = -1
     for collective, algorithms in system.algorithms.items():
@@ -199,7 +225,7 @@ def _implementations(system: System, dims: Records, npus: int) -> Records:
         for dim, algorithm in enumerate(algorithms):
             row = table[collective * count + dim]
             row.algorithm, row.window = algorithm.number, algorithm.window
-            row.nodes, row.stride = dims[dim].nodes, dims[dim].stride
+            row.nodes, row.stride = counts[dim], strides[dim]
             if algorithm.whole:
                 row.nodes, row.stride = npus, 1
                 break
@@ -287,6 +313,18 @@ def _operations(
     return table, flat, ready, places
 
 
+def _slow(table: Records, speeds: Mapping[int, Fraction], npus: int, where: str) -> None:
+    """Let computations take the time of their NPU's speed, in whole nanoseconds, rounded down."""
+    for rank, speed in speeds.items():
+        if rank >= npus:
+            raise InputError(
+                f"npu-speed of rank {rank}, of {npus}", where=where, mend="name ranks that there are"
+            )
+        computes = (table.npu == rank) & np.isin(table.place, (t.ON_CPU, t.ON_GPU))
+        taken = [ns * speed.denominator // speed.numerator for ns in table.duration_ns[computes].tolist()]
+        table.duration_ns[computes] = taken
+
+
 def _numbered(
     named: np.ndarray,
     ranks: Sequence[int],
@@ -328,3 +366,27 @@ def _check(table: Records, implementations: Records, system: System, count: int)
                     where=system.where,
                     mend="use ring",
                 )
+
+
+def _check_switches(
+    table: Records,
+    implementations: Records,
+    network: Network | InfraNetwork,
+    system: System,
+    *,
+    compat: bool,
+) -> None:
+    """See to it that collectives in a switch have one."""
+    chosen = implementations.reshape(t.COLLECTIVES, -1)
+    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
+    for collective in sorted(set(used.collective.tolist())):
+        for dim in np.flatnonzero(chosen[collective].algorithm == t.IN_NETWORK).tolist():
+            what = None
+            if compat:
+                what = "ASTRA-sim 2.0 has no inNetwork"
+            elif not isinstance(network, Network) or network.shapes[dim] != SWITCH:
+                what = f"inNetwork in dimension {dim}, which is no Switch"
+            elif collective == t.ALL_TO_ALL:
+                what = "an all-to-all has nothing to do in a switch (inNetwork)"
+            if what:
+                raise InputError(what, where=system.where, mend="use ring")

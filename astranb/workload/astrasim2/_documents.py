@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,11 +10,19 @@ import yaml
 
 from astranb.core.document import Node, contents, json_document
 from astranb.core.errors import InputError, near
+from astranb.net._cost import PLACES
 
 from ._durations import Memory
-from ._inputs import Network, System
+from ._inputs import TOPOLOGIES, Network, System
 
-__all__ = ["custom_collectives", "read_groups", "read_memory", "read_network", "read_system"]
+__all__ = [
+    "custom_collectives",
+    "per_node_graphs",
+    "read_groups",
+    "read_memory",
+    "read_network",
+    "read_system",
+]
 
 _MOST_BYTES: Final = 16 << 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -41,6 +49,20 @@ def _count(node: Node) -> int:
     return node.number(1, _MANY)
 
 
+def _speeds(node: Node) -> dict[str, float] | list[float]:
+    """A list with the speed of each rank, or an object of some ranks: ``{"3": 0.5}``."""
+    if not isinstance(node.value, dict):
+        return [_speed(part) for part in node.items()]
+    for rank in node.value:
+        if not (rank.isascii() and rank.isdecimal() and int(rank[:12]) < _MANY):
+            raise node.error(f"{rank[:40]!r} is no rank", 'as {"3": 0.5}')
+    return {rank: _speed(node.get(rank)) for rank in node.value}
+
+
+def _speed(node: Node) -> float:
+    return node.real(1e-6, 1e6)
+
+
 def _texts(node: Node) -> list[str]:
     names = [part.text() for part in node.items()]
     if not names:
@@ -56,7 +78,10 @@ def _any(node: Node) -> Any:
 _SYSTEM: Final[Mapping[str, Check]] = {
     **{f"{name}-implementation": _texts for name in _COLLECTIVES},
     **{f"{name}-implementation-custom": _texts for name in _COLLECTIVES},
+    "per-node-custom-implementation": Node.text,
     "scheduling-policy": Node.text,
+    "intra-dimension-scheduling": Node.text,
+    "inter-dimension-scheduling": Node.text,
     "collective-optimization": Node.text,
     "endpoint-delay": lambda node: node.number(0, _MANY),
     "active-chunks-per-dimension": _count,
@@ -66,26 +91,24 @@ _SYSTEM: Final[Mapping[str, Check]] = {
     "roofline-enabled": _flag,
     "replay-only": _flag,
     "model-shared-bus": _flag,
+    "npu-speed": _speeds,
+    "in-network-delay": lambda node: node.number(0, _MANY),
+    **{name: lambda node: node.number(0, _MANY) for name in ("L", "o", "g", "local-reduction-delay")},
+    "G": lambda node: node.real(0, 1e9),
     **dict.fromkeys(
         (
             "boost-mode",
             "local-mem-trace-filename",
             "trace-enabled",
             "track-local-mem",
-            "local-reduction-delay",
-            "intra-dimension-scheduling",
-            "inter-dimension-scheduling",
             "seprate-log",
-            "L",
-            "o",
-            "g",
-            "G",
         ),
         _any,
     ),
 }
 _NETWORK: Final[Mapping[str, Check]] = {
-    "topology": lambda node: [part.choice(("Ring", "FullyConnected", "Switch")) for part in node.items()],
+    "topology": lambda node: [part.choice(TOPOLOGIES) for part in node.items()],
+    "dimension_type": lambda node: [part.choice(tuple(PLACES)) for part in node.items()],
     "npus_count": lambda node: [_count(part) for part in node.items()],
     "bandwidth": lambda node: [_positive(part) for part in node.items()],
     "latency": lambda node: [_time(part) for part in node.items()],
@@ -94,6 +117,13 @@ _MEMORY: Final[Mapping[str, Check]] = {
     "memory-type": Node.text,
     "remote-mem-latency": lambda node: node.number(0, 10**12),
     "remote-mem-bw": _positive,
+    "pool-topology": Node.text,
+    "num-memory-groups": _count,
+    "num-out-node-switches": _count,
+    "pool-link-bw": _positive,
+    "npu-link-bw": _positive,
+    "chunk-size": _count,
+    "in-pool-collectives": _flag,
     "num-nodes": _count,
     "num-npus-per-node": _count,
 }
@@ -113,6 +143,18 @@ def _json(path: str | Path) -> Node:
     return json_document(path, contents(path, _MOST_BYTES))
 
 
+def _yaml(path: str | Path) -> Node:
+    try:
+        return Node(yaml.load(contents(path, _MOST_BYTES), _LOADER), str(path))  # noqa: S506 - a safe one
+    except yaml.MarkedYAMLError as error:
+        line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"no YAML: {error.problem}", where=f"{path}{line}", mend="mend the file") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"no YAML: {error}"[:200], where=str(path), mend="mend the file") from None
+
+
 def read_network(path: str | Path) -> Network:
     """Read ``network.yml``.
 
@@ -129,16 +171,7 @@ def read_network(path: str | Path) -> Network:
     InputError
         It cannot be read, or a key or value is of no use.
     """
-    try:
-        value = yaml.load(contents(path, _MOST_BYTES), _LOADER)  # noqa: S506 - a safe loader
-    except yaml.MarkedYAMLError as error:
-        line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"no YAML: {error.problem}", where=f"{path}{line}", mend="mend the file") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"no YAML: {error}"[:200], where=str(path), mend="mend the file") from None
-    return Network.from_document(_document(Node(value, str(path)), _NETWORK), str(path))
+    return Network.from_document(_document(_yaml(path), _NETWORK), str(path))
 
 
 def read_system(path: str | Path, **options: Any) -> System:
@@ -189,6 +222,45 @@ def custom_collectives(path: str | Path) -> dict[str, str]:
                 raise document.get(key).error(f"{len(prefixes)} graphs", "one does the whole collective")
             found[name.replace("-", "_")] = prefixes[0]
     return found
+
+
+def per_node_graphs(path: str | Path, folders: Sequence[Path]) -> tuple[dict[int, str], str]:
+    """Give the nodes of the traces that have graphs of their own, each with the prefix of its traces.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``system.json``, which names the YAML file with them (``per-node-custom-implementation``).
+    folders : sequence of Path
+        Where that file may lie.
+
+    Returns
+    -------
+    graphs : dict of int to str
+        ``{id of a node: PREFIX}``.
+    where : str
+        The YAML file's name.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is no mapping of numbers to names.
+    """
+    document = _json(path)
+    key = "per-node-custom-implementation"
+    if not document.has(key):
+        return {}, str(path)
+    name = document.get(key).text()
+    found = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if found is None:
+        raise document.get(key).error(f"there is no file {name[:80]!r}", "say where it lies (--root DIR)")
+    listed = _yaml(found)
+    if not isinstance(listed.value, dict):
+        raise listed.error(f"an object is expected, not {listed.brief}", "as 3: graphs/ring")
+    for number in listed.value:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise listed.error(f"{str(number)[:40]!r} is no node's id", "as 3: graphs/ring")
+    return {number: listed.get(number).text() for number in listed.value}, str(found)
 
 
 def read_memory(path: str | Path) -> Memory:

@@ -10,6 +10,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 
 from ._inputs import System
+from ._pool import Pool
 from ._tables import COMPUTE, MEMORY, REPLAY
 
 __all__ = ["Memory", "durations_ns"]
@@ -19,6 +20,7 @@ _KINDS = (
     "PER_NPU_MEMORY_EXPANSION",
     "PER_NODE_MEMORY_EXPANSION",
     "MEMORY_POOL",
+    "HIERARCHICAL_POOL",
 )
 
 
@@ -29,18 +31,22 @@ class Memory:
     Parameters
     ----------
     kind : str
-        ``NO_MEMORY_EXPANSION``, ``PER_NPU_MEMORY_EXPANSION``, ``PER_NODE_MEMORY_EXPANSION`` or
-        ``MEMORY_POOL``: none, one for each NPU, for each node, for all.
+        ``NO_MEMORY_EXPANSION``, ``PER_NPU_MEMORY_EXPANSION``, ``PER_NODE_MEMORY_EXPANSION``,
+        ``MEMORY_POOL`` or ``HIERARCHICAL_POOL``: none, one for each NPU, for each node, for all, or
+        a pool behind a network of its own.
     latency_ns : int
     rate_Bpns : float
         Bytes a nanosecond (10^9 bytes a second).
     npus_per_node : int
+    pool : Pool, optional
+        What a ``HIERARCHICAL_POOL`` is.
     """
 
     kind: str = "NO_MEMORY_EXPANSION"
     latency_ns: int = 0
     rate_Bpns: float = 0.0  # noqa: N815 - unit in the name
     npus_per_node: int = 1
+    pool: Pool | None = None
 
     @classmethod
     def from_document(cls, document: dict[str, Any], where: str = "memory") -> Memory:
@@ -55,6 +61,8 @@ class Memory:
         kind = str(document.get("memory-type", _KINDS[0]))
         if kind not in _KINDS:
             raise InputError(f"unknown memory-type {kind!r}", where=where, mend=near(kind, _KINDS))
+        if kind == _KINDS[-1]:
+            return cls(kind, pool=Pool.from_document(document, where))
         memory = cls(
             kind,
             int(document.get("remote-mem-latency", 0)),
@@ -118,6 +126,9 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
                 "an operation loads from or stores to a remote memory, and there is none",
                 mend="describe it (--memory)",
             )
+        if memory.pool is not None:
+            result[remote] = memory.pool.durations_ns(rows["bytes"][remote])
+            return result
         moved = (rows["bytes"][remote].astype(np.float64) / memory.rate_Bpns).astype(np.int64)
         result[remote] = memory.latency_ns + moved
     return result

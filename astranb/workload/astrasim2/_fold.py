@@ -24,8 +24,10 @@ from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
 
 from . import _tables as t
 from ._durations import Memory
+from ._infra import InfraNetwork
 from ._inputs import Network, System
 from ._operations import Operations
+from ._schedule import INTER, INTRA
 
 __all__ = ["foldable", "unfold"]
 
@@ -42,7 +44,13 @@ _OF_ONE_PLACE: Final = {
 
 
 def foldable(
-    operations: Sequence[Operations], network: Network, system: System, memory: Memory, *, aware: bool
+    operations: Sequence[Operations],
+    network: Network | InfraNetwork,
+    system: System,
+    memory: Memory,
+    *,
+    aware: bool,
+    compat: bool = False,
 ) -> bool:
     """Say whether one NPU can stand for all.
 
@@ -50,12 +58,16 @@ def foldable(
     ----------
     operations : sequence of Operations
         One for each rank; those that are one object are the same.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory
     aware : bool
         Whether messages wait for one another on links.
+    compat : bool
+        Whether ASTRA-sim 2.0's peculiarities are kept.
     """
+    if isinstance(network, InfraNetwork) or system.speeds:
+        return False
     one = operations[0]
     kinds = one.rows["kind"]
     if len(operations) < 2 or any(other is not one for other in operations) or one.custom:
@@ -64,14 +76,20 @@ def foldable(
         return False
     if memory.shared_by(network.npus) > 0 and (kinds == t.MEMORY).any():
         return False
+    if not compat and (INTER[system.inter], INTRA[system.intra]) != (0, 0):
+        # Who of several comes first decides the order of all.
+        return False
     shapes = set(network.shapes)
     if not shapes <= {RING, FULLY_CONNECTED, SWITCH}:
         return False
     used = set(one.rows["collective"][kinds == t.COLLECTIVE].tolist())
     algorithms = {a for number, row in system.algorithms.items() if number in used for a in row}
-    if any(a.number == t.TREE or (a.whole and len(network.shapes) > 1) for a in algorithms):
+    if any(a.number in (t.TREE, t.IN_NETWORK) or (a.whole and len(network.shapes) > 1) for a in algorithms):
         return False
     if any(a.number == t.HALVING for a in algorithms) and any(n & (n - 1) for n in network.npus_count):
+        return False
+    if aware and system.queues > 1:
+        # Two messages at once to the same NPU: their order at one instant is not the same for all.
         return False
     if aware:
         neighbours = all(a.number == t.RING_STEPS for a in algorithms)

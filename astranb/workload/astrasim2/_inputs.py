@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from astranb.core.errors import InputError, near
-from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
+from astranb.net._astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
+from astranb.net._cost import cost_dollars
 
+from ._schedule import INTER, INTRA
 from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
     DIRECT,
     HALVING,
+    IN_NETWORK,
     REDUCE_SCATTER,
     RING_STEPS,
     TREE,
 )
 
-__all__ = ["Algorithm", "Network", "System"]
+__all__ = ["TOPOLOGIES", "Algorithm", "Network", "System"]
 
-_SHAPES = {"Ring": RING, "FullyConnected": FULLY_CONNECTED, "Switch": SWITCH}
-_NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE}
+_SHAPES = {
+    "Ring": (RING, 1),
+    "FullyConnected": (FULLY_CONNECTED, 1),
+    "Switch": (SWITCH, 1),
+    "Mesh": (MESH, 1),
+    "Mesh2D": (MESH, 2),
+    "Mesh3D": (MESH, 3),
+    "Torus2D": (RING, 2),
+    "Torus3D": (RING, 3),
+}
+"""What the links of a topology are, and in how many directions of equal length."""
+TOPOLOGIES = tuple(_SHAPES)
+"""Topologies of one dimension, by name."""
+
+_NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK}
 _LISTS = {
     "all-reduce-implementation": ALL_REDUCE,
     "reduce-scatter-implementation": REDUCE_SCATTER,
@@ -41,13 +58,16 @@ class Network:
     Parameters
     ----------
     topology : sequence of str
-        ``Ring``, ``FullyConnected`` or ``Switch``, one for each dimension.
+        ``Ring``, ``FullyConnected``, ``Switch``, ``Mesh`` (a line), ``Mesh2D``, ``Mesh3D``,
+        ``Torus2D`` or ``Torus3D`` (squares and cubes), one for each dimension.
     npus_count : sequence of int
         NPUs in each.
     bandwidth : sequence of float
         Of one link of each, in 10^9 bytes a second (GB/s); ASTRA-sim 2.0 takes them for GiB/s.
     latency : sequence of float
         Of one link of each, in ns.
+    dimension_type : sequence of str, optional
+        ``Tile``, ``Package``, ``Node`` or ``Pod``: what its parts cost (``Node``).
 
     Raises
     ------
@@ -65,6 +85,7 @@ class Network:
     bandwidth: Sequence[float]
     latency: Sequence[float]
     where: str = field(default="network", compare=False)
+    dimension_type: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Check everything."""
@@ -76,6 +97,12 @@ class Network:
                 where=self.where,
                 mend="give one of each for every dimension",
             )
+        if self.dimension_type and len(self.dimension_type) != len(self.topology):
+            raise InputError(
+                f"dimension_type has {len(self.dimension_type)} entries",
+                where=self.where,
+                mend="give one for each dimension",
+            )
         for shape in self.topology:
             if shape not in _SHAPES:
                 raise InputError(f"unknown topology {shape!r}", where=self.where, mend=near(shape, _SHAPES))
@@ -85,6 +112,12 @@ class Network:
                     f"{count} NPUs at {rate} GB/s and {latency} ns",
                     where=self.where,
                     mend="give at least 1 NPU, a bandwidth above 0 and a latency of 0 or more",
+                )
+        for shape, count, (_, sides) in zip(self.topology, self.npus_count, self.sides, strict=True):
+            if sides[0] ** len(sides) != count:
+                power = "square" if len(sides) == 2 else "cube"
+                raise InputError(
+                    f"{shape} of {count} NPUs", where=self.where, mend=f"take a {power} of a whole number"
                 )
 
     @property
@@ -97,8 +130,29 @@ class Network:
 
     @property
     def shapes(self) -> list[int]:
-        """The numbers of the topologies."""
-        return [_SHAPES[shape] for shape in self.topology]
+        """The numbers of the topologies, -1 for one of several directions."""
+        return [kind if len(sides) == 1 else -1 for kind, sides in self.sides]
+
+    @property
+    def sides(self) -> list[tuple[int, list[int]]]:
+        """For each dimension what its links are, and the NPUs in each of its directions."""
+        result = []
+        for shape, count in zip(self.topology, self.npus_count, strict=True):
+            kind, directions = _SHAPES[shape]
+            result.append((kind, [round(count ** (1 / directions))] * directions))
+        return result
+
+    def cost_dollars(self) -> float:
+        """Give the cost of its links and switches, as ASTRA-sim 1.0 does.
+
+        Examples
+        --------
+        >>> Network(["Switch"], [8], [50], [500]).cost_dollars()
+        6800.0
+        """
+        names = {RING: "Ring", MESH: "Mesh", SWITCH: "Switch", FULLY_CONNECTED: "FullyConnected"}
+        links = [(names[kind], sides) for kind, sides in self.sides]
+        return cost_dollars(links, self.bandwidth, self.dimension_type)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], where: str = "network") -> Network:
@@ -121,6 +175,7 @@ class Network:
                 [float(rate) for rate in document["bandwidth"]],
                 [float(latency) for latency in document["latency"]],
                 where,
+                [str(place) for place in document.get("dimension_type", ())],
             )
         except (TypeError, ValueError) as error:
             if isinstance(error, InputError):
@@ -152,7 +207,7 @@ class Algorithm:
         plain = name[3:4].lower() + name[4:] if whole else name
         if plain.startswith("direct") and (plain == "direct" or plain[6:].isdigit()):
             return cls(DIRECT, int(plain[6:]) if plain != "direct" else -1, whole)
-        if plain in _NAMES and not (whole and plain == "doubleBinaryTree"):
+        if plain in _NAMES and not (whole and plain in ("doubleBinaryTree", "inNetwork")):
             return cls(_NAMES[plain], -1, whole)
         known = [*_NAMES, "direct", "oneRing", "oneDirect", "oneHalvingDoubling"]
         raise InputError(f"unknown algorithm {name!r}", where=where, mend=near(name, known))
@@ -186,6 +241,17 @@ class System:
         Whether the receiver asks for each message.
     replay : bool
         Whether every operation takes its recorded duration.
+    inter, intra : str
+        In which order a chunk goes through the dimensions, and in which one chunks wait in a
+        queue: names of ``inter-dimension-scheduling`` and ``intra-dimension-scheduling``.
+    bus : tuple of float, optional
+        ``L``, ``o``, ``g`` in ns and ``G`` in ns a byte, where messages of collectives share a bus.
+    bus_reduce_ns : int
+        What the bus adds to reduce 100 bytes.
+    switch_ns : int
+        What a switch takes to reduce or join a chunk (``inNetwork``).
+    speeds : mapping of int to Fraction
+        Ranks whose computations take their time divided by this.
     """
 
     algorithms: Mapping[int, Sequence[Algorithm]]
@@ -200,6 +266,12 @@ class System:
     policy: int = 1
     rendezvous: bool = False
     replay: bool = False
+    inter: str = "baseline"
+    intra: str = "FIFO"
+    bus: tuple[float, ...] | None = None
+    bus_reduce_ns: int = 1
+    switch_ns: int = 0
+    speeds: Mapping[int, Fraction] = field(default_factory=dict)
     where: str = field(default="system", compare=False)
 
     def __post_init__(self) -> None:
@@ -236,20 +308,10 @@ class System:
         rendezvous : bool
             ``--rendezvous-protocol``.
         """
-        if document.get("model-shared-bus", 0):
-            raise InputError("model-shared-bus is not simulated", where=where, mend="set it to 0")
-        optimization = document.get("collective-optimization", "localBWAware")
-        if optimization not in _OPTIMIZATIONS:
-            raise InputError(
-                f"unknown collective-optimization {optimization!r}",
-                where=where,
-                mend=near(str(optimization), _OPTIMIZATIONS),
-            )
-        policy = document.get("scheduling-policy", "LIFO")
-        if policy not in _POLICIES:
-            raise InputError(
-                f"unknown scheduling-policy {policy!r}", where=where, mend=near(str(policy), _POLICIES)
-            )
+        # ASTRA-sim's default where nothing is said.
+        optimization = _named(document, "collective-optimization", _OPTIMIZATIONS, "baseline", where)
+        policy = _named(document, "scheduling-policy", _POLICIES, "LIFO", where)
+        shared = document.get("model-shared-bus", 0)
         endpoint = 10
         if "endpoint-delay" in document:
             endpoint = int(int(document["endpoint-delay"]) * injection_scale)
@@ -266,10 +328,30 @@ class System:
             memory_Bps=float(document.get("local-mem-bw", 0)) * 1e9,
             peak_flops=float(document.get("peak-perf", 0)) * 1e12,
             roofline=bool(document.get("roofline-enabled", 0)),
-            # ASTRA-sim's default where nothing is said.
-            baseline=document.get("collective-optimization", "baseline") == "baseline",
+            baseline=optimization == "baseline",
             policy=_POLICIES[policy],
             rendezvous=rendezvous,
             replay=bool(document.get("replay-only", 0)),
+            inter=_named(document, "inter-dimension-scheduling", INTER, "baseline", where),
+            intra=_named(document, "intra-dimension-scheduling", INTRA, "FIFO", where),
+            bus=tuple(float(document.get(name, 0)) for name in "LogG") if shared else None,
+            speeds=_speeds(document.get("npu-speed", {})),
+            switch_ns=int(document.get("in-network-delay", 0)),
+            bus_reduce_ns=int(document.get("local-reduction-delay", 1)),
             where=where,
         )
+
+
+def _named(document: Mapping[str, Any], key: str, known: Iterable[str], usual: str, where: str) -> str:
+    """Read one of some names."""
+    value = str(document.get(key, usual))
+    if value not in known:
+        raise InputError(f"unknown {key} {value[:60]!r}", where=where, mend=near(value, known))
+    return value
+
+
+def _speeds(said: Mapping[str, Any] | Sequence[Any]) -> dict[int, Fraction]:
+    """Read speeds of ranks, a list of all or by rank; 1 is left out."""
+    pairs = said.items() if isinstance(said, Mapping) else enumerate(said)
+    speeds = {int(rank): Fraction(str(speed)) for rank, speed in pairs}
+    return {rank: speed for rank, speed in speeds.items() if speed != 1}

@@ -6,18 +6,18 @@ from astranb.core.jit import kernel, kernel_apart
 
 from ._appoint import appoint_apart
 from ._exchange import post_receive_apart, post_send_apart
+from ._noted import BEGINS, ENDS, PHASE_ENDS
 from ._notes import note, note_phase
 from ._plan import plan_phases
+from ._schedule import forget_loads, order_dimensions
 from ._streams import admit, free_stream, leave, new_stream, next_phase
 from ._tables import (
     ALL_GATHER,
-    BEGINS,
     COLLECTIVE,
     COMPUTE,
     CUSTOM,
     CUSTOM_DONE,
     DONE,
-    ENDS,
     KIND_BITS,
     MEMORY,
     MEMORY_FREE,
@@ -25,7 +25,6 @@ from ._tables import (
     ON_CPU,
     ON_NOTHING,
     OPERATION,
-    PHASE_ENDS,
     PLACES,
     RECV,
     SEND,
@@ -123,7 +122,11 @@ def _start_collective(m: Machine, operation: int) -> None:
         m.npus[npu].priority += config.priority_step
     if o.custom >= 0:
         chunk = size
+    forget_loads(m)
+    usual = chunk
     while size > 0:
+        if o.custom < 0:
+            chunk = order_dimensions(m, operation, size, usual)
         # ASTRA-sim 2.0's last chunk is whole, however little is left.
         part = chunk
         if config.exact_chunks == 1 and size < chunk:

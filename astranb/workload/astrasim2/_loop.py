@@ -6,29 +6,36 @@ from typing import Final
 
 from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event, next_time
 from astranb.core.jit import Entry, Records, kernel, kernel_apart
-from astranb.net._astrasim2 import DIMENSION, SERVER
+from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
 
-from ._appoint import appoint, close_appointments
+from ._appoint import appoint, appoint_apart, close_appointments
+from ._bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
 from ._exchange import begin_receive, begin_send
 from ._issue import custom_done, fire, memory_free, operation_done, phase_over
+from ._noted import DELIVERED, PASSED, POINT, TRAFFIC, USED, WATCH
 from ._notes import conditions_hold, note
 from ._steps import bundle_passed, insert_packet
+from ._switch import at_switch, from_switch, switch_bundle_passed, switch_done
 from ._tables import (
     ALLOCATOR,
     BUCKET,
     BUNDLE,
     BUNDLE_REDUCED,
+    BUS,
+    BUS_PROCESSED,
+    BUS_RECEIVED,
+    BUS_SENT,
     CALL,
     CALLS,
     CLOCK,
     CONFIG,
     COUNTER,
-    DELIVERED,
     DONE,
     FREE,
     GROUP,
     HOP,
     IMPLEMENTATION,
+    IN_NETWORK,
     KIND_BITS,
     LIMITS,
     MEMORY_FREE,
@@ -36,19 +43,18 @@ from ._tables import (
     NPU,
     OPERATION,
     OPERATION_ROW,
-    PASSED,
     PHASE,
     PLACE,
-    POINT,
     QUEUE,
     RECEIVING,
+    REDUCING,
+    SCHEDULE,
     SENDING,
     STREAM,
     STREAM_ROW,
-    TRAFFIC,
+    SWITCH_DONE,
     TREE,
-    USED,
-    WATCH,
+    TURNS,
     Machine,
 )
 from ._transport import free_link, free_message, hop
@@ -75,6 +81,8 @@ def _tell(m: Machine, handler: int) -> None:
         m.streams[row].received += 1
         if m.streams[row].algorithm == TREE:
             tree_received(m, row)
+        elif m.streams[row].algorithm == IN_NETWORK:
+            from_switch(m, row)
         else:
             insert_packet(m, row)
     elif who == OPERATION:
@@ -86,6 +94,8 @@ def _tell(m: Machine, handler: int) -> None:
         begin_send(m, row)
     elif who == RECEIVING:
         begin_receive(m, row)
+    elif who == REDUCING:
+        at_switch(m, row)
 
 
 @kernel
@@ -103,24 +113,63 @@ def _arrive(m: Machine, row: int) -> int:
 
 
 @kernel
+def _reduce_ns(m: Machine, size: int) -> int:
+    """How long it takes to reduce a message: two reads and a write, each cut to whole nanoseconds."""
+    if m.config[0].reduce_Bps > 0.0:
+        return 3 * int(float(size) / m.config[0].reduce_Bps * 1e9)
+    return 0
+
+
+@kernel
+def _passed(m: Machine, stream: int) -> None:
+    """A message of a stream has passed the endpoint's memory."""
+    algorithm = m.streams[stream].algorithm
+    if algorithm == TREE:
+        over = tree_bundle_passed(m, stream)
+    elif algorithm == IN_NETWORK:
+        over = switch_bundle_passed(m, stream)
+    else:
+        over = bundle_passed(m, stream)
+    if over:
+        phase_over(m, stream)
+
+
+@kernel_apart
+def _over_bus(m: Machine, npu: int, side: int) -> None:
+    """A request has come over a shared bus; what it carries goes on first, and then the bus."""
+    size = m.messages[m.bus_lists[side * LISTS + 1].head].bytes
+    bundle = bus_received(m, side)
+    if bundle < 0:
+        return
+    stream = bundle >> 1
+    if bundle & 1 == 1:
+        appoint_apart(m, npu, _reduce_ns(m, size), BUNDLE, stream, 0)
+    else:
+        _passed(m, stream)
+    bus_settle(m, side)
+
+
+@kernel
 def _appointment(m: Machine, npu: int, row: int) -> None:
     """Keep one appointment of an NPU."""
     kind = m.calls[row].kind
     arg = m.calls[row].arg
     if kind == BUNDLE:
-        tree = m.streams[arg].algorithm == TREE
-        if tree_bundle_passed(m, arg) if tree else bundle_passed(m, arg):
-            phase_over(m, arg)
+        _passed(m, arg)
     elif kind == BUNDLE_REDUCED:
-        # Two reads and a write, each cut to whole nanoseconds.
-        reduce_ns = 0
-        if m.config[0].reduce_Bps > 0.0:
-            reduce_ns = 3 * int(float(m.calls[row].bytes) / m.config[0].reduce_Bps * 1e9)
-        appoint(m, npu, reduce_ns, BUNDLE, arg, 0)
+        appoint(m, npu, _reduce_ns(m, m.calls[row].bytes), BUNDLE, arg, 0)
     elif kind == DONE:
         operation_done(m, arg)
     elif kind == MEMORY_FREE:
         memory_free(m, arg)
+    elif kind == BUS_SENT:
+        bus_sent(m, arg)
+    elif kind == BUS_RECEIVED:
+        _over_bus(m, npu, arg)
+    elif kind == BUS_PROCESSED:
+        bus_processed(m, arg)
+    elif kind == SWITCH_DONE:
+        switch_done(m, arg)
     else:
         custom_done(m, arg)
 
@@ -224,6 +273,13 @@ def run_astrasim2(
     messages: Records,
     buckets: Records,
     links: Records,
+    ways: Records,
+    hops: Records,
+    wires: Records,
+    schedule: Records,
+    turns: Records,
+    bus: Records,
+    bus_lists: Records,
     queue: Records,
     instants: Records,
     pending: Records,
@@ -240,7 +296,8 @@ def run_astrasim2(
     m = Machine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
         group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
-        links, queue, instants, pending, watch, points, passed, traffic, used,
+        links, ways, hops, wires, schedule, turns, bus, bus_lists, queue, instants, pending, watch, points,
+        passed, traffic, used,
     )  # fmt: skip
     margin = limits[0].margin
     while True:
@@ -271,8 +328,8 @@ ENTRY = Entry(
     [
         LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
-        BUCKET, SERVER, INSTANTS, INSTANT, PENDING, WATCH, POINT, PASSED, TRAFFIC, USED,
-        COUNTER, COUNTER, COUNTER,
+        BUCKET, SERVER, WAY, COUNTER, WIRE, SCHEDULE, TURNS, BUS, BUCKET, INSTANTS, INSTANT, PENDING,
+        WATCH, POINT, PASSED, TRAFFIC, USED, COUNTER, COUNTER, COUNTER,
     ],
 )  # fmt: skip
 """The loop as Python calls it: the limits, the tables of the machine, and three of them as numbers."""

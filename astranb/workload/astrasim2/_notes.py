@@ -9,7 +9,8 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.net._astrasim2 import RING, SWITCH
 
-from ._tables import NOTHING, PHASE_ENDS, SENT, Machine
+from ._noted import NOTHING, PHASE_ENDS, SENT
+from ._tables import Machine
 
 __all__ = ["conditions_hold", "note", "note_link", "note_phase", "note_sent"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
+from ._schedule import THEMIS
 from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -19,7 +20,7 @@ __all__ = ["plan_phases"]
 @kernel
 def _next_queue(m: Machine, npu: int, dim: int) -> int:
     """Give the next queue of a dimension, all in turn."""
-    a = m.allocators[npu * len(m.dims) + dim]
+    a = m.allocators[npu * m.config[0].dims + dim]
     queue = a.around
     a.around = (queue + 1) % m.config[0].queues
     return int(queue)
@@ -28,7 +29,7 @@ def _next_queue(m: Machine, npu: int, dim: int) -> int:
 @kernel
 def _next_first(m: Machine, npu: int, dim: int) -> int:
     """Give the next queue of the first half: for the way there."""
-    a = m.allocators[npu * len(m.dims) + dim]
+    a = m.allocators[npu * m.config[0].dims + dim]
     queue = a.first
     a.first = queue + 1
     if a.first >= m.config[0].queues // 2:
@@ -39,7 +40,7 @@ def _next_first(m: Machine, npu: int, dim: int) -> int:
 @kernel
 def _next_last(m: Machine, npu: int, dim: int) -> int:
     """Give the next queue of the second half: for the way back."""
-    a = m.allocators[npu * len(m.dims) + dim]
+    a = m.allocators[npu * m.config[0].dims + dim]
     queue = a.last
     a.last = queue + 1
     if a.last >= m.config[0].queues:
@@ -71,7 +72,7 @@ def _add_phase(
     row = stream * m.config[0].max_phases + s.phases
     s.phases += 1
     p = m.phases[row]
-    chosen = m.implementations[requested * len(m.dims) + dim]
+    chosen = m.implementations[requested * m.config[0].dims + dim]
     p.algorithm = chosen.algorithm
     p.window = chosen.window
     p.collective = collective
@@ -82,7 +83,7 @@ def _add_phase(
         p.nodes = m.groups[group].count
         p.stride = 1
         # Lists for several dimensions mean nothing to a group: it is one ring.
-        if len(m.dims) > 1 and m.implementations[requested * len(m.dims) + 1].algorithm >= 0:
+        if m.config[0].dims > 1 and m.implementations[requested * m.config[0].dims + 1].algorithm >= 0:
             p.algorithm = RING_STEPS
     p.bytes = size
     queues = m.config[0].queues
@@ -98,7 +99,7 @@ def _add_phase(
         p.direction = -1
     p.queue = dim * queues + queue
     if p.algorithm == TREE:
-        t = m.trees[(s.npu * 4 + requested) * len(m.dims) + dim]
+        t = m.trees[(s.npu * 4 + requested) * m.config[0].dims + dim]
         p.tree = t.value % 2
         t.value += 1
         return size
@@ -114,13 +115,13 @@ def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int)
     """Say whether a collective has a phase in a dimension."""
     if group >= 0:
         return bool(m.groups[group].count > 1)
-    i = m.implementations[requested * len(m.dims) + dim]
+    i = m.implementations[requested * m.config[0].dims + dim]
     return bool(i.algorithm >= 0 and i.nodes > 1 and ((involved >> dim) & 1) == 1)
 
 
 @kernel_apart
 def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
-    """Plan the phases of one chunk.
+    """Plan the phases of one chunk, through the dimensions in the order that has been found for it.
 
     Parameters
     ----------
@@ -133,22 +134,27 @@ def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
         Bytes of the chunk.
     """
     o = m.operations[operation]
-    dims = len(m.dims) if o.group < 0 else 1
+    dims = m.config[0].dims if o.group < 0 else 1
+    s = m.schedule
     if o.collective != ALL_REDUCE or m.config[0].baseline == 1:
-        for number in range(dims):
-            dim = dims - 1 - number if o.collective == ALL_GATHER else number
-            if _takes_part(m, o.group, o.collective, o.involved, dim):
-                size = _add_phase(m, stream, o.group, o.collective, o.collective, dim, size, 0)
+        for at in range(dims):
+            if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
+                size = _add_phase(m, stream, o.group, o.collective, o.collective, s[at].order, size, 0)
         return
     last = 0
-    for dim in range(dims):
-        if _takes_part(m, o.group, o.collective, o.involved, dim):
-            last = dim
-    for dim in range(last):
-        if _takes_part(m, o.group, o.collective, o.involved, dim):
-            size = _add_phase(m, stream, o.group, o.collective, REDUCE_SCATTER, dim, size, 1)
-    if _takes_part(m, o.group, o.collective, o.involved, last):
-        size = _add_phase(m, stream, o.group, o.collective, ALL_REDUCE, last, size, 1)
-    for dim in range(last - 1, -1, -1):
-        if _takes_part(m, o.group, o.collective, o.involved, dim):
-            size = _add_phase(m, stream, o.group, o.collective, ALL_GATHER, dim, size, 2)
+    for at in range(dims):
+        if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
+            last = at
+    turning = 1
+    if m.config[0].inter >= THEMIS:
+        # Every dimension has its load of scattering and of gathering.
+        turning = 0
+        last += 1
+    for at in range(last):
+        if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
+            size = _add_phase(m, stream, o.group, o.collective, REDUCE_SCATTER, s[at].order, size, 1)
+    if turning == 1 and _takes_part(m, o.group, o.collective, o.involved, s[last].order):
+        size = _add_phase(m, stream, o.group, o.collective, ALL_REDUCE, s[last].order, size, 1)
+    for at in range(last - 1, -1, -1):
+        if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
+            size = _add_phase(m, stream, o.group, o.collective, ALL_GATHER, s[at].order, size, 2)

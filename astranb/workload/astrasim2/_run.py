@@ -8,22 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astranb.core.errors import Deadlock
+from astranb.core.errors import Deadlock, InputError
 from astranb.core.state import allocate, digest, own
 
 from . import _tables as t
 from ._build import build, margins, notes
 from ._durations import Memory
 from ._fold import foldable, unfold
+from ._infra import InfraNetwork
 from ._inputs import Network, System
 from ._loop import ENDED, ENTRY, GROW, waiting_ns
-from ._operations import COLLECTIVE_NAMES, Operations
+from ._operations import Operations
 from ._pools import enlarge
+from ._stuck import stuck
 
 __all__ = ["Inputs", "Result", "Run", "simulate"]
 
 _NEVER = 2**62
-_KINDS = {t.COMPUTE: "compute", t.SEND: "send", t.RECV: "receive", t.MEMORY: "memory", t.REPLAY: "replay"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Inputs(NamedTuple):
     """What a simulation is made of: as :class:`Run` takes it."""
 
     operations: Sequence[Operations]
-    network: Network
+    network: Network | InfraNetwork
     system: System
     memory: Memory
     groups: Mapping[int, Sequence[int]]
@@ -70,14 +71,14 @@ class Run:
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory, optional
         None of it unless given.
     groups : mapping of int to sequence of int, optional
         Ranks of each numbered group.
     aware : bool
-        Whether messages wait for one another on links (one dimension only).
+        Whether messages wait for one another on links.
     compat : bool
         Whether ASTRA-sim 2.0's peculiarities are kept: bandwidths in GiB/s, a whole chunk for
         what is left over, and messages that pay for one dimension only.
@@ -96,7 +97,7 @@ class Run:
     def __init__(
         self,
         operations: Sequence[Operations],
-        network: Network,
+        network: Network | InfraNetwork,
         system: System,
         *,
         memory: Memory | None = None,
@@ -108,7 +109,7 @@ class Run:
         inputs = Inputs(operations, network, system, memory or Memory(), groups or {})
         self.inputs = inputs
         self._hold(build(*inputs, aware=aware, compat=compat, record=record))
-        if foldable(*inputs[:4], aware=aware):
+        if foldable(*inputs[:4], aware=aware, compat=compat):
             one = build(*inputs, aware=aware, compat=compat, folded=True)
             self._folded = Run.of_machine(one)
 
@@ -196,6 +197,13 @@ class Run:
                 words = (np.asarray(table).view(t.COUNTER) for table in (m.npus, m.operations, m.queues))
                 self._call = ENTRY.bind(self._limits, *m, *(w.view(np.recarray) for w in words))
             why = self._call()
+            clock = self._machine.clock[0]
+            if clock.lost:
+                source, target = divmod(int(clock.lost) - 1, len(self._machine.npus))
+                raise InputError(
+                    f"rank {source} sends to rank {target}, to which no way is known",
+                    mend="halvingDoubling needs 2, 4, 8, … NPUs",
+                )
             if why != GROW:
                 return why
             self.machine = enlarge(self._machine, self._margin, self._streams)
@@ -225,34 +233,16 @@ class Run:
         """
         m = self._machine
         if m.clock[0].finished < len(m.npus):
-            raise Deadlock(_stuck(m))
+            raise Deadlock(stuck(m))
         end = np.array(m.npus.end_ns, np.int64)
         compute = np.array(m.npus.compute_ns, np.int64)
         clock = m.clock[0]
         return Result(end, compute, end - compute, self.events, int(clock.messages), int(clock.bytes))
 
 
-def _stuck(m: t.Machine) -> str:
-    """Say which NPUs wait, and the first one's operation."""
-    waiting = np.flatnonzero(m.npus.end_ns < 0)
-    rank = int(waiting[0])
-    text = f"{len(waiting)} of {len(m.npus)} ranks never end; rank {rank}"
-    own = m.operations[(m.operations.npu == rank) & (m.operations.end_ns < 0) & (m.operations.owner < 0)]
-    begun = own[own.waits == 0]
-    if not len(begun):
-        return f"{text} has operations that wait for one another"
-    o = begun[0]
-    kind = _KINDS.get(int(o.kind), "")
-    if o.kind == t.COLLECTIVE:
-        kind = {number: name for name, number in COLLECTIVE_NAMES.items()}[int(o.collective)]
-    elif o.kind == t.SEND or o.kind == t.RECV:
-        kind += f" with rank {int(o.peer)}, tag {int(o.tag)},"
-    return f"{text} waits in a {kind} of {int(o.bytes)} bytes that the other ranks do not match"
-
-
 def simulate(
     operations: Sequence[Operations],
-    network: Network,
+    network: Network | InfraNetwork,
     system: System,
     *,
     memory: Memory | None = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from astranb.core.jit import kernel, kernel_apart
 
 from ._appoint import appoint
+from ._bus import enter_bus
 from ._exchange import post_receive, post_send
 from ._tables import (
     ALL_GATHER,
@@ -109,9 +110,14 @@ def insert_packet(m: Machine, stream: int) -> None:
             s.reduced = (s.nodes - 1) * s.window
         s.toggle = 1 - s.toggle
     kind = BUNDLE
+    leaves = 1
+    comes_back = 0
     if s.plain > 0:
         s.plain -= 1
     else:
+        leaves = 0
+        if s.reduced > s.window:
+            comes_back = 1
         if s.collective == REDUCE_SCATTER or (s.collective == ALL_REDUCE and s.toggle == 1):
             kind = BUNDLE_REDUCED
         s.reduced -= 1
@@ -130,6 +136,10 @@ def insert_packet(m: Machine, stream: int) -> None:
             s.doubling = 0
             s.distance //= 2
             s.message_bytes *= 2
+    if m.config[0].bus == 1 and s.group < 0:
+        reduced = 1 if kind == BUNDLE_REDUCED else 0
+        enter_bus(m, s.npu, stream, size, reduced, leaves, comes_back)
+        return
     appoint(m, s.npu, s.delay_ns, kind, stream, size)
 
 

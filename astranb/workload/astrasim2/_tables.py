@@ -29,6 +29,7 @@ REDUCE_SCATTER: Final = 1
 ALL_GATHER: Final = 2
 ALL_TO_ALL: Final = 3
 COLLECTIVES: Final = 4
+NONE: Final = -1
 
 # Algorithms of one phase.
 RING_STEPS: Final = 0
@@ -36,6 +37,7 @@ DIRECT: Final = 1
 HALVING: Final = 2
 TREE: Final = 3
 CUSTOM: Final = 4
+IN_NETWORK: Final = 5
 
 # What the network's queue holds: the low three bits of an event.
 CALLS: Final = 0  # an NPU's appointments of this instant
@@ -50,6 +52,7 @@ STREAM: Final = 1
 OPERATION: Final = 2
 SENDING: Final = 3  # a send that waited for the receiver's leave (rendezvous)
 RECEIVING: Final = 4
+REDUCING: Final = 5  # a switch that waits for the chunks of all its NPUs
 
 # What an NPU has an appointment for.
 BUNDLE: Final = 0  # a message is in the memory of the endpoint
@@ -57,6 +60,10 @@ BUNDLE_REDUCED: Final = 1  # the same, and is to be reduced
 DONE: Final = 2  # an operation is over
 MEMORY_FREE: Final = 3  # a remote memory may serve the next
 CUSTOM_DONE: Final = 4  # an operation of a collective's own graph is over
+BUS_SENT: Final = 5  # a side of a shared bus has sent
+BUS_RECEIVED: Final = 6  # a request has come to a side of it
+SWITCH_DONE: Final = 8  # a switch has reduced a chunk
+BUS_PROCESSED: Final = 7  # a request has been processed there
 
 NATIVE_TAGS: Final = 500_000_000
 """Tags of messages of collectives begin here; those of sends and receives lie below."""
@@ -75,13 +82,25 @@ CONFIG = np.dtype(
         ("priority_step", "i8"),  # 1: LIFO, -1: FIFO, 0: as the operation says
         ("rendezvous", "i8"),
         ("aware", "i8"),
+        ("routed", "i8"),  # 1: messages go over links of an infrastructure
+        ("dims", "i8"),  # of collectives; the network may have others
         ("exact_chunks", "i8"),  # 1: as many chunks as asked for, the last one as large as what is left
         ("every_dim", "i8"),  # 1: a message pays for every dimension that it crosses
+        ("inter", "i8"),  # in which order a chunk goes through the dimensions
+        ("intra", "i8"),  # in which order chunks wait in a queue
+        ("in_turn", "i8"),  # 1: all NPUs begin chunks of a dimension in one order
         ("max_phases", "i8"),
         ("local_group_ns", "i8"),
         ("folded", "i8"),  # 1: an NPU stands for all, and gets what it sends
         ("memory_shared_by", "i8"),  # NPUs of one remote memory, 0: each has its own
         ("reduce_Bps", "f8"),
+        ("switch_ns", "i8"),  # what a switch takes to reduce a chunk
+        ("bus", "i8"),  # 1: messages of collectives pass a shared bus, of these parameters
+        ("bus_L", "i8"),
+        ("bus_o", "i8"),
+        ("bus_g", "i8"),
+        ("bus_G", "f8"),
+        ("bus_reduce_ns", "i8"),  # for 100 bytes
     ]
 )
 
@@ -104,6 +123,7 @@ CLOCK = np.dtype(
         ("ended", "i8"),  # operations
         ("delivered", "i8"),  # messages
         ("phases", "i8"),  # of chunks, that are over
+        ("lost", "i8"),  # 1 + source and target of a message that has no way
     ]
 )
 
@@ -130,13 +150,30 @@ NPU = np.dtype(
         ("ready", "i8"),
         ("compute_ns", "i8"),
         ("end_ns", "i8"),
+        ("turn", "i8"),  # the dimension with which the next chunk begins, where they take turns
     ]
 )
+
+SCHEDULE = np.dtype(
+    [
+        ("order", "i8"),  # the dimension that a chunk goes through at this place
+        ("nodes", "i8"),  # of the dimension of this number
+        ("rate", "f8"),  # and its bandwidth
+        ("dim", "i8"),  # whose load stands here
+        ("load", "f8"),
+        ("nodes_of_load", "i8"),
+        ("links", "i8"),  # the first dimension of its links
+    ]
+)
+"""The dimensions of collectives, and the order in which the chunk at hand goes through them."""
 
 PLACE = np.dtype([("first", "i8"), ("ready", "i8"), ("busy", "i8")])
 """One of what an NPU's operations occupy: the heap of those ready for it."""
 
-QUEUE = np.dtype([("head", "i8"), ("running", "i8")])
+QUEUE = np.dtype([("head", "i8"), ("running", "i8"), ("turns", "i8")])
+TURNS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8")])
+"""Turns of a queue of each NPU that have been decided on: rows, and their numbers."""
+
 ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
 COUNTER = np.dtype([("value", "i8")])
 GROUP = np.dtype([("first", "i8"), ("count", "i8")])
@@ -188,6 +225,7 @@ STREAM_ROW = np.dtype(
         ("phases", "i8"),
         ("queue", "i8"),  # -1: none yet
         ("running", "i8"),
+        ("largest", "i8"),  # bytes of the phase by which it is queued
         ("before", "i8"),
         ("next", "i8"),
         # The phase under way.
@@ -263,76 +301,24 @@ MESSAGE = np.dtype(
         ("receiver", "i8"),
         ("next", "i8"),  # of its bucket, or of the unused rows
         ("behind", "i8"),  # the message that waits for the same link after it
-        ("at", "i8"),
-        ("forwards", "i8"),
+        ("at", "i8"),  # NPU; on routes, links to come
+        ("heading", "i8"),  # dimension and direction; on routes, the place in the list of links
     ]
 )
 
 BUCKET = np.dtype([("head", "i8"), ("tail", "i8")])
 
-
-# What breakpoints and recordings are about.
-NOTHING: Final = -1
-BEGINS: Final = 0  # an operation
-ENDS: Final = 1
-SENT: Final = 2  # a message
-DELIVERED: Final = 3
-PHASE_BEGINS: Final = 4  # of a chunk
-PHASE_ENDS: Final = 5
-
-WATCH = np.dtype(
+BUS = np.dtype(
     [
-        ("noting", "i8"),  # 1: what happens is noted, for the recording or for breakpoints
-        ("recording", "i8"),
-        ("points", "i8"),  # breakpoints
-        ("hit", "i8"),  # the first breakpoint that the event has hit, -1
-        ("passed", "i8"),  # phases of chunks noted so far
-        ("what", "i8"),  # what was noted last, of which NPU and operation, with which other NPU
-        ("npu", "i8"),
-        ("operation", "i8"),
-        ("other", "i8"),
-        ("step", "i8"),  # at which event
+        ("state", "i8"),
+        ("previous", "i8"),
+        ("last_ns", "i8"),  # when it last ended a transfer
+        ("reads", "i8"),  # transfers that it has begun in a row
+        ("receiving", "i8"),  # requests on their way to it
+        ("busy", "i8"),  # whether it processes one
     ]
 )
-"""The one row about what is noted: no part of the simulated state."""
-
-POINT = np.dtype(
-    [
-        ("what", "i8"),  # NOTHING: a condition
-        ("npu", "i8"),  # -1: any, and so on
-        ("operation", "i8"),
-        ("sort", "i8"),  # kind of the operation
-        ("dim", "i8"),
-        ("owner", "i8"),  # of a condition: 0 npus, 1 operations, 2 queues
-        ("place", "i8"),  # the number of the word in that table
-        ("relation", "i8"),  # < <= == != >= >
-        ("value", "i8"),
-        ("was", "i8"),  # whether it held
-    ]
-)
-"""A breakpoint."""
-
-PASSED = np.dtype(
-    [
-        ("npu", "i8"),
-        ("operation", "i8"),
-        ("tag", "i8"),
-        ("phase", "i8"),  # from 1
-        ("dim", "i8"),
-        ("algorithm", "i8"),
-        ("collective", "i8"),
-        ("queued_ns", "i8"),
-        ("begun_ns", "i8"),
-        ("end_ns", "i8"),
-    ]
-)
-"""A phase of a chunk that is over; a ring of them."""
-
-TRAFFIC = np.dtype([("messages", "i8"), ("bytes", "i8"), ("crossed", "i8")])
-"""What an NPU has sent in a dimension; ``crossed`` counts bytes once for every link."""
-
-USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
-"""What has crossed a link, in a network with congestion."""
+"""One side of an NPU's shared bus, or of the bus to its memory."""
 
 
 NOTES: Final = ("watch", "points", "passed", "traffic", "used")
@@ -367,6 +353,13 @@ class Machine(NamedTuple):
     messages: Records
     buckets: Records
     links: Records
+    ways: Records
+    hops: Records
+    wires: Records
+    schedule: Records
+    turns: Records
+    bus: Records
+    bus_lists: Records
     queue: Records
     instants: Records
     pending: Records

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.instants import put_event
-from astranb.core.jit import kernel
+from astranb.core.jit import kernel, kernel_apart
 from astranb.net._astrasim2 import (
-    RING,
+    SWITCH,
+    arrived_in,
     delay_ns,
-    link_arrival_ns,
+    heading_from,
     link_from,
-    link_wire_ns,
     node_after,
+    way_of,
 )
 
 from ._notes import note_link, note_sent
@@ -29,7 +30,16 @@ from ._tables import (
     Machine,
 )
 
-__all__ = ["free_link", "free_message", "hop", "receive", "send"]
+__all__ = [
+    "down_from_switch",
+    "free_link",
+    "free_message",
+    "hop",
+    "meet_at_switch",
+    "receive",
+    "send",
+    "up_to_switch",
+]
 
 _MIX: Final = 0x5BD1E995
 _LOW: Final = 0x7FFFFFFF
@@ -112,9 +122,17 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     now = m.queue[0].now
     size = m.messages[row].bytes
     m.links[link].busy = 1
-    arrival = now + link_arrival_ns(m.dims, size)
+    m.links[link].bytes += size
+    if m.config[0].routed == 1:
+        latency_ns = m.wires[link].latency_ns
+        wire_ns = float(size) / m.wires[link].rate_Bpns
+    else:
+        dim = m.messages[row].heading >> 1
+        latency_ns = m.dims[dim].latency_ns
+        wire_ns = float(size) / m.dims[dim].rate_Bpns
+    arrival = now + int(latency_ns + wire_ns)
     put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
-    free = now + link_wire_ns(m.dims, size)
+    free = now + int(wire_ns)
     if m.watch[0].noting == 1:
         note_link(m, link, size, free - now)
     put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
@@ -124,7 +142,10 @@ def _transmit(m: Machine, link: int, row: int) -> None:
 def _enter(m: Machine, row: int) -> None:
     """Bring a message to its next link."""
     message = m.messages[row]
-    link = link_from(m.dims, message.at, message.dst, message.forwards)
+    if m.config[0].routed == 1:
+        link = m.hops[message.heading].value
+    else:
+        link = link_from(m.dims, message.at, message.dst, message.heading)
     if m.links[link].busy == 0:
         _transmit(m, link, row)
         return
@@ -151,13 +172,25 @@ def free_link(m: Machine, link: int) -> None:
 @kernel
 def hop(m: Machine, row: int) -> bool:
     """A message has come over a link; returns whether that was the last one."""
-    if m.config[0].aware == 1:
-        message = m.messages[row]
-        message.at = node_after(m.dims, message.at, message.dst, message.forwards)
-        if message.at != message.dst:
-            _enter(m, row)
-            return False
-    return True
+    if m.config[0].aware == 0:
+        return True
+    message = m.messages[row]
+    if m.config[0].routed == 1:
+        message.at -= 1
+        if message.at == 0:
+            return True
+        message.heading += 1
+    else:
+        dim = message.heading >> 1
+        message.at = node_after(m.dims, message.at, message.dst, message.heading)
+        if message.at == message.dst:
+            return True
+        if m.dims[dim].kind == SWITCH and message.heading & 1 == 0:
+            message.heading += 1
+        elif arrived_in(m.dims, message.heading, message.at, message.dst):
+            message.heading = heading_from(m.dims, message.at, message.dst, dim + 1)
+    _enter(m, row)
+    return False
 
 
 @kernel
@@ -169,6 +202,16 @@ def _matched(m: Machine, src: int, dst: int, tag: int, size: int, wants_sent: in
         row = _new(m, src, dst, tag, size)
         _wait(m, bucket, row)
     return row
+
+
+@kernel_apart
+def _way(m: Machine, src: int, dst: int, tag: int) -> int:
+    """Find a message's way; one that nobody has looked for stops the run (see ``Run``)."""
+    way = way_of(m.ways, src * m.config[0].npus + dst, tag)
+    if way < 0:
+        m.clock[0].lost = src * m.config[0].npus + dst + 1
+        return 0
+    return way
 
 
 @kernel
@@ -183,16 +226,20 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
     if m.watch[0].noting == 1:
         note_sent(m, src, dst, size)
     if m.config[0].aware == 0:
-        arrival = m.queue[0].now + delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
-        put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
+        if m.config[0].routed == 1:
+            way = _way(m, src, dst, tag)
+            delay = int(m.ways[way].latency_ns + float(size) / m.ways[way].rate_Bpns)
+        else:
+            delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
+        put_event(m.queue, m.instants, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
         return
-    message.at = src
-    message.forwards = 1
-    if m.dims[0].kind == RING:
-        count = m.dims[0].nodes
-        ahead = (dst - src) % count
-        if count - ahead < ahead:
-            message.forwards = 0
+    if m.config[0].routed == 1:
+        way = _way(m, src, dst, tag)
+        message.at = m.ways[way].hops
+        message.heading = m.ways[way].first_hop
+    else:
+        message.at = src
+        message.heading = heading_from(m.dims, src, dst, 0)
     _enter(m, row)
 
 
@@ -207,3 +254,72 @@ def receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -
         return
     message.posted = 1
     message.receiver = handler
+
+
+@kernel_apart
+def _one_link(m: Machine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
+    """Send over one link between an NPU and its switch; nobody has to expect it."""
+    row = _new(m, npu, npu, 0, size)
+    message = m.messages[row]
+    message.sent = 1
+    message.posted = 1
+    message.sender = sender
+    message.receiver = receiver
+    message.at = npu
+    message.heading = heading
+    m.clock[0].messages += 1
+    m.clock[0].bytes += size
+    if m.config[0].aware == 1:
+        _enter(m, row)
+        return
+    dim = heading >> 1
+    arrival = m.queue[0].now + int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
+    put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
+
+
+@kernel
+def up_to_switch(m: Machine, npu: int, dim: int, size: int, handler: int) -> None:
+    """Send to the switch of a dimension; the handler is told when it has come there."""
+    _one_link(m, npu, 2 * dim, size, handler, NOBODY)
+
+
+@kernel
+def down_from_switch(m: Machine, npu: int, dim: int, size: int, handler: int) -> None:
+    """Send from the switch of a dimension to an NPU; the handler is told when it has come."""
+    _one_link(m, npu, 2 * dim + 1, size, NOBODY, handler)
+
+
+@kernel_apart
+def meet_at_switch(m: Machine, stream: int, src: int, dst: int, tag: int, count: int) -> int:
+    """Let a stream wait at a switch for the others.
+
+    Parameters
+    ----------
+    m : Machine
+    stream : int
+        Whose chunk has come.
+    src, dst, tag : int
+        What they have in common.
+    count : int
+        How many there are.
+
+    Returns
+    -------
+    int
+        The last of the streams when all are there, with the others in a list by ``left``; else -1.
+    """
+    bucket = _bucket(m, src, dst, tag)
+    row = _find(m, bucket, src, dst, tag, 0, 1)
+    if row < 0:
+        row = _new(m, src, dst, tag, 0)
+        m.messages[row].behind = -1
+    message = m.messages[row]
+    message.sent += 1
+    m.streams[stream].left = message.behind
+    message.behind = stream
+    if message.sent < count:
+        message.next = -1
+        _wait(m, bucket, row)
+        return -1
+    free_message(m, row)
+    return stream

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import kernel
+from astranb.core.jit import kernel, kernel_apart
 
 from ._appoint import appoint_apart
+from ._bus import enter_bus
 from ._exchange import post_receive_apart, post_send_apart
 from ._steps import member_at
 from ._tables import BUNDLE, BUNDLE_REDUCED, KIND_BITS, STREAM, Machine
 
-__all__ = ["begin_tree", "load_tree", "tree_bundle_passed", "tree_received"]
+__all__ = ["begin_tree", "load_tree", "pass_endpoint", "tree_bundle_passed", "tree_received"]
 
 _LEAF: Final = 0
 _INNER: Final = 1
@@ -83,13 +84,24 @@ def _pass_on(m: Machine, stream: int, index: int) -> None:
     post_send_apart(m, s.npu, member_at(m, stream, index), s.tag, s.message_bytes, 0)
 
 
+@kernel_apart
+def pass_endpoint(m: Machine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
+    """Bring the chunk through the endpoint's memory, over its bus where that is shared."""
+    s = m.streams[stream]
+    if m.config[0].bus == 1 and s.group < 0:
+        enter_bus(m, s.npu, stream, s.message_bytes, reduced, leaves, comes_back)
+        return
+    kind = BUNDLE_REDUCED if reduced == 1 else BUNDLE
+    appoint_apart(m, s.npu, s.delay_ns, kind, stream, s.message_bytes)
+
+
 @kernel
 def begin_tree(m: Machine, stream: int) -> None:
     """Begin: a leaf sends, others expect their children's chunks."""
     s = m.streams[stream]
     if s.node == _LEAF:
         s.state = _TO_PARENT
-        appoint_apart(m, s.npu, s.delay_ns, BUNDLE, stream, s.message_bytes)
+        pass_endpoint(m, stream, 0, 1, 0)
     elif s.node == _INNER:
         s.state = _TWO_CHILDREN
         _expect(m, stream, s.left)
@@ -103,17 +115,19 @@ def begin_tree(m: Machine, stream: int) -> None:
 def tree_received(m: Machine, stream: int) -> None:
     """A chunk has come."""
     s = m.streams[stream]
-    kind = BUNDLE_REDUCED
+    reduced = 1
+    comes_back = 1
     if s.node == _LEAF:
-        kind = BUNDLE
+        reduced = comes_back = 0
         s.state = _END
     elif s.state == _TWO_CHILDREN:
+        comes_back = 0
         s.state = _ONE_CHILD
     elif s.state == _ONE_CHILD and s.node == _INNER:
         s.state = _TO_PARENT
     else:
         s.state = _TO_CHILDREN
-    appoint_apart(m, s.npu, s.delay_ns, kind, stream, s.message_bytes)
+    pass_endpoint(m, stream, reduced, 0, comes_back)
 
 
 @kernel

@@ -1,0 +1,116 @@
+"""What a network costs: so many dollars for each GB/s of a link, a switch's port and a NIC.
+
+Source: ASTRA-sim 1.0's cost model (``CostModel.cc`` and ``HierarchicalTopology.cc`` of
+astra-network-analytical, tutorial ASPLOS 2022; MIT licence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from astranb.core.errors import InputError, near
+
+if TYPE_CHECKING:
+    from ._fabric import Fabric
+
+__all__ = ["PLACES", "cost_dollars", "fabric_cost_dollars"]
+
+PLACES: Final = {
+    "Tile": (1.0, None, None),
+    "Package": (4.0, 13.0, 0.0),
+    "Node": (4.0, 13.0, 0.0),
+    "Pod": (7.4, 23.7, 47.8),
+}
+"""Dollars for each GB/s of a link, of a port of a switch and of a NIC, by where a dimension is."""
+
+
+def cost_dollars(
+    links: Sequence[tuple[str, Sequence[int]]], bandwidth: Sequence[float], places: Sequence[str] = ()
+) -> float:
+    """Give the cost of a hierarchical network.
+
+    Parameters
+    ----------
+    links : sequence of (str, sequence of int)
+        For each dimension ``Ring``, ``Mesh``, ``FullyConnected`` or ``Switch``, and the NPUs of each of
+        its directions. The links go both ways and count once; a switch has a link to each NPU of
+        its dimension and of those before.
+    bandwidth : sequence of float
+        Of one link of each dimension, in 10^9 bytes a second.
+    places : sequence of str, optional
+        ``Tile``, ``Package``, ``Node`` or ``Pod`` for each dimension (``Node``).
+
+    Returns
+    -------
+    float
+        Dollars.
+
+    Raises
+    ------
+    InputError
+        There is no such place, or no switch in it.
+
+    Examples
+    --------
+    >>> cost_dollars([("Ring", [8])], [50]), cost_dollars([("Switch", [8])], [50])
+    (1600.0, 6800.0)
+    """
+    npus = 1
+    for _, sides in links:
+        for nodes in sides:
+            npus *= nodes
+    total = 0.0
+    up_to = 1
+    for at, (kind, sides) in enumerate(links):
+        place = places[at] if places else "Node"
+        if place not in PLACES:
+            raise InputError(f"unknown dimension type {place[:40]!r}", mend=near(place, PLACES))
+        link, port, nic = PLACES[place]
+        for nodes in sides:
+            up_to *= nodes
+            if kind == "Switch":
+                if port is None or nic is None:
+                    raise InputError(f"there are no switches in a {place}", mend="take Package, Node or Pod")
+                total += npus * bandwidth[at] * (link + port + nic)
+                continue
+            each = {"Ring": nodes if nodes > 1 else 0, "Mesh": nodes - 1}.get(kind, nodes * (nodes - 1) // 2)
+            total += npus // nodes * each * bandwidth[at] * link
+    return total
+
+
+def fabric_cost_dollars(fabric: Fabric) -> float:
+    """Give the cost of an infrastructure: ``Node`` within an instance, ``Pod`` between instances.
+
+    Each lane is a link, and a port of the switches at its ends; where one leaves a NIC for
+    another instance, the NIC counts too. What is on a chip costs nothing.
+
+    Parameters
+    ----------
+    fabric : Fabric
+
+    Returns
+    -------
+    float
+        Dollars.
+    """
+    from astranb.infragraph import NodeKind
+
+    from .link import INSIDE
+
+    graph = fabric.graph
+    lanes = fabric.links
+    # Each lane stands there twice, once in each direction.
+    rate = lanes["bandwidth_Bps"] / 2e9
+    between = graph.instance[lanes["src"]] != graph.instance[lanes["dst"]]
+    total = np.zeros(len(lanes))
+    rows = np.array([PLACES["Node"], PLACES["Pod"]], float)[between.astype(np.int64)]
+    link, port, nic = rows[:, 0], rows[:, 1], rows[:, 2]
+    for end in ("src", "dst"):
+        kind = graph.kind[lanes[end]]
+        total += np.where(kind == NodeKind.SWITCH, port, 0.0)
+        total += np.where((kind == NodeKind.NIC) & between, nic, 0.0)
+    total += link
+    return float((total * rate)[lanes["role"] & INSIDE == 0].sum())
