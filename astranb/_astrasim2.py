@@ -15,7 +15,7 @@ from astranb.core.errors import InputError, near
 if TYPE_CHECKING:
     from astranb.workload.astrasim2 import InfraNetwork, Run
 
-__all__ = ["add_options", "files_or"]
+__all__ = ["add_options", "check_infra", "check_numbers", "files_or", "infra_network"]
 
 _FIDELITIES = ("analytical", "congestion", "cacheline")
 _COLLECTIVE_ONLY = (
@@ -116,7 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     run = load(
         args.workload,
         args.system,
-        args.network if args.infra is None else _infra(args.infra, args.dimensions),
+        args.network if args.infra is None else infra_network(args),
         memory=args.memory,
         groups=args.comm_group,
         aware=fidelity == "congestion",
@@ -183,11 +183,12 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     print_json({**document, "state_hash": run.state_hash()})
 
 
-def _infra(text: str, dimensions: str | None) -> InfraNetwork:
+def infra_network(args: argparse.Namespace) -> InfraNetwork:
     """Make a network of an infrastructure, with the dimensions that were asked for."""
     from astranb.infragraph import resolve
     from astranb.workload.astrasim2 import InfraNetwork
 
+    text, dimensions = args.infra, args.dimensions
     counts = [] if dimensions is None else dimensions.split("x")
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{str(dimensions)[:40]!r} are no dimensions"
@@ -195,8 +196,8 @@ def _infra(text: str, dimensions: str | None) -> InfraNetwork:
     return InfraNetwork(resolve(text), tuple(map(int, counts)), text)
 
 
-def _check_options(args: argparse.Namespace) -> None:
-    """Refuse options that do not go together, of whichever files."""
+def check_infra(args: argparse.Namespace) -> None:
+    """Refuse what does not go with an infrastructure."""
     if args.infra is not None and args.network is not None:
         raise InputError(
             "--infra and --network exclude each other", where="run", mend="leave one of them out"
@@ -207,6 +208,11 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.dimensions is not None and args.infra is None:
         what = "--dimensions goes with --infra"
         raise InputError(what, where="run", mend="say npus_count in the network's file")
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, of whichever files."""
+    check_infra(args)
     for name in ("system", "network"):
         if getattr(args, name) is None and (name == "system" or args.infra is None):
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
@@ -221,6 +227,11 @@ def _check_options(args: argparse.Namespace) -> None:
         if getattr(args, name) != usual:
             what = f"--{name.replace('_', '-')} has no effect on --workload"
             raise InputError(what, where="run", mend="leave it out")
+    check_numbers(args)
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Refuse numbers of no use."""
     if not 1 <= args.num_queues_per_dim <= 1024:
         raise InputError(
             f"{args.num_queues_per_dim} queues", where="--num-queues-per-dim", mend="take 1 to 1024"

@@ -37,7 +37,7 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
         infra = dimensions(network.topology, network.npus_count, rates, network.latency)
     else:
         infra = resolve(args.infra)
-    graph = Graph.of(inputs, str(args.workload))
+    graph = Graph.of(inputs, str(args.workload or args.model))
     sim = Simulation(infra, graph, gpu=args.gpu, record=recorded(args), checkpoint_bytes=0)
     sim.run()
     write_files(sim, args)
@@ -50,7 +50,7 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
         return 0
     print_json(
         {
-            "workload": args.workload,
+            "workload": args.workload or args.model,
             "infra": sim.infra.name,
             "gpu": sim.presets[0].name,
             "fidelity": "cacheline",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,10 +100,10 @@ def _convert(args: argparse.Namespace) -> int:
         raise InputError(
             error.strerror or str(error), where=args.file, mend="give a file to convert"
         ) from None
-    plain = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if plain.startswith((b"{", b"[")):
+    plain = head.removeprefix(b"\xef\xbb\xbf")
+    if re.match(rb"\s*[\[{]\s*[\[{\"}\]]", plain):
         how, trace = "PyTorch execution trace", pytorch_trace(pytorch_document(args.file))
-    elif head.isascii() and plain[:1].isalpha():
+    elif re.match(rb"\s*[A-Za-z_]{3}", plain):
         how, trace = "layer table", layer_table_trace(args.file, args.passes)
     else:
         how, trace = "Chakra trace", read(args.file)

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from astranb._astrasim2 import check_infra, check_numbers, infra_network
+from astranb._cacheline import LINES_TOO, run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
@@ -33,7 +35,7 @@ _FLAGS = {
     "recompute": "compute activations again in the backward pass",
 }
 _OTHERS = (
-    *("infra", "collective", "size", "algorithm", "lanes", "save", "roce", "html", "svg", "perfetto"),
+    *("collective", "size", "algorithm", "lanes", "save", "roce", "html", "svg"),
     *("workload", "comm_group", "compat"),
 )
 
@@ -151,15 +153,21 @@ def _list(*, as_json: bool) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from astranb.sim.workload import WorkloadSimulation
     from astranb.workload.astrasim2 import Run
     from astranb.workload.astrasim2 import read_memory as memory_of
     from astranb.workload.models import machine
 
     fidelity = _check(args)
+    options = {
+        "queues": args.num_queues_per_dim,
+        "injection_scale": args.injection_scale,
+        "rendezvous": args.rendezvous_protocol == "true",
+    }
     step = _workload(args, args.gpu or "h100-sxm")
-    cluster = machine(
-        step.ranks, args.gpu or "h100-sxm", args.system, args.network, chunks=4 if step.spans_all else 1
-    )
+    gpu, chunks = args.gpu or "h100-sxm", 4 if step.spans_all else 1
+    network = args.network if args.infra is None else infra_network(args)
+    cluster = machine(step.ranks, gpu, args.system, network, chunks=chunks, **options)
     run = Run(
         step.operations(),
         cluster.network,
@@ -168,8 +176,19 @@ def _run(args: argparse.Namespace) -> int:
         groups=step.groups,
         aware=fidelity == "congestion",
     )
-    run.step()
-    result = run.result()
+    if fidelity == "cacheline":
+        return run_lines(args, run.inputs)
+    recorded = bool(args.explain or args.perfetto or args.frames)
+    sim = WorkloadSimulation.of_run(run, title=str(args.model), record=recorded, checkpoint_bytes=0)
+    sim.run()
+    result, told = run.result(), sim.result
+    if args.perfetto:
+        told.to_perfetto(args.perfetto)
+    if args.frames:
+        told.write_frames(args.frames)
+    if args.explain and not args.json:
+        print(told.explain())
+        return 0
     seconds = int(result.end_ns.max()) / 1e9
     last = int(result.end_ns.argmax())
     said = {
@@ -190,23 +209,16 @@ def _run(args: argparse.Namespace) -> int:
         "assumed": cluster.assumed,
     }
     if args.json:
-        rows = zip(
-            result.end_ns.tolist(), result.exposed_comm_ns.tolist(), result.compute_ns.tolist(), strict=True
-        )
-        said["per_rank"] = [
-            {"rank": n, "end_ps": e * 1000, "exposed_comm_ps": x * 1000, "compute_ps": c * 1000}
-            for n, (e, x, c) in enumerate(rows)
-        ]
-        print_json(said | {"state_hash": run.state_hash()})
+        rows = [{name: value for name, value in row.items() if name != "done"} for row in told.per_rank()]
+        said |= {"exposed_comm_ps": rows[last]["exposed_comm_ps"], "breakdown": told.breakdown()}
+        print_json(said | {"per_rank": rows, "state_hash": run.state_hash()})
         return 0
-    part = said["compute_ps"] / said["time_ps"]
+    part, used = said["compute_ps"] / said["time_ps"], said["model_flops_utilisation"]
     print(f"{args.model}, {said['mode']}, {step.ranks} ranks: a step takes {format_time(said['time_ps'])}")
     print(f"rank {last}, the last one: computes {format_time(said['compute_ps'])} ({part:.1%}),")
     print(f"  exposed communication and waiting {format_time(said['exposed_comm_ps'])} ({1 - part:.1%})")
     print(f"{step.tokens / seconds:,.0f} {step.unit}/s, {step.tokens / seconds / step.ranks:,.0f} a rank")
-    print(
-        f"model FLOPs utilisation {said['model_flops_utilisation']:.1%} of {cluster.peak_flops:.4g} a second"
-    )
+    print(f"model FLOPs utilisation {used:.1%} of {cluster.peak_flops:.4g} a second")
     for line in cluster.assumed:
         print(f"assumed: {line}")
     return 0
@@ -214,11 +226,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> str:
     for name in _OTHERS:
-        if getattr(args, name) is not None:
+        lines = args.fidelity == "cacheline" and name in LINES_TOO
+        if getattr(args, name) is not None and not lines:
             what = f"--{name.replace('_', '-')} and --model exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
-    known = ("analytical", "congestion")
+    known = ("analytical", "congestion", "cacheline")
     fidelity = str(args.fidelity or "analytical")
     if fidelity not in known:
         raise InputError(f"no {fidelity[:40]!r} of a model", where="--fidelity", mend=near(fidelity, known))
+    check_infra(args)
+    check_numbers(args)
     return fidelity

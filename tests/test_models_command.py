@@ -60,6 +60,8 @@ def test_without_files_a_cluster_is_assumed_and_told(capsys):
     out = capsys.readouterr().out
     assert "pictures/s" in out
     assert out.count("assumed: ") == 2
+    assert main(["run", "--model", "vgg-16", "--dp", "8", "--infra", "dgx-h100", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["assumed"]) == 1
     assert (
         main(["run", "--model", "gpt3-125m", "--mode", "decode", "--tp", "2", "--seq", "100", "--json"]) == 0
     )
@@ -72,8 +74,10 @@ def test_without_files_a_cluster_is_assumed_and_told(capsys):
         ("run --model gpt-3", "unknown model 'gpt-3'; did you mean"),
         ("run --dp 2", "--dp needs --model"),
         ("run --sp", "--sp needs --model"),
-        ("run --model gpt3-125m --infra dgx-h100", "--infra and --model exclude each other"),
-        ("run --model gpt3-125m --fidelity cacheline", "take analytical or congestion|known: analytical"),
+        ("run --model gpt3-125m --collective x", "--collective and --model exclude each other"),
+        ("run --model gpt3-125m --infra dgx-h100", "a network of 8 NPUs, and 1 ranks"),
+        ("run --model gpt3-125m --infra dgx-h100 --network n.yml", "--infra and --network exclude"),
+        ("run --model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
         ("run --model gpt3-125m --dp 0", "0 is out of range"),
         ("run --model gpt3-125m --dp 16 --fidelity congestion", "has no congestion model"),
         ("run --model none.yaml", "No such file"),
@@ -88,3 +92,44 @@ def test_what_does_not_go_is_one_line(command, said, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert any(part in error for part in said.split("|"))
+
+
+def test_options_of_the_system_count_for_models_too(tmp_path, capsys):
+    (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"], "endpoint-delay": 1000}')
+    command = ["run", "--model", "vgg-16", "--dp", "2", "--json", "--system", str(tmp_path / "s.json")]
+    times = []
+    for more in ([], ["--injection-scale", "9"], ["--num-queues-per-dim", "0"]):
+        code = main([*command, *more])
+        out = capsys.readouterr().out
+        times.append(json.loads(out)["time_ps"] if code == 0 else code)
+    assert times[0] < times[1]
+    assert times[2] == 2
+    command = ["run", "--model", "gpt3-125m", "--pp", "2", "--json"]
+    messages = []
+    for more in ([], ["--rendezvous-protocol"]):
+        assert main([*command, *more]) == 0
+        messages.append(json.loads(capsys.readouterr().out)["messages"])
+    assert messages[1] == 2 * messages[0]  # each is asked for
+
+
+def test_the_three_fidelities_and_what_they_leave(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text("{layers: 1, hidden: 64, heads: 4, ffn: 128, vocab: 0, sequence: 16}")
+    (tmp_path / "n.yml").write_text("topology: [Switch]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
+    command = ["run", "--model", str(tmp_path / "mine.yaml"), "--tp", "2", "--dp", "2"]
+    command += ["--network", str(tmp_path / "n.yml")]
+    times = {}
+    for fidelity in ("analytical", "congestion", "cacheline"):
+        assert main([*command, "--fidelity", fidelity, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        times[fidelity] = said["time_ps"]
+        assert len(said["per_rank"]) == 4
+    assert times["analytical"] <= times["congestion"]
+    # Of a few KiB, what the endpoints do counts most.
+    assert 1 < times["cacheline"] / times["congestion"] < 10
+    files = ["--perfetto", str(tmp_path / "p.json"), "--frames", str(tmp_path / "frames")]
+    assert main([*command, *files, "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "ends last" in out
+    spans = json.loads((tmp_path / "p.json").read_text())["traceEvents"]
+    assert any("L0 fwd 0 mlp" in str(event.get("name")) for event in spans)
+    assert list((tmp_path / "frames").glob("*.csv"))

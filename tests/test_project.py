@@ -58,6 +58,8 @@ SAME_FLOOR = {
     ("cli", "_gpu"),
     ("cli", "_leave"),
     ("cli", "_models"),
+    ("_models", "_astrasim2"),
+    ("_models", "_cacheline"),
     ("_chakra", "_chakra_tools"),
     ("_chakra", "_models"),
     ("_leave", "widgets"),

@@ -69,10 +69,13 @@ def link(host: str | Path, device: str | Path) -> Linked:
     _pauses(hosts)
     by_record = {event.record: event for event in hosts if event.record >= 0}
     launched, orphans = _launched(events, hosts)
-    ops = [dict(item.value) for item in document.get("nodes").items() if isinstance(item.value, dict)]
-    for op, item in zip(ops, document.get("nodes").items(), strict=True):
-        op["id"] = item.get("id").number(0, 1 << 62)
-    ops.sort(key=lambda op: int(op["id"]))
+    by_id: dict[int, dict[str, Any]] = {}
+    for item in document.get("nodes").items():
+        number = item.get("id").number(0, 1 << 62)
+        if number in by_id:
+            raise item.error(f"a second node {number}", "give each node an id of its own")
+        by_id[number] = {**item.value, "id": number}
+    ops = [op for _, op in sorted(by_id.items())]
     meets = {int(op["id"]): by_record[record] for op in ops if (record := _record(op)) in by_record}
     if not meets:
         what = "no operation of the host has the record function id of one of the device's trace"

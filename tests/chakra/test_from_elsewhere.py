@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from astranb.chakra import NodeType, Trace, layer_table_trace, link, pytorch_document, pytorch_trace, read
 from astranb.cli import main
@@ -241,3 +244,40 @@ def test_a_run_is_joined_and_converted_as_the_public_tools_did(tmp_path):
         for row, node in enumerate(trace.nodes())
     ]
     assert made == recorded["converted"]
+
+
+_VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.just([]), st.just({}),
+    st.sampled_from([0, 1, 2, 10, -1, 1 << 70, "kernel", "ncclDevKernel_SendRecv", [1], {"x": 1}]),
+)  # fmt: skip
+
+
+def _damaged(value: Any, draw: Any) -> Any:
+    """A document in which one value, somewhere, is another one."""
+    if not isinstance(value, list | dict) or not value or draw(st.integers(0, 6)) == 0:
+        return draw(_VALUES)
+    copy = value.copy()
+    key = draw(st.sampled_from(sorted(copy) if isinstance(copy, dict) else range(len(copy))))
+    if draw(st.integers(0, 8)) == 0:
+        del copy[key]
+    else:
+        copy[key] = _damaged(copy[key], draw)
+    return copy
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damaged_traces_are_refused_or_read_and_never_crash(run, data):
+    folder, host, events = run
+    plus = link(folder / "host.json", folder / "device.json").document
+    files = {"host": host, "device": {"traceEvents": events}, "plus": plus}
+    which = data.draw(st.sampled_from(sorted(files)))
+    files[which] = _damaged(files[which], data.draw)
+    for name, document in files.items():
+        (folder / f"x{name}.json").write_text(json.dumps(document))
+    with contextlib.suppress(InputError):
+        if which == "plus":
+            pytorch_trace(pytorch_document(folder / "xplus.json"))
+        else:
+            found = link(folder / "xhost.json", folder / "xdevice.json")
+            pytorch_trace(Value(found.document, "linked"))

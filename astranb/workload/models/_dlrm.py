@@ -112,7 +112,7 @@ def recommendation(model: Dlrm, job: Job) -> Program:
             if last:
                 kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
                 name = f"{label}{layer} grads {number}"
-                reduced.append(program.collect(kind, "data", (into * out + out) * size, name, [done]))
+                reduced.extend(program.collect(kind, "data", (into * out + out) * size, name, [done]))
         return done
 
     pairs = Cost(micro * model.interaction_flops, 2 * rows)
@@ -121,7 +121,7 @@ def recommendation(model: Dlrm, job: Job) -> Program:
         found = program.compute(f"lookup {number}", lookup)
         there = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
         done = mlp(model.bottom, "bottom", number, [])
-        program.compute(f"pairs fwd {number}", pairs, [there, done])
+        program.compute(f"pairs fwd {number}", pairs, [*there, done])
         mlp(model.top, "top", number, [])
         if job.mode != "training":
             continue
@@ -130,7 +130,7 @@ def recommendation(model: Dlrm, job: Job) -> Program:
         grads = program.compute(f"pairs bwd {number}", pairs.times(2))
         home = program.collect("all_to_all", "data", rows, f"embedding grads {number}", [grads])
         back(model.bottom, "bottom", number, last=last)
-        program.compute(f"lookup update {number}", Cost(2 * rows // size, 3 * rows, vector=True), [home])
+        program.compute(f"lookup update {number}", Cost(2 * rows // size, 3 * rows, vector=True), home)
     if job.mode == "training":
         update(program, job, model.dense_parameters, reduced)
     return program

@@ -175,7 +175,7 @@ def data_parallel(model: Convolutional, job: Job) -> Program:
             if micro == job.microbatches - 1:
                 kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
                 name = f"{layer.name} grads {micro}"
-                reduced.append(program.collect(kind, "data", layer.parameters * size, name, [done]))
+                reduced.extend(program.collect(kind, "data", layer.parameters * size, name, [done]))
     if job.mode == "training":
         update(program, job, model.parameters, reduced)
     return program

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from astranb.core.errors import InputError
-from astranb.workload.astrasim2 import Network, System, read_network, read_system
+from astranb.workload.astrasim2 import InfraNetwork, Network, System, read_network, read_system
 
 from ._gpu import roofline
 
@@ -22,7 +23,7 @@ class Cluster:
 
     Parameters
     ----------
-    network : Network
+    network : Network or InfraNetwork
     system : System
     peak_flops : float
         Operations a second of a rank, which utilisation is told of.
@@ -30,7 +31,7 @@ class Cluster:
         What nobody said.
     """
 
-    network: Network
+    network: Network | InfraNetwork
     system: System
     peak_flops: float
     assumed: list[str] = field(default_factory=list)
@@ -40,9 +41,10 @@ def machine(
     ranks: int,
     gpu: str,
     system: str | Path | None = None,
-    network: str | Path | None = None,
+    network: str | Path | InfraNetwork | None = None,
     *,
     chunks: int = 4,
+    **options: Any,
 ) -> Cluster:
     """Read a cluster's files, and assume what they do not say.
 
@@ -52,10 +54,12 @@ def machine(
     gpu : str
         Whose roofline computations have, where no system is described.
     system, network : str or Path, optional
-        ASTRA-sim 2.0's files.
+        ASTRA-sim 2.0's files; the network may be an :class:`InfraNetwork` too.
     chunks : int
         Into which the assumed system cuts a collective: they overlap in several dimensions, and do
         nothing in one.
+    **options
+        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
     Returns
     -------
@@ -68,23 +72,24 @@ def machine(
 
     Examples
     --------
-    >>> machine(16, "h100-sxm").network.npus_count
-    [8, 2]
+    >>> machine(16, "h100-sxm").network.topology
+    ['Switch', 'Switch']
     """
     assumed = []
+    described: Network | InfraNetwork
     if network is None:
-        described = _two_tiers(ranks)
-        text = f"{described.npus_count[0]} GPUs a node at 450 GB/s and 500 ns (NVLink 4)"
-        if len(described.npus_count) > 1:
-            text += f", {described.npus_count[1]} nodes at 50 GB/s and 2,000 ns a GPU (400 Gbit/s)"
+        described = tiers = _two_tiers(ranks)
+        text = f"{tiers.npus_count[0]} GPUs a node at 450 GB/s and 500 ns (NVLink 4)"
+        if len(tiers.npus_count) > 1:
+            text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns a GPU (400 Gbit/s)"
         assumed.append(f"{text}; --network FILE says otherwise")
     else:
-        described = read_network(network)
+        described = network if isinstance(network, InfraNetwork) else read_network(network)
     if described.npus != ranks:
         what = f"a network of {described.npus} NPUs, and {ranks} ranks"
         raise InputError(what, where=described.where, mend="let degrees of parallelism and npus_count agree")
     if system is not None:
-        settings = read_system(system)
+        settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
         return Cluster(described, settings, peak or roofline(gpu).peak_flops, assumed)
     card = roofline(gpu)
@@ -101,6 +106,7 @@ def machine(
             "local-mem-bw": card.memory_Bps / 1e9,
         },
         "the assumed system",
+        **options,
     )
     text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s, nothing lost"
     many = f"{chunks} chunks" if chunks > 1 else "1 chunk"

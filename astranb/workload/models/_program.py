@@ -104,8 +104,10 @@ class Program:
         self.computed = number
         return number
 
-    def collect(self, collective: str, group: str, size: int, name: str, after: Iterable[int] = ()) -> int:
-        """Add a collective; gives the last thing waited for where the group is of one rank.
+    def collect(
+        self, collective: str, group: str, size: int, name: str, after: Iterable[int] = ()
+    ) -> tuple[int, ...]:
+        """Add a collective; none where the group is of one rank.
 
         Parameters
         ----------
@@ -120,17 +122,17 @@ class Program:
 
         Returns
         -------
-        int
-            Its number.
+        tuple of int
+            What to wait for: its number, or where there is none what it would have waited for.
         """
-        wanted = [one for one in after if one >= 0]
+        wanted = tuple(one for one in after if one >= 0)
         if self.parallelism.size(group) == 1 or not size:
-            return max(wanted, default=-1)
+            return wanted
         number = self._add(NodeType.COMM_COLL, name, size, (*wanted, self._sent))
         self.collective[number] = int(CollectiveType[collective.upper()])
         self.group[number] = GROUPS.index(group)
         self._sent = number
-        return number
+        return (number,)
 
     def send(self, peer: int, size: int, tag: int, name: str, after: Iterable[int]) -> int:
         """Add a message to one of :data:`PEERS`."""

@@ -55,7 +55,7 @@ class Stage:
         self._gathered: dict[int, tuple[int, ...]] = {}
         self._ready: list[tuple[int, int, tuple[int, ...]]] = []
         self._reduced: list[int] = []
-        self._late: list[int] = []
+        self._late: tuple[int, ...] = ()
 
     def is_first(self, chunk: int) -> bool:
         """Whether a chunk has nothing before it."""
@@ -67,7 +67,9 @@ class Stage:
 
     # Passes
 
-    def forward(self, chunk: int, micro: int, *, seen: int = 0, after: tuple[int, ...] = ()) -> int:
+    def forward(
+        self, chunk: int, micro: int, *, seen: int = 0, after: tuple[int, ...] = ()
+    ) -> tuple[int, ...]:
         """A microbatch goes through a chunk.
 
         Parameters
@@ -80,7 +82,7 @@ class Stage:
 
         Returns
         -------
-        int
+        tuple of int
             What it ends with.
         """
         x = after
@@ -96,9 +98,9 @@ class Stage:
             after_stage = self.stage + 1 == self.ways.pipeline
             tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.ways.pipeline)
             self.program.send(NEXT_STAGE, self.costs.message, tag, f"send x{micro}", x)
-        return max(x, default=-1)
+        return x
 
-    def backward(self, chunk: int, micro: int, *, last: bool, end: int = -1) -> None:
+    def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> None:
         """Gradients of a microbatch go back through a chunk.
 
         Parameters
@@ -106,10 +108,10 @@ class Stage:
         chunk, micro : int
         last : bool
             Whether no microbatch follows in this chunk, so that gradients are complete.
-        end : int
+        end : tuple of int
             What the forward pass ended with.
         """
-        g: tuple[int, ...] = (end,)
+        g = end
         if not self.is_last(chunk):
             tag = self._tag(micro, chunk, 1)
             g = (self.program.receive(NEXT_STAGE, self.costs.message, tag, f"recv g{micro}"),)
@@ -138,7 +140,7 @@ class Stage:
             held = held.plus(one)
         if self.model.tied and ways.pipeline > 1 and {_EMBEDDING, _HEAD} & set(self._held):
             words = self.costs.words * self.model.hidden * size
-            self._reduced.append(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
+            self._reduced.extend(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
         shared, own = ways.size("data"), ways.size("expert data")
         part = held if ways.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
         count = part.shared + part.experts
@@ -163,9 +165,9 @@ class Stage:
         if key == _HEAD:
             done = p.compute(f"head fwd {micro}", c.head(), self._open(f"head {micro}", ready))
             if self.job.mode == "training":
-                return (p.collect("all_reduce", "tensor", 12 * c.tokens, f"loss {micro}", [done]),)
+                return p.collect("all_reduce", "tensor", 12 * c.tokens, f"loss {micro}", [done])
             size = self.job.micro * c.words * self.job.bytes_each
-            return (p.collect("all_gather", "tensor", size, f"logits {micro}", [done]),)
+            return p.collect("all_gather", "tensor", size, f"logits {micro}", [done])
         name = f"L{key} {again_text} {micro}"
         x = self._attention(name, self._open(f"{name} attn", ready), seen, 1, again=again)
         x = self._open(f"{name} mlp", x)
@@ -174,9 +176,9 @@ class Stage:
             return self._join(f"{name} mlp", done)
         done = p.compute(f"{name} router", c.around_experts(), x, again=again)
         sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
-        done = p.compute(f"{name} experts", c.experts(), [sent], again=again)
+        done = p.compute(f"{name} experts", c.experts(), sent, again=again)
         back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", [done])
-        return self._join(f"{name} mlp", back)
+        return self._join(f"{name} mlp", *back)
 
     def _unit_back(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         p, c = self.program, self.costs
@@ -194,9 +196,9 @@ class Stage:
         g = self._open(f"{name} mlp", ready, back=True)
         if self.model.has_experts(key):
             back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
-            done = p.compute(f"{name} experts", c.experts().times(2), [back])
+            done = p.compute(f"{name} experts", c.experts().times(2), back)
             sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
-            done = p.compute(f"{name} router", c.around_experts().times(2), [sent])
+            done = p.compute(f"{name} router", c.around_experts().times(2), sent)
         else:
             done = p.compute(f"{name} mlp", c.mlp().times(2), g)
         g = self._join(f"{name} mlp", done)
@@ -212,25 +214,29 @@ class Stage:
         if parts == 1:
             whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
             return self._join(f"{name} attn", p.compute(f"{name} attn", whole, x, again=again))
-        done = p.compute(f"{name} qkv", ends, x, again=again)
-        have = done
+        # Forward the projections come first, backward they wait for the gradients that come home.
+        back = times > 1
+        have = x if back else (p.compute(f"{name} qkv", ends, x, again=again),)
+        done: tuple[int, ...] = ()
         for step in range(parts):
-            coming = -1
+            coming: tuple[int, ...] = ()
             # Backward, gradients of keys and values go with them, and one way further: home.
             blocks = times if step < parts - 1 else times - 1
             if blocks:
                 tag, self._ring = self._ring, self._ring + 1
-                own = [done] if times > 1 else []
-                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [have, *own])
-                coming = p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}")
-            done = p.compute(f"{name} ring{step}", core, [have], again=again)
+                own = done if back else ()
+                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [*have, *own])
+                coming = (p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}"),)
+            done = (p.compute(f"{name} ring{step}", core, have, again=again),)
             have = coming
-        return self._join(f"{name} attn", done, have)
+        if back:
+            done = (p.compute(f"{name} qkv", ends, (*done, *have)),)
+        return self._join(f"{name} attn", *done)
 
     def _join(self, name: str, *after: int) -> tuple[int, ...]:
         """Sum up parts of matrices' products, forward of rows, backward of columns."""
         kind = "reduce_scatter" if self.ways.sequence else "all_reduce"
-        return (self.program.collect(kind, "tensor", self.costs.activation, f"{name} sum", after),)
+        return self.program.collect(kind, "tensor", self.costs.activation, f"{name} sum", after)
 
     def _open(self, name: str, x: tuple[int, ...], *, back: bool = False) -> tuple[int, ...]:
         """With sequence parallelism: gather what is divided along the sequence."""
@@ -240,8 +246,8 @@ class Stage:
         got = self.program.collect("all_gather", "tensor", part, f"{name} gather", x)
         if back:
             # The layer's input was kept divided too; gathered while gradients are computed.
-            self._late = [self.program.collect("all_gather", "tensor", part, f"{name} input", x)]
-        return (*x, got)
+            self._late = self.program.collect("all_gather", "tensor", part, f"{name} input", x)
+        return (*x, *got)
 
     # Parameters and gradients
 
@@ -252,10 +258,10 @@ class Stage:
         for key in keys:
             held, size = self._held[key], self.job.bytes_each
             after = [self.program.computed]
-            found = []
+            found: list[int] = []
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 part = -(-count // self.ways.size(group)) * size
-                found.append(self.program.collect("all_gather", group, part, f"params {key}", after))
+                found.extend(self.program.collect("all_gather", group, part, f"params {key}", after))
             self._gathered[key] = tuple(found)
 
     def _reduce(self) -> None:
@@ -269,7 +275,7 @@ class Stage:
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.ways.size(group) > 1 and count:
                     name = f"L{key} grads {micro}"
-                    self._reduced.append(self.program.collect(kind, group, count * size, name, wait))
+                    self._reduced.extend(self.program.collect(kind, group, count * size, name, wait))
         self._ready.clear()
 
     def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
@@ -277,11 +283,9 @@ class Stage:
         at = chunk * self.ways.pipeline + (self.stage if stage is None else stage)
         return 2 * (micro * self.ways.pipeline * self.ways.interleave + at) + back
 
-    def send_words(self, size: int, number: int, after: int) -> None:
+    def send_words(self, size: int, number: int, after: tuple[int, ...]) -> None:
         """Send what was generated to the first stage."""
-        self.program.send(
-            NEXT_STAGE, size, self._tag(number, 0, 0, stage=0), f"send words {number}", (after,)
-        )
+        self.program.send(NEXT_STAGE, size, self._tag(number, 0, 0, stage=0), f"send words {number}", after)
 
     def receive_words(self, size: int, number: int) -> int:
         """Receive what the last stage generated."""

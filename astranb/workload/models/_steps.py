@@ -69,7 +69,7 @@ def stage_program(model: Transformer, job: Job, stage: int) -> Program:
     ways = job.parallelism
     if job.mode == "training":
         order = one_forward_one_backward(stage, ways.pipeline, job.microbatches, ways.interleave)
-        ends: dict[tuple[int, int], int] = {}
+        ends: dict[tuple[int, int], tuple[int, ...]] = {}
         for is_forward, chunk, micro in order:
             if is_forward:
                 ends[chunk, micro] = writer.forward(chunk, micro)
@@ -97,6 +97,6 @@ def _decode(writer: Stage, job: Job) -> None:
             if token and first and many:
                 after[micro] = (writer.receive_words(size, number),)
             end = writer.forward(0, number, seen=job.sequence + token + 1, after=after.get(micro, ()))
-            after[micro] = (end,)
+            after[micro] = end
             if last and many and token < job.tokens - 1:
                 writer.send_words(size, number + job.microbatches, end)

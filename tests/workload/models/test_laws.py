@@ -209,3 +209,21 @@ def test_the_bubble_is_stages_less_one_by_microbatches(stages, micro, interleave
     # Narayanan et al. 2021, sections 2.2.1 and 2.2.2. The optimizer's step and nanoseconds of messages
     # are part of the times.
     assert bubble == pytest.approx((stages - 1) / (micro * interleave), rel=2e-3)
+
+
+def test_generating_goes_forward_only_and_looks_back_at_what_is_there():
+    model, batch, tokens = tiny(tied=True), 6, 3
+    layers, h, s, v = model.layers, model.hidden, model.sequence, model.vocab
+    step = workload(model, Parallelism(tensor=2, pipeline=2), mode="prefill", batch=batch, microbatches=3)
+    matrices = 24 * batch * s * layers * h * h + 4 * batch * s * s * layers * h
+    assert step.model_flops == matrices + 2 * batch * h * v  # the last token's words only
+    step = workload(
+        model, Parallelism(2, 2, 2), mode="decode", batch=batch, microbatches=3, sequence=20, tokens=tokens
+    )
+    seen = sum(20 + number + 1 for number in range(tokens))
+    matrices = batch * (tokens * (24 * layers * h * h + 2 * h * v) + 4 * layers * h * seen)
+    assert step.model_flops == matrices
+    assert step.tokens == batch * tokens
+    # Two all-reduces a layer, and what the embedding and the words take, for each pass.
+    first = step.stages[0]
+    assert len([1 for name in first.names if name.endswith("sum")]) == 3 * tokens * (2 * layers // 2 + 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra import check
+from astranb.chakra import NodeType, check
 from astranb.workload.astrasim2 import Network, System, simulate
 from astranb.workload.models import Parallelism, workload
 from astranb.workload.models._schedule import one_forward_one_backward
@@ -89,3 +89,24 @@ def test_an_order_turned_round_is_found_by_the_judge(interleave):
     for column in columns:
         column[one], column[last] = column[last], column[one]  # the first activations go out at the end
     assert stuck(step)
+
+
+@settings(max_examples=40, deadline=None)
+@given(divided())
+def test_what_comes_is_waited_for(case):
+    """Received messages and gathered parameters are what something but the next message waits for."""
+    model, ways, more = case
+    step = workload(model, ways, **more)
+    for stage in step.stages:
+        used: dict[int, set[int]] = {}
+        for number, deps in enumerate(stage.deps):
+            for one in deps:
+                used.setdefault(one, set()).add(stage.kind[number])
+        for number, kind in enumerate(stage.kind):
+            after = used.get(number, set())
+            if kind == NodeType.COMM_RECV:
+                assert after - {NodeType.COMM_RECV}, stage.names[number]
+            elif kind == NodeType.COMM_COLL and "optimizer" in stage.names and model.vocab:
+                assert after or number > stage.names.index("optimizer"), stage.names[number]
+            if stage.names[number].startswith("params ") and ways.expert == 1:
+                assert NodeType.COMP in after, stage.names[number]

@@ -8,6 +8,7 @@ import pytest
 
 from astranb.chakra import NodeType, check, read_ranks
 from astranb.core.errors import InputError
+from astranb.workload.astrasim2 import Network
 from astranb.workload.models import CONVOLUTIONAL, DLRM, GPUS, Parallelism, machine, read_model, workload
 from tests.workload.models.support import collected, stuck, tiny
 
@@ -123,6 +124,8 @@ def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
     file.write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
     with pytest.raises(InputError, match="a network of 4 NPUs, and 8 ranks"):
         machine(8, "h100-sxm", network=file)
-    assert machine(12, "b200").network.npus_count == [6, 2]
+    network = machine(12, "b200").network
+    assert isinstance(network, Network)
+    assert network.npus_count == [6, 2]
     with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
         machine(4, "h100")
