@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from astranb import _astrasim1 as astrasim1
+from astranb._cacheline import LINES_TOO, run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "files_or"]
 
-_FIDELITIES = ("analytical", "congestion")
+_FIDELITIES = ("analytical", "congestion", "cacheline")
 _COLLECTIVE_ONLY = (
     "infra",
     "collective",
@@ -33,23 +35,28 @@ _FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "frames")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run of ASTRA-sim's files."""
-    group = parser.add_argument_group("ASTRA-sim 2.0 files, instead of --infra, --collective and --size")
+    group = parser.add_argument_group(
+        "ASTRA-sim 2.0 or 1.0 files, instead of --infra, --collective and --size"
+    )
 
     def add(name: str, peer: str, text: str, **more: Any) -> None:
         group.add_argument(
             f"--{name}", f"--{peer}-configuration", dest=name.replace("-", "_"), help=text, **more
         )
 
-    add("workload", "workload", "PREFIX of the Chakra traces PREFIX.RANK.et", metavar="PREFIX")
-    add("system", "system", "system.json", metavar="FILE")
-    add("network", "network", "network.yml", metavar="FILE")
+    add("workload", "workload", "PREFIX of the traces PREFIX.RANK.et; 1.0's layer table", metavar="PREFIX")
+    add("system", "system", "system.json; 1.0's text", metavar="FILE")
+    add("network", "network", "network.yml; 1.0's JSON", metavar="FILE")
     add("memory", "remote-memory", "remote memory, JSON (none)", metavar="FILE")
     add("comm-group", "comm-group", "communicator groups, JSON", metavar="FILE")
-    group.add_argument("--compat", help="astrasim2: keep ASTRA-sim 2.0's peculiarities, to its nanosecond")
+    group.add_argument("--compat", help="astrasim2 or astrasim1: keep its peculiarities, to its nanosecond")
     group.add_argument("--num-queues-per-dim", type=int, default=1, help="queues of one dimension (1)")
     group.add_argument("--injection-scale", type=float, default=1.0, help="multiplies the endpoint's delay")
-    group.add_argument("--comm-scale", type=float, default=1.0, help="has no effect, as in ASTRA-sim 2.0")
-    group.add_argument("--compute-scale", type=float, default=1.0, help="the same")
+    group.add_argument(
+        "--comm-scale", type=float, default=1.0, help="of 1.0: multiplies sizes (no effect in 2.0)"
+    )
+    group.add_argument("--compute-scale", type=float, default=1.0, help="of 1.0: multiplies compute times")
+    astrasim1.add_options(group)
     group.add_argument(
         "--rendezvous-protocol",
         nargs="?",
@@ -86,8 +93,13 @@ def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argpa
 
 
 def _run(args: argparse.Namespace) -> int:
+    _check_options(args)
+    if astrasim1.is_astrasim1(args):
+        _refuse(args, ("perfetto", "frames", "explain"), "a run of ASTRA-sim 1.0's files")
+        return astrasim1.run_files(args)
     from astranb.workload.astrasim2 import load
 
+    astrasim1.refuse_options(args)
     fidelity = _check(args)
     run = load(
         args.workload,
@@ -102,6 +114,9 @@ def _run(args: argparse.Namespace) -> int:
         rendezvous=args.rendezvous_protocol == "true",
         root=args.root or None,
     )
+    if fidelity == "cacheline":
+        _refuse(args, ("frames",), "--fidelity cacheline")
+        return run_lines(args, run.inputs)
     if not (args.explain or args.perfetto or args.frames):
         run.step()
         result = run.result()
@@ -154,20 +169,25 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     print_json({**document, "state_hash": run.state_hash()})
 
 
-def _check(args: argparse.Namespace) -> str:
-    """Refuse options that do not go together; returns the fidelity."""
+def _refuse(args: argparse.Namespace, names: tuple[str, ...], what: str) -> None:
+    """Refuse options that would be left unheard."""
+    for name in names:
+        if getattr(args, name):
+            mend = "leave it out (--json has every number)"
+            raise InputError(f"--{name} does not go with {what}", where="run", mend=mend)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, of whichever files."""
     for name in ("system", "network"):
         if getattr(args, name) is None:
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
-        if getattr(args, name) is not None:
+        lines = args.fidelity == "cacheline" and name in LINES_TOO
+        if getattr(args, name) is not None and not lines:
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
-    if args.compat not in (None, "astrasim2"):
-        raise InputError(
-            f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
-        )
     if not 1 <= args.num_queues_per_dim <= 1024:
         raise InputError(
             f"{args.num_queues_per_dim} queues", where="--num-queues-per-dim", mend="take 1 to 1024"
@@ -178,10 +198,15 @@ def _check(args: argparse.Namespace) -> str:
             raise InputError(
                 f"{getattr(args, name)} is out of range", where=where, mend="take a number above 0"
             )
+
+
+def _check(args: argparse.Namespace) -> str:
+    """Refuse what ASTRA-sim 2.0's files do not have; returns the fidelity."""
+    if args.compat not in (None, "astrasim2"):
+        raise InputError(
+            f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
+        )
     fidelity = str(args.fidelity or "analytical")
-    if fidelity == "cacheline":
-        what = "ASTRA-sim's files are not simulated by cache lines yet"
-        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
     if fidelity not in _FIDELITIES:
         raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
     return fidelity

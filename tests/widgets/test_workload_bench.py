@@ -33,7 +33,7 @@ class _Page:
 
 def _opened() -> tuple[Any, _Page]:
     sim = mixed()
-    bench = anb.Workbench(sim)
+    bench: Any = anb.Workbench(sim)
     assert isinstance(bench, WorkloadWorkbench)
     page = _Page(bench)
     page.say("ready")
@@ -44,11 +44,15 @@ def test_a_page_is_told_what_it_needs_and_every_step():
     sim, page = _opened()
     scene, state = (content for content, _ in page.told)
     assert (scene["type"], state["type"]) == ("scene", "state")
-    assert (scene["ranks"], scene["lanes"], scene["dims"]) == (6, ["compute", "communication"], ["Ring", "Switch"])
-    for verb, unit in (("event", "event"), ("operation", "operation"), ("message", "message"), ("phase", "phase")):
+    assert (scene["ranks"], scene["lanes"], scene["dims"]) == (
+        6,
+        ["compute", "communication"],
+        ["Ring", "Switch"],
+    )
+    for unit in ("event", "operation", "message", "phase"):
         before = sim.counts[unit]
         page.say("read")
-        page.say(verb, n=2)
+        page.say(unit, n=2)
         told = page.told[-1][0]
         assert sim.counts[unit] >= before + 2
         assert (told["events"], told["now_ps"]) == (sim.events, sim.now_ps)
@@ -133,7 +137,9 @@ def test_spans_are_those_of_the_tables(kind):
     wanted = frame[frame["rank"].isin([3, 5])]
     assert len(start) >= len(wanted)
     assert set(wanted["start_ps"]) <= set(start)
-    assert len(start) - len(wanted) == int((end == sim.now_ps).sum()) - int((wanted["end_ps"] == sim.now_ps).sum())
+    assert len(start) - len(wanted) == int((end == sim.now_ps).sum()) - int(
+        (wanted["end_ps"] == sim.now_ps).sum()
+    )
     assert place.max() < 2 * meta["lanes"]
     # Within a lane, spans of one slot do not overlap.
     slot = np.frombuffer(buffers[1], "<u4")
@@ -179,7 +185,7 @@ def test_the_graph_is_a_window_around_now():
     chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
     sim = anb.WorkloadSimulation([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.step(1000, "operation")
-    page = _Page(anb.Workbench(sim))  # type: ignore[arg-type]
+    page = _Page(anb.Workbench(sim))
     found, _ = page.ask("graph", rank=1, most=40)
     assert len(found["nodes"]) == 40
     assert found["hidden"] == 1960

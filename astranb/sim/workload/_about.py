@@ -60,7 +60,7 @@ class About:
         names: dict[str, int] = {}
         known: dict[int, np.ndarray] = {}
         at = 0
-        for one in run.operations:
+        for one in run.inputs.operations:
             own = slice(at, at + len(one.rows))
             kind[own] = one.rows["kind"]
             if one.names is not None:
@@ -79,7 +79,7 @@ class About:
         first = np.searchsorted(child[order], np.arange(len(rows) + 1))
         return cls(
             np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
-            list(run.network.topology), first, owner[order], int((rows.owner < 0).sum()),
+            list(run.inputs.network.topology), first, owner[order], int((rows.owner < 0).sum()),
         )  # fmt: skip
 
     @cached_property

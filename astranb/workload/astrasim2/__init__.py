@@ -7,12 +7,13 @@ is tables, the time whole nanoseconds, and the loop can stop after any event.
 
 from __future__ import annotations
 
+from ._documents import read_memory, read_network, read_system
 from ._durations import Memory
 from ._files import load
 from ._inputs import Algorithm, Network, System
 from ._loop import BREAK, DTYPES, ENDED, REACHED, STEPS, TIME
 from ._operations import COLLECTIVE_NAMES, Operations
-from ._run import Result, Run, simulate
+from ._run import Inputs, Result, Run, simulate
 from ._tables import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "STEPS",
     "TIME",
     "Algorithm",
+    "Inputs",
     "Memory",
     "Network",
     "Operations",
@@ -37,5 +39,8 @@ __all__ = [
     "Run",
     "System",
     "load",
+    "read_memory",
+    "read_network",
+    "read_system",
     "simulate",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ._loop import ENDED, ENTRY, GROW, waiting_ns
 from ._operations import COLLECTIVE_NAMES, Operations
 from ._pools import enlarge
 
-__all__ = ["Result", "Run", "simulate"]
+__all__ = ["Inputs", "Result", "Run", "simulate"]
 
 _NEVER = 2**62
 _KINDS = {t.COMPUTE: "compute", t.SEND: "send", t.RECV: "receive", t.MEMORY: "memory", t.REPLAY: "replay"}
@@ -50,6 +51,16 @@ class Result:
     events: int
     messages: int
     message_bytes: int
+
+
+class Inputs(NamedTuple):
+    """What a simulation is made of: as :class:`Run` takes it."""
+
+    operations: Sequence[Operations]
+    network: Network
+    system: System
+    memory: Memory
+    groups: Mapping[int, Sequence[int]]
 
 
 class Run:
@@ -94,8 +105,8 @@ class Run:
         compat: bool = False,
         record: bool = False,
     ) -> None:
-        self.operations, self.network = operations, network
-        inputs = (operations, network, system, memory or Memory(), groups or {})
+        inputs = Inputs(operations, network, system, memory or Memory(), groups or {})
+        self.inputs = inputs
         self._hold(build(*inputs, aware=aware, compat=compat, record=record))
         if foldable(*inputs[:4], aware=aware):
             one = build(*inputs, aware=aware, compat=compat, folded=True)
