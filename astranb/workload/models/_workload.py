@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra import Attribute, CollectiveType, Hole, Node, NodeType, Template, Trace
+from astranb.chakra import Attribute, CollectiveType, Distinct, Hole, Node, NodeType, Template, Trace
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.state import require_bytes
@@ -199,6 +199,7 @@ class Workload:
         require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", mend=mend)
         known: dict[tuple[Any, ...], Operations] = {}
         plain = [_plain(one, self._durations(one)) for one in self.stages]
+        names = [Distinct.of(one.names) for one in self.stages]
         listed = []
         for rank in range(self.ranks):
             stage = self.parallelism.stage(rank)
@@ -211,7 +212,7 @@ class Workload:
                 mine = rows.copy()
                 mine["group"] = np.array([*numbers, -1], np.int64)[group]
                 mine["peer"] = np.array([*peers, -1], np.int64)[peer]
-                known[key] = Operations(mine, start, deps)
+                known[key] = Operations(mine, start, deps, names=names[stage])
             listed.append(known[key])
         return listed
 
