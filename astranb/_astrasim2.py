@@ -144,6 +144,8 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     if args.frames:
         result.write_frames(args.frames)
     rows = result.per_rank()
+    if args.compat:
+        rows = [{**row, "exposed_comm_ps": row["astrasim_exposed_comm_ps"]} for row in rows]
     if not args.json:
         if args.explain:
             print(result.explain())

@@ -75,6 +75,8 @@ def foldable(
         return False
     if aware:
         neighbours = all(a.number == t.RING_STEPS for a in algorithms)
+        if system.rendezvous:  # leave goes the other way, over links that belong to others
+            return False
         return len(network.shapes) == 1 and (shapes == {FULLY_CONNECTED} or neighbours)
     return True
 

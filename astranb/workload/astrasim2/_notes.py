@@ -28,7 +28,7 @@ def note(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) 
             and (point.npu < 0 or point.npu == npu)
             and (point.operation < 0 or point.operation == operation)
             and (point.dim < 0 or point.dim == dim)
-            and (point.sort < 0 or (operation >= 0 and m.operations[operation].kind == point.sort))
+            and (point.kind < 0 or (operation >= 0 and m.operations[operation].kind == point.kind))
         ):
             watch.hit = number
     # Of one event the first is told, for the others follow from it; but the end of the last phase
