@@ -108,6 +108,7 @@ def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argpa
 def _run(args: argparse.Namespace) -> int:
     _check_options(args)
     if astrasim1.is_astrasim1(args):
+        _refuse(args, ("perfetto", "frames", "explain"), "a run of ASTRA-sim 1.0's files")
         return astrasim1.run_files(args)
     from astranb.workload.astrasim2 import load
 
@@ -127,6 +128,7 @@ def _run(args: argparse.Namespace) -> int:
         root=args.root or None,
     )
     if fidelity == "cacheline":
+        _refuse(args, ("frames",), "--fidelity cacheline")
         return run_lines(args, run.inputs)
     if not (args.explain or args.perfetto or args.frames):
         run.step()
@@ -208,6 +210,14 @@ def check_infra(args: argparse.Namespace) -> None:
     if args.dimensions is not None and args.infra is None:
         what = "--dimensions goes with --infra"
         raise InputError(what, where="run", mend="say npus_count in the network's file")
+
+
+def _refuse(args: argparse.Namespace, names: tuple[str, ...], what: str) -> None:
+    """Refuse options that would be left unheard."""
+    for name in names:
+        if getattr(args, name):
+            mend = "leave it out (--json has every number)"
+            raise InputError(f"--{name} does not go with {what}", where="run", mend=mend)
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -57,6 +57,24 @@ class Distinct(Generic[_T]):
 
     index: Ints
     values: tuple[_T, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[_T]) -> Distinct[_T]:
+        """Gather the different ones of many values.
+
+        Parameters
+        ----------
+        values : iterable
+            One for each node.
+
+        Examples
+        --------
+        >>> Distinct.of(["mul", "add", "mul"]).values
+        ('mul', 'add')
+        """
+        known: dict[_T, int] = {}
+        index = [known.setdefault(value, len(known)) for value in values]
+        return cls(np.array(index, np.int64), tuple(known))
 
     def __getitem__(self, row: int) -> _T | None:
         """The value of one node, or None."""

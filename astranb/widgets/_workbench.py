@@ -77,7 +77,7 @@ class Workbench(
             return WorkloadWorkbench(sim)
         return super().__new__(cls, sim, *args, **kwargs)
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Simulation | WorkloadSimulation) -> None:
         if not isinstance(sim, Simulation):
             raise InputError(
                 f"not a simulation: {sim!r}", where="Workbench", mend="Workbench(Simulation(...))"

@@ -32,8 +32,8 @@ class _Page:
 
 
 def _opened() -> tuple[Any, _Page]:
-    sim: Any = mixed()  # Workbench gives a workbench of another class
-    bench = anb.Workbench(sim)
+    sim = mixed()
+    bench: Any = anb.Workbench(sim)
     assert isinstance(bench, WorkloadWorkbench)
     page = _Page(bench)
     page.say("ready")
@@ -49,15 +49,10 @@ def test_a_page_is_told_what_it_needs_and_every_step():
         ["compute", "communication"],
         ["Ring", "Switch"],
     )
-    for verb, unit in (
-        ("event", "event"),
-        ("operation", "operation"),
-        ("message", "message"),
-        ("phase", "phase"),
-    ):
+    for unit in ("event", "operation", "message", "phase"):
         before = sim.counts[unit]
         page.say("read")
-        page.say(verb, n=2)
+        page.say(unit, n=2)
         told = page.told[-1][0]
         assert sim.counts[unit] >= before + 2
         assert (told["events"], told["now_ps"]) == (sim.events, sim.now_ps)
@@ -190,7 +185,7 @@ def test_the_graph_is_a_window_around_now():
     chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
     sim = anb.WorkloadSimulation([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.step(1000, "operation")
-    page = _Page(anb.Workbench(sim))  # type: ignore[arg-type]
+    page = _Page(anb.Workbench(sim))
     found, _ = page.ask("graph", rank=1, most=40)
     assert len(found["nodes"]) == 40
     assert found["hidden"] == 1960

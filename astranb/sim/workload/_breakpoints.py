@@ -37,7 +37,7 @@ _CONDITION = re.compile(
     r"(?P<path>.+)\.(?P<field>\w+)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<value>[^<>=!]+)\Z"
 )
 _OWNERS = {"rank": 0, "op": 1, "queue": 2}
-_ANY = {"what": NOTHING, "npu": -1, "operation": -1, "sort": -1, "dim": -1}
+_ANY = {"what": NOTHING, "npu": -1, "operation": -1, "kind": -1, "dim": -1}
 
 
 def _table(machine: t.Machine, owner: int) -> np.ndarray:
@@ -80,7 +80,7 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
             raise InputError(f"no {kind} is known by that", where=place.path, mend=mend)
     rows = [
         {
-            **_ANY, "what": what, "sort": sort,
+            **_ANY, "what": what, "kind": sort,
             "npu": place.npu if place else -1,
             "operation": place.operation if place else -1,
             "dim": place.dim if place else -1,

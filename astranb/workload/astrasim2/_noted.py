@@ -51,7 +51,7 @@ POINT = np.dtype(
         ("what", "i8"),  # NOTHING: a condition
         ("npu", "i8"),  # -1: any, and so on
         ("operation", "i8"),
-        ("sort", "i8"),  # kind of the operation
+        ("kind", "i8"),  # of the operation
         ("dim", "i8"),
         ("owner", "i8"),  # of a condition: 0 npus, 1 operations, 2 queues
         ("place", "i8"),  # the number of the word in that table

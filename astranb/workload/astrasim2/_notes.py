@@ -9,7 +9,7 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.net._astrasim2 import RING, SWITCH
 
-from ._noted import NOTHING, PHASE_ENDS, SENT
+from ._noted import ENDS, NOTHING, PHASE_ENDS, SENT
 from ._tables import Machine
 
 __all__ = ["conditions_hold", "note", "note_link", "note_phase", "note_sent"]
@@ -29,11 +29,13 @@ def note(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) 
             and (point.npu < 0 or point.npu == npu)
             and (point.operation < 0 or point.operation == operation)
             and (point.dim < 0 or point.dim == dim)
-            and (point.sort < 0 or (operation >= 0 and m.operations[operation].kind == point.sort))
+            and (point.kind < 0 or (operation >= 0 and m.operations[operation].kind == point.kind))
         ):
             watch.hit = number
-    # Of one event the first is told: the others follow from it.
-    if watch.hit >= 0 or watch.what < 0 or watch.step != m.clock[0].steps:
+    # Of one event the first is told, for the others follow from it; but the end of the last phase
+    # is that of the operation.
+    fresh = watch.what < 0 or watch.step != m.clock[0].steps
+    if watch.hit >= 0 or fresh or (what == ENDS and watch.what == PHASE_ENDS):
         watch.what = what
         watch.npu = npu
         watch.operation = operation

@@ -199,7 +199,7 @@ class Workload:
         require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", mend=mend)
         known: dict[tuple[Any, ...], Operations] = {}
         plain = [_plain(one, self._durations(one)) for one in self.stages]
-        names = [Distinct(np.arange(len(one)), tuple(one.names)) for one in self.stages]
+        names = [Distinct.of(one.names) for one in self.stages]
         listed = []
         for rank in range(self.ranks):
             stage = self.parallelism.stage(rank)
