@@ -22,6 +22,7 @@ __all__ = [
     "SideBySide",
     "Simulation",
     "Workbench",
+    "WorkloadSimulation",
     "__version__",
     "collectives",
     "compare",
@@ -41,6 +42,7 @@ _LAZY = {
     "Network": ("astranb.net", "Network"),
     "Simulation": ("astranb.sim", "Simulation"),
     "Workbench": ("astranb.widgets", "Workbench"),
+    "WorkloadSimulation": ("astranb.sim.workload", "WorkloadSimulation"),
     "collectives": ("astranb.collectives", ""),
     "explore": ("astranb.explore", ""),
     "export": ("astranb.export", ""),
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from astranb.sim import Comparison as Comparison
     from astranb.sim import Comparison as compare  # noqa: N813 - a verb that makes one
     from astranb.sim import Simulation as Simulation
+    from astranb.sim.workload import WorkloadSimulation as WorkloadSimulation
     from astranb.widgets import Editor as Editor
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from astranb import _astrasim1 as astrasim1
+from astranb._cacheline import LINES_TOO, run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
 if TYPE_CHECKING:
-    from astranb.workload.astrasim2 import InfraNetwork
+    from astranb.workload.astrasim2 import InfraNetwork, Run
 
 __all__ = ["add_options", "files_or"]
 
-_FIDELITIES = ("analytical", "congestion")
+_FIDELITIES = ("analytical", "congestion", "cacheline")
 _COLLECTIVE_ONLY = (
     "collective",
     "size",
@@ -25,7 +28,6 @@ _COLLECTIVE_ONLY = (
     "roce",
     "html",
     "svg",
-    "perfetto",
 )
 _COLLECTIVE_USUAL = {
     "protocol": "Simple",
@@ -38,31 +40,36 @@ _COLLECTIVE_USUAL = {
 }
 """Options of collectives that files have nothing for, with what they are when they are not given."""
 
-_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "dimensions")
+_FILES_ONLY = ("system", "network", "memory", "comm_group", "compat", "dimensions", "frames")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run of ASTRA-sim's files."""
-    group = parser.add_argument_group("ASTRA-sim 2.0 files, instead of --infra, --collective and --size")
+    group = parser.add_argument_group(
+        "ASTRA-sim 2.0 or 1.0 files, instead of --infra, --collective and --size"
+    )
 
     def add(name: str, peer: str, text: str, **more: Any) -> None:
         group.add_argument(
             f"--{name}", f"--{peer}-configuration", dest=name.replace("-", "_"), help=text, **more
         )
 
-    add("workload", "workload", "PREFIX of the Chakra traces PREFIX.RANK.et", metavar="PREFIX")
-    add("system", "system", "system.json", metavar="FILE")
-    add("network", "network", "network.yml", metavar="FILE")
+    add("workload", "workload", "PREFIX of the traces PREFIX.RANK.et; 1.0's layer table", metavar="PREFIX")
+    add("system", "system", "system.json; 1.0's text", metavar="FILE")
+    add("network", "network", "network.yml; 1.0's JSON", metavar="FILE")
     add("memory", "remote-memory", "remote memory, JSON (none)", metavar="FILE")
     add("comm-group", "comm-group", "communicator groups, JSON", metavar="FILE")
     group.add_argument("--dimensions", metavar="8x4", help="GPUs of each dimension of collectives (--infra)")
     group.add_argument("--logging-configuration", metavar="FILE", help="accepted, has no effect")
     group.add_argument("--logging-folder", metavar="DIR", help="accepted, has no effect")
-    group.add_argument("--compat", help="astrasim2: keep ASTRA-sim 2.0's peculiarities, to its nanosecond")
+    group.add_argument("--compat", help="astrasim2 or astrasim1: keep its peculiarities, to its nanosecond")
     group.add_argument("--num-queues-per-dim", type=int, default=1, help="queues of one dimension (1)")
     group.add_argument("--injection-scale", type=float, default=1.0, help="multiplies the endpoint's delay")
-    group.add_argument("--comm-scale", type=float, default=1.0, help="has no effect, as in ASTRA-sim 2.0")
-    group.add_argument("--compute-scale", type=float, default=1.0, help="the same")
+    group.add_argument(
+        "--comm-scale", type=float, default=1.0, help="of 1.0: multiplies sizes (no effect in 2.0)"
+    )
+    group.add_argument("--compute-scale", type=float, default=1.0, help="of 1.0: multiplies compute times")
+    astrasim1.add_options(group)
     group.add_argument(
         "--rendezvous-protocol",
         nargs="?",
@@ -71,6 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=("true", "false"),
         help="whether receivers ask for messages",
     )
+    group.add_argument("--frames", metavar="DIR", help="write ranks, operations, collectives, … as DIR/*.csv")
 
 
 def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -98,13 +106,17 @@ def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argpa
 
 
 def _run(args: argparse.Namespace) -> int:
+    _check_options(args)
+    if astrasim1.is_astrasim1(args):
+        return astrasim1.run_files(args)
     from astranb.workload.astrasim2 import load
 
+    astrasim1.refuse_options(args)
     fidelity = _check(args)
     run = load(
         args.workload,
         args.system,
-        args.network if args.infra is None else _infra(args.infra, args.dimensions),
+        args.network if args.infra is None or args.network else _infra(args.infra, args.dimensions),
         memory=args.memory,
         groups=args.comm_group,
         aware=fidelity == "congestion",
@@ -114,38 +126,61 @@ def _run(args: argparse.Namespace) -> int:
         rendezvous=args.rendezvous_protocol == "true",
         root=args.root or None,
     )
-    run.step()
-    result = run.result()
-    rows = zip(
-        result.end_ns.tolist(), result.exposed_comm_ns.tolist(), result.compute_ns.tolist(), strict=True
-    )
-    if not args.json:
-        for rank, (end, exposed, _) in enumerate(rows):
+    if fidelity == "cacheline":
+        return run_lines(args, run.inputs)
+    if not (args.explain or args.perfetto or args.frames):
+        run.step()
+        result = run.result()
+    if not (args.json or args.explain or args.perfetto or args.frames):
+        rows = zip(result.end_ns.tolist(), result.exposed_comm_ns.tolist(), strict=True)
+        for rank, (end, exposed) in enumerate(rows):
             print(f"sys[{rank}] finished, {end} cycles, exposed communication {exposed} cycles.")
         return 0
-    print_json(
-        {
-            "workload": args.workload,
-            "fidelity": fidelity,
-            "compat": args.compat,
-            "time_ps": int(result.end_ns.max()) * 1000,
-            "events": result.events,
-            "messages": result.messages,
-            "message_bytes": result.message_bytes,
-            "cost_dollars": run.network.cost_dollars(),
-            "per_rank": [
-                {
-                    "rank": rank,
-                    "end_ps": end * 1000,
-                    "exposed_comm_ps": exposed * 1000,
-                    "compute_ps": compute * 1000,
-                }
-                for rank, (end, exposed, compute) in enumerate(rows)
-            ],
-            "state_hash": run.state_hash(),
-        }
-    )
+    _tell(run, args, fidelity)
     return 0
+
+
+def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
+    """Run with a recording where that is asked for and it has not run, and say more than ASTRA-sim does."""
+    from astranb.sim.workload import WorkloadSimulation
+
+    recorded = bool(args.explain or args.perfetto or args.frames)
+    title = Path(args.workload).name
+    sim = WorkloadSimulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
+    if recorded:
+        sim.run()
+    result = sim.result
+    if args.perfetto:
+        result.to_perfetto(args.perfetto)
+    if args.frames:
+        result.write_frames(args.frames)
+    rows = result.per_rank()
+    if args.compat:
+        rows = [{**row, "exposed_comm_ps": row["astrasim_exposed_comm_ps"]} for row in rows]
+    if not args.json:
+        if args.explain:
+            print(result.explain())
+            return
+        for row in rows:
+            end, exposed = row["end_ps"] // 1000, row["astrasim_exposed_comm_ps"] // 1000
+            print(f"sys[{row['rank']}] finished, {end} cycles, exposed communication {exposed} cycles.")
+        return
+    simulated = run.result()
+    document = {
+        "workload": args.workload,
+        "fidelity": fidelity,
+        "compat": args.compat,
+        "time_ps": result.time_ps,
+        "events": simulated.events,
+        "messages": simulated.messages,
+        "message_bytes": simulated.message_bytes,
+        "cost_dollars": run.inputs.network.cost_dollars(),
+        "breakdown": result.breakdown(),
+        "per_rank": [{name: value for name, value in row.items() if name != "done"} for row in rows],
+    }
+    if recorded:
+        document["dimensions"] = result.table("dimensions")
+    print_json({**document, "state_hash": run.state_hash()})
 
 
 def _infra(text: str, dimensions: str | None) -> InfraNetwork:
@@ -160,13 +195,13 @@ def _infra(text: str, dimensions: str | None) -> InfraNetwork:
     return InfraNetwork(resolve(text), tuple(map(int, counts)), text)
 
 
-def _check(args: argparse.Namespace) -> str:
-    """Refuse options that do not go together; returns the fidelity."""
-    if args.infra is not None and args.network is not None:
-        raise InputError(
-            "--infra and --network exclude each other", where="run", mend="leave one of them out"
-        )
-    if args.infra is not None and args.compat is not None:
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, of whichever files."""
+    lines = args.fidelity == "cacheline"
+    if args.infra is not None and args.network is not None and not lines:
+        what = "--infra and --network exclude each other"
+        raise InputError(what, where="run", mend="leave one of them out")
+    if args.infra is not None and args.compat is not None and not lines:
         what = "ASTRA-sim 2.0 reads no infrastructures"
         raise InputError(what, where="--infra", mend="give --network FILE, or leave --compat out")
     if args.dimensions is not None and args.infra is None:
@@ -178,17 +213,13 @@ def _check(args: argparse.Namespace) -> str:
             mend += ", or --infra" if name == "network" else ""
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
-        if getattr(args, name) is not None:
+        if getattr(args, name) is not None and not (lines and name in LINES_TOO):
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
     for name, usual in _COLLECTIVE_USUAL.items():
         if getattr(args, name) != usual:
             what = f"--{name.replace('_', '-')} has no effect on --workload"
             raise InputError(what, where="run", mend="leave it out")
-    if args.compat not in (None, "astrasim2"):
-        raise InputError(
-            f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
-        )
     if not 1 <= args.num_queues_per_dim <= 1024:
         raise InputError(
             f"{args.num_queues_per_dim} queues", where="--num-queues-per-dim", mend="take 1 to 1024"
@@ -199,10 +230,15 @@ def _check(args: argparse.Namespace) -> str:
             raise InputError(
                 f"{getattr(args, name)} is out of range", where=where, mend="take a number above 0"
             )
+
+
+def _check(args: argparse.Namespace) -> str:
+    """Refuse what ASTRA-sim 2.0's files do not have; returns the fidelity."""
+    if args.compat not in (None, "astrasim2"):
+        raise InputError(
+            f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
+        )
     fidelity = str(args.fidelity or "analytical")
-    if fidelity == "cacheline":
-        what = "ASTRA-sim's files are not simulated by cache lines yet"
-        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
     if fidelity not in _FIDELITIES:
         raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
     return fidelity

@@ -7,13 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from astranb._chakra_tools import add_tools
+from astranb._models import add_generate
 from astranb._print import print_json
 
 __all__ = ["add_commands"]
 
 
 def add_commands(commands: Any, parser_class: type[argparse.ArgumentParser]) -> None:
-    """Add ``chakra info`` and ``chakra json`` to the command line."""
+    """Add the verbs of ``chakra`` to the command line."""
     chakra = commands.add_parser("chakra", help="Chakra execution traces").add_subparsers(
         required=True, metavar="VERB", parser_class=parser_class
     )
@@ -25,6 +27,8 @@ def add_commands(commands: Any, parser_class: type[argparse.ArgumentParser]) -> 
     listing.add_argument("file", help="FILE.et or FILE.et.gz")
     listing.add_argument("--json", action="store_true", help="one document instead of lines")
     listing.set_defaults(command=_json)
+    add_generate(chakra)
+    add_tools(chakra)
 
 
 def _info(args: argparse.Namespace) -> int:

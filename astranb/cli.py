@@ -20,6 +20,8 @@ from astranb._chakra import add_commands as add_chakra_commands
 from astranb._gpu import add_commands as add_gpu_commands
 from astranb._leave import add_options as add_leave_options
 from astranb._leave import recorded, write_files
+from astranb._models import add_options as add_model_options
+from astranb._models import model_or
 from astranb._print import print_json
 from astranb.core.errors import AstranbError, InputError, near
 
@@ -121,9 +123,10 @@ def _parser() -> _Parser:
     run.add_argument("--explain", action="store_true", help="say where the time went")
     run.add_argument("--save", metavar="FILE", help="save the finished simulation")
     add_file_options(run)
+    add_model_options(run)
     add_leave_options(run)
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    run.set_defaults(command=files_or(_run))
+    run.set_defaults(command=model_or(files_or(_run)))
 
     infra = commands.add_parser("infra", help="infrastructures").add_subparsers(
         required=True, metavar="VERB", parser_class=_Parser

@@ -10,26 +10,47 @@ from __future__ import annotations
 from ._builder import TraceBuilder
 from ._check import check, topological_order
 from ._columns import Distinct, Lists
+from ._compare import compare
+from ._draw import draw
 from ._file import rank_file, read, read_ranks, write
+from ._link import Linked, link
+from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import as_document, summary
+from ._synthesize import synthesize
+from ._template import Hole, Template
+from ._text import layer_table_trace
+from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
 
 __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
+    "Hole",
+    "Linked",
     "Lists",
     "Node",
     "NodeType",
+    "Template",
+    "Times",
     "Trace",
     "TraceBuilder",
     "as_document",
     "check",
+    "compare",
+    "draw",
+    "layer_table_trace",
+    "link",
+    "pytorch_document",
+    "pytorch_trace",
     "rank_file",
     "read",
     "read_ranks",
+    "recorded_times",
     "summary",
+    "synthesize",
     "topological_order",
     "write",
+    "write_timeline",
 ]

@@ -16,6 +16,7 @@ from ._check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from ._drawing import draw_waits
 from ._fault import Fault
 from ._formats import listed, read_algorithm, write_algorithm
+from ._join import Joined, Node, Section, join
 from ._lower import Lowered, lower
 from ._msccl_xml import read_msccl_xml
 from ._msccl_xml_write import write_msccl_xml
@@ -43,8 +44,10 @@ __all__ = [
     "Collective",
     "Contents",
     "Fault",
+    "Joined",
     "Line",
     "Lowered",
+    "Node",
     "Operation",
     "Part",
     "Plan",
@@ -52,6 +55,7 @@ __all__ = [
     "Program",
     "Promise",
     "Rank",
+    "Section",
     "Semaphore",
     "Source",
     "algorithm",
@@ -66,6 +70,7 @@ __all__ = [
     "contents",
     "draw_waits",
     "gather",
+    "join",
     "listed",
     "lower",
     "promise",

@@ -13,7 +13,7 @@ import numpy as np
 
 from .jit import Records, kernel, kernel_apart
 
-__all__ = ["INSTANT", "INSTANTS", "PENDING", "bucket_of", "next_event", "put_event"]
+__all__ = ["INSTANT", "INSTANTS", "PENDING", "bucket_of", "next_event", "next_time", "put_event"]
 
 INSTANTS = np.dtype(
     [
@@ -24,6 +24,7 @@ INSTANTS = np.dtype(
         ("free_event", "i8"),
         ("events_left", "i8"),  # unused rows
         ("latest", "i8"),  # the instant that an event was put into last, -1 where it is over
+        ("turns", "i8"),  # how often the time has moved
     ]
 )
 """The one row about the whole queue."""
@@ -154,18 +155,29 @@ def _first_instant(queue: Records, instants: Records) -> int:
     return int(first)
 
 
+@kernel_apart
+def next_time(queue: Records, instants: Records) -> int:
+    """Give the time of the next event, which stays where it is; -1 where none is left."""
+    row = queue[0].open
+    if row >= 0 and instants[row].head >= 0:
+        return int(queue[0].now)
+    return int(instants[instants[0].heap].time) if queue[0].heaped > 0 else -1
+
+
 @kernel
 def next_event(queue: Records, instants: Records, pending: Records) -> int:
     """Take the next event and move the time to it; returns what it is, -1 where none is left."""
     row = queue[0].open
     if row < 0 or instants[row].head < 0:
+        if queue[0].heaped == 0:
+            return -1  # and nothing is changed, so that having asked makes no difference
         if row >= 0:
             _close(queue, instants, row)
             queue[0].open = -1
-        if queue[0].heaped == 0:
-            return -1
         row = _first_instant(queue, instants)
         queue[0].open = row
+        if instants[row].time != queue[0].now:
+            queue[0].turns += 1
         queue[0].now = instants[row].time
     event = instants[row].head
     following = pending[event].next

@@ -15,7 +15,9 @@ from .tables import (
     LAUNCH,
     MOVE,
     MOVING,
+    RELEASE,
     SIGNALLING,
+    SPEND,
     SYSTEM_WIDE,
     WAIT,
     WAITING,
@@ -148,9 +150,23 @@ def begin(
                 blocks[block].fenced = 1
                 schedule(clock, agenda, clock[0].now_ps + gpus[gpu].fence_ps, FENCE, block)
                 return
+        passed = blocks[block].fenced == 2
         blocks[block].fenced = 0
         start_op(clock, blocks, ops, phases, op)
         kind = ops[op].kind
+        if kind == SPEND and not passed:
+            enter(clock, sms, blocks, block, MOVING)
+            blocks[block].fenced = 1
+            schedule(clock, agenda, clock[0].now_ps + ops[op].left, FENCE, block)
+            return
+        if kind == SPEND or kind == RELEASE:
+            if kind == RELEASE:
+                release(clock, agenda, blocks, ops[op].value)
+            ops[op].left = 0
+            ops[op].issued_ps = clock[0].now_ps
+            finish_op(clock, ops, phases, op)
+            blocks[block].op += 1
+            continue
         if kind == MOVE and ops[op].ahead == 0:
             for warp in range(first_warp, first_warp + blocks[block].warps):
                 warps[warp].op = op
@@ -214,8 +230,23 @@ def end(clock: Records, agenda: Agenda, gpus: Records, sms: Records, blocks: Rec
         gpus[gpu].next_block += 1
     blocks[following].sm = sm
     sms[sm].resident += 1
+    if blocks[following].after == 0:
+        set_off(clock, agenda, blocks, following)
+
+
+@kernel
+def set_off(clock: Records, agenda: Agenda, blocks: Records, block: int) -> None:
+    """A block that has its seat and waits for no other is launched."""
     clock[0].busy += 1
-    schedule(clock, agenda, max(clock[0].now_ps, blocks[following].launch_ps), LAUNCH, following)
+    schedule(clock, agenda, max(clock[0].now_ps, blocks[block].launch_ps), LAUNCH, block)
+
+
+@kernel
+def release(clock: Records, agenda: Agenda, blocks: Records, block: int) -> None:
+    """One of the blocks that a block waits for has ended."""
+    blocks[block].after -= 1
+    if blocks[block].after == 0 and blocks[block].sm >= 0:
+        set_off(clock, agenda, blocks, block)
 
 
 @kernel

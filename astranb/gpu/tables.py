@@ -43,7 +43,9 @@ NOTIFY: Final = 1  # add to a semaphore, here or on another GPU
 WAIT: Final = 2  # until a semaphore has reached a value
 FLUSH: Final = 3  # until every store is acknowledged
 COMPUTE: Final = 4  # instructions that touch no memory
-OP_KINDS: Final = ("move", "signal", "wait", "fence", "compute")
+SPEND: Final = 5  # time: a kernel that is known by its duration only
+RELEASE: Final = 6  # a thread block of this GPU that waits for others to end
+OP_KINDS: Final = ("move", "signal", "wait", "fence", "compute", "spend", "release")
 
 # Bits of an operation's ``in_switch``.
 SWITCH_READS: Final = 1
@@ -211,6 +213,7 @@ BLOCK = np.dtype(
         ("fenced", "i8"),  # 1: the time of a system-wide fence runs, 2: has run
         ("kernel", "i8"),
         ("launch_ps", "i8"),  # its kernel begins then
+        ("after", "i8"),  # blocks that have to end before it is launched
         ("engine", "i8"),  # 1: for a copy engine
     ]
 )
@@ -246,7 +249,7 @@ OP = np.dtype(
         ("first_target", "i4"),
         ("targets", "i4"),
         ("semaphore", "i4"),
-        ("value", "i4"),  # to add (signal) or to reach (wait)
+        ("value", "i4"),  # to add (signal) or to reach (wait); the block to release
         ("phase", "i4"),
         ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE
         ("in_switch", "i4"),  # SWITCH_READS, SWITCH_WRITES
@@ -257,7 +260,7 @@ OP = np.dtype(
         ("ahead", "i4"),  # 1: a warp may begin it while others are at the move before
         ("before", "i4"),  # lines of the moves with which it makes one loop
         ("lines", "i8"),  # requests an operand takes
-        ("left", "i8"),  # of these not issued yet, or instructions of a computation
+        ("left", "i8"),  # of these not issued yet, instructions of a computation, or time to spend
         ("acked", "i8"),
         ("started_ps", "i8"),  # -1: not yet
         ("issued_ps", "i8"),  # last instruction issued

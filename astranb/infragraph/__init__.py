@@ -8,6 +8,7 @@ has to be quick for a whole data centre.
 from __future__ import annotations
 
 from ._blueprints import blueprint, blueprints, resolve
+from ._dimensions import dimensions
 from ._graph import Graph, Link
 from ._infra import Infra
 from ._link_types import LINK_TYPES, LinkType
@@ -23,6 +24,7 @@ __all__ = [
     "NodeKind",
     "blueprint",
     "blueprints",
+    "dimensions",
     "load",
     "resolve",
 ]

@@ -22,6 +22,7 @@ from astranb.net._options import MULTIPATHS
 from astranb.net.link import LINK
 from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
 from astranb.net.rate import FLOW
+from astranb.workload.cacheline import Graph
 
 from ._machine import Machine
 from ._network import fault_tables, frames_of, roce_table
@@ -74,11 +75,24 @@ class Plan:
 
 
 def lower_for(
-    collective: Collective, presets: Sequence[Preset], fabric: Fabric, coalesce: int
+    collective: Collective | Graph, presets: Sequence[Preset], fabric: Fabric, coalesce: int
 ) -> tuple[list[Preset], Lowered]:
-    """Lower a collective for the GPUs of a fabric; packets always travel line by line."""
+    """Lower what is to run for the GPUs of a fabric; packets always travel line by line."""
     chosen = [p.coalesced(coalesce) for p in presets]
     first = chosen[0]
+    if isinstance(collective, Graph):
+        if len(collective.operations) != len(presets):
+            raise InputError(
+                f"{len(collective.operations)} ranks for an infrastructure of {len(presets)} GPUs",
+                where=collective.title,
+                mend="take one with as many GPUs",
+            )
+        return chosen, collective.lowered(
+            fabric.per_node,
+            line_bytes=first.line_bytes,
+            bulk_lines=first.bulk_lines,
+            engine_lines=first.engine_lines,
+        )
     program = lower(
         collective.program(len(presets), fabric.per_node),
         kind=collective.name,

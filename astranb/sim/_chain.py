@@ -152,6 +152,14 @@ class _Chain:
 
     def _pending(self, block: int) -> None:
         blocks, row = self._machine.blocks, self._machine.blocks[block]
+        if row.after > 0:
+            ops = self._machine.ops
+            late = (ops["kind"] == t.RELEASE) & (ops["value"] == block) & (ops["started_ps"] < 0)
+            text = f"{self._name(block)} has not begun: it waits for the end of {int(row.after)} others"
+            self._put(text, self._path(block), 0)
+            for other in ops["block"][late][:1]:
+                self._block(int(other))
+            return
         if row.sm >= 0:
             when = format_time(int(row.launch_ps))
             self._put(
@@ -196,6 +204,12 @@ class _Chain:
         machine, row = self._machine, self._machine.blocks[block]
         number = int(row.op)
         op = machine.ops[number]
+        if op.kind == t.SPEND:
+            ends = format_time(int(row.since_ps + op.left))
+            self._put(
+                f"{self._name(block)} is at {self._op(number)} until {ends}", self._path(block), row.since_ps
+            )
+            return
         if op.kind == t.COMPUTE:
             text = (
                 f"{self._name(block)} computes at {self._op(number)}: {int(op.left):,} instructions to issue"

@@ -16,6 +16,7 @@ from astranb.gpu import Preset, preset
 from astranb.net import Network
 from astranb.net._options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS
+from astranb.workload.cacheline import Graph
 
 from ._build import LAUNCHES
 from ._edits import RECORD, Parameter, parameters_of, read_edit, switch_recording
@@ -201,6 +202,8 @@ class Changing:
         if path:
             return parameters_of(resolve(path, self._sim.fabric, self._sim.machine), self._sim.machine)
         c = self._sim.collective
+        if isinstance(c, Graph):
+            return []
         names = tuple(a.name for a in algorithms(c.name))
 
         def of(
@@ -300,7 +303,7 @@ class Changing:
 
     def _killed(self) -> dict[int, int]:
         """When each dead link was killed, in ps: a checkpoint was taken then."""
-        known = {c.events: max(0, c.now_ps) for c in self._sim._driver.history.checkpoints}
+        known = {c.events: max(0, c.counts["now_ps"]) for c in self._sim._driver.history.checkpoints}
         return {
             row: known[edit.events]
             for edit in self._sim._driver.edits
@@ -331,7 +334,7 @@ def _directions(link: str, both: bool) -> list[str]:
     return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
 
 
-def _collective(present: Collective, changes: dict[str, Any]) -> Collective:
+def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collective | Graph:
     unknown = sorted(set(changes) - set(_COLLECTIVE))
     if unknown:
         raise InputError(
@@ -340,6 +343,9 @@ def _collective(present: Collective, changes: dict[str, Any]) -> Collective:
     said = {name: changes[name] for name in _COLLECTIVE if changes.get(name) is not None}
     if not said:
         return present
+    if isinstance(present, Graph):
+        mend = "make another workload"
+        raise InputError("a workload has no algorithm, size or lanes of its own", where="rebuilt", mend=mend)
     lanes = said.get("lanes", present.lanes)
     if lanes not in (None, "auto") and (isinstance(lanes, bool) or not isinstance(lanes, int)):
         raise InputError(f"lanes must be a whole number or auto, got {lanes!r}", where="lanes")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.collectives import MIXED, NOTHING, Contents, Promise, contents, promise
+from astranb.collectives import MIXED, NOTHING, Contents, Joined, Promise, contents, promise
 from astranb.collectives._lower import BUFFERS
 from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
@@ -110,6 +110,8 @@ def piece_contents(sim: Simulation) -> tuple[Contents, Promise]:
     """What every piece of memory holds now, and what the collective promises of it."""
     machine, collective = sim.machine, sim.collective
     held = contents(sim.program, machine.ops, machine.operands, machine.pieces)
+    if isinstance(sim.program, Joined):
+        return held, sim.program.promise()
     return held, promise(sim.program, collective.name, collective.root, machine.pieces)
 
 

@@ -45,7 +45,10 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
         # All that is left moving in a deadlock reads packets that have not come.
         waits[int(block)] = sorted(_writers(machine, int(blocks["op"][block])))
     for block in np.flatnonzero((blocks["state"] == t.WAITING) | (blocks["state"] == t.PENDING)):
-        if blocks["state"][block] == t.PENDING:
+        if blocks["after"][block] > 0:
+            late = (ops["kind"] == t.RELEASE) & (ops["value"] == block) & (ops["started_ps"] < 0)
+            waits[int(block)] = sorted(set(ops["block"][late].tolist()))
+        elif blocks["state"][block] == t.PENDING:
             gpu = int(blocks["gpu"][block])
             seated = (blocks["gpu"] == gpu) & (blocks["state"] == t.WAITING)
             waits[int(block)] = [int(b) for b in np.flatnonzero(seated)]
@@ -56,6 +59,8 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
         rank = int(blocks["gpu"][block])
         first = int(np.flatnonzero(blocks["gpu"] == rank)[0])
         text = f"rank {rank} ({fabric.graph.name(int(fabric.gpus[rank]))}) block {block - first}"
+        if blocks["after"][block] > 0:
+            return f"{text} begins when {int(blocks['after'][block])} others have ended"
         if blocks["state"][block] == t.PENDING:
             return f"{text} has no SM until another block ends"
         op = int(blocks["op"][block])

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from ._machine import Machine
-
-__all__ = ["Checkpoint", "History"]
+__all__ = ["Checkpoint", "History", "Keepable"]
 
 _PAGE = 4096
 _MOST = 512  # checkpoints: beyond, thinning costs more than it saves
+
+
+class Keepable(Protocol):
+    """What has a history."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Give what moments are named by: ``events``, ``now_ps`` and other counts of the clock."""
+        ...
+
+    def kept(self) -> dict[str, memoryview]:
+        """Give everything that a checkpoint holds, as writable bytes."""
+        ...
+
+    def resize(self, sizes: Mapping[str, int]) -> None:
+        """Make the tables as long as they were; called with bytes, before they are written."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,7 +36,7 @@ class Checkpoint:
 
     Attributes
     ----------
-    events, instants, instructions, phases, now_ps : int
+    counts : mapping of str to int
         The clock at that moment.
     edits : int
         How many edits had been made.
@@ -30,14 +46,15 @@ class Checkpoint:
         Bytes of the pages that no earlier checkpoint had.
     """
 
-    events: int
-    instants: int
-    instructions: int
-    phases: int
-    now_ps: int
+    counts: Mapping[str, int]
     edits: int
     pages: dict[str, list[bytes]]
     new_bytes: int
+
+    @property
+    def events(self) -> int:
+        """Events handled before it."""
+        return self.counts["events"]
 
 
 class History:
@@ -56,15 +73,15 @@ class History:
         # the time of comparing pages, and Pause waits for that.
         self._latest: tuple[Checkpoint, dict[str, np.ndarray]] | None = None
 
-    def take(self, machine: Machine, edits: int) -> None:
+    def take(self, machine: Keepable, edits: int) -> None:
         """Add a checkpoint of the machine as it stands, unless the last one is of this moment."""
-        clock = machine.clock[0]
+        counts = machine.counts()
         last = self.checkpoints[-1] if self.checkpoints else None
-        if last is not None and last.events == clock.events and last.edits == edits:
+        if last is not None and last.events == counts["events"] and last.edits == edits:
             return
         new_bytes = 0
         pages: dict[str, list[bytes]] = {}
-        tables = _tables(machine)
+        tables = machine.kept()
         for name, data in tables.items():
             kept = list(last.pages.get(name, ())) if last else []
             for number in self._changed(name, data, kept):
@@ -72,12 +89,7 @@ class History:
                 new_bytes += len(page)
                 kept[number : number + 1] = [page]
             pages[name] = kept
-        self.checkpoints.append(
-            Checkpoint(
-                int(clock.events), int(clock.instants), int(clock.instructions), int(clock.phases),
-                int(clock.now_ps), edits, pages, new_bytes,
-            )
-        )  # fmt: skip
+        self.checkpoints.append(Checkpoint(dict(counts), edits, pages, new_bytes))
         self._remember(tables)
         self._thin()
 
@@ -112,7 +124,8 @@ class History:
 
     def before(self, field: str, value: int) -> Checkpoint:
         """The last checkpoint at which a counter of the clock was at most ``value``."""
-        return next(c for c in reversed(self.checkpoints) if getattr(c, field) <= value or c.events == 0)
+        found = (c for c in reversed(self.checkpoints) if c.counts[field] <= value or c.events == 0)
+        return next(found, self.checkpoints[0])
 
     def before_edit(self, events: int, edits: int) -> Checkpoint:
         """The last checkpoint up to an event that has had at most so many edits."""
@@ -123,14 +136,15 @@ class History:
         while self.checkpoints and self.checkpoints[-1].edits > edits:
             self.checkpoints.pop()
 
-    def restore(self, machine: Machine, checkpoint: Checkpoint) -> None:
+    def restore(self, machine: Keepable, checkpoint: Checkpoint) -> None:
         """Put a machine back to a checkpoint and forget what came after."""
-        for name, data in _tables(machine).items():
+        machine.resize({name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()})
+        for name, data in machine.kept().items():
             if name in checkpoint.pages:
                 data[:] = b"".join(checkpoint.pages[name])
         self.forget_after(checkpoint.events)
         if self.checkpoints and self.checkpoints[-1] is checkpoint:
-            self._remember(_tables(machine))
+            self._remember(machine.kept())
 
     def forget_after(self, events: int) -> None:
         """Drop the checkpoints after an event."""
@@ -153,13 +167,3 @@ class History:
             events = np.array([p.events for p in points], np.int64)
             crowding = (events[2:] - events[:-2]) / (latest - events[1:-1] + 1)
             points.pop(int(np.argmin(crowding)) + 1)
-
-
-def _tables(machine: Machine) -> dict[str, memoryview]:
-    """Everything a checkpoint holds, as writable bytes: the state, and what goes back with it."""
-    tables = {n: t for n, t in machine.tables.items() if n not in ("ways", "route")}
-    if machine.recorder[0].on:
-        tables |= {"recorder": machine.recorder, "activity": machine.activity, "current": machine.current}
-    if machine.recorder[0].landing:
-        tables["landed"] = machine.landed
-    return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]

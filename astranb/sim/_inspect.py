@@ -81,7 +81,7 @@ class Inspector:
         started = np.asarray(ops["started_ps"]).copy()
         follows = np.flatnonzero(np.append(False, (np.diff(begun) == 1) & (block[1:] == block[:-1])))
         started[begun[follows]] = np.maximum(started[begun[follows]], issued[follows - 1])
-        state = np.array([0, 1, 2, 3, 0], np.int32)[ops["kind"][begun]]
+        state = np.array([0, 1, 2, 3, 0, 0, 1], np.int32)[ops["kind"][begun]]
         work = self._rows(begun, block, state, started[begun], issued)
         # A fence shows as the gap between an operation's last issue and the next one's start.
         is_last = begun + 1 >= blocks["last_op"][block]

@@ -154,7 +154,7 @@ class Lanes:
         spans = self._sim.spans(start_ps, end_ps)
         ops = machine.ops[spans["op"]]
         state = np.array([MOVING, SIGNAL, SEMAPHORE, FENCE])[spans["state"]]
-        state[(state == MOVING) & (ops["kind"] == t.COMPUTE)] = COMPUTE
+        state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND))] = COMPUTE
         state[(state == SEMAPHORE) & self._by_engine[ops["semaphore"]]] = ENGINE
         state[(state == MOVING) & (ops["spins"] == 1)] = PACKETS
         lane = spans["block"].astype(np.int64)

@@ -25,6 +25,7 @@ LOSSES = {
     "stores": "at a fence, until its stores are acknowledged",
     "fence": "in a system-wide fence",
     "launch": "its kernel has not begun",
+    "order": "what it depends on has not ended",
     "no SM": "no SM has room for it",
     "ended": "it has ended, others go on",
 }
@@ -63,7 +64,9 @@ def lost_times(sim: Simulation) -> np.ndarray:
     column["ended"][ended] = total - np.minimum(blocks["ended_ps"][ended], total)
     before = np.where(begun, blocks["started_ps"], total)
     column["launch"][:] = np.minimum(before, blocks["launch_ps"])
-    column["no SM"][:] = before - column["launch"]
+    ordered = np.isin(np.arange(len(blocks)), machine.ops["value"][machine.ops["kind"] == t.RELEASE])
+    column["order"][ordered] = (before - column["launch"])[ordered]
+    column["no SM"][:] = before - column["launch"] - column["order"]
     return times
 
 
@@ -80,7 +83,12 @@ def _issuing(sim: Simulation) -> np.ndarray:
     counted = (ops["kind"] == t.COMPUTE) & (ops["started_ps"] >= 0)
     most = ops["value"].astype(np.int64) * blocks["warps"][ops["block"]]
     computed = np.where(counted, most - ops["left"], 0) * gpus["issue_ps"][gpu]
-    return _per_block(sim, done * slot + computed)
+    spent = np.where(
+        (ops["kind"] == t.SPEND) & (ops["started_ps"] >= 0),
+        np.where(ops["ended_ps"] >= 0, ops["ended_ps"], sim.now_ps) - ops["started_ps"],
+        0,
+    )
+    return _per_block(sim, done * slot + computed + spent)
 
 
 def _fencing(sim: Simulation) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,23 @@ class Machine:
                 *self.tables.values(),
             )
         return self._call()
+
+    def counts(self) -> dict[str, int]:
+        """Give the clock's counts: what moments of the past are named by."""
+        names = ("events", "instants", "instructions", "phases", "now_ps")
+        return {name: int(self.clock[0][name]) for name in names}
+
+    def kept(self) -> dict[str, memoryview]:
+        """Give what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
+        tables = {n: t for n, t in self.tables.items() if n not in ("ways", "route")}
+        if self.recorder[0].on:
+            tables |= {"recorder": self.recorder, "activity": self.activity, "current": self.current}
+        if self.recorder[0].landing:
+            tables["landed"] = self.landed
+        return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]
+
+    def resize(self, sizes: Mapping[str, int]) -> None:
+        """Do nothing: the tables never grow."""
 
     def copy(self, *, record: bool = True) -> Machine:
         """An independent machine in the same state; without its recording where not wanted."""

@@ -25,7 +25,7 @@ from ._recorder import FLIGHT_KINDS
 if TYPE_CHECKING:
     from ._simulation import Simulation
 
-__all__ = ["perfetto"]
+__all__ = ["Event", "name_event", "perfetto", "rows_of", "write_events"]
 
 Event = dict[str, Any]
 
@@ -86,26 +86,40 @@ def perfetto(sim: Simulation, path: str | Path, *, most_lines: int = _MOST_LINES
         "recording": sim.recorder.on,
         "recorded_from_ps": sim.recorder.oldest_ps,
     }
+    title = f"{sim.collective.title}, {format_bytes(sim.collective.size)}, on {sim.infra.name}"
+    write_events(path, _events(sim, most_lines, written), title, written)
+    return written
+
+
+def write_events(path: Path, events: Iterator[Event], title: str, written: dict[str, Any]) -> None:
+    """Write a trace whole or not at all; ``.gz`` is compressed.
+
+    Parameters
+    ----------
+    path : Path
+    events : iterator of dict
+        Trace events.
+    title : str
+    written : dict
+        What stands in ``otherData``; read when all events have been written.
+    """
     with whole_file(path) as file:
         if path.suffix == ".gz":
             # Neither name nor time: the same run gives the same bytes.
             with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                _write(cast("IO[bytes]", packed), sim, most_lines, written)
+                _write(cast("IO[bytes]", packed), events, title, written)
         else:
-            _write(file, sim, most_lines, written)
-    return written
+            _write(file, events, title, written)
 
 
-def _write(file: IO[bytes], sim: Simulation, most_lines: int, written: dict[str, Any]) -> None:
+def _write(file: IO[bytes], events: Iterator[Event], title: str, written: dict[str, Any]) -> None:
     """Write all events, a piece at a time, and behind them what they are."""
-    events = _events(sim, most_lines, written)
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     comma = b""
     while piece := list(islice(events, _PIECE)):
         text = ",\n".join(json.dumps(event, separators=(",", ":")) for event in piece)
         file.write(comma + text.encode())
         comma = b",\n"
-    title = f"{sim.collective.title}, {format_bytes(sim.collective.size)}, on {sim.infra.name}"
     said = json.dumps({"title": title, **written}, separators=(",", ":"))
     file.write(f'\n],"otherData":{said}}}\n'.encode())
 
@@ -118,7 +132,7 @@ def _events(sim: Simulation, most_lines: int, written: dict[str, Any]) -> Iterat
     yield from _counters(sim, written)
 
 
-def _rows(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
+def rows_of(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
     """Rows of plain Python values, a piece of the columns at a time."""
     for start in range(0, len(columns[0]), _PIECE):
         yield from zip(*(np.asarray(c[start : start + _PIECE]).tolist() for c in columns), strict=True)
@@ -128,7 +142,7 @@ def _us(ps: Any) -> float:
     return int(ps) / 1e6
 
 
-def _name(what: str, pid: int, tid: int, **args: Any) -> Event:
+def name_event(what: str, pid: int, tid: int, **args: Any) -> Event:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
 
@@ -137,8 +151,8 @@ def _names(sim: Simulation) -> Iterator[Event]:
     machine, fabric = sim.machine, sim.fabric
     seen = [0] * len(fabric.gpus)
     for rank, node in enumerate(fabric.gpus):
-        yield _name("process_name", rank + 1, 0, name=f"GPU{rank} {fabric.graph.name(int(node))}")
-        yield _name("process_sort_index", rank + 1, 0, sort_index=rank)
+        yield name_event("process_name", rank + 1, 0, name=f"GPU{rank} {fabric.graph.name(int(node))}")
+        yield name_event("process_sort_index", rank + 1, 0, sort_index=rank)
     for number, block in enumerate(machine.blocks):
         gpu = int(block.gpu)
         mine, seen[gpu] = seen[gpu], seen[gpu] + 1
@@ -146,15 +160,15 @@ def _names(sim: Simulation) -> Iterator[Event]:
             continue
         sm = int(block.sm - machine.gpus["first_sm"][gpu])
         unit = f"engine {sm - int(machine.gpus['sms'][gpu])}" if block.engine else f"sm.{sm}"
-        yield _name("thread_name", gpu + 1, number + 1, name=f"{unit} block {mine}")
-        yield _name("thread_sort_index", gpu + 1, number + 1, sort_index=mine)
+        yield name_event("thread_name", gpu + 1, number + 1, name=f"{unit} block {mine}")
+        yield name_event("thread_sort_index", gpu + 1, number + 1, sort_index=mine)
 
 
 def _blocks(sim: Simulation, written: dict[str, Any]) -> Iterator[Event]:
     """A span for each thing that a thread block did."""
     found = spans(sim)
     written["spans"] = len(found["op"])
-    for rank, sm, block, op, state, phase, start, end, _ in _rows(list(found.values())):
+    for rank, sm, block, op, state, phase, start, end, _ in rows_of(list(found.values())):
         yield {
             "ph": "X", "cat": "block", "name": state, "pid": rank + 1, "tid": block + 1,
             "ts": _us(start), "dur": _us(end - start),
@@ -169,7 +183,7 @@ def _arrows(sim: Simulation, written: dict[str, Any]) -> Iterator[Event]:
     began = sim.machine.ops["started_ps"]
     written["signals"] = len(found["wait_op"])
     columns = ("semaphore", "signal_op", "wait_op", "from_rank", "to_rank", "issued_ps", "passed_ps")
-    rows = _rows([found[name] for name in columns])
+    rows = rows_of([found[name] for name in columns])
     for number, (semaphore, signal, wait, source, target, issued, passed) in enumerate(rows):
         args = {"semaphore": semaphore, "issued_ps": issued, "passed_ps": passed}
         arrow = {"cat": "semaphore", "name": "signal", "id": number + 1, "args": args}
@@ -204,10 +218,10 @@ def _lines(sim: Simulation, most: int, written: dict[str, Any]) -> Iterator[Even
         merged_ps = int(np.partition(gap, excess - 1)[excess - 1])
     cut = np.append(np.flatnonzero(gap > merged_ps)[1:], len(link))  # the first line cuts nothing off
     written |= {"line_spans": len(cut), "merged_gap_ps": max(0, merged_ps)}
-    yield _name("process_name", pid, 0, name="links")
-    yield _name("process_sort_index", pid, 0, sort_index=pid)
+    yield name_event("process_name", pid, 0, name="links")
+    yield name_event("process_sort_index", pid, 0, sort_index=pid)
     for number in used.tolist():
-        yield _name("thread_name", pid, number + 1, name=sim.fabric.name(number))
+        yield name_event("thread_name", pid, number + 1, name=sim.fabric.name(number))
     before = 0
     for after in cut.tolist():
         flight = found[order[before]]

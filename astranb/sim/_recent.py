@@ -26,6 +26,8 @@ _DID = {
         "begins to wait for a signal",
         "passes a fence",
         "begins to compute",
+        "begins a kernel",
+        "",
     ),
     "issued_ps": (
         "has issued its last line",
@@ -33,8 +35,18 @@ _DID = {
         "has seen its signal",
         "",
         "has computed",
+        "",
+        "",
     ),
-    "ended_ps": ("has every line acknowledged", "has its signal acknowledged", "", "", ""),
+    "ended_ps": (
+        "has every line acknowledged",
+        "has its signal acknowledged",
+        "",
+        "",
+        "",
+        "ends a kernel",
+        "has others begin",
+    ),
 }
 """What the times of an operation mean, by its kind."""
 

@@ -65,8 +65,9 @@ class Result:
 
     @property
     def busbw_Bps(self) -> float:  # noqa: N802
-        """Bus bandwidth: algbw times the collective's factor, as 2(n-1)/n for an all-reduce."""
-        return self.algbw_Bps * COLLECTIVES[self._sim.collective.name].busbw(self._sim.program.ranks)
+        """Bus bandwidth: algbw times the factor, as 2(n-1)/n for an all-reduce; 0 for a workload."""
+        kind = COLLECTIVES.get(self._sim.collective.name)
+        return self.algbw_Bps * kind.busbw(self._sim.program.ranks) if kind else 0.0
 
     def per_rank(self) -> list[dict[str, Any]]:
         """One dict a rank: its end, and how its thread blocks' time divides.

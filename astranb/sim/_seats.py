@@ -37,7 +37,7 @@ def seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[
         gpus[gpu].next_list = first + count + len(engines)
         gpus[gpu].last_list = first + count + lists
         gpus[gpu].blocks_left = count + lists
-    launched = np.flatnonzero(blocks["sm"] >= 0)
+    launched = np.flatnonzero((blocks["sm"] >= 0) & (blocks["after"] == 0))
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
     fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
@@ -68,9 +68,11 @@ def use_sms(machine: Machine, gpu: int, count: int) -> None:
     for block, sm in placed:
         blocks[block].sm = sm
         sms[sm].resident += 1
-        events.append((max(now, int(blocks[block].launch_ps)), t.LAUNCH, block))
+        if blocks[block].after == 0:
+            events.append((max(now, int(blocks[block].launch_ps)), t.LAUNCH, block))
     # Launches of one time come first, by number, as they do at the start.
     events.sort(key=lambda event: (event[0], (0, event[2]) if event[1] == t.LAUNCH else (1, 0)))
     row.next_block = first + len(placed)
-    machine.clock[0].busy += len(placed) - len(seated)
+    launched = sum(int(blocks[block].after) == 0 for block, _ in placed)
+    machine.clock[0].busy += launched - sum(int(blocks[block].after) == 0 for block in seated)
     refill(machine.clock, agenda_of(machine), events)

@@ -7,12 +7,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from astranb.collectives import Collective, check
+from astranb.collectives import Collective, Joined, check
 from astranb.core.errors import AstranbError, Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, Network, compile_fabric
+from astranb.workload.cacheline import Graph
 
 from . import _breakpoints as breakpoints
 from ._assumptions import presets_of
@@ -49,8 +50,9 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
     ----------
     infra : Infra or str or Path
         An infrastructure, the path of an InfraGraph document, or a blueprint's name.
-    collective : Collective
-        What runs, as :func:`astranb.collectives.all_reduce` makes it.
+    collective : Collective or Graph
+        What runs, as :func:`astranb.collectives.all_reduce` makes it, or a whole workload
+        (:class:`astranb.workload.cacheline.Graph`).
     gpu : str or Path or Preset, optional
         The kind of GPU; where not given, what the infrastructure says or its name suggests.
     fidelity : str
@@ -87,7 +89,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
     def __init__(
         self,
         infra: Infra | str | Path,
-        collective: Collective,
+        collective: Collective | Graph,
         *,
         gpu: str | Path | Preset | None = None,
         fidelity: str = "cacheline",
@@ -103,7 +105,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
                 where="fidelity",
                 mend=near(fidelity, _FIDELITIES),
             )
-        if not isinstance(collective, Collective):
+        if not isinstance(collective, Collective | Graph):
             raise InputError(
                 f"not a collective: {collective!r}",
                 mend="make one with astranb.collectives.all_reduce(size) or a sibling",
@@ -364,6 +366,9 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
 
     def _check(self) -> None:
         tables = (self.machine.ops, self.machine.operands, self.machine.pieces)
+        if isinstance(self.program, Joined):
+            self.program.check(*tables)
+            return
         check(self.program, self.collective.name, self.collective.root, *tables)
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:

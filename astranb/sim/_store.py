@@ -17,6 +17,7 @@ from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net._roce import read_roce
+from astranb.workload.cacheline import Graph
 
 from ._breakpoints import Breakpoint
 from ._build import Plan, build
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-_FORMAT = "astranb simulation 5"
+_FORMAT = "astranb simulation 6"
 _WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
 
 def save(sim: Simulation, path: Path) -> None:
     """Write a simulation to exactly this path, whole or not at all."""
+    if isinstance(sim.collective, Graph):
+        what = "a workload by cache lines cannot be saved"
+        raise InputError(what, where=str(path), mend="keep its files: a run of them is the same to the bit")
     said = {
         "format": _FORMAT,
         "infra": sim.infra.to_dict(),

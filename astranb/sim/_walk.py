@@ -20,6 +20,7 @@ __all__ = ["CAUSES", "WAITS", "Piece", "Walker"]
 
 CAUSES = {
     "launch": "before its kernel began",
+    "compute": "a kernel that is known by its duration only",
     "issue": "its instructions are issued, or wait for the SM's next slot",
     "stalled": "every outstanding slot of the SM is taken",
     "on chip": "between an SM, the L2 and the ports of a GPU",
@@ -158,7 +159,8 @@ class Walker:
             return self._before_launch(at)
         if kind == t.FENCE:
             begun = self._resumed(at)
-            self._put(begun["time_ps"], at["time_ps"], at, "fence", self._gpu(at))
+            spent = at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.SPEND
+            self._put(begun["time_ps"], at["time_ps"], at, "compute" if spent else "fence", self._gpu(at))
             return begun
         if kind == t.ISSUE:
             return self._before_issue(at)
@@ -170,8 +172,16 @@ class Walker:
         return self._trace.last(int(at["event"]), resumes=int(at["block"]))
 
     def _before_launch(self, at: Any) -> Any:
-        """A block begins when its kernel does, or when another one leaves its place."""
+        """A block begins when its kernel does, when another one leaves its place, or those before it end."""
         blocks, block, time_ps = self._machine.blocks, int(at["block"]), int(at["time_ps"])
+        ops, event = self._machine.ops, int(at["event"])
+        before = ops["block"][(ops["kind"] == t.RELEASE) & (ops["value"] == block)]
+        ends = [self._trace.last(event, resumes=int(other)) for other in before]
+        if ends and all(found is not None for found in ends):
+            last = max(ends, key=lambda found: int(found["event"]))
+            if last["time_ps"] == time_ps or time_ps <= blocks["launch_ps"][block]:
+                self._put(last["time_ps"], time_ps, at, "launch", ("gpu", int(blocks["gpu"][block])))
+                return last
         if time_ps > blocks["launch_ps"][block]:
             left = np.flatnonzero((blocks["sm"] == blocks["sm"][block]) & (blocks["ended_ps"] == time_ps))
             for other in left[left != block]:

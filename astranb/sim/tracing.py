@@ -159,3 +159,4 @@ def note_event(
             trace[place].op = blocks[warps[warp].block].op
     elif kind == LAUNCH or kind == FENCE:
         trace[place].block = arg
+        trace[place].op = blocks[arg].op

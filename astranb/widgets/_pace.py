@@ -38,9 +38,13 @@ class Pace:
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
-        self._all = max(1, int(sim.machine.ops["lines"].sum()))
+        self._all = max(1, self._count())
         self._seen: tuple[float, int, float] | None = None  # seconds, ps, share done
         self._told: dict[str, Any] = {}
+
+    def _count(self) -> int:
+        """How much there is to do."""
+        return int(self._sim.machine.ops["lines"].sum())
 
     @property
     def done(self) -> float:

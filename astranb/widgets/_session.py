@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -21,12 +21,12 @@ from astranb.sim import Replay, Simulation, Stop
 
 from ._owner import Owner
 from ._pace import Pace
-from ._verbs import VERBS, count_of, when_of
+from ._verbs import VERBS, Verb, count_of, when_of
 
-__all__ = ["COMMANDS", "Session", "session_of"]
+__all__ = ["PLAYING", "Session", "session_of"]
 
-COMMANDS = ("play", "pause", "to_breakpoint", "to_end", "set_speed", *VERBS)
-"""What a view may ask for."""
+PLAYING = ("play", "pause", "to_breakpoint", "to_end", "set_speed")
+"""What a view may ask for besides the verbs."""
 
 _PUBLISH_S = 0.05
 """Views are told at most 20 times a second: JupyterLab drops messages beyond 1,000 in a second."""
@@ -106,8 +106,22 @@ class Session(Owner):
         self.twin: Session | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone does not keep them
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
-        self.pace = Pace(sim)
+        self.pace = self._paced()
         sim.subscribe(self._moved, self._moving)
+
+    # What depends on what is simulated ---------------------------------------
+
+    @property
+    def verbs(self) -> Mapping[str, Verb]:
+        """What may be done to it, by name."""
+        return VERBS
+
+    def _paced(self) -> Pace:
+        return Pace(self.sim)
+
+    def _phases(self) -> int:
+        """How many phases are over."""
+        return int(self.sim.machine.clock[0].phases)
 
     # Who is told -------------------------------------------------------------
 
@@ -214,7 +228,7 @@ class Session(Owner):
         Parameters
         ----------
         command : str
-            One of :data:`COMMANDS`.
+            One of :data:`PLAYING`, or a verb.
         **options
             ``speed`` of ``set_speed`` (ps a second); else what the verb takes (``_verbs.py``).
 
@@ -223,8 +237,9 @@ class Session(Owner):
         InputError
             There is no such command.
         """
-        if command not in COMMANDS:
-            raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, COMMANDS))
+        known = (*PLAYING, *self.verbs)
+        if command not in known:
+            raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, known))
         self._queue.append((command, options))
         self.hand(self._drain)
 
@@ -268,7 +283,7 @@ class Session(Owner):
         elif options.pop("background", False) and command in ("goto", "phase"):
             self._guarded(partial(self._far, command, options))
         else:
-            outcome = self._guarded(partial(VERBS[command], self.sim, options))
+            outcome = self._guarded(partial(self.verbs[command], self.sim, options))
             if not isinstance(outcome, str):  # it has moved time
                 self._halt()
             if outcome is not None:
@@ -283,7 +298,7 @@ class Session(Owner):
             The verb was refused; nothing has changed.
         """
         with self.quietly():
-            outcome = VERBS[command](self.sim, options)
+            outcome = self.verbs[command](self.sim, options)
         if isinstance(outcome, Stop):  # it has moved time
             self._halt()
         self._say(outcome if isinstance(outcome, str) else outcome.text if outcome else "")
@@ -297,8 +312,7 @@ class Session(Owner):
     def _far(self, command: str, options: dict[str, Any]) -> None:
         """What may take long and was asked for by a button: in the background, so that Pause is heard."""
         if command == "phase":
-            phases = int(self.sim.machine.clock[0].phases) + count_of(options)
-            self._play(fast=True, max_phases=phases)
+            self._play(fast=True, max_phases=self._phases() + count_of(options))
             return
         when_ps = when_of(options)
         if when_ps >= self.sim.now_ps:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets._session import COMMANDS, Session, session_of
+from astranb.widgets._session import PLAYING, Session, session_of
+from astranb.widgets._verbs import VERBS
 
 
 def small(algorithm: str = "allpairs", size: str = "8 KiB") -> anb.Simulation:
@@ -278,5 +279,5 @@ def test_the_past_holds_the_edits_of_then() -> None:
 
 
 def test_every_command_can_be_asked_for() -> None:
-    for command in COMMANDS:
+    for command in (*PLAYING, *VERBS):
         session_of(small()).ask(command, **({"speed": 5.0} if command == "set_speed" else {}))

@@ -114,8 +114,23 @@ def test_json_has_every_rank(files, capsys):
     assert main(_command(files, "--json", "--compat=astrasim2", "--fidelity=congestion")) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["time_ps"] == 14_176_000
-    row = {"rank": 3, "end_ps": 14_176_000, "exposed_comm_ps": 14_176_000, "compute_ps": 0}
-    assert document["per_rank"][3] == row
+    row = {"rank": 3, "end_ps": 14_176_000, "astrasim_exposed_comm_ps": 14_176_000, "astrasim_compute_ps": 0}
+    row |= {"exposed_comm_ps": 14_176_000, "compute_ps": 0, "idle_ps": 0}
+    assert document["per_rank"][3].items() >= row.items()
+    assert document["breakdown"]["exposed_comm"] == 1
+
+
+def test_files_run_by_cache_lines_on_their_own_network_or_on_another(files, tmp_path, capsys):
+    assert main(_command(files, "--json", "--fidelity=cacheline", "--compat=astrasim2")) == 0
+    own = json.loads(capsys.readouterr().out)
+    assert [rank["rank"] for rank in own["per_rank"]] == [0, 1, 2, 3]
+    assert own["time_ps"] == max(rank["end_ps"] for rank in own["per_rank"])
+    assert own["gpu"]
+    perfetto = tmp_path / "trace.json"
+    more = ["--fidelity=cacheline", "--infra=switch:gpus=4", "--gpu=h100-sxm", f"--perfetto={perfetto}"]
+    assert main(_command(files, *more)) == 0
+    assert capsys.readouterr().out.count("sys[") == 4
+    assert json.loads(perfetto.read_text())["traceEvents"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,8 @@ def test_a_file_that_cannot_be_used_is_refused_with_one_line(files, capsys, file
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--fidelity=cacheline"], "not simulated by cache lines yet"),
+        (["--fidelity=cacheline", "--infra=ring:gpus=3"], "ranks for an infrastructure of 3 GPUs"),
+        (["--infra=ring:gpus=4"], "exclude each other"),
         (["--fidelity=analytic"], "did you mean 'analytical'"),
         (["--compat=astrasim1"], "did you mean 'astrasim2'"),
         (["--infra=dgx-h100"], "--infra and --network exclude each other"),

@@ -72,7 +72,7 @@ def test_a_message_alone_takes_each_of_its_links_once(network, data, size):
     if src == dst:
         return
     ranks = _one_message(npus, src, dst, size)
-    run = Run(ranks, network, System.from_document({}), aware=True)
+    run = Run(ranks, network, System.from_document({}), aware=True, record=True)
     run.step()
     expected, links, stride = 0, 0, 1
     latency_ns, narrowest = 0.0, float("inf")
@@ -87,7 +87,7 @@ def test_a_message_alone_takes_each_of_its_links_once(network, data, size):
         stride *= nodes
     assert run.result().end_ns[dst] == expected
     # Bytes are conserved: each link that it crosses has carried it, and no other.
-    carried = run.machine.links.bytes
+    carried = run.machine.used.bytes
     assert sorted(carried[carried > 0].tolist()) == [size] * links
     free = simulate(ranks, network, System.from_document({}))
     assert free.end_ns[dst] == int(latency_ns + size / narrowest)
@@ -233,11 +233,11 @@ def test_parallel_lanes_and_planes_of_switches_are_one_wide_link():
 def test_bytes_are_conserved_on_the_links_of_a_clos():
     network = InfraNetwork(blueprint("clos:servers=4"))
     assert tuple(network.npus_count) == (8, 4)
-    run = Run([_collective(1 << 20)] * 32, network, _system("ring", "ring"), aware=True)
+    run = Run([_collective(1 << 20)] * 32, network, _system("ring", "ring"), aware=True, record=True)
     run.step()
     machine = run.machine
     # Rings: every way is used by as many bytes as any other of its dimension.
-    carried = int((machine.links.bytes).sum())
+    carried = int((machine.used.bytes).sum())
     steps = {1: 7, 8: 3}
     expected = 0
     for way in machine.ways:
@@ -262,9 +262,9 @@ def test_messages_of_a_torus_take_one_of_several_ways_by_their_tag():
         # Somebody else uses one of the links alone: the message is not spread over both ways.
         ranks[1] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 7}])
         ranks[4] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 10**6, "tag": tag}])
-        run = Run(ranks, network, System.from_document({}), aware=True)
+        run = Run(ranks, network, System.from_document({}), aware=True, record=True)
         run.step()
-        ends.add(tuple(np.flatnonzero(run.machine.links.bytes >= 10**6).tolist()))
+        ends.add(tuple(np.flatnonzero(run.machine.used.bytes >= 10**6).tolist()))
         assert (
             run.result().end_ns[4] == simulate(ranks, network, System.from_document({}), aware=True).end_ns[4]
         )

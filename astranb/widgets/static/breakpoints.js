@@ -30,10 +30,7 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     how, time, kind, object, condition,
     make("button", { type: "button", class: "anb-button", text: "Add", "aria-label": "Add breakpoint", onclick: () => add() }),
   );
-  const element = make(
-    "section",
-    { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
-    wrong, names, form, list,
+  const watching = [
     make("h5", { text: "Watches" }),
     make(
       "div",
@@ -41,7 +38,13 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
       what, make("button", { type: "button", class: "anb-button", text: "Watch", onclick: () => watch() }),
     ),
     watched, note,
+  ];
+  const element = make(
+    "section",
+    { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
+    wrong, names, form, list, ...(store.kind === "workload" ? [] : watching),
   );
+  if (store.kind === "workload") condition.placeholder = "rank[3].waiting > 0";
   let answer = null;
   let curves = [];
   const asker = createAsker(store, "breaks", {

@@ -22,6 +22,10 @@ export function createInspector(store, theme, { make }) {
   );
 
   store.on("scene", () => {
+    if (store.scene.names) {
+      path.placeholder = "rank[3].op[0]";
+      return names.replaceChildren(...store.scene.names.map((name) => make("option", { value: name })));
+    }
     const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);
     all.push(...store.scene.boxes.filter((box) => box.kind !== "tier").map((box) => box.name), ...store.scene.tiles.flat());
     all.push(...store.scene.bundles.slice(0, 2000).map((bundle) => bundle.name));
@@ -30,7 +34,7 @@ export function createInspector(store, theme, { make }) {
 
   function hint() {
     return [
-      make("p", { class: "anb-hint", text: "Click a GPU, a switch, a link or a thread block, or type its path." }),
+      make("p", { class: "anb-hint", text: store.scene?.hint ?? "Click a GPU, a switch, a link or a thread block, or type its path." }),
     ];
   }
   const go = (text, to) =>
@@ -51,7 +55,7 @@ export function createInspector(store, theme, { make }) {
       ),
     );
     if (children.length) {
-      parts.push(make("h5", { text: kind === "gpu" ? "SMs in use" : "Parts" }));
+      parts.push(make("h5", { text: { gpu: "SMs in use", rank: "Now", op: "Waits for, and lets go on" }[kind] ?? "Parts" }));
       const items = children.map((child) =>
         make("button", {
           type: "button", class: "anb-child", text: child.text, title: child.path, onclick: () => store.select(child.path),
@@ -69,9 +73,10 @@ export function createInspector(store, theme, { make }) {
       parts.push(make("ul", { "aria-label": "Last events" }, ...recent.map((text) => make("li", { text }))));
     }
     if (kind === "line") return parts;
-    parts.push(make("h5", { text: `In flight: ${count.toLocaleString("en-US")}` }));
+    if (store.scene.names && !count) return parts;
+    parts.push(make("h5", { text: `${kind === "op" || kind === "queue" ? "Chunks" : "In flight"}: ${count.toLocaleString("en-US")}` }));
     if (flying.length) {
-      const lines = flying.slice(0, MOST_LINES).map((line, k) => make("li", {}, go(line, paths[k])));
+      const lines = flying.slice(0, MOST_LINES).map((line, k) => make("li", {}, paths ? go(line, paths[k]) : line));
       if (count > MOST_LINES) {
         lines.push(make("li", { class: "anb-hint", text: `and ${(count - MOST_LINES).toLocaleString("en-US")} more` }));
       }

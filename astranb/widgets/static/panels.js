@@ -17,13 +17,20 @@ const PANELS = [
   ["below", "buffer", "Buffer", "createBuffer"],
   ["below", "compare", "Comparison", "createCompare"],
 ];
+const OF_WORKLOADS = [
+  ["stage", "graph", "Operations", "createGraph"],
+  ["stage", "exposed", "Ranks", "createExposed"],
+  ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "breaks", "Breakpoints", "createBreaks"],
+  ["below", "lanes", "Timeline", "createRanks", true],
+];
 
 let numbers = 0; // of workbenches on the page: ids must differ
 
 export function createPanels(store, theme, modules) {
   const { make } = modules;
   const number = (numbers += 1);
-  const panels = PANELS.filter(([, , , maker]) => modules[maker]).map(([slot, name, title, maker, open]) => {
+  const panels = (store.kind === "workload" ? OF_WORKLOADS : PANELS).filter(([, , , maker]) => modules[maker]).map(([slot, name, title, maker, open]) => {
     const view = modules[maker](store, theme, modules);
     view.element.id = `anb-${number}-${name}`;
     return { slot, name, title, open: Boolean(open), view };
@@ -109,5 +116,5 @@ export function createPanels(store, theme, modules) {
 
 /** Where a panel stands, by its name. */
 export function slotOf(name) {
-  return PANELS.find((panel) => panel[1] === name)?.[0];
+  return [...PANELS, ...OF_WORKLOADS].find((panel) => panel[1] === name)?.[0];
 }

@@ -8,6 +8,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
   const listeners = new Map();
   let gathered = null; // what ends the listening of what is being built
   const store = {
+    kind: model.get("_kind") || "collective", // what is simulated: decides which views and buttons there are
     scene: null,
     state: null,
     timeline: null,

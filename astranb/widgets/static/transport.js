@@ -12,17 +12,22 @@ const ICONS = {
   phase: "M2 7h7V3.500L13.500 8 9 12.500V9H2z",
   to_breakpoint: "M1.500 7h5V4L10 8l-3.500 4V9h-5z M13 5.500a2.500 2.500 0 1 0 .01 0z",
   to_end: "M2 3v10l5-5z M7 3v10l5-5z M13 3h1.500v10H13z",
+  operation: "M2 5h8v6H2z M11.500 3h2v10h-2z",
+  message: "M1.500 4.500h9v7h-9z M3 6l3 2.500L9 6v-.5H3z M12.500 3h2v10h-2z",
 };
-const BUTTONS = [
+const ALL_BUTTONS = [
   ["reset", "Reset", "to the start (Home)"],
   ["back", "Back", "back by one event (←), cycle (Shift+←)"],
   ["play", "Play", "play or pause (Space)"],
   ["event", "Event", "on by one event (→)"],
   ["cycle", "Cycle", "on to the next instant at which something happens (Shift+→)"],
+  ["operation", "Operation", "on to the end of an operation of any rank (O)"],
+  ["message", "Message", "on to the arrival of a message (M)"],
   ["phase", "Phase", "on to the end of a phase (N)"],
   ["to_breakpoint", "Breakpoint", "on to the next breakpoint, or the end (C)"],
   ["to_end", "End", "on to the end, or a breakpoint (End)"],
 ];
+const OF_WORKLOADS = ["operation", "message"];
 const SLOWEST = 3; // powers of ten of ps a second
 const FASTEST = 11;
 
@@ -38,6 +43,8 @@ function icon(name) {
 
 export function createTransport(store, { make, settle, createBeat, formatTime, createSave }, help) {
   const beat = createBeat(store);
+  const workload = store.kind === "workload";
+  const BUTTONS = ALL_BUTTONS.filter(([name]) => workload || !OF_WORKLOADS.includes(name));
   const steps = make(
     "select",
     { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
@@ -46,7 +53,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
   const buttons = {};
   function press(name) {
     if (name === "play") return store.playing ? store.pause() : store.play();
-    const many = ["event", "cycle", "back"].includes(name);
+    const many = ["event", "cycle", "back", ...OF_WORKLOADS].includes(name);
     return store.command(name, many ? { n: Number(steps.value) } : {});
   }
   for (const [name, label, title] of BUTTONS) {
@@ -71,6 +78,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
     title: "note what passes, or no longer: what is not recorded can be simulated, not shown (R)",
     onclick: () => store.command("record", { on: !(store.state?.recording ?? true) }),
   });
+  record.hidden = workload; // what it is made of stands in the tables anyway
   const redraw = make(
     "select",
     {
@@ -118,7 +126,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
-      createSave(store, { make, formatTime }),
+      workload ? "" : createSave(store, { make, formatTime }),
       helpButton,
     ),
     make(
@@ -153,7 +161,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
     drawn = value;
   }
   function paceText({ done, ps_per_s: rate, left_s: left }) {
-    const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the lines issued`];
+    const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${store.scene.counted ?? "lines issued"}`];
     if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
     return parts.join(" · ");

@@ -5,6 +5,7 @@ const KEYS = [
   ["→ ←", "one event on, back (as many as × says)"],
   ["Shift + → ←", "one cycle on, back"],
   ["N", "to the end of a phase"],
+  ["O M", "of a workload: to the end of an operation, to a message's arrival"],
   ["C", "to a breakpoint, or the end"],
   ["Home End", "to the start, to the end"],
   ["F", "follow the simulation"],
@@ -101,11 +102,14 @@ function show({ store, modules, el }) {
     ArrowLeft: (event) =>
       store.command("back", { n: Number(transport.steps.value), unit: event.shiftKey ? "cycle" : "event" }),
     n: () => transport.press("phase"),
+    ...(store.kind === "workload"
+      ? { o: () => transport.press("operation"), m: () => transport.press("message") }
+      : {}),
     c: () => transport.press("to_breakpoint"),
     Home: () => transport.press("reset"),
     End: () => transport.press("to_end"),
     g: () => transport.when.focus(),
-    r: () => transport.record.click(),
+    r: () => transport.record.hidden || transport.record.click(),
     f: () => (store.following ? store.scrub(store.cursor) : store.follow()),
     "+": () => transport.faster(0.25),
     "=": () => transport.faster(0.25),

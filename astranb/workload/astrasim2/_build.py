@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,7 +25,11 @@ from ._operations import Operations
 from ._pools import thread
 from ._schedule import INTER, INTRA
 
-__all__ = ["build", "margins"]
+__all__ = ["build", "margins", "notes"]
+
+_MOST_POINTS: Final = 1024
+_MOST_PASSED: Final = 1 << 18
+"""Phases of chunks that are kept: 21 MB."""
 
 
 def build(
@@ -36,6 +41,7 @@ def build(
     *,
     aware: bool,
     compat: bool,
+    record: bool = False,
     folded: bool = False,
 ) -> t.Machine:
     """Make the tables.
@@ -53,6 +59,8 @@ def build(
         Whether messages wait for one another on links.
     compat : bool
         Whether ASTRA-sim 2.0's peculiarities are kept.
+    record : bool
+        Whether phases of chunks and traffic are noted.
     folded : bool
         Whether the first NPU stands for all (:mod:`._fold`).
 
@@ -138,11 +146,28 @@ def build(
         schedule=_schedule(network, links), turns=allocate(len(counts) * system.queues, t.TURNS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
+        **notes(rows, config[0], len(links.dims), len(links.servers), record=record),
     )  # fmt: skip
     for name in ("head", "tail"):
         machine.buckets[name] = -1
     machine.instants.bucket = -1
     return thread(machine)
+
+
+def notes(operations: Records, config: Any, dims: int, links: int, *, record: bool) -> dict[str, Records]:
+    """The tables of what is noted: of one row each where nothing is recorded."""
+    watch = allocate(1, t.WATCH)
+    watch.hit = watch.what = -1
+    watch.recording = watch.noting = record
+    collectives = int((operations.kind == t.COLLECTIVE).sum())
+    phases = collectives * (int(config.splits) + 1) * int(config.max_phases)
+    return {
+        "watch": watch,
+        "points": allocate(_MOST_POINTS, t.POINT),
+        "passed": allocate(max(1, min(phases, _MOST_PASSED)) if record else 1, t.PASSED),
+        "traffic": allocate(max(1, int(config.npus) * dims) if record else 1, t.TRAFFIC),
+        "used": allocate(links if record else 1, t.USED),
+    }
 
 
 def margins(m: t.Machine) -> tuple[int, int]:
@@ -249,7 +274,8 @@ def _operations(
         part: Records = table[at : at + count * len(rows)].reshape(count, len(rows)).view(np.recarray)
         for name in ("kind", "bytes", "peer", "tag", "collective", "involved", "priority"):
             part[name] = rows[name]
-        part.npu, part.duration_ns, part.start_ns, part.end_ns = np.array(ranks)[:, None], durations, -1, -1
+        part.npu, part.duration_ns = np.array(ranks)[:, None], durations
+        part.start_ns = part.end_ns = -1
         part.place = np.select(
             [rows["on_cpu"] != 0, rows["kind"] == t.COMPUTE, rows["kind"] == t.RECV],
             [t.ON_CPU, t.ON_GPU, t.ON_NOTHING],

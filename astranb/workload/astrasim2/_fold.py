@@ -93,6 +93,8 @@ def foldable(
         return False
     if aware:
         neighbours = all(a.number == t.RING_STEPS for a in algorithms)
+        if system.rendezvous:  # leave goes the other way, over links that belong to others
+            return False
         return len(network.shapes) == 1 and (shapes == {FULLY_CONNECTED} or neighbours)
     return True
 
@@ -113,7 +115,7 @@ def unfold(folded: t.Machine, full: t.Machine) -> t.Machine:
         for field in rows.dtype.names:
             if field not in places:
                 rows[field] = np.tile(ours[field], count)
-    for field in ("steps", "fired", "finished", "messages", "bytes"):
+    for field in ("steps", "fired", "finished", "messages", "bytes", "ended", "delivered", "phases"):
         full.clock[field] = folded.clock[field] * count
-    full.queue.now = folded.queue.now
+    full.queue.now, full.queue.turns = folded.queue.now, folded.queue.turns
     return full

@@ -6,16 +6,19 @@ from astranb.core.jit import kernel, kernel_apart
 
 from ._appoint import appoint_apart
 from ._exchange import post_receive_apart, post_send_apart
+from ._notes import note, note_phase
 from ._plan import plan_phases
 from ._schedule import forget_loads, order_dimensions
 from ._streams import admit, free_stream, leave, new_stream, next_phase
 from ._tables import (
     ALL_GATHER,
+    BEGINS,
     COLLECTIVE,
     COMPUTE,
     CUSTOM,
     CUSTOM_DONE,
     DONE,
+    ENDS,
     KIND_BITS,
     MEMORY,
     MEMORY_FREE,
@@ -23,6 +26,7 @@ from ._tables import (
     ON_CPU,
     ON_NOTHING,
     OPERATION,
+    PHASE_ENDS,
     PLACES,
     RECV,
     SEND,
@@ -90,6 +94,7 @@ def _begin_custom(m: Machine, stream: int) -> None:
 def _issue_custom(m: Machine, operation: int) -> None:
     """Issue one operation of such a graph."""
     o = m.operations[operation]
+    o.start_ns = m.queue[0].now
     handler = (operation << KIND_BITS) | OPERATION
     if o.kind == SEND:
         post_send_apart(m, o.npu, o.peer, o.tag, o.bytes, handler)
@@ -201,6 +206,8 @@ def _issue(m: Machine, operation: int) -> None:
     """Issue an operation."""
     o = m.operations[operation]
     o.start_ns = m.queue[0].now
+    if m.watch[0].noting == 1:
+        note(m, BEGINS, o.npu, operation, -1, -1)
     m.npus[o.npu].ongoing += 1
     if o.place != ON_NOTHING:
         m.places[o.npu * PLACES + o.place].busy = 1
@@ -254,6 +261,9 @@ def operation_done(m: Machine, operation: int) -> None:
     """An operation is over: free its place, and those that waited for it."""
     o = m.operations[operation]
     o.end_ns = m.queue[0].now
+    m.clock[0].ended += 1
+    if m.watch[0].noting == 1:
+        note(m, ENDS, o.npu, operation, -1, -1)
     m.npus[o.npu].ongoing -= 1
     if o.place != ON_NOTHING:
         m.places[o.npu * PLACES + o.place].busy = 0
@@ -269,6 +279,9 @@ def operation_done(m: Machine, operation: int) -> None:
 def phase_over(m: Machine, stream: int) -> None:
     """A stream's phase is over; after the last one of its operation's streams that is over too."""
     s = m.streams[stream]
+    m.clock[0].phases += 1
+    if m.watch[0].noting == 1:
+        note_phase(m, stream, PHASE_ENDS)
     if s.phase == s.phases:
         o = m.operations[s.operation]
         o.streams_done += 1
@@ -286,6 +299,7 @@ def phase_over(m: Machine, stream: int) -> None:
 def custom_done(m: Machine, operation: int) -> None:
     """An operation of a collective's own graph is over."""
     o = m.operations[operation]
+    o.end_ns = m.queue[0].now
     owner = o.owner
     m.operations[owner].customs -= 1
     for number in range(o.first_child, o.first_child + o.children):

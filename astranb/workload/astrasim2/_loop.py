@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event
+from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event, next_time
 from astranb.core.jit import Entry, Records, kernel, kernel_apart
 from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
 
@@ -12,6 +12,7 @@ from ._appoint import appoint, appoint_apart, close_appointments
 from ._bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
 from ._exchange import begin_receive, begin_send
 from ._issue import custom_done, fire, memory_free, operation_done, phase_over
+from ._notes import conditions_hold, note
 from ._steps import bundle_passed, insert_packet
 from ._switch import at_switch, from_switch, switch_bundle_passed, switch_done
 from ._tables import (
@@ -28,6 +29,7 @@ from ._tables import (
     CLOCK,
     CONFIG,
     COUNTER,
+    DELIVERED,
     DONE,
     FREE,
     GROUP,
@@ -41,8 +43,10 @@ from ._tables import (
     NPU,
     OPERATION,
     OPERATION_ROW,
+    PASSED,
     PHASE,
     PLACE,
+    POINT,
     QUEUE,
     RECEIVING,
     REDUCING,
@@ -51,18 +55,24 @@ from ._tables import (
     STREAM,
     STREAM_ROW,
     SWITCH_DONE,
+    TRAFFIC,
     TREE,
     TURNS,
+    USED,
+    WATCH,
     Machine,
 )
 from ._transport import free_link, free_message, hop
 from ._tree import tree_bundle_passed, tree_received
 
-__all__ = ["ENDED", "ENTRY", "GROW", "STEPS"]
+__all__ = ["BREAK", "DTYPES", "ENDED", "ENTRY", "GROW", "REACHED", "STEPS", "TIME", "waiting_ns"]
 
 ENDED: Final = 0  # nothing is left to happen
 STEPS: Final = 1  # as many events as asked for
 GROW: Final = 2  # a table is to be enlarged
+TIME: Final = 3  # what is next is later than asked for
+REACHED: Final = 4  # as many operations, messages, phases or instants as asked for
+BREAK: Final = 5  # a breakpoint
 
 _MASK: Final = (1 << KIND_BITS) - 1
 
@@ -97,6 +107,9 @@ def _tell(m: Machine, handler: int) -> None:
 def _arrive(m: Machine, row: int) -> int:
     """A message is where it belongs; returns the receiver's handler where it has posted, else 0."""
     message = m.messages[row]
+    m.clock[0].delivered += 1
+    if m.watch[0].noting == 1:
+        note(m, DELIVERED, message.dst, -1, message.src, -1)
     if message.posted == 1:
         free_message(m, row)
         return int(message.receiver)
@@ -217,6 +230,29 @@ def _step(m: Machine) -> bool:
     return True
 
 
+@kernel_apart
+def waiting_ns(m: Machine) -> int:
+    """Give the time of the next event; -1 where none is left."""
+    if m.clock[0].cursor >= 0 or m.clock[0].fired < len(m.npus):
+        return int(m.queue[0].now)
+    return next_time(m.queue, m.instants)
+
+
+@kernel_apart
+def _met(m: Machine, limits: Records) -> int:
+    """Tell which of the limits is met before the next event, 0 for none."""
+    clock = m.clock[0]
+    limit = limits[0]
+    if clock.ended >= limit.ended or clock.delivered >= limit.delivered or clock.phases >= limit.phases:
+        return REACHED
+    following = waiting_ns(m)
+    if following > limit.until_ns:
+        return TIME
+    if following > m.queue[0].now and m.queue[0].turns >= limit.turns:
+        return REACHED
+    return 0
+
+
 @kernel
 def run_astrasim2(
     limits: Records,
@@ -252,17 +288,30 @@ def run_astrasim2(
     queue: Records,
     instants: Records,
     pending: Records,
+    watch: Records,
+    points: Records,
+    passed: Records,
+    traffic: Records,
+    used: Records,
+    npu_words: Records,
+    operation_words: Records,
+    queue_words: Records,
 ) -> int:
     """Handle events until there are none or a limit is met; returns why it stopped."""
     m = Machine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
         group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
         links, ways, hops, wires, schedule, turns, bus, bus_lists, queue, instants, pending,
+        watch, points, passed, traffic, used,
     )  # fmt: skip
     margin = limits[0].margin
     while True:
         if clock[0].steps >= limits[0].steps:
             return STEPS
+        if limits[0].closely == 1:
+            met = _met(m, limits)
+            if met != 0:
+                return met
         if (
             clock[0].calls_left < margin
             or clock[0].messages_left < margin
@@ -273,6 +322,10 @@ def run_astrasim2(
         if not _step(m):
             return ENDED
         clock[0].steps += 1
+        if limits[0].closely == 1 and watch[0].points > 0:
+            conditions_hold(m, npu_words, operation_words, queue_words)
+            if watch[0].hit >= 0:
+                return BREAK
 
 
 ENTRY = Entry(
@@ -281,6 +334,10 @@ ENTRY = Entry(
         LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
         BUCKET, SERVER, WAY, COUNTER, WIRE, SCHEDULE, TURNS, BUS, BUCKET, INSTANTS, INSTANT, PENDING,
+        WATCH, POINT, PASSED, TRAFFIC, USED, COUNTER, COUNTER, COUNTER,
     ],
 )  # fmt: skip
-"""The loop as Python calls it: the limits, and the tables of the machine."""
+"""The loop as Python calls it: the limits, the tables of the machine, and three of them as numbers."""
+
+DTYPES = dict(zip(Machine._fields, ENTRY.dtypes[1:], strict=False))
+"""The dtype of each table of the machine."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from astranb.chakra import Distinct
 from astranb.core.errors import InputError
 
 from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, COLLECTIVE, REDUCE_SCATTER
@@ -54,6 +55,8 @@ class Operations:
         Rows that an operation waits for.
     custom : mapping of int to Operations
         For a collective (its row): the operations that this rank does instead of an algorithm.
+    names : Distinct of str, optional
+        What each operation is called, for a person.
 
     Examples
     --------
@@ -66,6 +69,7 @@ class Operations:
     dep_start: np.ndarray
     deps: np.ndarray
     custom: Mapping[int, Operations] = field(default_factory=dict)
+    names: Distinct[str] | None = None
 
     @classmethod
     def of(

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.core.state import allocate, digest
+from astranb.core.state import allocate, digest, own
 
 from . import _tables as t
-from ._build import build, margins
+from ._build import build, margins, notes
 from ._durations import Memory
 from ._fold import foldable, unfold
 from ._infra import InfraNetwork
 from ._inputs import Network, System
-from ._loop import ENDED, ENTRY, GROW
+from ._loop import ENDED, ENTRY, GROW, waiting_ns
 from ._operations import Operations
 from ._pools import enlarge
 from ._stuck import stuck
 
-__all__ = ["Result", "Run", "simulate"]
+__all__ = ["Inputs", "Result", "Run", "simulate"]
 
 _NEVER = 2**62
 
@@ -53,6 +54,16 @@ class Result:
     message_bytes: int
 
 
+class Inputs(NamedTuple):
+    """What a simulation is made of: as :class:`Run` takes it."""
+
+    operations: Sequence[Operations]
+    network: Network | InfraNetwork
+    system: System
+    memory: Memory
+    groups: Mapping[int, Sequence[int]]
+
+
 class Run:
     """One simulation under way.
 
@@ -71,12 +82,17 @@ class Run:
     compat : bool
         Whether ASTRA-sim 2.0's peculiarities are kept: bandwidths in GiB/s, a whole chunk for
         what is left over, and messages that pay for one dimension only.
+    record : bool
+        Whether phases of chunks and traffic are noted; what is simulated does not depend on it.
 
     Raises
     ------
     InputError
         Something does not fit.
     """
+
+    _folded: Run | None
+    _call: Callable[[], int] | None
 
     def __init__(
         self,
@@ -88,19 +104,42 @@ class Run:
         groups: Mapping[int, Sequence[int]] | None = None,
         aware: bool = False,
         compat: bool = False,
+        record: bool = False,
     ) -> None:
-        self.operations, self.network = operations, network
-        inputs = (operations, network, system, memory or Memory(), groups or {})
-        self._machine = build(*inputs, aware=aware, compat=compat)
-        self._margin, self._streams = margins(self._machine)
-        self._folded: t.Machine | None = None
+        inputs = Inputs(operations, network, system, memory or Memory(), groups or {})
+        self.inputs = inputs
+        self._hold(build(*inputs, aware=aware, compat=compat, record=record))
         if foldable(*inputs[:4], aware=aware, compat=compat):
-            self._folded = build(*inputs, aware=aware, compat=compat, folded=True)
+            one = build(*inputs, aware=aware, compat=compat, folded=True)
+            self._folded = Run.of_machine(one)
+
+    def _hold(self, machine: t.Machine) -> None:
+        self.machine = machine
+        self._margin, self._streams = margins(machine)
+        self._limits = allocate(1, t.LIMITS)
+        self._folded = None
+
+    @classmethod
+    def of_machine(cls, machine: t.Machine) -> Run:
+        """Go on with tables as they stand, without what they were made of."""
+        run = object.__new__(cls)
+        run._hold(machine)
+        return run
 
     @property
     def machine(self) -> t.Machine:
         """The tables, to look at."""
         return self._machine
+
+    @machine.setter
+    def machine(self, machine: t.Machine) -> None:
+        """Go on with other tables."""
+        self._machine, self._call = machine, None
+
+    @property
+    def next_ns(self) -> int:
+        """The time of the next event, -1 where none is left."""
+        return waiting_ns(self._machine)
 
     @property
     def now_ns(self) -> int:
@@ -122,36 +161,66 @@ class Run:
             one step simulates one NPU for all where they are alike (:mod:`._fold`).
         """
         if events >= _NEVER and self.events == 0 and self._folded is not None:
-            folded, self._folded = self._folded, None
-            ended, folded = self._handle(folded, _NEVER)
-            if ended and folded.clock[0].finished == 1:
-                self._machine = unfold(folded, self._machine)
+            one, self._folded = self._folded, None
+            if one.go() == ENDED and one.machine.clock[0].finished == 1:
+                self.machine = unfold(one.machine, self._machine)
                 return True
-        ended, self._machine = self._handle(self._machine, min(self.events + events, _NEVER))
-        return ended
+        return self.go(steps=min(self.events + events, _NEVER)) == ENDED
 
-    def _handle(self, machine: t.Machine, until: int) -> tuple[bool, t.Machine]:
-        """Handle events up to a number; whether none is left, and the machine, enlarged perhaps."""
-        limits = allocate(1, t.LIMITS)
-        limits.steps = until
+    def go(self, *, steps: int = _NEVER, closely: bool = False, **most: int) -> int:
+        """Handle events until there are none or a limit is met.
+
+        Parameters
+        ----------
+        steps : int
+            Most events, counted from the start of the run, as are the following.
+        closely : bool
+            Whether the following limits, and breakpoints, are looked at before each event.
+        **most : int
+            ``until_ns``: nothing later is handled; ``turns`` (instants), ``ended`` (operations),
+            ``delivered`` (messages), ``phases`` (of chunks): no event begins beyond so many.
+
+        Returns
+        -------
+        int
+            Why it stopped: ``ENDED``, ``STEPS``, ``TIME``, ``REACHED`` or ``BREAK``.
+        """
+        limits = self._limits[0]
+        limits.steps, limits.closely = steps, closely
         limits.margin, limits.streams = self._margin, self._streams
+        for name in ("until_ns", "turns", "ended", "delivered", "phases"):
+            limits[name] = most.get(name, _NEVER)
+        self._machine.watch[0].hit = -1
         while True:
-            why = ENTRY(limits, *machine)
-            if machine.clock[0].lost:
-                source, target = divmod(int(machine.clock[0].lost) - 1, len(machine.npus))
+            if self._call is None:
+                m = self._machine
+                words = (np.asarray(table).view(t.COUNTER) for table in (m.npus, m.operations, m.queues))
+                self._call = ENTRY.bind(self._limits, *m, *(w.view(np.recarray) for w in words))
+            why = self._call()
+            if self._machine.clock[0].lost:
+                source, target = divmod(int(self._machine.clock[0].lost) - 1, len(self._machine.npus))
                 raise InputError(
                     f"rank {source} sends to rank {target}, to which no way is known",
                     mend="halvingDoubling needs 2, 4, 8, … NPUs",
                 )
             if why != GROW:
-                return why == ENDED, machine
-            machine = enlarge(machine, self._margin, self._streams)
+                return why
+            self.machine = enlarge(self._machine, self._margin, self._streams)
+
+    def record(self, *, on: bool) -> None:
+        """Note phases of chunks and traffic from now on, or no longer; what was noted is forgotten."""
+        m = self._machine
+        self.machine = m._replace(**notes(m.operations, m.config[0], len(m.dims), len(m.links), record=on))
 
     def state_hash(self) -> str:
         """Hash what is simulated: operations, NPUs, queues, time."""
         m = self._machine
         rows = {"operations": m.operations, "npus": m.npus, "queues": m.queues, "places": m.places}
         return digest([*rows.items(), ("now", np.array([self.now_ns, self.events]))])
+
+    def copy(self) -> Run:
+        """An independent run in the same state."""
+        return Run.of_machine(t.Machine(*(own(table) for table in self._machine)))
 
     def result(self) -> Result:
         """Read the results.

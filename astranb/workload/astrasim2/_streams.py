@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
+from ._notes import note_phase
 from ._schedule import ALTERNATING, FIFO, SHORTEST_FIRST, SMALLEST_FIRST
 from ._steps import begin_steps, load_steps
 from ._switch import begin_switch, load_switch
@@ -14,6 +15,7 @@ from ._tables import (
     CUSTOM,
     IN_NETWORK,
     NONE,
+    PHASE_BEGINS,
     REDUCE_SCATTER,
     TREE,
     Machine,
@@ -59,6 +61,7 @@ def _load(m: Machine, stream: int) -> None:
     p = m.phases[stream * m.config[0].max_phases + s.phase]
     s.phase += 1
     s.running = 0
+    s.queued_ns = m.queue[0].now
     s.queue = s.npu * (m.config[0].queues * m.config[0].dims) + p.queue
     s.algorithm = p.algorithm
     s.collective = p.collective
@@ -188,6 +191,9 @@ def wake(m: Machine, queue: int) -> int:
                 _link_behind(m, chosen, before)
                 row = chosen
         m.streams[row].running = 1
+        m.streams[row].begun_ns = m.queue[0].now
+        if m.watch[0].noting == 1:
+            note_phase(m, row, PHASE_BEGINS)
         if m.streams[row].algorithm == TREE:
             begin_tree(m, row)
         elif m.streams[row].algorithm == CUSTOM:

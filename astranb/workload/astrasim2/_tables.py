@@ -121,10 +121,25 @@ CLOCK = np.dtype(
         ("messages", "i8"),  # that were sent
         ("bytes", "i8"),
         ("lost", "i8"),  # 1 + source and target of a message that has no way
+        ("ended", "i8"),  # operations
+        ("delivered", "i8"),  # messages
+        ("phases", "i8"),  # of chunks, that are over
     ]
 )
 
-LIMITS = np.dtype([("steps", "i8"), ("margin", "i8"), ("streams", "i8")])
+LIMITS = np.dtype(
+    [
+        ("steps", "i8"),
+        ("margin", "i8"),
+        ("streams", "i8"),
+        ("closely", "i8"),  # 1: the following are looked at, and breakpoints are
+        ("until_ns", "i8"),  # nothing later is handled
+        ("turns", "i8"),  # the others: no more than so many of the clock's counts
+        ("ended", "i8"),
+        ("delivered", "i8"),
+        ("phases", "i8"),
+    ]
+)
 
 NPU = np.dtype(
     [
@@ -242,6 +257,8 @@ STREAM_ROW = np.dtype(
         ("left", "i8"),
         ("right", "i8"),
         ("node", "i8"),
+        ("queued_ns", "i8"),  # when it came into its queue, and was let run
+        ("begun_ns", "i8"),
     ]
 )
 
@@ -304,8 +321,79 @@ BUS = np.dtype(
 """One side of an NPU's shared bus, or of the bus to its memory."""
 
 
+# What breakpoints and recordings are about.
+NOTHING: Final = -1
+BEGINS: Final = 0  # an operation
+ENDS: Final = 1
+SENT: Final = 2  # a message
+DELIVERED: Final = 3
+PHASE_BEGINS: Final = 4  # of a chunk
+PHASE_ENDS: Final = 5
+
+WATCH = np.dtype(
+    [
+        ("noting", "i8"),  # 1: what happens is noted, for the recording or for breakpoints
+        ("recording", "i8"),
+        ("points", "i8"),  # breakpoints
+        ("hit", "i8"),  # the first breakpoint that the event has hit, -1
+        ("passed", "i8"),  # phases of chunks noted so far
+        ("what", "i8"),  # what was noted last, of which NPU and operation, with which other NPU
+        ("npu", "i8"),
+        ("operation", "i8"),
+        ("other", "i8"),
+        ("step", "i8"),  # at which event
+    ]
+)
+"""The one row about what is noted: no part of the simulated state."""
+
+POINT = np.dtype(
+    [
+        ("what", "i8"),  # NOTHING: a condition
+        ("npu", "i8"),  # -1: any, and so on
+        ("operation", "i8"),
+        ("sort", "i8"),  # kind of the operation
+        ("dim", "i8"),
+        ("owner", "i8"),  # of a condition: 0 npus, 1 operations, 2 queues
+        ("place", "i8"),  # the number of the word in that table
+        ("relation", "i8"),  # < <= == != >= >
+        ("value", "i8"),
+        ("was", "i8"),  # whether it held
+    ]
+)
+"""A breakpoint."""
+
+PASSED = np.dtype(
+    [
+        ("npu", "i8"),
+        ("operation", "i8"),
+        ("tag", "i8"),
+        ("phase", "i8"),  # from 1
+        ("dim", "i8"),
+        ("algorithm", "i8"),
+        ("collective", "i8"),
+        ("queued_ns", "i8"),
+        ("begun_ns", "i8"),
+        ("end_ns", "i8"),
+    ]
+)
+"""A phase of a chunk that is over; a ring of them."""
+
+TRAFFIC = np.dtype([("messages", "i8"), ("bytes", "i8"), ("crossed", "i8")])
+"""What an NPU has sent in a dimension; ``crossed`` counts bytes once for every link."""
+
+USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
+"""What has crossed a link, in a network with congestion."""
+
+
+NOTES: Final = ("watch", "points", "passed", "traffic", "used")
+"""The tables that are no part of the simulated state."""
+
+FIXED: Final = ("config", "implementations", "groups", "members", "children")
+"""Those that never change."""
+
+
 class Machine(NamedTuple):
-    """Everything simulated."""
+    """Everything simulated, and behind it what is noted of it."""
 
     config: Records
     clock: Records
@@ -339,3 +427,8 @@ class Machine(NamedTuple):
     queue: Records
     instants: Records
     pending: Records
+    watch: Records
+    points: Records
+    passed: Records
+    traffic: Records
+    used: Records

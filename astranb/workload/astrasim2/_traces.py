@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra import CollectiveType, NodeType, Trace, check
+from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
 from astranb.core.arrays import distinct
 from astranb.core.errors import InputError, near
 
@@ -86,7 +86,8 @@ def operations_of(
     owner = owner[owner >= 0]
     counts = np.bincount(owner, minlength=len(kept))
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Operations(rows, start, parent[np.argsort(owner, kind="stable")])
+    names = Distinct(trace.names.index[kept], trace.names.values)
+    return Operations(rows, start, parent[np.argsort(owner, kind="stable")], names=names)
 
 
 def check_peers(trace: Trace, rank: int, npus: int) -> None:

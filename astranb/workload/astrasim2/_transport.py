@@ -20,6 +20,7 @@ from astranb.net._astrasim2 import (
     way_of,
 )
 
+from ._notes import note_link, note_sent
 from ._tables import (
     FREE,
     HOP,
@@ -121,7 +122,6 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     now = m.queue[0].now
     size = m.messages[row].bytes
     m.links[link].busy = 1
-    m.links[link].bytes += size
     if m.config[0].routed == 1:
         latency_ns = m.wires[link].latency_ns
         wire_ns = float(size) / m.wires[link].rate_Bpns
@@ -132,6 +132,8 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     arrival = now + int(latency_ns + wire_ns)
     put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
     free = now + int(wire_ns)
+    if m.watch[0].noting == 1:
+        note_link(m, link, size, free - now)
     put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
 
 
@@ -220,6 +222,8 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
     message.sender = handler
     m.clock[0].messages += 1
     m.clock[0].bytes += size
+    if m.watch[0].noting == 1:
+        note_sent(m, src, dst, size)
     if m.config[0].aware == 0:
         if m.config[0].routed == 1:
             way = _way(m, src, dst, tag)

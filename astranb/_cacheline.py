@@ -1,0 +1,73 @@
+"""``astranb run --workload … --fidelity cacheline``: every collective of a workload by cache lines."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from astranb._leave import recorded, write_files
+from astranb._print import print_json
+
+if TYPE_CHECKING:
+    from astranb.workload.astrasim2 import Inputs
+
+__all__ = ["LINES_TOO", "run_lines"]
+
+LINES_TOO: Final = ("infra", "gpu", "html", "svg", "perfetto")
+"""Options of a run of one collective that a workload by cache lines takes as well."""
+
+
+def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
+    """Run files by cache lines, on ``--infra`` or on an infrastructure made of the network's dimensions.
+
+    Parameters
+    ----------
+    args : Namespace
+    inputs : Inputs
+        What the files hold.
+    """
+    from astranb.infragraph import dimensions, resolve
+    from astranb.sim import Simulation
+    from astranb.workload.astrasim2 import InfraNetwork
+    from astranb.workload.cacheline import Graph
+
+    network = inputs.network
+    if args.infra is not None:
+        infra = resolve(args.infra)
+    elif isinstance(network, InfraNetwork):
+        infra = network.infra
+    else:
+        unit = 2**30 if args.compat else 10**9
+        rates = [rate * unit for rate in network.bandwidth]
+        infra = dimensions(network.topology, network.npus_count, rates, network.latency)
+    graph = Graph.of(inputs, str(args.workload))
+    sim = Simulation(infra, graph, gpu=args.gpu, record=recorded(args), checkpoint_bytes=0)
+    sim.run()
+    write_files(sim, args)
+    ends = sim.machine.gpus["ended_ps"].tolist()
+    computed = graph.compute_ps().tolist()
+    if not args.json:
+        for rank, (end, compute) in enumerate(zip(ends, computed, strict=True)):
+            cycles, exposed = end // 1000, (end - compute) // 1000
+            print(f"sys[{rank}] finished, {cycles} cycles, exposed communication {exposed} cycles.")
+        return 0
+    print_json(
+        {
+            "workload": args.workload,
+            "infra": sim.infra.name,
+            "gpu": sim.presets[0].name,
+            "fidelity": "cacheline",
+            "compat": args.compat,
+            "time_ps": sim.result.time_ps,
+            "events": sim.events,
+            "line_hops": int(sim.machine.clock[0].hops),
+            "per_rank": [
+                {"rank": rank, "end_ps": end, "exposed_comm_ps": end - compute, "compute_ps": compute}
+                for rank, (end, compute) in enumerate(zip(ends, computed, strict=True))
+            ],
+            "breakdown": sim.result.breakdown(),
+            "assumed": sim.assumed,
+            "state_hash": sim.state_hash(),
+        }
+    )
+    return 0

@@ -1,0 +1,187 @@
+"""A trace's graph as a picture: SVG, or text for Graphviz."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.core.colours import LIGHT, OKABE_ITO
+from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+
+from ._check import topological_order
+from ._schema import CollectiveType, NodeType
+from ._trace import Trace
+
+__all__ = ["draw"]
+
+_MOST: Final = 5000
+_WIDE, _HIGH, _ACROSS, _DOWN = 168, 30, 188, 54
+_COLOURS: Final = {
+    NodeType.COMP: OKABE_ITO[4],
+    NodeType.COMM_COLL: OKABE_ITO[1],
+    NodeType.COMM_SEND: OKABE_ITO[2],
+    NodeType.COMM_RECV: OKABE_ITO[3],
+    NodeType.MEM_LOAD: OKABE_ITO[6],
+    NodeType.MEM_STORE: OKABE_ITO[6],
+}
+_LABEL: Final = 26
+
+
+def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> dict[str, Any]:
+    """Draw nodes and dependencies, as many as can be looked at.
+
+    Parameters
+    ----------
+    trace : Trace
+    path : str or Path
+        ``.svg``, or ``.dot`` for Graphviz.
+    most : int
+        Nodes that are drawn at most, 1 to 5,000, in an order in which they can be done.
+    start : int
+        How many of them are passed over first.
+
+    Returns
+    -------
+    dict
+        ``nodes`` and ``dependencies`` that are drawn, ``nodes_left_out`` and ``dependencies_left_out``; the
+        picture says it too.
+
+    Raises
+    ------
+    InputError
+        It cannot be drawn or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from astranb.chakra import TraceBuilder
+    >>> step = TraceBuilder()
+    >>> _ = step.collective("all_reduce", 1024, after=step.compute("forward", num_ops=10**6))
+    >>> draw(step.build(), tempfile.mkdtemp() + "/step.svg")["dependencies"]
+    1
+    """
+    file = Path(path)
+    if file.suffix.lower() not in (".svg", ".dot"):
+        raise InputError(f"no picture {file.suffix!r}", where=str(path), mend="take FILE.svg or FILE.dot")
+    if not 1 <= most <= _MOST:
+        raise InputError(f"{most} nodes", where="most", mend=f"take 1 to {_MOST}")
+    if start < 0 or (start >= len(trace) and start):
+        raise InputError(f"the trace has {len(trace)} nodes", where="start", mend="take a smaller one")
+    rows = topological_order(trace)[start : start + most].tolist()
+    shown = {row: at for at, row in enumerate(rows)}
+    parents = trace.parents
+    edges = [
+        (shown[int(parent)], at) for row, at in shown.items() for parent in parents.of(row) if parent in shown
+    ]
+    left = len(trace) - len(rows)
+    hidden = len(parents.flat) - len(edges)
+    note = f"{len(rows):,} of {len(trace):,} nodes"
+    if left:
+        note += f", {start:,} before and {left - start:,} after them left out, with {hidden:,} dependencies"
+    labels = [_label(trace, row) for row in rows]
+    kinds = [_kind(int(kind)) for kind in trace.type[rows]]
+    title = f"{trace.source}: {note}"
+    text = (_svg if file.suffix.lower() == ".svg" else _dot)(labels, kinds, edges, title)
+    with whole_file(file) as out:
+        out.write(text.encode("utf-8", "replace"))
+    return {
+        "nodes": len(rows),
+        "dependencies": len(edges),
+        "nodes_left_out": left,
+        "dependencies_left_out": hidden,
+    }
+
+
+def _kind(number: int) -> NodeType:
+    return NodeType(number) if 0 <= number < len(NodeType) else NodeType.INVALID
+
+
+def _label(trace: Trace, row: int) -> tuple[str, str]:
+    """A node's id and name, and what it does."""
+    size = int(trace.comm_size[row])
+    kind = int(trace.type[row])
+    more = NodeType(kind).name if 0 <= kind < len(NodeType) else str(kind)
+    which = int(trace.comm_type[row])
+    if kind == NodeType.COMM_COLL and 0 <= which < len(CollectiveType):
+        more = CollectiveType(which).name.lower()
+    if size >= 0:
+        more += f", {size:,} bytes"
+    elif int(trace.num_ops[row]) > 0:
+        more += f", {int(trace.num_ops[row]):.3g} operations"
+    elif int(trace.duration_us[row]):
+        more += f", {int(trace.duration_us[row]):,} us"
+    return f"{int(trace.id[row])} {_clean(trace.names[row] or '')}", more
+
+
+def _clean(text: str) -> str:
+    """A text without signs that neither SVG nor a terminal can hold."""
+    readable = text.encode("utf-8", "replace").decode()
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]", "?", readable)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
+
+
+def _svg(
+    labels: list[tuple[str, str]], kinds: list[NodeType], edges: list[tuple[int, int]], title: str
+) -> str:
+    count = len(labels)
+    depth = np.zeros(count, int)
+    for parent, child in edges:  # children come after their parents, and edges in their order
+        depth[child] = max(depth[child], depth[parent] + 1)
+    place = np.zeros(count, int)
+    filled: dict[int, int] = {}
+    for at in range(count):
+        level = int(depth[at])
+        place[at] = filled.get(level, 0)
+        filled[level] = place[at] + 1
+    x, y = 20 + place * _ACROSS, 44 + depth * _DOWN
+    wide = max(int(x.max(initial=0)) + _WIDE + 20, 640)
+    high = int(y.max(initial=0)) + _HIGH + 20
+    size = f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
+    head = html.escape(_clean(title))
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
+        f"<title>{head}</title>",
+        f'<rect width="{wide}" height="{high}" fill="{LIGHT.back}"/>',
+        f'<text x="20" y="24" font-size="13" fill="{LIGHT.ink}">{head}</text>',
+        f'<g stroke="{LIGHT.line}" fill="none">',
+    ]
+    half = _WIDE // 2
+    for parent, child in edges:
+        a, b, c, d = x[parent] + half, y[parent] + _HIGH, x[child] + half, y[child]
+        middle = (b + d) // 2
+        out.append(f'<path d="M{a} {b}C{a} {middle} {c} {middle} {c} {d}"/>')
+    out.append("</g>")
+    for at, (name, more) in enumerate(labels):
+        colour = _COLOURS.get(kinds[at], LIGHT.node)
+        box = f'rx="3" fill="{LIGHT.panel}" stroke="{colour}" stroke-width="2"'
+        out += [
+            f'<g transform="translate({x[at]} {y[at]})">',
+            f"<title>{html.escape(name)}: {html.escape(more)}</title>",
+            f'<rect width="{_WIDE}" height="{_HIGH}" {box}/>',
+            f'<text x="6" y="13" fill="{LIGHT.ink}">{html.escape(_short(name))}</text>',
+            f'<text x="6" y="25" fill="{LIGHT.dim}">{html.escape(_short(more))}</text></g>',
+        ]
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def _dot(
+    labels: list[tuple[str, str]], kinds: list[NodeType], edges: list[tuple[int, int]], title: str
+) -> str:
+    out = ["digraph trace {", f"  label={_quoted(title)}; node [shape=box, style=rounded];"]
+    for at, (name, more) in enumerate(labels):
+        colour = _COLOURS.get(kinds[at], LIGHT.node)
+        out.append(f'  n{at} [label={_quoted(name, more)}, color="{colour}"];')
+    out += [f"  n{parent} -> n{child};" for parent, child in edges]
+    return "\n".join([*out, "}"]) + "\n"
+
+
+def _quoted(*lines: str) -> str:
+    return '"' + "\\n".join(_clean(one).replace("\\", "\\\\").replace('"', '\\"') for one in lines) + '"'

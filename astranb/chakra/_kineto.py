@@ -1,0 +1,128 @@
+"""What ran on the device: Kineto's traces (``torch.profiler.profile``), read as events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from astranb.core.document import Node as Value
+from astranb.core.document import contents, json_document
+
+__all__ = ["Event", "kineto_events"]
+
+MOST_BYTES: Final = 1 << 30
+_CALLS: Final = frozenset(
+    [
+        "cuLaunchKernel",
+        "cuLaunchKernelEx",
+        "cudaLaunchKernel",
+        "cudaLaunchKernelExC",
+        "cudaMemcpy",
+        "cudaMemcpyAsync",
+        "cudaMemcpyFromSymbol",
+        "cudaMemcpyToSymbol",
+        "cudaLaunchCooperativeKernel",
+        "hipLaunchKernel",
+        "hipExtLaunchKernel",
+        "hipExtModuleLaunchKernel",
+        "hipModuleLaunchKernel",
+        "hipMemcpyWithStream",
+        "hipMemcpyAsync",
+    ]
+)
+"""Calls that start something on a device."""
+
+
+class Event:
+    """One event.
+
+    Parameters
+    ----------
+    item : Value
+        Of ``traceEvents``.
+    """
+
+    def __init__(self, item: Value) -> None:
+        args = item.get("args", {})
+        self.item = item
+        self.category = item.get("cat", "").text()
+        self.name = item.get("name", "").text()
+        self.start = item.get("ts", 0).real(-1e18, 1e18)
+        self.duration = item.get("dur", 0).real(0, 1e15)
+        self.own = self.duration
+        thread = item.get("tid", 0).value
+        self.thread = str(thread)
+        self.external = _id(args, "External id")
+        self.record = _id(args, "Record function id")
+        self.correlation = _id(args, "correlation")
+        self.stream = args.get("stream", None).value
+        self.group = args.get("Process Group Name", None).value
+        self.after: Event | None = None
+
+    @property
+    def end(self) -> float:
+        """When it was over."""
+        return self.start + self.duration
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is an operation of the host."""
+        return self.category in ("cpu_op", "user_annotation") and "ProfilerStep" not in self.name
+
+    @property
+    def is_launch(self) -> bool:
+        """Whether it starts something on a device."""
+        return self.category in ("cuda_runtime", "cuda_driver") and self.name in _CALLS
+
+    @property
+    def is_device(self) -> bool:
+        """Whether a device did it."""
+        return self.category in ("kernel", "gpu_memcpy")
+
+
+def _id(args: Value, name: str) -> int:
+    value = args.get(name, None).value
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def kineto_events(path: str | Path) -> list[Event]:
+    """Read all events with a duration, in the order of their starts; own times are worked out.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    list of Event
+
+    Raises
+    ------
+    InputError
+        It is no Kineto trace.
+    """
+    document = json_document(path, contents(path, MOST_BYTES))
+    items = document.get("traceEvents").items()
+    events = [Event(item) for item in items if item.get("ph", "X").value == "X"]
+    events.sort(key=lambda one: one.start)
+    threads: dict[str, list[Event]] = {}
+    for event in events:
+        if event.is_host:
+            threads.setdefault(event.thread, []).append(event)
+    for some in threads.values():
+        _own_times(some)
+    return events
+
+
+def _own_times(events: Iterable[Event]) -> None:
+    """Take off an operation's time what those that it calls take."""
+    open_: list[Event] = []
+    for event in sorted(events, key=lambda one: (one.start, -one.duration)):
+        while open_ and open_[-1].end < event.end:
+            open_.pop()
+        if open_ and event.start >= open_[-1].start:
+            open_[-1].own = max(open_[-1].own - event.duration, 0.0)
+        open_.append(event)

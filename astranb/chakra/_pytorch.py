@@ -1,0 +1,235 @@
+"""PyTorch's execution traces, with what ran on the device, as Chakra traces.
+
+The JSON is what ``torch.profiler.ExecutionTraceObserver`` writes (schemas 1.0.2-chakra.0.0.4 to
+1.1.1-chakra.0.0.4), joined with a Kineto trace by :func:`astranb.chakra.link`. Nodes and dependencies
+follow ``src/converter/pytorch_converter.py`` of mlcommons/chakra: callers and callees become an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from astranb.core.document import Node as Value
+from astranb.core.document import contents, json_document
+from astranb.core.errors import InputError, near
+
+from ._check import check
+from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._trace import Trace
+
+__all__ = ["ROOTS", "SCHEMAS", "pytorch_document", "pytorch_trace"]
+
+MOST_BYTES: Final = 1 << 30
+SCHEMAS: Final = ("1.0.2-chakra.0.0.4", "1.0.3-chakra.0.0.4", "1.1.0-chakra.0.0.4", "1.1.1-chakra.0.0.4")
+ROOTS: Final = ("[pytorch|profiler|execution_graph|thread]", "[pytorch|profiler|execution_trace|thread]")
+_KINDS: Final = {
+    "allreduce": CollectiveType.ALL_REDUCE,
+    "alltoall": CollectiveType.ALL_TO_ALL,
+    "allgather": CollectiveType.ALL_GATHER,
+    "reducescatter": CollectiveType.REDUCE_SCATTER,
+    "broadcast": CollectiveType.BROADCAST,
+    "reduce": CollectiveType.REDUCE,
+    "sendrecv": CollectiveType.ALL_TO_ALL,
+}
+_INTEGERS: Final = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
+_BIG: Final = 1 << 62
+
+
+def pytorch_document(path: str | Path) -> Value:
+    """Read the JSON of a PyTorch execution trace, and see whether it is one.
+
+    Raises
+    ------
+    InputError
+        It is none, or of a schema that is not known.
+    """
+    document = json_document(path, contents(path, MOST_BYTES))
+    schema = document.get("schema").text()
+    if schema not in SCHEMAS:
+        raise InputError(f"unknown schema {schema[:60]!r}", where=str(path), mend=near(schema, SCHEMAS))
+    document.get("nodes").items()
+    return document
+
+
+def pytorch_trace(document: Value) -> Trace:
+    """Make a Chakra trace of a PyTorch execution trace.
+
+    Parameters
+    ----------
+    document : Value
+        As :func:`pytorch_document` reads it.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    InputError
+        A node lacks something, or is called by one that is not there.
+    """
+    ops = {}
+    for item in document.get("nodes").items():
+        op = _Op(item)
+        if op.id in ops:
+            raise item.error(f"a second node {op.id}", "give each node an id of its own")
+        ops[op.id] = op
+    for op in ops.values():
+        if op.parent in ops and op.parent != op.id:
+            ops[op.parent].children.append(op.id)
+    begun = min((op.start for op in ops.values() if op.start), default=0.0)
+    deps = _order(ops)
+    waited = {one for some in deps.values() for one in some}
+    made = [
+        op.node(ops, sorted(deps.get(number, ())), begun)
+        for number, op in sorted(ops.items())
+        if deps.get(number) or number in waited
+    ]
+    there = {node.id for node in made}
+    kept = [_without(node, there) for node in made]
+    metadata = {}
+    for name in ("schema", "pid", "time", "start_ts", "finish_ts"):
+        if document.has(name):
+            value = document.get(name).value
+            if isinstance(value, str) or (isinstance(value, int) and 0 <= value < _BIG):
+                metadata[name] = value
+    trace = Trace.of(kept, metadata=metadata, source=document.file)
+    check(trace)
+    return trace
+
+
+def _without(node: Node, there: set[int]) -> Node:
+    """A node that waits for no other than those that are there."""
+    deps = tuple(one for one in node.ctrl_deps if one in there)
+    return Node(
+        node.id, node.name, node.type, node.data_deps, deps, node.start_us, node.duration_us,
+        node.attributes, node.inputs, node.outputs,
+    )  # fmt: skip
+
+
+class _Op:
+    """One node of the JSON."""
+
+    def __init__(self, item: Value) -> None:
+        self.item = item
+        self.id = item.get("id").number(0, _BIG)
+        self.name = item.get("name").text()
+        self.parent = item.get("ctrl_deps").number(0, _BIG)
+        self.children: list[int] = []
+        self.is_gpu = item.has("cat")
+        self.start = item.get("ts").real(0, 1e18) if item.has("ts") else 0.0
+        self.said = {}
+        if item.has("attrs"):
+            for one in item.get("attrs").items():
+                self.said[one.get("name").text()] = one.get("value").value
+
+    def waits(self) -> Iterator[int]:
+        """What else it waits for: another thread, the device."""
+        if self.item.get("inter_thread_dep", None).value is not None:
+            yield self.item.get("inter_thread_dep").number(0, _BIG)
+
+    def synchronised(self) -> list[int]:
+        if self.item.get("sync_dep", None).value is None:
+            return []
+        return [one.number(0, _BIG) for one in self.item.get("sync_dep").items()]
+
+    def kind(self, ops: dict[int, _Op]) -> NodeType:
+        if "process_group:init" in self.name:
+            return NodeType.METADATA
+        if self.is_gpu and "ncclDevKernel_SendRecv" in self.name:
+            caller = ops.get(self.parent, self)
+            if caller.name == "record_param_comms":
+                caller = ops.get(caller.parent, caller)
+            for word, kind in (("send", NodeType.COMM_SEND), ("recv", NodeType.COMM_RECV)):
+                if word in caller.name:
+                    return kind
+        if self.is_gpu and ("ncclKernel" in self.name or "ncclDevKernel" in self.name):
+            return NodeType.COMM_COLL
+        return NodeType.COMP
+
+    def node(self, ops: dict[int, _Op], deps: list[int], begun: float) -> Node:
+        kind = self.kind(ops)
+        duration = 0
+        if self.item.has("exclusive_dur") and "Optimizer.step" not in self.name:
+            duration = int(self.item.get("exclusive_dur").real(0, 1e15))
+        said: dict[str, Any] = {"is_cpu_op": Attribute(not self.is_gpu, "bool_val")}
+        for name in _INTEGERS:
+            value = self.said.get(name)
+            if isinstance(value, int) and not isinstance(value, bool) and -_BIG < value < _BIG:
+                said[name] = Attribute(value, "int64_val")
+        if isinstance(self.said.get("op_schema"), str):
+            said["op_schema"] = Attribute(self.said["op_schema"], "string_val")
+        if self.item.get("stream", 0).value is not None:
+            said["stream"] = Attribute(self.item.get("stream", 0).number(-_BIG, _BIG), "int64_val")
+        if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
+            said["comm_size"] = Attribute(self._bytes(), "int64_val")
+            group = self.item.get("pg_name", "").value or ops.get(self.parent, self).said.get("pg_name", "")
+            if isinstance(group, str) and group:
+                said["pg_name"] = Attribute(group, "string_val")
+        if kind == NodeType.COMM_COLL:
+            said["comm_type"] = Attribute(int(self._collective()), "int64_val")
+        start = int(self.start - begun) if self.start else 0
+        return Node(
+            self.id, self.name, kind, tuple(deps), (self.parent,), start, duration, said,
+            self._texts("inputs"), self._texts("outputs"),
+        )  # fmt: skip
+
+    def _collective(self) -> CollectiveType:
+        plain = self.name.replace("_", "").replace("-", "").lower()
+        for word, kind in _KINDS.items():
+            if word in plain:
+                return kind
+        raise self.item.error(f"{self.name[:80]!r} is no collective that is known", f"as {', '.join(_KINDS)}")
+
+    def _texts(self, side: str) -> tuple[str, str, str]:
+        value = self.item.get(side)
+        return tuple(str(value.get(name, []).value) for name in ("values", "shapes", "types"))  # type: ignore[return-value]
+
+    def _bytes(self) -> int:
+        """Bytes of the tensors that went in: each is an id, storage, offset, elements, bytes of each."""
+        inputs, total = self.item.get("inputs"), 0
+        types = [one.text() for one in inputs.get("types").items()]
+        for value, kind in zip(inputs.get("values").items(), types, strict=False):
+            if "Tensor" not in kind:
+                continue
+            for tensor in value.items() if kind.startswith("GenericList[Tensor") else [value]:
+                parts = tensor.items()
+                if len(parts) < 5:
+                    raise tensor.error("a tensor has an id, storage, offset, elements and bytes of each")
+                total += parts[3].number(0, 1 << 48) * parts[4].number(0, 64)
+        if total >= 1 << 62:
+            raise inputs.error("more bytes than there can be")
+        return total
+
+
+def _order(ops: dict[int, _Op]) -> dict[int, set[int]]:
+    """What each node waits for: calls in the order of their ids, the device's work behind its caller's."""
+    deps: dict[int, set[int]] = {number: set() for number in ops}
+    for root in sorted(ops):
+        if ops[root].name not in ROOTS:
+            continue
+        host = last = -1
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            number = stack.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            op = ops[number]
+            if op.is_gpu:
+                if last >= 0:
+                    deps[number].add(last)
+                last = host
+            else:
+                deps[number].update(one for one in op.waits() if one in ops and one != number)
+                if host >= 0:
+                    deps[number].add(host)
+                host = last = number
+            for one in op.synchronised():
+                if one in ops and ops[one].start < op.start:
+                    deps[number].add(one)
+            stack += [one for one in sorted(op.children, reverse=True) if one not in seen]
+    return deps

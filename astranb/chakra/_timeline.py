@@ -1,0 +1,179 @@
+"""What ranks do when, for Perfetto and chrome://tracing: the JSON of trace events."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+
+from ._check import topological_order
+from ._schema import CollectiveType, NodeType
+from ._trace import Trace
+from ._wire import Ints
+
+__all__ = ["Times", "recorded_times", "write_timeline"]
+
+LANES: Final = ("host", "compute", "communication", "receive", "memory")
+_PIECE: Final = 2000
+
+
+class Times(NamedTuple):
+    """When the nodes of a trace begin and end.
+
+    Attributes
+    ----------
+    start_ns, end_ns : array of int64
+        A number a node, in the file's order; -1 for those that are not shown.
+    how : str
+        Where they come from, in a few words.
+    """
+
+    start_ns: Ints
+    end_ns: Ints
+    how: str
+
+
+def lanes(trace: Trace) -> Ints:
+    """The lane of each node, as a position in :data:`LANES`."""
+    communicates = (trace.type == NodeType.COMM_COLL) | (trace.type == NodeType.COMM_SEND)
+    memory = (trace.type == NodeType.MEM_LOAD) | (trace.type == NodeType.MEM_STORE)
+    kinds = [communicates, trace.type == NodeType.COMM_RECV, memory, trace.is_cpu_op]
+    return np.select(kinds, [2, 3, 4, 0], 1).astype(np.int64)
+
+
+def recorded_times(trace: Trace) -> Times:
+    """Give the times that a trace has of its own.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    Times
+        As recorded, where any node has a start; else as early as dependencies allow, one node of a lane
+        (host, computation, communication, memory) at a time, with the recorded durations.
+
+    Examples
+    --------
+    >>> from astranb.chakra import TraceBuilder
+    >>> step = TraceBuilder()
+    >>> _ = step.compute("backward", duration_us=3, after=step.compute("forward", duration_us=2))
+    >>> recorded_times(step.build()).start_ns
+    array([   0, 2000])
+    """
+    if trace.start_us.any():
+        begun = trace.start_us - trace.start_us[trace.start_us > 0].min(initial=np.iinfo(np.int64).max)
+        start = np.where(trace.start_us > 0, begun, -1) * 1000
+        start[trace.start_us <= 0] = -1
+        end = np.where(start < 0, -1, start + trace.duration_us * 1000)
+        return Times(start, end, "recorded starts and durations")
+    parents = trace.parents
+    offset, flat = parents.offset.tolist(), parents.flat.tolist()
+    lane, took = lanes(trace).tolist(), (trace.duration_us * 1000).tolist()
+    begins, ends, free = [0] * len(trace), [0] * len(trace), [0] * len(LANES)
+    for row in topological_order(trace).tolist():
+        when = max((ends[one] for one in flat[offset[row] : offset[row + 1]]), default=0)
+        if lane[row] != LANES.index("receive"):
+            when = max(when, free[lane[row]])
+            free[lane[row]] = when + took[row]
+        begins[row], ends[row] = when, when + took[row]
+    how = "recorded durations, as early as dependencies allow"
+    return Times(np.array(begins, np.int64), np.array(ends, np.int64), how)
+
+
+def write_timeline(
+    path: str | Path, traces: Sequence[Trace], times: Sequence[Times], *, most: int = 2_000_000
+) -> dict[str, Any]:
+    """Write spans of all ranks.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.json``, or ``.json.gz`` for a compressed one.
+    traces : sequence of Trace
+        Of each rank.
+    times : sequence of Times
+        Of each rank.
+    most : int
+        Spans that are written at most: of so many ranks as fit, from 0.
+
+    Returns
+    -------
+    dict
+        ``spans``, ``ranks``, ``ranks_left_out``, ``times``.
+
+    Raises
+    ------
+    InputError
+        It cannot be written.
+    """
+    file = Path(path)
+    if not file.name.lower().endswith((".json", ".json.gz")):
+        raise InputError(
+            f"no timeline {file.suffix!r}", where=str(path), mend="take FILE.json or FILE.json.gz"
+        )
+    ranks = spans = 0
+    for one in times:
+        count = int((one.start_ns >= 0).sum())
+        if ranks and spans + count > most:
+            break
+        ranks, spans = ranks + 1, spans + count
+    said = {
+        "spans": spans,
+        "ranks": ranks,
+        "ranks_left_out": len(traces) - ranks,
+        "times": times[0].how if times else "",
+    }
+    with whole_file(file) as out:
+        packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0) if file.suffix == ".gz" else None
+        into: Any = packed or out
+        into.write(b'{"traceEvents":[\n')
+        piece: list[str] = []
+        begun = False
+        for event in _events(traces[:ranks], times[:ranks]):
+            piece.append(json.dumps(event))
+            if len(piece) == _PIECE:
+                into.write(((",\n" if begun else "") + ",\n".join(piece)).encode())
+                piece, begun = [], True
+        if piece:
+            into.write(((",\n" if begun else "") + ",\n".join(piece)).encode())
+        into.write(f'\n],"displayTimeUnit":"ns","otherData":{json.dumps(said)}}}\n'.encode())
+        if packed is not None:
+            packed.close()
+    return said
+
+
+def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[dict[str, Any]]:
+    for rank, (trace, when) in enumerate(zip(traces, times, strict=True)):
+        yield {"ph": "M", "pid": rank, "tid": 0, "name": "process_name", "args": {"name": f"rank {rank}"}}
+        lane = lanes(trace)
+        for at in np.unique(lane).tolist():
+            yield {"ph": "M", "pid": rank, "tid": at, "name": "thread_name", "args": {"name": LANES[at]}}
+        for row in np.flatnonzero(when.start_ns >= 0).tolist():
+            start, end = int(when.start_ns[row]), int(when.end_ns[row])
+            more: dict[str, Any] = {"id": int(trace.id[row])}
+            if trace.comm_size[row] >= 0:
+                more["bytes"] = int(trace.comm_size[row])
+            which = int(trace.comm_type[row])
+            if trace.type[row] == NodeType.COMM_COLL and 0 <= which < len(CollectiveType):
+                more["collective"] = CollectiveType(which).name.lower()
+                more["group"] = (trace.pg_name[row] or "all").encode("utf-8", "replace").decode()
+            if trace.num_ops[row] >= 0:
+                more["operations"] = int(trace.num_ops[row])
+            yield {
+                "ph": "X",
+                "pid": rank,
+                "tid": int(lane[row]),
+                "name": (trace.names[row] or "").encode("utf-8", "replace").decode(),
+                "ts": start / 1000,
+                "dur": (end - start) / 1000,
+                "args": more,
+            }

@@ -1,0 +1,108 @@
+"""A network of dimensions as an infrastructure: rings, switches and joined pairs, one in each dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError, near
+
+from ._infra import Infra
+from ._servers import component, edge
+from ._source import Source
+
+__all__ = ["dimensions"]
+
+_MOST = 4096
+_SHAPES = ("Ring", "FullyConnected", "Switch")
+
+
+def dimensions(
+    shapes: Sequence[str],
+    sizes: Sequence[int],
+    bandwidth_Bps: Sequence[float],  # noqa: N803 - the unit
+    latency_ns: Sequence[float],
+    name: str = "dimensions",
+) -> Infra:
+    """Make an infrastructure of a network as ASTRA-sim describes it.
+
+    Parameters
+    ----------
+    shapes : sequence of str
+        ``Ring``, ``FullyConnected`` or ``Switch``, one for each dimension; neighbours in the
+        first have neighbouring ranks.
+    sizes : sequence of int
+        GPUs of each dimension.
+    bandwidth_Bps, latency_ns : sequence of float
+        Of one link of each dimension, each way. Switches pass on without latency.
+    name : str
+
+    Returns
+    -------
+    Infra
+
+    Raises
+    ------
+    InputError
+        A shape that is not known, or more than 4,096 GPUs.
+
+    Examples
+    --------
+    >>> infra = dimensions(["Ring", "Switch"], [4, 2], [50e9, 25e9], [500, 1000])
+    >>> graph = infra.expand()
+    >>> len(graph.gpus)
+    8
+    """
+    gpus = int(np.prod(sizes))
+    if gpus > _MOST:
+        mend = "take the analytical or the congestion network"
+        raise InputError(f"{gpus:,} GPUs, at most {_MOST:,} by cache lines", where=name, mend=mend)
+    components = [component("gpu", gpus, "xpu")]
+    links: list[dict[str, Any]] = []
+    edges: list[dict[str, Any]] = []
+    switches: list[str] = []
+    stride = 1
+    for at, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
+        if shape not in _SHAPES:
+            raise InputError(f"no {shape!r} by cache lines", where=name, mend=near(shape, _SHAPES))
+        firsts = [rank for rank in range(gpus) if rank // stride % size == 0]
+        groups = [[first + stride * n for n in range(size)] for first in firsts]
+        link = f"dim{at}"
+        rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": bandwidth_Bps[at] / 1e9}
+        physical = {"bandwidth": rate, "latency": {"choice": "ns", "ns": latency_ns[at]}}
+        links.append({"name": link, "physical": physical})
+        if shape == "Switch" and size > 1:
+            components.append(component(f"sw{at}", len(groups), "switch"))
+            switches += [f"{name}.0.sw{at}.{number}" for number in range(len(groups))]
+            edges += [
+                edge(f"gpu[{first}:{group[-1] + 1}:{stride}]", f"sw{at}[{number}]", link)
+                for number, group in enumerate(groups)
+                for first in group[:1]
+            ]
+        else:
+            edges += [
+                edge(f"gpu[{a}]", f"gpu[{b}]", link, "one2one")
+                for group in groups
+                for a, b in _pairs(shape, group)
+            ]
+        stride *= size
+    box = {"name": "box", "components": components, "links": links, "edges": edges}
+    document = {"name": name, "devices": [box], "instances": [{"name": name, "device": "box", "count": 1}]}
+    notes = {
+        "nodes": [
+            {"name": switch, "attributes": [{"attribute": "astranb.latency", "value": "0 ns"}]}
+            for switch in switches
+        ]
+    }
+    return Infra(document, notes if switches else None, source=Source(name))
+
+
+def _pairs(shape: str, group: list[int]) -> list[tuple[int, int]]:
+    """Neighbours in one dimension."""
+    if shape == "Ring":
+        around = [*group, group[0]] if len(group) > 2 else group
+        return list(pairwise(around))
+    return [(a, b) for n, a in enumerate(group) for b in group[n + 1 :]]

@@ -1,0 +1,29 @@
+"""The verbs of a simulation for whole workloads: steps are operations, messages and phases."""
+
+from ._about import ALGORITHMS, KINDS, About
+from ._breakpoints import EVENTS
+from ._critical import CAUSES, Piece
+from ._inspect import STATES, running_chunks, states_of
+from ._result import WorkloadResult
+from ._simulation import WorkloadSimulation
+from ._spans import LANES, Spans, shares, spans_of
+from ._standing import UNITS
+
+__all__ = [
+    "ALGORITHMS",
+    "CAUSES",
+    "EVENTS",
+    "KINDS",
+    "LANES",
+    "STATES",
+    "UNITS",
+    "About",
+    "Piece",
+    "Spans",
+    "WorkloadResult",
+    "WorkloadSimulation",
+    "running_chunks",
+    "shares",
+    "spans_of",
+    "states_of",
+]

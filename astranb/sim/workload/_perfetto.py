@@ -1,0 +1,168 @@
+"""A workload's run as a trace for Perfetto and Chrome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astranb.sim._perfetto import Event, name_event, rows_of, write_events
+from astranb.workload.astrasim2 import _tables as t
+
+from ._about import ALGORITHMS
+from ._spans import pairs, spans_of
+
+if TYPE_CHECKING:
+    from ._standing import Standing
+
+__all__ = ["perfetto", "slots"]
+
+_LANES = ("CPU", "GPU", "network", "receives")
+_MOST_SLOTS = 64
+_TRACKS = 1000
+"""Numbers of tracks from which on those of a kind begin: Perfetto wants one a span at a time."""
+
+
+def slots(key: Any, start: Any, end: Any) -> Any:
+    """Give each span the first of its key's rows that is free at its start.
+
+    Parameters
+    ----------
+    key, start, end : ndarray of int64
+        In the order of ``start`` within each key.
+    """
+    free: dict[int, list[int]] = {}
+    result = np.zeros(len(key), np.int64)
+    for number, (one, begins, ends) in enumerate(
+        zip(key.tolist(), start.tolist(), end.tolist(), strict=True)
+    ):
+        rows = free.setdefault(one, [])
+        place = next((k for k, until in enumerate(rows) if until <= begins), len(rows))
+        if place == len(rows):
+            rows.append(ends)
+        else:
+            rows[place] = ends
+        result[number] = place
+    return result
+
+
+def perfetto(sim: Standing, path: str | Path) -> dict[str, Any]:
+    """Write what happened so far as a trace that ui.perfetto.dev and chrome://tracing open.
+
+    Parameters
+    ----------
+    sim : WorkloadSimulation
+    path : str or Path
+        ``.json``, or ``.json.gz`` for a compressed one. Written whole or not at all.
+
+    Returns
+    -------
+    dict
+        What was written, as it also stands in the file's ``otherData``: ``operations``,
+        ``phases``, ``messages`` (arrows from a send to its receive).
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+
+    Notes
+    -----
+    A process is a rank (``pid`` is its number + 1). Its threads are what an operation occupies
+    (CPU, GPU, network), its receives, and for each dimension the chunks under way there, on as
+    many tracks as there are at once. Exact picoseconds stand in each event's ``args``.
+    """
+    written: dict[str, Any] = {
+        "simulated_ps": sim.now_ps,
+        "events": sim.events,
+        "finished": sim.finished,
+        "recording": sim.recording,
+    }
+    write_events(Path(path), _events(sim, written), sim.title, written)
+    return written
+
+
+def _events(sim: Standing, written: dict[str, Any]) -> Iterator[Event]:
+    for rank in range(sim.ranks):
+        yield name_event("process_name", rank + 1, 0, name=f"rank {rank}")
+        yield name_event("process_sort_index", rank + 1, 0, sort_index=rank)
+    track = yield from _operations(sim, written)
+    yield from _phases(sim, written)
+    yield from _arrows(sim, written, track)
+
+
+def _span(name: str, kind: str, pid: int, tid: int, start_ns: int, end_ns: int, **args: Any) -> Event:
+    said = {"start_ps": start_ns * 1000, "end_ps": end_ns * 1000, **args}
+    span = {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": tid, "ts": start_ns / 1000}
+    return {**span, "dur": (end_ns - start_ns) / 1000, "args": said}
+
+
+def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:
+    for one in np.unique(np.stack([pid, tid]), axis=1).T.tolist():
+        yield name_event("thread_name", one[0], one[1], name=names[one[1]])
+        yield name_event("thread_sort_index", one[0], one[1], sort_index=one[1])
+
+
+def _operations(sim: Standing, written: dict[str, Any]) -> Any:
+    """Spans of operations; returns the track of each."""
+    spans, about = spans_of(sim), sim.about
+    written["operations"] = len(spans.row)
+    place = np.asarray(sim.state.machine.operations.place)[spans.row]
+    key = spans.npu * t.PLACES + place
+    order = np.lexsort((spans.start_ns, key))
+    slot = np.zeros(len(order), np.int64)
+    slot[order] = slots(key[order], spans.start_ns[order], spans.end_ns[order])
+    track = 1 + place * _MOST_SLOTS + np.minimum(slot, _MOST_SLOTS - 1)
+    names = {
+        1 + p * _MOST_SLOTS + k: f"{name} {k + 1}" if k else name
+        for p, name in enumerate(_LANES)
+        for k in range(_MOST_SLOTS)
+    }
+    yield from _tracks(spans.npu + 1, track, names)
+    for row, npu, tid, start, end in rows_of([spans.row, spans.npu, track, spans.start_ns, spans.end_ns]):
+        what = about.what(row)
+        said = {"operation": about.number(row), "what": what, "bytes": int(about.size[row])}
+        yield _span(about.label(row), what, npu + 1, tid, start, end, **said)
+    return dict(zip(spans.row.tolist(), track.tolist(), strict=True))
+
+
+def _phases(sim: Standing, written: dict[str, Any]) -> Iterator[Event]:
+    """Spans of chunks in each dimension, from when they are let run."""
+    rows = np.asarray(sim.result.phases())
+    written["phases"] = len(rows)
+    if not len(rows):
+        return
+    key = rows["npu"] * len(sim.about.topology) + rows["dim"]
+    order = np.lexsort((rows["begun_ns"], key))
+    rows, key = rows[order], key[order]
+    slot = np.minimum(slots(key, rows["begun_ns"], rows["end_ns"]), _MOST_SLOTS - 1)
+    track = _TRACKS + rows["dim"] * _MOST_SLOTS + slot
+    names = {
+        _TRACKS + dim * _MOST_SLOTS + k: f"chunks in dim {dim} ({shape})"
+        for dim, shape in enumerate(sim.about.topology)
+        for k in range(_MOST_SLOTS)
+    }
+    yield from _tracks(rows["npu"] + 1, track, names)
+    columns = [
+        rows[n] for n in ("npu", "operation", "tag", "phase", "algorithm", "queued_ns", "begun_ns", "end_ns")
+    ]
+    for npu, op, tag, phase, how, queued, begun, end, tid in rows_of([*columns, track]):
+        name = f"chunk {tag % t.NATIVE_TAGS} phase {phase}"
+        said = {"operation": sim.about.label(op), "algorithm": ALGORITHMS[how], "queued_ps": queued * 1000}
+        yield _span(name, "phase", npu + 1, tid, begun, end, **said)
+
+
+def _arrows(sim: Standing, written: dict[str, Any], track: dict[int, int]) -> Iterator[Event]:
+    """Arrows from sends to their receives."""
+    sends, receives = pairs(sim)
+    written["messages"] = len(sends)
+    rows = sim.state.machine.operations
+    for number, (one, other) in enumerate(zip(sends.tolist(), receives.tolist(), strict=True)):
+        for kind, row, ns in (("s", one, rows.start_ns[one]), ("f", other, rows.end_ns[other])):
+            if int(ns) < 0:
+                break
+            event = {"ph": kind, "id": number, "name": "message", "cat": "message", "ts": int(ns) / 1000}
+            more = {"bp": "e"} if kind == "f" else {}
+            yield {**event, "pid": int(rows.npu[row]) + 1, "tid": track[row], **more}

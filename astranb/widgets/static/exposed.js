@@ -1,0 +1,36 @@
+// How each rank's time divides, those with most exposed communication first; and how busy dimensions are.
+
+export function createExposed(store, theme, { make, settle, createAsker }) {
+  const caption = make("caption", {});
+  const head = make("tr", {});
+  const body = make("tbody", {});
+  const dims = make("div", { class: "anb-legend anb-dims" });
+  const table = make("table", { class: "anb-table" }, caption, make("thead", {}, head), body);
+  const element = make("section", { class: "anb-tablepanel anb-exposed", "aria-label": "Ranks", tabindex: "0" }, dims, table);
+  const asker = createAsker(store, "ranks", { every: 300, answered: (reply) => reply && lay(reply) });
+
+  function lay({ heads, rows, all, dimensions }) {
+    const number = (n) => n.toLocaleString("en-US");
+    settle(caption, `${number(all)} ranks so far, most exposed communication first${rows.length < all ? `: the first ${number(rows.length)}` : ""}`);
+    head.replaceChildren(...heads.map((text) => make("th", { scope: "col", text })));
+    body.replaceChildren(
+      ...rows.map(([path, ...cells]) => {
+        const line = make(
+          "tr", {}, make("th", { scope: "row" }, make("button", { type: "button", class: "anb-child", text: path, onclick: () => store.select(path) })),
+          ...cells.map((text) => make("td", { text })),
+        );
+        if (path === store.selection) line.setAttribute("aria-selected", "true");
+        return line;
+      }),
+    );
+    dims.replaceChildren(
+      ...dimensions.map(({ path, shape, utilisation }) =>
+        make("button", { type: "button", class: "anb-child", text: `${path} (${shape}): ${(100 * utilisation).toFixed(1)}% of its links' bandwidth`, onclick: () => store.select(path) }),
+      ),
+    );
+  }
+  function draw() {
+    if (store.scene && store.state) asker.want({}, `${store.state.events} ${store.selection}`);
+  }
+  return { element, draw: () => (draw(), null), destroy: () => asker.destroy() };
+}

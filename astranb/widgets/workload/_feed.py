@@ -1,0 +1,101 @@
+"""What the page of a workload is sent: the messages of ``astranb.widgets._feed``, without lines in flight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from astranb.sim.workload import KINDS, LANES, STATES
+from astranb.widgets._feed import VERSION, Message
+
+from ._session import WorkloadSession
+
+__all__ = ["WorkloadFeed"]
+
+_MOST_NAMES = 2000
+_FLIGHTS, _TIMELINE = 4, 9
+"""Columns of a state and of a timeline: a workload has nothing in them."""
+
+
+class WorkloadFeed:
+    """What one view is sent.
+
+    Parameters
+    ----------
+    session : WorkloadSession
+    """
+
+    def __init__(self, session: WorkloadSession) -> None:
+        self.session, self.sim = session, session._workload  # noqa: SLF001 - its own simulation, typed
+        self.bench: Any = None  # the workbench that it feeds
+        self._sequence = 0
+        self.index: tuple[Any, Any] | None = None  # spans as they were found last, and for what
+
+    @property
+    def lanes(self) -> list[str]:
+        """The lanes of a rank: without that of remote memory where nothing asks for any."""
+        return list(LANES if (self.sim.about.kind == KINDS.index("memory")).any() else LANES[:2])
+
+    def mark(self) -> None:
+        """Do nothing: no view has anything that going back would change."""
+
+    def scene(self) -> Message:
+        """Everything that does not change. The view starts anew."""
+        sim = self.sim
+        self._sequence = 0
+        names = [f"rank[{rank}]" for rank in range(min(sim.ranks, _MOST_NAMES))]
+        dims = [f"dim[{dim}]" for dim in range(len(sim.about.topology))]
+        return {
+            "type": "scene",
+            "version": VERSION,
+            "title": f"{sim.title}: {sim.ranks:,} ranks on {' x '.join(sim.about.topology)}",
+            "ranks": sim.ranks,
+            "lanes": self.lanes,
+            "dims": list(sim.about.topology),
+            "states": list(STATES),
+            "names": [*names, *dims],
+            "counted": "operations done",
+            "hint": "Click a rank, or an operation in the graph or on the timeline; or type a path.",
+            "example": "rank[3].waiting > 0",
+            "recording": True,
+            "picture": 0,
+            **{
+                name: []
+                for name in ("gpus", "phases", "kinds", "blocks", "boxes", "bundles", "frames", "tiers")
+            },
+        }, [b""]
+
+    def state(self, *, fine: bool = False) -> Message:
+        """Where the simulation stands."""
+        del fine  # nothing is ever left out
+        sim, session = self.sim, self.session
+        self._sequence += 1
+        watch = sim.state.machine.watch[0]
+        return {
+            "type": "state",
+            "seq": self._sequence,
+            "now_ps": sim.now_ps,
+            "events": sim.events,
+            "counts": sim.counts,
+            "finished": sim.finished,
+            "playing": session.running,
+            "fast": session.hurried,
+            "speed": session.speed,
+            "status": session.status,
+            "failed": session.failed,
+            "narration": sim.narrate(),
+            "pace": session.pace.tell() if session.hurried else {},
+            "changed": f"rank[{int(watch.npu)}]" if sim.events and watch.what >= 0 else "",
+            "first": 0,
+            "total": 0,
+            "one_in": 1,
+            "coarse": False,
+            "recording": True,
+            "gaps": [],
+            "oldest_ps": 0,
+        }, [b""] * _FLIGHTS
+
+    def timeline(self, *, with_spans: bool = False) -> Message:
+        """Tell the views that there is something new to ask for."""
+        del with_spans
+        meta = {"type": "timeline", "now_ps": self.sim.now_ps, "left_out": 0, "bin_ps": 1, "bins": 0}
+        return {**meta, "picture": 0}, [b""] * _TIMELINE

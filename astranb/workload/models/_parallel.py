@@ -1,0 +1,154 @@
+"""How a model is divided over ranks, and which ranks form a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from astranb.core.errors import InputError
+
+__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism"]
+
+GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends")
+"""What a group of ranks is for: parts of a matrix, of a sequence, the same weights, the experts of
+a layer, the same experts, both ends of the pipeline."""
+
+PEERS: Final = ("previous stage", "next stage", "previous in context", "next in context")
+"""Whom a rank sends to or receives from; stages form a ring, for what goes back from the last one."""
+
+NEXT_STAGE: Final = PEERS.index("next stage")
+_MOST: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Degrees of parallelism; their product is the number of ranks.
+
+    Ranks are numbered as Megatron-LM does: tensor first, then context, data, pipeline.
+
+    Parameters
+    ----------
+    data, tensor, pipeline, context : int
+        Replicas, parts of each matrix, stages, parts of each sequence.
+    expert : int
+        Over how many of the data-parallel ranks the experts of a layer are spread; divides ``data``.
+    sequence : bool
+        Whether what lies between the matrices is divided along the sequence too (Megatron's sequence
+        parallelism): all-reduces become reduce-scatters and all-gathers.
+    zero : int
+        Of ZeRO: 0 none; 1 optimizer states, 2 gradients too, 3 parameters too are divided over data
+        parallelism.
+    interleave : int
+        Chunks of layers of a stage (Megatron's interleaved schedule); 1: one.
+
+    Raises
+    ------
+    InputError
+        Degrees do not fit.
+
+    Examples
+    --------
+    >>> ways = Parallelism(data=2, tensor=2, pipeline=2)
+    >>> ways.ranks, ways.group("data", 3), ways.peer(1, 3)
+    (8, [1, 3], 7)
+    """
+
+    data: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    sequence: bool = False
+    zero: int = 0
+    interleave: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the degrees."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            low = 0 if field.name == "zero" else 1
+            if field.type == "int" and not low <= value <= _MOST:
+                what = f"{value} is out of range"
+                raise InputError(what, where=field.name, mend=f"take {low} to {_MOST}")
+        if self.zero > 3:
+            raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", mend="take 0 to 3")
+        if self.data % self.expert:
+            what = f"expert parallelism {self.expert} does not divide data parallelism {self.data}"
+            raise InputError(what, where="expert", mend="experts are spread over data-parallel ranks")
+        if self.interleave > 1 and self.pipeline == 1:
+            raise InputError("one stage has nothing to interleave", where="interleave", mend="take 1")
+        if self.sequence and self.tensor == 1:
+            what = "sequence parallelism goes with tensor parallelism"
+            raise InputError(what, where="sequence", mend="take a tensor degree above 1, or leave it out")
+        if self.ranks > _MOST:
+            raise InputError(f"{self.ranks:,} ranks", where="parallelism", mend=f"take at most {_MOST:,}")
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def per_stage(self) -> int:
+        """Ranks of one stage of the pipeline."""
+        return self.ranks // self.pipeline
+
+    def size(self, group: str) -> int:
+        """How many ranks form a group."""
+        return {
+            "tensor": self.tensor,
+            "context": self.context,
+            "data": self.data * self.context,
+            "expert": self.expert,
+            "expert data": self.data * self.context // self.expert,
+            "ends": min(self.pipeline, 2),
+        }[group]
+
+    def stage(self, rank: int) -> int:
+        """The stage of the pipeline that a rank is."""
+        return rank // self.per_stage
+
+    def peer(self, which: int, rank: int) -> int:
+        """The rank that is :data:`PEERS`'s ``which`` to a rank."""
+        step = 1 if which % 2 else -1
+        if which < 2:
+            return (rank + step * self.per_stage) % self.ranks
+        part = rank // self.tensor % self.context
+        return rank + ((part + step) % self.context - part) * self.tensor
+
+    def group(self, group: str, rank: int) -> list[int]:
+        """The ranks of the group that a rank is in, ascending."""
+        t, c = self.tensor, self.context
+        stage, within = divmod(rank, self.per_stage)
+        first, wide = stage * self.per_stage, t * c
+        if group == "tensor":
+            return list(range(rank - rank % t, rank - rank % t + t))
+        if group == "context":
+            base = rank - rank % wide + rank % t
+            return list(range(base, base + wide, t))
+        if group == "data":
+            return list(range(first + within % t, first + self.per_stage, t))
+        if group == "ends":
+            return sorted({within, within + (self.pipeline - 1) * self.per_stage})
+        replica = within // wide
+        if group == "expert":
+            base = rank - (replica % self.expert) * wide
+            return list(range(base, base + self.expert * wide, wide))
+        return [
+            first + other * wide + part * t + within % t
+            for other in range(replica % self.expert, self.data, self.expert)
+            for part in range(c)
+        ]
+
+    def groups(self) -> Iterator[tuple[str, list[int]]]:
+        """Give all groups of more than one rank and fewer than all, each once, in a fixed order."""
+        for name in GROUPS:
+            if 1 < self.size(name) < self.ranks:
+                for rank in range(self.ranks):
+                    # The ends' middle stages are in no group.
+                    if name == "ends" and 0 < self.stage(rank) < self.pipeline - 1:
+                        continue
+                    members = self.group(name, rank)
+                    if members[0] == rank:
+                        yield name, members

@@ -1,0 +1,288 @@
+"""The passes of a transformer on a rank of one stage of the pipeline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ._costs import Costs
+from ._job import Job
+from ._parallel import NEXT_STAGE, PEERS
+from ._program import Cost, Program
+from ._transformer import Transformer
+from ._weights import Held, chunks, of_embedding, of_head, of_layer
+
+__all__ = ["Stage"]
+
+_EMBEDDING: Final = -1
+_HEAD: Final = -2
+_PREVIOUS: Final = PEERS.index("previous stage")
+_BEHIND: Final = PEERS.index("previous in context")
+_BEFORE: Final = PEERS.index("next in context")
+_OPTIMIZER_FLOPS: Final = 12
+"""Operations of Adam on a parameter, about; its time is that of the memory."""
+
+
+class Stage:
+    """Writes the program of a stage, pass by pass.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+    stage : int
+        Its number, from 0.
+    """
+
+    def __init__(self, model: Transformer, job: Job, stage: int) -> None:
+        self.model, self.job, self.stage = model, job, stage
+        self.ways = job.parallelism
+        self.program = Program(self.ways)
+        self.costs = Costs(model, job)
+        self.chunks = chunks(model, self.ways, stage)
+        self._held: dict[int, Held] = {}
+        self._passes: list[list[int]] = []
+        for number, layers in enumerate(self.chunks):
+            keys = list(layers)
+            self._held |= {layer: of_layer(model, self.ways, layer) for layer in keys}
+            if model.vocab and self.is_first(number):
+                keys = [_EMBEDDING, *keys]
+                self._held[_EMBEDDING] = of_embedding(model, self.ways)
+            if model.vocab and self.is_last(number):
+                keys = [*keys, _HEAD]
+                self._held[_HEAD] = of_head(model, self.ways)
+            self._passes.append(keys)
+        self._ring = 0
+        self._gathered: dict[int, tuple[int, ...]] = {}
+        self._ready: list[tuple[int, int, tuple[int, ...]]] = []
+        self._reduced: list[int] = []
+        self._late: list[int] = []
+
+    def is_first(self, chunk: int) -> bool:
+        """Whether a chunk has nothing before it."""
+        return self.stage == 0 and chunk == 0
+
+    def is_last(self, chunk: int) -> bool:
+        """Whether a chunk has nothing behind it."""
+        return self.stage == self.ways.pipeline - 1 and chunk == self.ways.interleave - 1
+
+    # Passes
+
+    def forward(self, chunk: int, micro: int, *, seen: int = 0, after: tuple[int, ...] = ()) -> int:
+        """A microbatch goes through a chunk.
+
+        Parameters
+        ----------
+        chunk, micro : int
+        seen : int
+            Tokens that each token attends to; the job's sequence unless given.
+        after : tuple of int
+            What the first stage's part waits for.
+
+        Returns
+        -------
+        int
+            What it ends with.
+        """
+        x = after
+        if not self.is_first(chunk):
+            tag = self._tag(micro, chunk, 0)
+            x = (self.program.receive(_PREVIOUS, self.costs.message, tag, f"recv x{micro}"),)
+        keys = self._passes[chunk]
+        self._gather(keys[:1])
+        for at, key in enumerate(keys):
+            self._gather(keys[at + 1 : at + 2])
+            x = self._unit(key, micro, x, seen=seen or self.job.sequence)
+        if not self.is_last(chunk):
+            after_stage = self.stage + 1 == self.ways.pipeline
+            tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.ways.pipeline)
+            self.program.send(NEXT_STAGE, self.costs.message, tag, f"send x{micro}", x)
+        return max(x, default=-1)
+
+    def backward(self, chunk: int, micro: int, *, last: bool, end: int = -1) -> None:
+        """Gradients of a microbatch go back through a chunk.
+
+        Parameters
+        ----------
+        chunk, micro : int
+        last : bool
+            Whether no microbatch follows in this chunk, so that gradients are complete.
+        end : int
+            What the forward pass ended with.
+        """
+        g: tuple[int, ...] = (end,)
+        if not self.is_last(chunk):
+            tag = self._tag(micro, chunk, 1)
+            g = (self.program.receive(NEXT_STAGE, self.costs.message, tag, f"recv g{micro}"),)
+        keys = self._passes[chunk][::-1]
+        self._gather(keys[:1])
+        for at, key in enumerate(keys):
+            self._gather(keys[at + 1 : at + 2])
+            g = self._unit_back(key, micro, g)
+            if last or self.ways.zero > 1:
+                self._ready.append((key, micro, (*g, *self._late)))
+                if self.is_first(chunk):
+                    self._reduce()
+        if not self.is_first(chunk):
+            before_stage = self.stage == 0
+            tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.ways.pipeline)
+            self.program.send(_PREVIOUS, self.costs.message, tag, f"send g{micro}", g)
+        if self.ways.interleave == 1 or not last:
+            self._reduce()
+
+    def update(self) -> None:
+        """The optimizer's step, and what ZeRO sends after it."""
+        self._reduce()
+        p, ways, size = self.program, self.ways, self.job.bytes_each
+        held = Held()
+        for one in self._held.values():
+            held = held.plus(one)
+        if self.model.tied and ways.pipeline > 1 and {_EMBEDDING, _HEAD} & set(self._held):
+            words = self.costs.words * self.model.hidden * size
+            self._reduced.append(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
+        shared, own = ways.size("data"), ways.size("expert data")
+        part = held if ways.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
+        count = part.shared + part.experts
+        touched = count * (2 * self.job.optimizer_bytes + 2 * size)
+        wait = [*self._reduced, *self._late]
+        done = p.compute("optimizer", Cost(_OPTIMIZER_FLOPS * count, touched, vector=True), wait)
+        if ways.zero in (1, 2):
+            p.collect("all_gather", "data", part.shared * size, "params", [done])
+            p.collect("all_gather", "expert data", part.experts * size, "expert params", [done])
+
+    # One layer, the embedding or the head
+
+    def _unit(
+        self, key: int, micro: int, x: tuple[int, ...], *, seen: int, again: bool = False
+    ) -> tuple[int, ...]:
+        p, c = self.program, self.costs
+        ready = (*x, *self._gathered.pop(key, ()))
+        again_text = "again" if again else "fwd"
+        if key == _EMBEDDING:
+            done = p.compute(f"embedding fwd {micro}", c.embedding(), ready)
+            return self._join(f"embedding {micro}", done)
+        if key == _HEAD:
+            done = p.compute(f"head fwd {micro}", c.head(), self._open(f"head {micro}", ready))
+            if self.job.mode == "training":
+                return (p.collect("all_reduce", "tensor", 12 * c.tokens, f"loss {micro}", [done]),)
+            size = self.job.micro * c.words * self.job.bytes_each
+            return (p.collect("all_gather", "tensor", size, f"logits {micro}", [done]),)
+        name = f"L{key} {again_text} {micro}"
+        x = self._attention(name, self._open(f"{name} attn", ready), seen, 1, again=again)
+        x = self._open(f"{name} mlp", x)
+        if not self.model.has_experts(key):
+            done = p.compute(f"{name} mlp", c.mlp(), x, again=again)
+            return self._join(f"{name} mlp", done)
+        done = p.compute(f"{name} router", c.around_experts(), x, again=again)
+        sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
+        done = p.compute(f"{name} experts", c.experts(), [sent], again=again)
+        back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", [done])
+        return self._join(f"{name} mlp", back)
+
+    def _unit_back(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
+        p, c = self.program, self.costs
+        ready = (*g, *self._gathered.pop(key, ()))
+        if key == _EMBEDDING:
+            return (p.compute(f"embedding bwd {micro}", c.embedding(), ready),)
+        if key == _HEAD:
+            done = p.compute(f"head bwd {micro}", c.head().times(2), ready)
+            return self._join(f"head bwd {micro}", done)
+        if self.job.recompute:
+            # The layer's input lies in memory: nothing to wait for but its parameters.
+            again = self._unit(key, micro, ready[len(g) :], seen=self.job.sequence, again=True)
+            ready = (*ready, *again)
+        name = f"L{key} bwd {micro}"
+        g = self._open(f"{name} mlp", ready, back=True)
+        if self.model.has_experts(key):
+            back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
+            done = p.compute(f"{name} experts", c.experts().times(2), [back])
+            sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
+            done = p.compute(f"{name} router", c.around_experts().times(2), [sent])
+        else:
+            done = p.compute(f"{name} mlp", c.mlp().times(2), g)
+        g = self._join(f"{name} mlp", done)
+        g = self._open(f"{name} attn", g, back=True)
+        return self._attention(name, g, self.job.sequence, 2)
+
+    def _attention(
+        self, name: str, x: tuple[int, ...], seen: int, times: int, *, again: bool = False
+    ) -> tuple[int, ...]:
+        """Attention; with context parallelism keys and values go round (ring attention)."""
+        p, c, parts = self.program, self.costs, self.ways.context
+        ends, core = c.projections().times(times), c.attention(seen // parts).times(times)
+        if parts == 1:
+            whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
+            return self._join(f"{name} attn", p.compute(f"{name} attn", whole, x, again=again))
+        done = p.compute(f"{name} qkv", ends, x, again=again)
+        have = done
+        for step in range(parts):
+            coming = -1
+            # Backward, gradients of keys and values go with them, and one way further: home.
+            blocks = times if step < parts - 1 else times - 1
+            if blocks:
+                tag, self._ring = self._ring, self._ring + 1
+                own = [done] if times > 1 else []
+                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [have, *own])
+                coming = p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}")
+            done = p.compute(f"{name} ring{step}", core, [have], again=again)
+            have = coming
+        return self._join(f"{name} attn", done, have)
+
+    def _join(self, name: str, *after: int) -> tuple[int, ...]:
+        """Sum up parts of matrices' products, forward of rows, backward of columns."""
+        kind = "reduce_scatter" if self.ways.sequence else "all_reduce"
+        return (self.program.collect(kind, "tensor", self.costs.activation, f"{name} sum", after),)
+
+    def _open(self, name: str, x: tuple[int, ...], *, back: bool = False) -> tuple[int, ...]:
+        """With sequence parallelism: gather what is divided along the sequence."""
+        if not self.ways.sequence:
+            return x
+        part = self.costs.activation // self.ways.tensor
+        got = self.program.collect("all_gather", "tensor", part, f"{name} gather", x)
+        if back:
+            # The layer's input was kept divided too; gathered while gradients are computed.
+            self._late = [self.program.collect("all_gather", "tensor", part, f"{name} input", x)]
+        return (*x, got)
+
+    # Parameters and gradients
+
+    def _gather(self, keys: list[int]) -> None:
+        """ZeRO 3: gather the parameters of what comes next, while something else is computed."""
+        if self.ways.zero < 3:
+            return
+        for key in keys:
+            held, size = self._held[key], self.job.bytes_each
+            after = [self.program.computed]
+            found = []
+            for group, count in (("data", held.shared), ("expert data", held.experts)):
+                part = -(-count // self.ways.size(group)) * size
+                found.append(self.program.collect("all_gather", group, part, f"params {key}", after))
+            self._gathered[key] = tuple(found)
+
+    def _reduce(self) -> None:
+        """Sum up gradients over the replicas; no computation but the optimizer's waits for it.
+
+        What goes to another stage goes first: it would wait for all of this, stage by stage.
+        """
+        kind = "reduce_scatter" if self.ways.zero else "all_reduce"
+        for key, micro, wait in self._ready:
+            held, size = self._held[key], self.job.bytes_each
+            for group, count in (("data", held.shared), ("expert data", held.experts)):
+                if self.ways.size(group) > 1 and count:
+                    name = f"L{key} grads {micro}"
+                    self._reduced.append(self.program.collect(kind, group, count * size, name, wait))
+        self._ready.clear()
+
+    def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
+        """Tell apart what comes into a chunk of a stage: microbatches, activations from gradients."""
+        at = chunk * self.ways.pipeline + (self.stage if stage is None else stage)
+        return 2 * (micro * self.ways.pipeline * self.ways.interleave + at) + back
+
+    def send_words(self, size: int, number: int, after: int) -> None:
+        """Send what was generated to the first stage."""
+        self.program.send(
+            NEXT_STAGE, size, self._tag(number, 0, 0, stage=0), f"send words {number}", (after,)
+        )
+
+    def receive_words(self, size: int, number: int) -> int:
+        """Receive what the last stage generated."""
+        return self.program.receive(_PREVIOUS, size, self._tag(number, 0, 0), f"recv words {number}")

@@ -1,0 +1,36 @@
+"""Small workloads that have everything in them."""
+
+from typing import Any
+
+from astranb.sim.workload import WorkloadSimulation
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
+
+SYSTEM: dict[str, Any] = {
+    f"{name}-implementation": ["ring", "direct"]
+    for name in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+}
+SYSTEM |= {"preferred-dataset-splits": 3, "active-chunks-per-dimension": 2, "local-mem-bw": 1600}
+
+TWO_DIMS = Network(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
+ONE_RING = Network(["Ring"], [6], [50], [500])
+
+
+def mixed(**options: Any) -> WorkloadSimulation:
+    """Six ranks: computations, two all-reduces, one message, one rank slower than the others."""
+    ranks = []
+    for rank in range(6):
+        rows = [
+            {"kind": COMPUTE, "duration_us": 9 if rank == 5 else 3},
+            {"kind": COLLECTIVE, "collective": 0, "bytes": 65536},
+            {"kind": COMPUTE, "duration_us": 5},
+            {"kind": COLLECTIVE, "collective": 2, "bytes": 1 << 20},
+        ]
+        deps = [[], [0], [0], [2]]
+        if rank in (0, 3):
+            kind = SEND if rank == 0 else RECV
+            rows.append({"kind": kind, "peer": 3 - rank, "bytes": 100_000, "tag": 7})
+            deps.append([3])
+        ranks.append(Operations.of(rows, deps))
+    network = ONE_RING if options.get("aware") else TWO_DIMS
+    system = {k: v[:1] if options.get("aware") and isinstance(v, list) else v for k, v in SYSTEM.items()}
+    return WorkloadSimulation(ranks, network, System.from_document(system), **options)

@@ -1,0 +1,213 @@
+"""Where a workload's time went: exact, and in the same numbers everywhere."""
+
+import csv
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astranb.cli import main
+from astranb.core.errors import InputError
+from astranb.sim.workload import WorkloadSimulation
+from astranb.sim.workload._perfetto import slots
+from astranb.sim.workload._result import TABLES
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
+
+from .support import ONE_RING, SYSTEM, TWO_DIMS, mixed
+
+
+def _finished(**options):
+    sim = mixed(**options)
+    sim.run()
+    return sim
+
+
+@st.composite
+def workloads(draw):
+    """Ranks with computations and all-reduces in any order, on two dimensions."""
+    count = draw(st.integers(1, 6))
+    kinds = draw(st.lists(st.sampled_from([COMPUTE, COLLECTIVE]), min_size=count, max_size=count))
+    ranks = []
+    for _ in range(6):
+        rows = [
+            {"kind": COMPUTE, "duration_us": draw(st.integers(0, 30)), "on_cpu": draw(st.integers(0, 1))}
+            if kind == COMPUTE
+            else {"kind": COLLECTIVE, "collective": 0, "bytes": 60_000}
+            for kind in kinds
+        ]
+        deps = [
+            draw(st.lists(st.integers(0, row - 1), max_size=2, unique=True)) if row else []
+            for row in range(count)
+        ]
+        ranks.append(Operations.of(rows, deps))
+    return ranks
+
+
+@settings(max_examples=30, deadline=None)
+@given(workloads(), st.integers(0, 600))
+def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks, events):
+    sim = WorkloadSimulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
+    sim.step(events)
+    rows = sim.result.per_rank()
+    operations = sim.result.to_dataframe("operations")
+    for row in rows:
+        end = row["end_ps"] // 1000
+        doing = {name: np.zeros(end + 1, bool) for name in ("compute", "communication", "memory")}
+        for one in operations[operations["rank"] == row["rank"]].itertuples() if len(operations) else ():
+            doing[one.lane][one.start_ps // 1000 : one.end_ps // 1000] = True
+        assert row["compute_ps"] == doing["compute"].sum() * 1000
+        exposed = doing["communication"] & ~doing["compute"]
+        assert row["exposed_comm_ps"] == exposed.sum() * 1000
+        assert row["overlapped_comm_ps"] == (doing["communication"] & doing["compute"]).sum() * 1000
+        parts = ("compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
+        assert sum(row[part] for part in parts) == row["end_ps"]
+        assert all(row[part] >= 0 for part in parts)
+
+
+@settings(max_examples=30, deadline=None)
+@given(workloads())
+def test_the_critical_path_is_the_whole_time_in_one_piece(ranks):
+    sim = WorkloadSimulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
+    sim.run()
+    path = sim.result.critical_path()
+    assert path[0].start_ns == 0
+    assert path[-1].end_ns * 1000 == sim.result.time_ps
+    for one, other in itertools.pairwise(path):
+        assert one.end_ns == other.start_ns
+    assert all(piece.start_ns <= piece.end_ns for piece in path)
+
+
+def test_the_critical_path_goes_by_what_everybody_waits_for():
+    path = _finished().result.critical_path()
+    # Rank 5 computes for 9 us, the others for 3: the all-reduce begins when it has come.
+    assert (path[0].npu, path[0].cause, path[0].end_ns) == (5, "compute", 9000)
+    assert path[1].cause == "collective"
+    assert path[1].start_ns == 9000
+
+
+def test_a_message_leads_the_path_to_its_sender():
+    one = Operations.of(
+        [{"kind": COMPUTE, "duration_us": 7}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
+    )
+    other = Operations.of(
+        [{"kind": RECV, "peer": 0, "bytes": 50_000}, {"kind": COMPUTE, "duration_us": 2}], [[], [0]]
+    )
+    network = Network(["Ring"], [2], [50], [500])
+    sim = WorkloadSimulation([one, other], network, System.from_document({}))
+    sim.run()
+    found = [(p.npu, p.cause, p.start_ns, p.end_ns) for p in sim.result.critical_path()]
+    assert found == [(0, "compute", 0, 7000), (1, "message", 7000, 8500), (1, "compute", 8500, 10500)]
+    assert "rank 0: compute" in sim.result.explain()
+    assert sim.result.per_rank()[1]["exposed_comm_ps"] == 8_500_000
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_what_was_sent_is_what_collectives_send(aware):
+    sim = _finished(aware=aware)
+    messages = sim.counts["message"]
+    dims = sim.result.table("dimensions")
+    assert sum(row["messages"] for row in dims) >= messages  # the send crosses both dimensions
+    if aware:
+        links = sim.result.table("links")
+        assert sum(row["bytes"] for row in links) == sum(row["link_bytes"] for row in dims)
+        assert all(0 < row["utilisation"] <= 1 for row in links)
+        assert {row["from"] for row in links} == {f"rank {r}" for r in range(6)}
+    # An all-reduce of 65,536 bytes: 2 x (n - 1) / n of it from each rank, first in rings of 2.
+    one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 60_000}])
+    system = System.from_document({"all-reduce-implementation": ["ring"], "local-mem-bw": 1600})
+    plain = WorkloadSimulation([one] * 6, ONE_RING, system)
+    plain.run()
+    assert plain.result.dimension(0)["bytes"] == 6 * 2 * 5 * 10_000
+
+
+def test_every_table_says_the_same_of_the_same(tmp_path):
+    sim = _finished(aware=True)
+    frames = {name: sim.result.to_dataframe(name) for name in TABLES}
+    assert frames["ranks"]["end_ps"].max() == sim.now_ps == frames["operations"]["end_ps"].max()
+    collectives = frames["collectives"]
+    assert collectives["name"].tolist() == ["all_reduce", "all_gather"]
+    assert collectives["ranks"].tolist() == [6, 6]
+    assert collectives["skew_ps"].tolist()[0] == 6_000_000
+    phases = frames["phases"]
+    assert len(phases) == sim.counts["phase"]
+    assert (phases["queued_ps"] <= phases["start_ps"]).all()
+    assert (phases["start_ps"] <= phases["end_ps"]).all()
+    written = sim.result.write_frames(tmp_path / "frames")
+    assert written == list(TABLES)
+    with (tmp_path / "frames" / "ranks.csv").open() as file:
+        assert [int(row["end_ps"]) for row in csv.DictReader(file)] == frames["ranks"]["end_ps"].tolist()
+    with pytest.raises(InputError, match="name a folder"):
+        sim.result.write_frames(tmp_path / "frames" / "ranks.csv")
+
+
+def test_recording_goes_back_with_the_run():
+    sim, other = mixed(aware=True), mixed(aware=True)
+    sim.run()
+    sim.back(300)
+    other.step(sim.events)
+    for name in TABLES:
+        assert sim.result.to_dataframe(name).equals(other.result.to_dataframe(name)), name
+
+
+def test_a_trace_for_perfetto_has_every_operation_once(tmp_path):
+    sim = _finished()
+    told = sim.result.to_perfetto(tmp_path / "trace.json")
+    document = json.loads((tmp_path / "trace.json").read_text())
+    spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert told["operations"] == sim.counts["operation"] == 26
+    assert len(spans) == told["operations"] + told["phases"]
+    tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for span in spans:
+        key = (span["pid"], span["tid"])
+        tracks.setdefault(key, []).append((span["args"]["start_ps"], span["args"]["end_ps"]))
+    for found in tracks.values():
+        ordered = sorted(found)
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(ordered))
+    named = {(e["pid"], e["tid"]) for e in document["traceEvents"] if e["name"] == "thread_name"}
+    assert named == set(tracks)
+    arrows = [event["ph"] for event in document["traceEvents"] if event["name"] == "message"]
+    assert arrows == ["s", "f"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 20)), max_size=40))
+def test_no_two_spans_of_a_slot_overlap(spans):
+    ordered = sorted((key, start, start + length) for key, start, length in spans)
+    key, start, end = (np.array([one[k] for one in ordered], np.int64) for k in range(3))
+    found = slots(key, start, end)
+    seen: dict[tuple[int, int], int] = {}
+    for one, slot in zip(ordered, found.tolist(), strict=True):
+        assert seen.get((one[0], slot), 0) <= one[1]
+        seen[(one[0], slot)] = one[2]
+
+
+def test_the_command_line_leaves_a_trace_and_tables(tmp_path, capsys):
+    from astranb.chakra import TraceBuilder, write
+
+    for rank in range(4):
+        step = TraceBuilder()
+        step.compute("forward", duration_us=5)
+        step.collective("all_reduce", "1 MiB", name="gradients")
+        write(tmp_path / f"w.{rank}.et", step.build())
+    (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}')
+    network = "topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n"
+    (tmp_path / "n.yml").write_text(network)
+    command = ["run", "--workload", str(tmp_path / "w"), "--system", str(tmp_path / "s.json")]
+    command += ["--network", str(tmp_path / "n.yml")]
+    more = ["--perfetto", str(tmp_path / "t.json.gz"), "--frames", str(tmp_path / "f")]
+    assert main([*command, *more]) == 0
+    lines = capsys.readouterr().out
+    assert main(command) == 0
+    assert capsys.readouterr().out == lines
+    assert (tmp_path / "t.json.gz").stat().st_size > 100
+    assert "gradients" in (tmp_path / "f" / "operations.csv").read_text()
+    assert main([*command, "--explain"]) == 0
+    assert "gradients (all_reduce, 1 MiB)" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["per_rank"][0]["exposed_comm_ps"] <= document["per_rank"][0]["astrasim_exposed_comm_ps"]
+    assert "dimensions" not in document
+    assert main([*command, "--json", "--frames", str(tmp_path / "f")]) == 0
+    assert json.loads(capsys.readouterr().out)["dimensions"][0]["bytes"] == 6 * (1 << 20)

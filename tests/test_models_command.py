@@ -1,0 +1,90 @@
+"""``astranb run --model`` and ``astranb chakra generate``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from astranb.chakra import read_ranks
+from astranb.cli import main
+
+
+def test_the_models_are_listed(capsys):
+    assert main(["chakra", "generate", "--list", "--json"]) == 0
+    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["llama2-7b"]["parameters"] == 6_738_415_616
+    assert all(row["source"] for row in rows.values())
+
+
+def test_what_is_written_runs_as_astra_sims_files_do(tmp_path, capsys):
+    """The same model by its files, and at once: to the nanosecond."""
+    system = {
+        **{
+            f"{name}-implementation": ["ring", "ring"]
+            for name in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+        },
+        "roofline-enabled": 1,
+        "peak-perf": 100,
+        "local-mem-bw": 1000,
+        "preferred-dataset-splits": 2,
+    }
+    (tmp_path / "s.json").write_text(json.dumps(system))
+    (tmp_path / "n.yml").write_text(
+        "topology: [Ring, Switch]\nnpus_count: [2, 4]\nbandwidth: [100, 50]\nlatency: [500, 1000]\n"
+    )
+    model = ["--model", "gpt3-125m", "--dp", "2", "--tp", "2", "--pp", "2", "--microbatches", "3"]
+    cluster = ["--system", str(tmp_path / "s.json"), "--network", str(tmp_path / "n.yml")]
+    prefix = str(tmp_path / "t")
+    assert main(["chakra", "generate", *model, "--output", prefix, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["ranks"] == len(read_ranks(prefix)) == 8
+    groups = ["--comm-group", f"{prefix}.groups.json"]
+    assert main(["run", "--workload", prefix, *cluster, *groups, "--json"]) == 0
+    by_files = json.loads(capsys.readouterr().out)
+    assert main(["run", *model, *cluster, "--json"]) == 0
+    at_once = json.loads(capsys.readouterr().out)
+    for name in ("time_ps", "per_rank", "messages", "message_bytes", "state_hash"):
+        assert at_once[name] == by_files[name]
+    assert 0 < at_once["model_flops_utilisation"] < 1
+    seconds = at_once["time_ps"] / 1e12
+    assert at_once["tokens_per_s"] == pytest.approx(6 * 2048 / seconds)
+    assert made["tokens"] == 6 * 2048
+    used = at_once["model_flops"] / (8 * 100e12 * seconds)
+    assert at_once["model_flops_utilisation"] == pytest.approx(used)
+    assert at_once["assumed"] == []
+
+
+def test_without_files_a_cluster_is_assumed_and_told(capsys):
+    assert main(["run", "--model", "vgg-16", "--dp", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "pictures/s" in out
+    assert out.count("assumed: ") == 2
+    assert (
+        main(["run", "--model", "gpt3-125m", "--mode", "decode", "--tp", "2", "--seq", "100", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["mode"] == "decode"
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        ("run --model gpt-3", "unknown model 'gpt-3'; did you mean"),
+        ("run --dp 2", "--dp needs --model"),
+        ("run --sp", "--sp needs --model"),
+        ("run --model gpt3-125m --infra dgx-h100", "--infra and --model exclude each other"),
+        ("run --model gpt3-125m --fidelity cacheline", "take analytical or congestion|known: analytical"),
+        ("run --model gpt3-125m --dp 0", "0 is out of range"),
+        ("run --model gpt3-125m --dp 16 --fidelity congestion", "has no congestion model"),
+        ("run --model none.yaml", "No such file"),
+        ("chakra generate --model gpt3-125m", "--output is missing"),
+        ("chakra generate --output x", "--model is missing"),
+        ("chakra generate --model gpt3-125m --output /no/such/t", "cannot be written"),
+        ("chakra generate --model gpt3-125m --output x --gpu h10", "no peak of a GPU"),
+    ],
+)
+def test_what_does_not_go_is_one_line(command, said, capsys):
+    assert main(command.split()) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert any(part in error for part in said.split("|"))

@@ -1,0 +1,90 @@
+"""The workbench of a workload, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+
+MAKE = """import astranb as anb
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, Network, Operations, System
+system = System.from_document({
+    "all-reduce-implementation": ["ring", "direct"], "preferred-dataset-splits": 4,
+    "active-chunks-per-dimension": 2, "local-mem-bw": 1600,
+})
+def rank(slow):
+    rows, deps = [], []
+    for layer in range(6):
+        rows.append({"kind": COMPUTE, "duration_us": 40 + 30 * slow})
+        deps.append([2 * layer - 2] if layer else [])
+        rows.append({"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 20})
+        deps.append([2 * layer])
+    return Operations.of(rows, deps)
+ranks = [rank(r == 5) for r in range(8)]
+sim = anb.WorkloadSimulation(ranks, Network(["Ring", "Switch"], [4, 2], [50, 25], [500, 700]), system)"""
+SHOW = "workbench = anb.Workbench(sim)\nworkbench"
+
+
+def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1500})
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench.locator(".anb-title")).to_contain_text("8 ranks on Ring x Switch")
+    bench.get_by_role("button", name="Operation", exact=True).click()
+    expect(bench.locator(".anb-narration")).to_contain_text("ends compute")
+    assert evaluate(page, "sim.counts['operation']") == 1
+    bench.get_by_role("button", name="Message", exact=True).click()
+    expect(bench.locator(".anb-narration")).to_contain_text("is sent a message by rank")
+    bench.focus()
+    page.keyboard.press("n")
+    expect(bench.locator(".anb-narration")).to_contain_text(re.compile("phase|begins|sends"))
+    assert evaluate(page, "sim.counts['phase']") == 1
+
+    timeline = bench.locator(".anb-ranks")
+    expect(timeline).to_have_attribute("data-drawn", "spans")
+    expect(timeline).to_have_attribute("data-count", re.compile(r"[1-9]\d*"))
+    graph = bench.locator(".anb-dag")
+    expect(graph).to_have_attribute("data-nodes", "12")
+    expect(graph.locator("[data-state=running]")).to_have_count(2)
+
+    graph.locator("[data-path='rank[0].op[1]']").click()
+    expect(bench.locator(".anb-inspector")).to_contain_text("of 4 done")
+    assert evaluate(page, "workbench.selected['path']") == "rank[0].op[1]"
+
+    bench.get_by_role("tab", name="Breakpoints").click()
+    breaks = bench.locator(".anb-breaks")
+    breaks.get_by_label("Break", exact=True).select_option("on")
+    breaks.get_by_label("Kind of event").select_option("collective_end")
+    breaks.get_by_label("Object").fill("rank[5]")
+    breaks.get_by_role("button", name="Add breakpoint").click()
+    expect(breaks.locator(".anb-item")).to_contain_text("collective end of rank[5]")
+    bench.get_by_role("button", name="Breakpoint", exact=True).click()
+    expect(breaks.locator(".anb-item")).to_have_attribute("data-hit", "true")
+    expect(bench.locator(".anb-status")).to_contain_text("rank 5 ends all_reduce")
+    expect(graph).to_have_attribute("data-rank", "5")
+    bench.get_by_role("tab", name="Inspect").click()
+    expect(graph).to_have_attribute("data-asked", "false")
+    screenshot(page, "workload-light")
+    set_theme(page, "dark")
+    screenshot(page, "workload-dark")
+
+    before = str(evaluate(page, "sim.state_hash()"))
+    evaluate(page, "sim.step(500).why")
+    bench.get_by_label("Steps at once").select_option("100")
+    for _ in range(5):
+        bench.get_by_role("button", name="Back", exact=True).click()
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    assert str(evaluate(page, "sim.state_hash()")) == before
+
+    bench.get_by_role("tab", name="Ranks").click()
+    expect(bench.locator(".anb-exposed tbody tr")).to_have_count(8)
+    bench.get_by_role("button", name="End", exact=True).click()
+    bench.get_by_role("button", name="End", exact=True).click()
+    bench.get_by_role("button", name="Chunks by dimension").click()
+    expect(timeline).to_have_attribute("data-kind", "chunks")
+    expect(timeline).to_have_attribute("data-asked", "false")
+    screenshot(page, "workload-ranks")

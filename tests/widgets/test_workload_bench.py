@@ -1,0 +1,216 @@
+"""The workbench of a workload, without a browser."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.core.errors import InputError
+from astranb.widgets.workload import WorkloadWorkbench
+from astranb.widgets.workload._answers import ANSWERS
+from astranb.widgets.workload._graph import window
+from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
+from tests.sim.workload.support import mixed
+
+
+class _Page:
+    """A browser that answers: what it was told, in order."""
+
+    def __init__(self, bench: WorkloadWorkbench) -> None:
+        self.bench, self.told = bench, []  # type: ignore[var-annotated]
+        bench.send = lambda content, buffers=None: self.told.append((content, buffers or []))
+
+    def say(self, kind: str, **more: Any) -> None:
+        self.bench._received(None, {"type": kind, **more}, [])
+
+    def ask(self, question: str, **options: Any) -> tuple[dict[str, Any], list[bytes]]:
+        self.say("ask", id=1, question=question, options=options)
+        answer: tuple[dict[str, Any], list[bytes]] = self.told[-1]
+        return answer
+
+
+def _opened() -> tuple[Any, _Page]:
+    sim: Any = mixed()  # Workbench gives a workbench of another class
+    bench = anb.Workbench(sim)
+    assert isinstance(bench, WorkloadWorkbench)
+    page = _Page(bench)
+    page.say("ready")
+    return sim, page
+
+
+def test_a_page_is_told_what_it_needs_and_every_step():
+    sim, page = _opened()
+    scene, state = (content for content, _ in page.told)
+    assert (scene["type"], state["type"]) == ("scene", "state")
+    assert (scene["ranks"], scene["lanes"], scene["dims"]) == (
+        6,
+        ["compute", "communication"],
+        ["Ring", "Switch"],
+    )
+    for verb, unit in (
+        ("event", "event"),
+        ("operation", "operation"),
+        ("message", "message"),
+        ("phase", "phase"),
+    ):
+        before = sim.counts[unit]
+        page.say("read")
+        page.say(verb, n=2)
+        told = page.told[-1][0]
+        assert sim.counts[unit] >= before + 2
+        assert (told["events"], told["now_ps"]) == (sim.events, sim.now_ps)
+        assert told["narration"] == sim.narrate()
+    page.say("back", n=3, unit="operation")
+    assert "went back" in page.told[-1][0]["status"]
+    page.say("to_end")  # nothing plays without an event loop: it runs
+    assert sim.finished
+    page.say("reset")
+    assert sim.events == 0
+    page.say("nonsense")
+    assert page.told[-1][0]["type"] == "error"
+
+
+def test_methods_move_it_and_select():
+    sim, page = _opened()
+    bench = page.bench
+    bench.operation(3)
+    bench.message()
+    bench.phase()
+    bench.cycle(2)
+    bench.back(1, "cycle")
+    assert sim.counts["operation"] >= 3
+    bench.select("rank[2]")
+    assert bench.selected["title"] == "rank[2]"
+    bench.scrub(0)
+    assert dict(bench.selected["state"])["operations"].startswith("4: ")
+    assert bench.cursor_ps == 0
+    assert sim.now_ps > 0
+    bench.set("rank[2].speed", 0.5)
+    assert [e.path for e in sim.edits] == ["rank[2].speed"]
+    with pytest.raises(InputError, match="no view"):
+        bench.show_panel("grahp")
+    bench.close()
+
+
+def test_the_past_is_looked_at_without_moving_the_run():
+    sim, page = _opened()
+    sim.run("20 us")
+    here = sim.state_hash()
+    early, _ = page.ask("graph", rank=0, at_ps=0)
+    late, _ = page.ask("graph", rank=0, at_ps=None)
+    middle, _ = page.ask("graph", rank=0, at_ps=5_000_000)
+    assert early["counts"]["done"] < middle["counts"]["done"] + middle["counts"]["running"]
+    assert late["counts"]["done"] >= middle["counts"]["done"]
+    assert sim.state_hash() == here
+    other = mixed()
+    other.run("5 us")
+    page.say("inspect", path="rank[0]", at_ps=5_000_000.0)
+    assert page.told[-1][0]["found"] == other.inspect("rank[0]")
+
+
+def test_breakpoints_of_the_panel():
+    sim, page = _opened()
+    page.ask("apply", verb="breakpoint", options={"how": "on", "kind": "collective_end", "object": "rank[5]"})
+    page.ask("apply", verb="breakpoint", options={"how": "when", "condition": "rank[0].ongoing > 1"})
+    page.say("to_breakpoint")
+    found, _ = page.ask("breaks", path="rank[0]")
+    assert [point["hit"] for point in found["points"]] == [False, True]
+    assert "waiting" in found["fields"]
+    assert page.bench._selection == "rank[0]"
+    page.ask("apply", verb="clear", options={"number": 1})
+    page.say("to_breakpoint")
+    assert "rank 5 ends all_reduce" in page.told[-1][0]["status"]
+    answer, _ = page.ask("apply", verb="breakpoint", options={"how": "when", "condition": "rank[0].x > 1"})
+    assert "no field 'x'" in answer["error"]
+    answer, _ = page.ask("apply", verb="kill", options={})
+    assert "no such change" in answer["error"]
+    assert [p.text for p in sim.breakpoints] == ["collective end of rank[5]"]
+
+
+@pytest.mark.parametrize("kind", ["operations", "chunks"])
+def test_spans_are_those_of_the_tables(kind):
+    sim, page = _opened()
+    sim.run("25 us")
+    options = {"from": 0, "to": sim.now_ps + 1000, "columns": 100, "ranks": [3, 5], "kind": kind}
+    meta, buffers = page.ask("lanes", **options)
+    assert meta["drawn"] == "spans"
+    start, end = (np.frombuffer(buffers[k], "<f8") for k in (5, 6))
+    place = np.frombuffer(buffers[0], "<u4")
+    frame = sim.result.to_dataframe("operations" if kind == "operations" else "phases")
+    wanted = frame[frame["rank"].isin([3, 5])]
+    assert len(start) >= len(wanted)
+    assert set(wanted["start_ps"]) <= set(start)
+    assert len(start) - len(wanted) == int((end == sim.now_ps).sum()) - int(
+        (wanted["end_ps"] == sim.now_ps).sum()
+    )
+    assert place.max() < 2 * meta["lanes"]
+    # Within a lane, spans of one slot do not overlap.
+    slot = np.frombuffer(buffers[1], "<u4")
+    for key in set(zip(place.tolist(), slot.tolist(), strict=True)):
+        mine = (place == key[0]) & (slot == key[1])
+        order = np.argsort(start[mine], kind="stable")
+        assert (start[mine][order][1:] >= end[mine][order][:-1]).all()
+
+
+def test_many_spans_come_as_density(monkeypatch):
+    sim, page = _opened()
+    sim.run()
+    monkeypatch.setattr("astranb.widgets.workload._lanes._MOST_SPANS", 3)
+    columns = 50
+    options = {"from": 0, "to": sim.now_ps, "columns": columns, "ranks": [0, 5], "kind": "operations"}
+    meta, (packed,) = page.ask("lanes", **options)
+    assert meta["drawn"] == "density"
+    shares = np.frombuffer(packed, np.uint8).reshape(2, 2, columns) / 255
+    rows = sim.result.per_rank()
+    for at, rank in enumerate((0, 5)):
+        busy = shares[at].mean(axis=1) * sim.now_ps
+        assert busy[0] == pytest.approx(rows[rank]["compute_ps"], rel=0.03)
+        assert busy[1] == pytest.approx(rows[rank]["communication_ps"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "question, options, message",
+    [
+        ("lanes", {"from": 5, "to": 5, "columns": 3}, "window from 5 to 5"),
+        ("lanes", {"from": 0, "to": 5, "columns": 3, "ranks": [6]}, "0 to 5"),
+        ("lanes", {"from": 0, "to": 5, "columns": 3, "kind": "chunk"}, "did you mean 'chunks'"),
+        ("grpah", {}, "did you mean 'graph'"),
+        ("moment", {"path": "rank[9]"}, "0 to 5"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_answered_with_why(question, options, message):
+    _, page = _opened()
+    answer, _ = page.ask(question, **options)
+    assert re.search(message, answer["error"])
+
+
+def test_the_graph_is_a_window_around_now():
+    chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
+    sim = anb.WorkloadSimulation([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim.step(1000, "operation")
+    page = _Page(anb.Workbench(sim))  # type: ignore[arg-type]
+    found, _ = page.ask("graph", rank=1, most=40)
+    assert len(found["nodes"]) == 40
+    assert found["hidden"] == 1960
+    assert sum(found["counts"].values()) == 2000
+    running = [node for node in found["nodes"] if node["state"] == "running"]
+    assert [node["path"] for node in running] == ["rank[1].op[500]"]
+    assert len(found["edges"]) == 39
+    places = {(node["x"], node["y"]) for node in found["nodes"]}
+    assert len(places) == 40
+    assert window(sim, 0, 40, centre=5)[0] <= 5
+
+
+def test_every_question_has_an_answer_at_any_moment():
+    sim, page = _opened()
+    for _ in range(3):
+        for question in ANSWERS:
+            if question not in ("apply", "moment"):
+                answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
+                assert "error" not in answer, question
+        sim.step(300)
+    rows = page.ask("ranks")[0]["rows"]
+    assert len(rows) == 6
+    assert not any("-" in cell for row in rows for cell in row)
