@@ -109,6 +109,15 @@ def test_congestion_never_makes_anything_faster(network, size, collective, split
     assert (full.messages, full.message_bytes) == (free.messages, free.message_bytes)
 
 
+def test_chunks_that_come_in_other_orders_do_not_wait_for_ever():
+    # The ends of a line are busy longer than its middle, and the next dimension sees two orders.
+    network = Network(["Ring", "Mesh", "Ring"], [2, 3, 2], [12.5, 12.5, 25], [0, 0, 0])
+    ranks = [_collective(7452)] * 12
+    system = _system("direct", "direct", "direct", splits=2)
+    free, full = (simulate(ranks, network, system, aware=aware) for aware in (False, True))
+    assert (full.end_ns >= free.end_ns).all()
+
+
 @settings(max_examples=30, deadline=None)
 @given(network=_networks(), size=st.integers(1 << 10, 1 << 20), factor=st.integers(2, 8))
 def test_more_bandwidth_and_less_latency_never_take_longer(network, size, factor):

@@ -120,7 +120,7 @@ def build(
     if not compat:
         # ASTRA-sim 2.0 reads both and goes through the dimensions as they are numbered.
         config.inter, config.intra = INTER[system.inter], INTRA[system.intra]
-        config.in_turn = config.inter > 0 or config.intra > 0
+        config.in_turn = len(counts) > 1
     config.switch_ns = system.switch_ns
     config.bus = system.bus is not None
     if system.bus is not None:
