@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
-from astranb.core.errors import InputError
+from astranb.core.errors import Deadlock, InputError
 from astranb.infragraph import blueprint
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -279,6 +279,12 @@ def test_messages_of_a_torus_take_one_of_several_ways_by_their_tag():
         )
     assert len(ends) == 2
     assert all(len(one) == 2 for one in ends)
+
+
+def test_halving_of_six_waits_for_ever_on_an_infrastructure_too():
+    network = InfraNetwork(blueprint("ring:gpus=6"))
+    with pytest.raises(Deadlock, match="every rank is in it"):
+        simulate([_collective(1 << 20)] * 6, network, _system("halvingDoubling"))
 
 
 def test_dimensions_of_an_infrastructure_have_all_its_gpus():
