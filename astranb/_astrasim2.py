@@ -229,8 +229,7 @@ def _check_options(args: argparse.Namespace) -> None:
             mend += ", or --infra" if name == "network" else ""
             raise InputError(f"--workload needs --{name}", where="run", mend=mend)
     for name in _COLLECTIVE_ONLY:
-        lines = args.fidelity == "cacheline" and name in LINES_TOO
-        if getattr(args, name) is not None and not lines:
+        if getattr(args, name) is not None and not (lines and name in LINES_TOO):
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
     for name, usual in _COLLECTIVE_USUAL.items():

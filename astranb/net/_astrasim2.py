@@ -51,8 +51,8 @@ DIMENSION = np.dtype(
 )
 """One dimension of the network; the first is the one whose neighbours have neighbouring ranks."""
 
-SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8"), ("bytes", "i8")])
-"""One directed link with congestion: whether it sends, which messages wait, what it has carried."""
+SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
+"""One directed link with congestion: whether it sends, and which messages wait."""
 
 WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8")])
 """What a link of an infrastructure is."""

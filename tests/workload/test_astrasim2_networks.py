@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
-from astranb.core.errors import InputError
+from astranb.core.errors import Deadlock, InputError
 from astranb.infragraph import blueprint
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -72,7 +72,7 @@ def test_a_message_alone_takes_each_of_its_links_once(network, data, size):
     if src == dst:
         return
     ranks = _one_message(npus, src, dst, size)
-    run = Run(ranks, network, System.from_document({}), aware=True)
+    run = Run(ranks, network, System.from_document({}), aware=True, record=True)
     run.step()
     expected, links, stride = 0, 0, 1
     latency_ns, narrowest = 0.0, float("inf")
@@ -87,7 +87,7 @@ def test_a_message_alone_takes_each_of_its_links_once(network, data, size):
         stride *= nodes
     assert run.result().end_ns[dst] == expected
     # Bytes are conserved: each link that it crosses has carried it, and no other.
-    carried = run.machine.links.bytes
+    carried = run.machine.used.bytes
     assert sorted(carried[carried > 0].tolist()) == [size] * links
     free = simulate(ranks, network, System.from_document({}))
     assert free.end_ns[dst] == int(latency_ns + size / narrowest)
@@ -107,6 +107,15 @@ def test_congestion_never_makes_anything_faster(network, size, collective, split
     free, full = (simulate(ranks, network, system, aware=aware) for aware in (False, True))
     assert (full.end_ns >= free.end_ns).all()
     assert (full.messages, full.message_bytes) == (free.messages, free.message_bytes)
+
+
+def test_chunks_that_come_in_other_orders_do_not_wait_for_ever():
+    # The ends of a line are busy longer than its middle, and the next dimension sees two orders.
+    network = Network(["Ring", "Mesh", "Ring"], [2, 3, 2], [12.5, 12.5, 25], [0, 0, 0])
+    ranks = [_collective(7452)] * 12
+    system = _system("direct", "direct", "direct", splits=2)
+    free, full = (simulate(ranks, network, system, aware=aware) for aware in (False, True))
+    assert (full.end_ns >= free.end_ns).all()
 
 
 @settings(max_examples=30, deadline=None)
@@ -233,11 +242,11 @@ def test_parallel_lanes_and_planes_of_switches_are_one_wide_link():
 def test_bytes_are_conserved_on_the_links_of_a_clos():
     network = InfraNetwork(blueprint("clos:servers=4"))
     assert tuple(network.npus_count) == (8, 4)
-    run = Run([_collective(1 << 20)] * 32, network, _system("ring", "ring"), aware=True)
+    run = Run([_collective(1 << 20)] * 32, network, _system("ring", "ring"), aware=True, record=True)
     run.step()
     machine = run.machine
     # Rings: every way is used by as many bytes as any other of its dimension.
-    carried = int((machine.links.bytes).sum())
+    carried = int((machine.used.bytes).sum())
     steps = {1: 7, 8: 3}
     expected = 0
     for way in machine.ways:
@@ -262,14 +271,20 @@ def test_messages_of_a_torus_take_one_of_several_ways_by_their_tag():
         # Somebody else uses one of the links alone: the message is not spread over both ways.
         ranks[1] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 7}])
         ranks[4] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 10**6, "tag": tag}])
-        run = Run(ranks, network, System.from_document({}), aware=True)
+        run = Run(ranks, network, System.from_document({}), aware=True, record=True)
         run.step()
-        ends.add(tuple(np.flatnonzero(run.machine.links.bytes >= 10**6).tolist()))
+        ends.add(tuple(np.flatnonzero(run.machine.used.bytes >= 10**6).tolist()))
         assert (
             run.result().end_ns[4] == simulate(ranks, network, System.from_document({}), aware=True).end_ns[4]
         )
     assert len(ends) == 2
     assert all(len(one) == 2 for one in ends)
+
+
+def test_halving_of_six_waits_for_ever_on_an_infrastructure_too():
+    network = InfraNetwork(blueprint("ring:gpus=6"))
+    with pytest.raises(Deadlock, match="every rank is in it"):
+        simulate([_collective(1 << 20)] * 6, network, _system("halvingDoubling"))
 
 
 def test_dimensions_of_an_infrastructure_have_all_its_gpus():

@@ -79,7 +79,7 @@ class About:
         first = np.searchsorted(child[order], np.arange(len(rows) + 1))
         return cls(
             np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
-            list(run.inputs.network.topology), first, owner[order], int((rows.owner < 0).sum()),
+            list(run.inputs.network.link_topology), first, owner[order], int((rows.owner < 0).sum()),
         )  # fmt: skip
 
     @cached_property

@@ -101,7 +101,7 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
         ("speed", sim.parameters(place.path)["speed"]),
     ]
     near = rows[(states == 2) | (states == 1)][:_MOST]
-    dims = [{"path": f"{place.path}.dim[{d}]", "text": f"dim {d}"} for d in range(len(m.dims))]
+    dims = [{"path": f"{place.path}.dim[{d}]", "text": f"dim {d}"} for d in range(m.config[0].dims)]
     return {
         "state": state,
         "in_flight": [_message(m, int(row)) for row in flying[:_MOST]],
@@ -165,7 +165,7 @@ def running_chunks(m: t.Machine) -> Any:
     """Phases of chunks that are under way: ranks, dimensions, operations, and when they began (ns)."""
     rows = np.flatnonzero(_streams(m) & (m.streams.running == 1))
     each = int(m.config[0].queues)
-    dim = (m.streams.queue[rows] % (each * len(m.dims))) // each
+    dim = (m.streams.queue[rows] % (each * m.config[0].dims)) // each
     found = (m.streams.npu[rows], dim, m.streams.operation[rows], m.streams.begun_ns[rows])
     return [np.asarray(column) for column in found]
 
@@ -181,7 +181,7 @@ def _chunk(sim: Standing, row: int) -> str:
 
 def _dim_of(m: t.Machine, queue: int) -> int:
     each = int(m.config[0].queues)
-    return (queue % (each * len(m.dims))) // each
+    return (queue % (each * int(m.config[0].dims))) // each
 
 
 def _queue(sim: Standing, place: Place) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def resolve(path: str, about: About, machine: t.Machine) -> Place:
         ("rank",), ("rank", "op"), ("rank", "dim"), ("dim",), ("link",),
     ):  # fmt: skip
         raise InputError("names nothing", where=path[:80] or "an empty path", mend=_MEND)
-    npus, dims = len(machine.npus), len(machine.dims)
+    npus, dims = len(machine.npus), int(machine.config[0].dims)
     if kinds == ("dim",):
         dim = _number(found[0][1], dims, "dimension", path)
         return Place("dim", f"dim[{dim}]", (dim,), dim=dim)

@@ -121,7 +121,7 @@ def build(
     if not compat:
         # ASTRA-sim 2.0 reads both and goes through the dimensions as they are numbered.
         config.inter, config.intra = INTER[system.inter], INTRA[system.intra]
-        config.in_turn = config.inter > 0 or config.intra > 0
+        config.in_turn = len(counts) > 1
     config.switch_ns = system.switch_ns
     config.bus = system.bus is not None
     if system.bus is not None:
@@ -155,14 +155,13 @@ def build(
     return thread(machine)
 
 
-def notes(operations: Records, config: Any, links: int, *, record: bool) -> dict[str, Records]:
+def notes(operations: Records, config: Any, dims: int, links: int, *, record: bool) -> dict[str, Records]:
     """The tables of what is noted: of one row each where nothing is recorded."""
     watch = allocate(1, WATCH)
     watch.hit = watch.what = -1
     watch.recording = watch.noting = record
     collectives = int((operations.kind == t.COLLECTIVE).sum())
     phases = collectives * (int(config.splits) + 1) * int(config.max_phases)
-    dims = int(config.max_phases) // 2
     return {
         "watch": watch,
         "points": allocate(_MOST_POINTS, POINT),

@@ -72,6 +72,11 @@ class InfraNetwork:
         """What its dimensions are called."""
         return ("Infra",) * len(self.npus_count)
 
+    @property
+    def link_topology(self) -> tuple[str, ...]:
+        """The same: its links have no dimensions."""
+        return self.topology
+
     def cost_dollars(self) -> float:
         """Give the cost of its links, switches and NICs by the rates of ASTRA-sim 1.0."""
         from astranb.net._cost import fabric_cost_dollars

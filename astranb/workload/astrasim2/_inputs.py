@@ -142,6 +142,11 @@ class Network:
             result.append((kind, [round(count ** (1 / directions))] * directions))
         return result
 
+    @property
+    def link_topology(self) -> list[str]:
+        """The topology of each dimension of links: a torus has several."""
+        return [shape for shape, (_, sides) in zip(self.topology, self.sides, strict=True) for _ in sides]
+
     def cost_dollars(self) -> float:
         """Give the cost of its links and switches, as ASTRA-sim 1.0 does.
 

@@ -7,7 +7,7 @@ nobody watches pays for a comparison only.
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel, kernel_apart
-from astranb.net._astrasim2 import RING, SWITCH
+from astranb.net._astrasim2 import MESH, RING, SWITCH
 
 from ._noted import ENDS, NOTHING, PHASE_ENDS, SENT
 from ._tables import Machine
@@ -64,6 +64,8 @@ def note_sent(m: Machine, src: int, dst: int, size: int) -> None:
         elif m.dims[at].kind == RING:
             ahead = (there - here) % m.dims[at].nodes
             hops = min(ahead, m.dims[at].nodes - ahead)
+        elif m.dims[at].kind == MESH:
+            hops = abs(there - here)
         m.traffic[src * count + at].messages += 1
         m.traffic[src * count + at].bytes += size
         m.traffic[src * count + at].crossed += size * hops
@@ -84,7 +86,7 @@ def note_link(m: Machine, link: int, size: int, wire_ns: int) -> None:
 def note_phase(m: Machine, stream: int, what: int) -> None:
     """A phase of a chunk begins or is over."""
     s = m.streams[stream]
-    dim = (s.queue % (m.config[0].queues * len(m.dims))) // m.config[0].queues
+    dim = s.queue // m.config[0].queues % m.config[0].dims
     note(m, what, s.npu, s.operation, -1, dim)
     if what != PHASE_ENDS or m.watch[0].recording == 0:
         return

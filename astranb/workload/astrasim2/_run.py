@@ -211,7 +211,7 @@ class Run:
     def record(self, *, on: bool) -> None:
         """Note phases of chunks and traffic from now on, or no longer; what was noted is forgotten."""
         m = self._machine
-        self.machine = m._replace(**notes(m.operations, m.config[0], len(m.links), record=on))
+        self.machine = m._replace(**notes(m.operations, m.config[0], len(m.dims), len(m.links), record=on))
 
     def state_hash(self) -> str:
         """Hash what is simulated: operations, NPUs, queues, time."""

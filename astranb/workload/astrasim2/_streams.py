@@ -16,6 +16,7 @@ from ._tables import (
     CUSTOM,
     IN_NETWORK,
     NONE,
+    PHASE_BEGINS,
     REDUCE_SCATTER,
     TREE,
     Machine,

@@ -122,7 +122,6 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     now = m.queue[0].now
     size = m.messages[row].bytes
     m.links[link].busy = 1
-    m.links[link].bytes += size
     if m.config[0].routed == 1:
         latency_ns = m.wires[link].latency_ns
         wire_ns = float(size) / m.wires[link].rate_Bpns

@@ -1,6 +1,7 @@
-"""One order of chunks in a dimension for all NPUs, where chunks take different ways.
+"""One order of chunks in a dimension for all NPUs, where there are several dimensions.
 
-Two NPUs that begin with different chunks of the same instant wait for each other for ever. So the
+Two NPUs that begin with different chunks, because those came in another order from the dimension
+before, wait for each other for ever (astra-sim's issue 370). So the
 first NPU that begins a chunk's phase in a dimension has decided for all: the others begin it when
 its turn has come. What an NPU can begin it has ended the phase before of, in a turn that was
 decided on earlier; so that turns of all dimensions, in the order of their decisions, can always

@@ -196,7 +196,7 @@ def test_a_deadlock_is_raised_and_can_be_taken_back():
     one = Operations.of([{"kind": SEND, "peer": 1, "bytes": 8, "tag": 3}])
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 8, "tag": 4}])
     sim = WorkloadSimulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
-    with pytest.raises(Deadlock, match="rank 1 waits in a receive with rank 0"):
+    with pytest.raises(Deadlock, match="rank 1 waits in a receive from rank 0"):
         sim.run()
     assert sim.finished
     assert sim.inspect("rank[1].op[0]")["state"][1] == ("state", "running")
