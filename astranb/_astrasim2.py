@@ -117,7 +117,7 @@ def _run(args: argparse.Namespace) -> int:
     run = load(
         args.workload,
         args.system,
-        args.network if args.infra is None else infra_network(args),
+        args.network if args.infra is None or args.network else infra_network(args),
         memory=args.memory,
         groups=args.comm_group,
         aware=fidelity == "congestion",
@@ -200,11 +200,12 @@ def infra_network(args: argparse.Namespace) -> InfraNetwork:
 
 def check_infra(args: argparse.Namespace) -> None:
     """Refuse what does not go with an infrastructure."""
-    if args.infra is not None and args.network is not None:
+    lines = args.fidelity == "cacheline"  # the network is that of the files' dimensions then
+    if args.infra is not None and args.network is not None and not lines:
         raise InputError(
             "--infra and --network exclude each other", where="run", mend="leave one of them out"
         )
-    if args.infra is not None and args.compat is not None:
+    if args.infra is not None and args.compat is not None and not lines:
         what = "ASTRA-sim 2.0 reads no infrastructures"
         raise InputError(what, where="--infra", mend="give --network FILE, or leave --compat out")
     if args.dimensions is not None and args.infra is None:
@@ -223,6 +224,7 @@ def _refuse(args: argparse.Namespace, names: tuple[str, ...], what: str) -> None
 def _check_options(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, of whichever files."""
     check_infra(args)
+    lines = args.fidelity == "cacheline"
     for name in ("system", "network"):
         if getattr(args, name) is None and (name == "system" or args.infra is None):
             mend = f"give --{name} FILE (or --{name}-configuration=FILE)"

@@ -32,11 +32,13 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
     from astranb.workload.cacheline import Graph
 
     network = inputs.network
-    if isinstance(network, Network):
+    if args.infra is not None:
+        infra = resolve(args.infra)
+    elif isinstance(network, Network):
         rates = [rate * (2**30 if args.compat else 10**9) for rate in network.bandwidth]
         infra = dimensions(network.topology, network.npus_count, rates, network.latency)
     else:
-        infra = resolve(args.infra)
+        infra = network.infra
     graph = Graph.of(inputs, str(args.workload or args.model))
     sim = Simulation(infra, graph, gpu=args.gpu, record=recorded(args), checkpoint_bytes=0)
     sim.run()

@@ -147,7 +147,7 @@ def build(
         schedule=_schedule(network, links), turns=allocate(len(counts) * system.queues, t.TURNS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
-        **notes(rows, config[0], len(links.servers), record=record),
+        **notes(rows, config[0], len(links.dims), len(links.servers), record=record),
     )  # fmt: skip
     for name in ("head", "tail"):
         machine.buckets[name] = -1

@@ -16,7 +16,6 @@ from ._tables import (
     CUSTOM,
     IN_NETWORK,
     NONE,
-    PHASE_BEGINS,
     REDUCE_SCATTER,
     TREE,
     Machine,
