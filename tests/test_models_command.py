@@ -79,7 +79,6 @@ def test_without_files_a_cluster_is_assumed_and_told(capsys):
         ("run --model gpt3-125m --infra dgx-h100 --network n.yml", "--infra and --network exclude"),
         ("run --model gpt3-125m --fidelity cachelin", "did you mean 'cacheline'"),
         ("run --model gpt3-125m --dp 0", "0 is out of range"),
-        ("run --model gpt3-125m --dp 16 --fidelity congestion", "has no congestion model"),
         ("run --model none.yaml", "No such file"),
         ("chakra generate --model gpt3-125m", "--output is missing"),
         ("chakra generate --output x", "--model is missing"),
