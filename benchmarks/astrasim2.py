@@ -97,3 +97,17 @@ def astrasim2(row: Row) -> None:
             row(what, took * 1e3, "ms", "(limit 5 ms)")
         else:
             row(what, run.events / took, "events/s", f"faster than ASTRA-sim 2.0: {peer} s", peer / took)
+    model(row)
+
+
+def model(row: Row) -> None:
+    """Measure a training step of GPT-3 on 1,024 ranks: the whole process, and operations a second of it."""
+    command = [sys.executable, "-m", "astranb", "run", "--model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16"]
+    times = []
+    for _ in range(3):
+        begun = perf_counter()
+        said = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
+        times.append(perf_counter() - begun)
+    took, operations = median(times), json.loads(said)["operations"]
+    row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
+    row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
