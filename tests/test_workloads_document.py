@@ -7,7 +7,8 @@ from pathlib import Path
 
 from astranb.cli import main
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "workloads.md"
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = ROOT / "docs" / "workloads.md"
 
 
 def _blocks(language: str) -> list[str]:
@@ -30,6 +31,12 @@ def test_commands_print_what_the_document_says(tmp_path, monkeypatch, capsys):
                 assert printed.splitlines() == lines, command
             commands += 1
     assert commands >= 9
+
+
+def test_the_example_of_the_readme_is_that_of_the_document():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^\$ astranb run --model .*?(?=^…$)", readme, re.MULTILINE | re.DOTALL)
+    assert example in DOCUMENT.read_text(encoding="utf-8")
 
 
 def test_the_python_of_the_document_runs():
