@@ -401,7 +401,7 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
         (["--num-passes", "0"], "--num-passes: 0 passes"),
         (["--num-queues-per-dim", "0"], "--num-queues-per-dim"),
         (["--compute-scale", "-1"], "--compute-scale"),
-        (["--infra", "dgx-h100"], "--infra and --workload exclude each other"),
+        (["--infra", "dgx-h100"], "--infra and --network exclude each other"),
         (["--training-loops", "nothing.py"], "nothing.py: there is no such file"),
     ],
 )
