@@ -218,7 +218,7 @@ class Entry:
         folder = cache_folder()
         file = folder / f"{self.name}.o"
         if not file.exists():
-            with announce(f"compiling {self.name} (once for each version of astranb; about 25 s)"):
+            with announce(f"compiling {self.name} (once for each version of astranb; a minute or two)"):
                 code = _compile(self)
                 with whole_file(file) as out:  # two processes may compile at once
                     out.write(code)
@@ -334,15 +334,23 @@ def _compile(entry: Entry) -> bytes:
     ahead = cpu_target.typing_context.resolve_value_type(intrinsic)
     typeof_impl.register(Prefetch)(lambda _value, _context: ahead)
     context = cpu_target.target_context
-    link = context.get_executable
+    codegen = context.codegen()
+    libraries = codegen._library_class  # noqa: SLF001 - Numba has no public way to any of this
+    link, finalize = context.get_executable, libraries._finalize_specific  # noqa: SLF001
     # Kernels are linked into the entry as LLVM's code: machine code of each by itself, which
     # takes a third of the time, would never be called.
     context.get_executable = _stand_in
+    codegen._add_module = lambda _module: None  # noqa: SLF001
+    libraries._finalize_specific = lambda _library: None  # noqa: SLF001
     try:
         callback = numba.cfunc(signature, error_model="numpy")(scope["call"])
     finally:
         context.get_executable = link
-    library = callback._library  # noqa: SLF001 - Numba has no public way to the object code
+        del codegen._add_module  # noqa: SLF001
+        libraries._finalize_specific = finalize  # noqa: SLF001
+    library = callback._library  # noqa: SLF001
+    codegen._add_module(library._final_module)  # noqa: SLF001
+    library._finalize_specific()  # noqa: SLF001
     _, _, (code, _) = library.serialize_using_object_code()
     module = library._final_module  # noqa: SLF001
     externals = [g.name for g in (*module.functions, *module.global_variables) if g.is_declaration]
