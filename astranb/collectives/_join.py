@@ -266,9 +266,8 @@ class _Joiner:
         block = allocate(1, t.BLOCK)
         block["gpu"] = node.rank
         self.blocks.append(block)
-        ops = allocate(1 if node.part < 0 else 0, t.OP)
-        ops["kind"], ops["left"], ops["semaphore"] = t.SPEND, node.spends_ps, -1
-        ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
+        ops = _ops(t.SPEND, 1 if node.part < 0 else 0)
+        ops["left"] = node.spends_ps
         if node.part < 0:
             ops["phase"] = self._phase(node.name)
         self.ops.append(ops)
@@ -300,9 +299,8 @@ class _Joiner:
     def _release(self, block: int, targets: Iterable[int], name: str) -> None:
         """Append operations to a block that release others once its stores are acknowledged."""
         listed = list(targets)
-        ops = allocate(len(listed), t.OP)
-        ops["kind"], ops["value"], ops["fence"], ops["semaphore"] = t.RELEASE, listed, t.ACKNOWLEDGED, -1
-        ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
+        ops = _ops(t.RELEASE, len(listed))
+        ops["value"], ops["fence"] = listed, t.ACKNOWLEDGED
         before = self.ops[block]
         ops["phase"] = int(before["phase"][-1]) if len(before) else self._phase(name)
         ops["number"] = len(before) + np.arange(len(listed))
@@ -323,6 +321,14 @@ class _Joiner:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return order.tolist(), place
+
+
+def _ops(kind: int, count: int) -> Records:
+    """Operations of a kind that have not begun and move nothing."""
+    ops = allocate(count, t.OP)
+    ops["kind"], ops["semaphore"] = kind, -1
+    ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
+    return ops
 
 
 def _in_order(ops: Records, operands: Records) -> Records:

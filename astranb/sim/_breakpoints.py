@@ -18,7 +18,7 @@ from ._paths import FIELDS, resolve, split_field
 if TYPE_CHECKING:
     from ._simulation import Simulation
 
-__all__ = ["Breakpoint", "at_time", "condition", "install", "on_event", "reason", "with_unit"]
+__all__ = ["Breakpoint", "at_time", "called", "condition", "install", "on_event", "reason", "with_unit"]
 
 _RELATIONS = ("<", "<=", "==", "!=", ">=", ">")
 _CONDITION = re.compile(r"(?P<left>.+?)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<value>[^<>=!]+)\Z")
@@ -50,6 +50,12 @@ class Breakpoint:
     rows: list[dict[str, int]] = field(default_factory=list)
     object: str = ""
     enabled: bool = True
+
+
+def called(condition: Callable[..., bool]) -> Breakpoint:
+    """A breakpoint where a function says so."""
+    name = getattr(condition, "__name__", "callable")
+    return Breakpoint(f"when {name}() (asked after every event: slow)", call=condition)
 
 
 def at_time(when: int | str) -> Breakpoint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -33,17 +33,17 @@ from ._measuring import Measuring
 from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
+from ._stopping import Stopped
 from ._watch import Watch, Watching
 
 __all__ = ["Simulation"]
 
 _CHECKPOINT_BYTES = 2**30
-_BEAT_S = 0.5
 _UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions", "phase": "phases"}
 _FIDELITIES = ("cacheline",)
 
 
-class Simulation(Changing, Watching, Looking, Explained, Measuring):
+class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
     """One collective on one infrastructure, stopped between two events until told to go on.
 
     Parameters
@@ -131,9 +131,9 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
 
     def _start(self, history: History, edits: list[Edit]) -> None:
         self._driver = Driver(self.machine, history, edits)
-        self._points: list[Breakpoint] = []
+        self._points = []
         self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
-        self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
+        self._listeners = []
         self._watches: list[Watch] = []
         self._beat_s = 0.0
         self.recorder = Recorder(self.machine, self.fabric, self.program)
@@ -275,45 +275,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
 
         return load(Path(path), lambda: object.__new__(Simulation))
 
-    def subscribe(
-        self, moved: Callable[[Stop], None], moving: Callable[[], None] = lambda: None
-    ) -> Callable[[], None]:
-        """Have functions called when time has moved, whoever moved it; returns what ends that.
-
-        Parameters
-        ----------
-        moved : callable
-            Called after each verb, with its stop.
-        moving : callable
-            Called twice a second while a long verb is under way; must not move time.
-        """
-        pair = (moved, moving)
-        self._listeners.append(pair)
-
-        def end() -> None:
-            if pair in self._listeners:
-                self._listeners.remove(pair)
-
-        return end
-
-    def _beat(self) -> None:
-        self._sample()
-        if perf_counter() - self._beat_s < _BEAT_S:
-            return
-        for _, moving in list(self._listeners):
-            moving()
-        self._beat_s = perf_counter()
-
     # Breakpoints -------------------------------------------------------------
-
-    @property
-    def breakpoints(self) -> list[Breakpoint]:
-        """The breakpoints; remove one with ``clear``."""
-        return list(self._points)
-
-    def break_at(self, time: int | str) -> Breakpoint:
-        """Stop when everything up to a time has happened."""
-        return self._add(breakpoints.at_time(time))
 
     def break_on(self, kind: str | None = None, object: str | None = None) -> Breakpoint:  # noqa: A002 - the public word
         """Stop after an event of a kind (``hop``, ``hbm``, ...), of an object, or both."""
@@ -326,18 +288,15 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
         second), a text is compiled.
         """
         if callable(condition):
-            name = getattr(condition, "__name__", "callable")
-            return self._add(Breakpoint(f"when {name}() (asked after every event: slow)", call=condition))
+            return self._add(breakpoints.called(condition))
         return self._add(breakpoints.condition(condition, self.fabric, self.machine))
 
-    def clear(self, point: Breakpoint | None = None) -> None:
-        """Remove a breakpoint, or all of them."""
-        self._points = [p for p in self._points if point is not None and p is not point]
+    def _install(self, points: Sequence[Breakpoint]) -> None:
+        breakpoints.install(list(points), self.machine)
 
-    def _add(self, point: Breakpoint) -> Breakpoint:
-        breakpoints.install([*self._points, point], self.machine)  # refuses what does not fit
-        self._points.append(point)
-        return point
+    def _beat(self) -> None:
+        self._sample()
+        super()._beat()
 
     # Moving time -------------------------------------------------------------
 
@@ -374,10 +333,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring):
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
         self._sample()
         where, because = reason(point, self) if point else ("", "")
-        stop = Stop(why, self.now_ps, self.events, where, point, because)
-        for moved, _ in list(self._listeners):
-            moved(stop)
-        return stop
+        return self._told(Stop(why, self.now_ps, self.events, where, point, because))
 
     def __repr__(self) -> str:
         """One line: what runs on what, and where it stands."""

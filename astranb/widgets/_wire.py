@@ -28,6 +28,15 @@ class Wire:
     _behind: bool
     _ask: Any  # of the widget's controls
     send: Any  # of the widget
+    on_msg: Any
+
+    def _attach(self, session: Session, feed: Any) -> None:
+        """Begin to show what a session moves."""
+        self._session, self._feed = session, feed
+        self._feed.bench = self
+        self._ready, self._unread, self._behind = False, 0, False
+        self._detach = session.attach(self._changed)
+        self.on_msg(self._received)
 
     def _noticed(self) -> None:
         """Something has changed: what this workbench itself does then."""

@@ -84,14 +84,8 @@ class Workbench(
             )
         super().__init__(_modules=MODULES)
         self.sim = sim
-        self._session = session_of(sim)
-        self._feed = Feed(self._session)
-        self._feed.bench = self
-        self._ready = False
-        self._unread = 0
-        self._behind = False
-        self._detach = self._session.attach(self._changed)
-        self.on_msg(self._received)
+        session = session_of(sim)
+        self._attach(session, Feed(session))
 
     def close(self) -> None:
         """Stop showing; the simulation and its other views go on."""

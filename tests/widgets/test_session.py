@@ -94,7 +94,7 @@ def test_views_are_told_and_can_leave(shared: anb.Simulation) -> None:
 
 
 def test_a_long_run_in_a_cell_is_shown_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.sim._simulation._BEAT_S", 0.0)
+    monkeypatch.setattr("astranb.sim._stopping._BEAT_S", 0.0)
     sim = small("ring", "1 MiB")
     session = session_of(sim)
     told: list[tuple[int, str]] = []

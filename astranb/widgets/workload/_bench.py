@@ -66,14 +66,8 @@ class WorkloadWorkbench(Transport, Breaking, Wire, anywidget.AnyWidget):
             raise InputError(f"not a simulation of a workload: {sim!r}", where="Workbench", mend=mend)
         super().__init__(_modules=MODULES)
         self.sim = cast("Any", sim)
-        self._session = session_of(sim)
-        self._feed = WorkloadFeed(self._session)
-        self._feed.bench = self
-        self._ready = False
-        self._unread = 0
-        self._behind = False
-        self._detach = self._session.attach(self._changed)
-        self.on_msg(self._received)
+        session = session_of(sim)
+        self._attach(session, WorkloadFeed(session))
 
     def close(self) -> None:
         """Stop showing; the simulation and its other views go on."""
