@@ -11,7 +11,10 @@ from astranb.core.units import format_bytes
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES, Run
 from astranb.workload.astrasim2 import _tables as t
 
-__all__ = ["ALGORITHMS", "KINDS", "About"]
+__all__ = ["ABOUT", "ALGORITHMS", "KINDS", "About"]
+
+ABOUT = ("npu", "kind", "collective", "size", "name", "first", "parents")
+"""The columns of :class:`About`."""
 
 KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast")
 """Kinds of operations, by their number."""
@@ -91,6 +94,18 @@ class About:
     def parents_of(self, row: int) -> np.ndarray:
         """What an operation waits for."""
         return self.parents[self.first[row] : self.first[row + 1]]
+
+    @cached_property
+    def _children(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same the other way round: where those of each operation begin, and what they are."""
+        order = np.argsort(self.parents, kind="stable")
+        first = np.searchsorted(self.parents[order], np.arange(len(self.npu) + 1))
+        return first, np.repeat(np.arange(len(self.npu)), np.diff(self.first))[order]
+
+    def children_of(self, row: int) -> np.ndarray:
+        """What waits for an operation."""
+        first, children = self._children
+        return children[first[row] : first[row + 1]]
 
     def number(self, row: int) -> int:
         """An operation's number within its rank."""

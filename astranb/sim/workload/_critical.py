@@ -23,6 +23,7 @@ CAUSES = {
     "message": "messages, from when they are sent",
     "memory": "remote memory",
     "broadcast": "operations that take their recorded duration",
+    "step": "from one step of a training loop to the next, a nanosecond each",
     "start": "before the first operation",
 }
 _OF_KIND = {
@@ -39,7 +40,7 @@ class Piece:
     ----------
     row, npu : int
         The operation and its rank.
-    start_ns, end_ns : int
+    start_ps, end_ps : int
     cause : str
         One of :data:`CAUSES`.
     because : str
@@ -48,8 +49,8 @@ class Piece:
 
     row: int
     npu: int
-    start_ns: int
-    end_ns: int
+    start_ps: int
+    end_ps: int
     cause: str
     because: str
 
@@ -90,7 +91,7 @@ def critical_path(sim: Standing) -> list[Piece]:
             other = sender.get(row, row)
         start = min(int(rows.start_ns[other]), until)
         cause = _OF_KIND[kind]
-        path.append(Piece(row, int(rows.npu[row]), start, until, cause, because))
+        path.append(Piece(row, int(rows.npu[row]), start * 1000, until * 1000, cause, because))
         if other != row:
             because = f"rank {int(rows.npu[row])} needs it in {about.label(row)}"
         row, until = other, start
@@ -102,7 +103,7 @@ def critical_path(sim: Standing) -> list[Piece]:
             because = f"{about.label(row)} {'depends on it' if same else 'needs its place'}"
         row = following
     if until > 0:
-        path.append(Piece(row, int(rows.npu[row]), 0, until, "start", "nothing before it"))
+        path.append(Piece(row, int(rows.npu[row]), 0, until * 1000, "start", "nothing before it"))
     return path[::-1]
 
 

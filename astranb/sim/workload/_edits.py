@@ -15,7 +15,7 @@ from astranb.workload.astrasim2 import _tables as t
 from ._about import About
 from ._paths import resolve
 
-__all__ = ["Edit", "apply_edit", "parameters", "read_edit"]
+__all__ = ["Edit", "apply_edit", "parameters", "read_edit", "read_value"]
 
 _CHANGEABLE = {"rank": ("speed",), "dim": ("bandwidth", "latency")}
 _MOST_SPEED = 1e6
@@ -65,11 +65,11 @@ def read_edit(
     if name not in known:
         mend = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
         raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
-    field, number = _read(name, value, path)
+    field, number = read_value(name, value, path)
     return Edit(events, f"{place.path}.{name}", str(value), field, place.rows[0], number, now_ps)
 
 
-def _read(name: str, value: float | str, where: str) -> tuple[str, float]:
+def read_value(name: str, value: float | str, where: str) -> tuple[str, float]:
     """The field of a property, and its value in that field's unit."""
     if name == "speed":
         text = str(value).strip().removesuffix("x")

@@ -12,12 +12,12 @@ from astranb.workload.astrasim2._noted import BEGINS, DELIVERED, ENDS, PHASE_BEG
 
 from ._about import ALGORITHMS
 from ._paths import Place, resolve
-from ._spans import computed_ns
+from ._traffic import ends_of
 
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["STATES", "in_flight", "inspect", "narrate", "running_chunks", "states_of"]
+__all__ = ["STATES", "chunks_of", "in_flight", "inspect", "narrate", "running_chunks", "states_of"]
 
 STATES = ("waiting", "ready", "running", "done")
 """What an operation is: it waits for others, or for its place only; it is under way; it is over."""
@@ -96,7 +96,7 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
             f"{len(rows):,}: " + ", ".join(f"{c:,} {w}" for w, c in zip(STATES, counts, strict=True) if c),
         ),
         ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
-        ("computed", format_time(int(computed_ns(sim)[place.npu]) * 1000)),
+        ("computed", format_time(int(sim.state.computed_ps()[place.npu]))),
         ("done at", _time(npu.end_ns)),
         ("speed", sim.parameters(place.path)["speed"]),
     ]
@@ -139,7 +139,7 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
     left = [int(p) for p in parents if m.operations[int(p)].end_ns < 0]
     if left:
         state.append(("waits for", ", ".join(about.label(p) for p in left[:4])))
-    children = np.asarray(m.children.value)[int(o.first_child) : int(o.first_child + o.children)]
+    children = about.children_of(row)
     chunks = [_chunk(sim, int(s)) for s in np.flatnonzero(_streams(m) & (m.streams.operation == row))]
     return {
         "title": f"{place.path}: {about.label(row)}",
@@ -148,6 +148,12 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
         "in_flight_count": len(chunks),
         "children": [_child(sim, int(r)) for r in [*parents[:_MOST], *children[:_MOST]]],
     }
+
+
+def chunks_of(m: t.Machine, row: int) -> tuple[int, int]:
+    """How many chunks of an operation are done, of how many."""
+    o = m.operations[row]
+    return int(o.streams_done), int(o.streams)
 
 
 def _streams(m: t.Machine) -> Any:
@@ -219,7 +225,7 @@ def _link(sim: Standing, place: Place) -> dict[str, Any]:
     waiting, at = 0, int(link.head)
     while at >= 0:
         waiting, at = waiting + 1, int(m.messages[at].behind)
-    source, target = sim.result.ends_of(row)
+    source, target = ends_of(m, row)
     state = [
         ("from", source), ("to", target), ("sends", "yes" if link.busy else "no"),
         ("waiting", f"{waiting:,} messages"),

@@ -7,7 +7,6 @@ from typing import Any
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
-from astranb.sim.workload import EVENTS
 from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed
@@ -34,7 +33,7 @@ def _breaks(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
     meta = {
         "points": points,
         "watches": [],
-        "kinds": list(EVENTS),
+        "kinds": list(sim.state.kinds),
         "fields": sim.fields(str(options.get("path", ""))),
     }
     return {**meta, "because": hit.because if hit else "", "start_ps": 0, "end_ps": 1, "exact": True}, [b""]
