@@ -59,7 +59,8 @@ def runs(draw):
         for _ in range(3):
             kind = draw(kinds)
             parts.append(Part(draw(st.integers(0, 3_000)), kind, 0 if kind == "NONE" else 40_000))
-        layers.append(Layer(f"l{number}", *parts, update_ns=draw(st.integers(0, 50))))
+        forward, given_, weight = parts
+        layers.append(Layer(f"l{number}", forward, given_, weight, update_ns=draw(st.integers(0, 50))))
     network = replace(TORUS, compat=draw(st.booleans()))
     queues, active = draw(st.sampled_from([(1, 1), (2, 2), (1, 3)]))
     more = {"queues": queues, "active_chunks": active, "lifo": draw(st.booleans())}
@@ -130,10 +131,10 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     network = replace(TORUS, compat=compat)
     layers, other = LAYERS, network
     if why == "speed":
-        change = ("rank[0].speed", 0.5)
+        change = ("rank[0].speed", "0.5")
         layers = Workload("DATA", LAYERS).scaled(compute_scale=2).layers
     elif why == "layer":
-        change = ("conv1.speed", 0.5)
+        change = ("conv1.speed", "0.5")
         slow = Workload("DATA", LAYERS[1:2]).scaled(compute_scale=2).layers
         layers = (LAYERS[0], *slow, LAYERS[2])
     elif why == "bandwidth":
