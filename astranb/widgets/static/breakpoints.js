@@ -44,7 +44,7 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
     wrong, names, form, list, ...(store.kind === "workload" ? [] : watching),
   );
-  if (store.kind === "workload") condition.placeholder = "rank[3].waiting > 0";
+  store.on("scene", () => store.scene.example && (condition.placeholder = store.scene.example));
   let answer = null;
   let curves = [];
   const asker = createAsker(store, "breaks", {
