@@ -53,7 +53,9 @@ def _apply(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
 def _layers(feed: WorkloadFeed) -> dict[str, Any]:
     """The same by layers, where all ranks are alike: computed, waited for, and collectives' time."""
     rows = feed.sim.result.table("layers")
-    columns = [name for name in rows[0] if name != "layer"]
+    # Of collectives, only of those parts that have any.
+    said = [name for name in rows[0] if name != "layer"]
+    columns = [name for name in said if "compute" in name or any(row[name] for row in rows)]
     heads = [name.removesuffix("_ps").replace("_", " ").upper().split(" ", 1) for name in columns]
     exposed = [name for name in columns if "exposed" in name]
     order = sorted(rows, key=lambda row: -sum(row[name] for name in exposed))[:_MOST_ROWS]
