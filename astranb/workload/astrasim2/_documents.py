@@ -27,7 +27,7 @@ __all__ = [
 _MOST_BYTES: Final = 16 << 20
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANY: Final = 1 << 31
-_COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+_COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 
 Check = Callable[[Node], Any]
 
