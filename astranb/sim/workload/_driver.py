@@ -130,6 +130,7 @@ class Driver:
 
     def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
         """Go on to a moment, and carry out edits on the way at the events at which they were made."""
+        self.keep()
         self.state.install([])
         for edit in edits:
             if not self._replay(field, target, edit.events):
@@ -137,6 +138,16 @@ class Driver:
             self.state.apply(edit, self.edits)
             self.edits.append(edit)
         self._replay(field, target, FOREVER)
+
+    def undo(self, number: int) -> None:
+        """Go back to the moment of an edit, as it was before it; later ones are forgotten as well."""
+        events = self.edits[number].events
+        checkpoint = self.history.before_edit(events, number)
+        kept = self.edits[checkpoint.edits : number]
+        self.history.restore(self.state, checkpoint)
+        self.history.forget_edits(number)
+        del self.edits[checkpoint.edits :]
+        self.replay("events", events, kept)
 
     def edit(self, edit: Edit) -> None:
         """Carry out an edit now, and remember it."""

@@ -7,13 +7,14 @@ this protocol. ASTRA-sim 2.0's traces are moved by :class:`._state.State`, 1.0's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
 
     from astranb.sim._breakpoints import Breakpoint
+    from astranb.sim._edits import Parameter
 
     from ._about import About
     from ._critical import Piece
@@ -67,6 +68,10 @@ class Engine(Protocol):
         """Paths of what else there is to look at, for a list to choose from."""
         ...
 
+    def config(self) -> Mapping[str, int]:
+        """Numbers that the run was made with, by what people call them: two runs are compared by them."""
+        ...
+
     @property
     def longest_ps(self) -> int:
         """How long a rank computes at most: a guess of how long the run is."""
@@ -99,7 +104,7 @@ class Engine(Protocol):
         """Handle events; returns a number of :mod:`astranb.workload._why`."""
         ...
 
-    def check(self) -> None:
+    def check(self, edits: Sequence[Edit]) -> None:
         """Nothing is left to happen: raise a Deadlock where something should be."""
         ...
 
@@ -116,8 +121,20 @@ class Engine(Protocol):
         """What a condition may name of an object; an InputError where there is none."""
         ...
 
-    def parameters(self, path: str, edits: list[Edit]) -> dict[str, str]: ...
-    def read_edit(self, path: str, value: float | str) -> Edit: ...
+    def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
+        """An object's full path, and what can be followed of it: by word, what reads it off a machine."""
+        ...
+
+    def recorded(self, path: str) -> Collection[str]:
+        """Which of these words a run knows only where it records."""
+        ...
+
+    def parameters(self, path: str, edits: Sequence[Edit]) -> list[Parameter]: ...
+    def ways(self, link: str, *, both: bool) -> list[str]:
+        """A link's full path, and, if wanted, that of the one the other way."""
+        ...
+
+    def read_edit(self, path: str, value: float | str | bool) -> Edit: ...
     def apply(self, edit: Edit, edits: Sequence[Edit]) -> None:
         """Carry an edit out, behind those that were carried out before."""
         ...

@@ -13,7 +13,7 @@ from astranb.core.files import whole_file
 from astranb.core.units import format_bytes, format_time
 
 from ._about import ALGORITHMS
-from ._critical import CAUSES, Piece
+from ._critical import CAUSES, Piece, sums
 from ._spans import LANES, shares, spans_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "WorkloadResult"]
 
 _MOST = 8
+_MOST_LINKS = 4
 
 TABLES = ("ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "critical_path")
 """What :meth:`WorkloadResult.to_dataframe` gives."""
@@ -88,6 +89,10 @@ class WorkloadResult:
         """The operations each of which had to wait for the one before: together, the whole time."""
         return self._sim.state.critical_path(self._sim)
 
+    def by_cause(self) -> dict[str, int]:
+        """How much of the critical path passes in each cause, in ps; the largest first."""
+        return sums(self.critical_path())
+
     def summary(self) -> str:
         """A few lines for a person."""
         sim = self._sim
@@ -124,15 +129,19 @@ class WorkloadResult:
                 f"  {row['utilisation']:>6.1%}  dim {dim} ({row['shape']}): {format_bytes(row['bytes'])}"
                 for row, dim in used
             ]
+        links = self._sim.state.tables(sim).get("links", list)()
+        busiest = sorted(links, key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
+        if busiest:
+            lines += ["", "Busiest links:"]
+            lines += [
+                f"  {row['utilisation']:>6.1%}  link[{row['link']}], {row['from']} to {row['to']}"
+                for row in busiest
+            ]
         path = self.critical_path()
         total = max(1, sum(p.end_ps - p.start_ps for p in path))
         if path:
             lines += ["", "What the time consists of (critical path):"]
-            by_cause: dict[str, int] = {}
-            for piece in path:
-                by_cause[piece.cause] = by_cause.get(piece.cause, 0) + piece.end_ps - piece.start_ps
-            ordered = sorted(by_cause.items(), key=lambda item: -item[1])
-            lines += [f"  {ps / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ps in ordered if ps]
+            lines += [f"  {ps / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ps in sums(path).items()]
             longest = sorted(path, key=lambda p: p.start_ps - p.end_ps)[:_MOST]
             lines += ["", "Its longest pieces, in order:"]
             for piece in sorted(longest, key=lambda p: p.start_ps):
@@ -253,7 +262,7 @@ class WorkloadResult:
         }
 
     def _phases(self) -> dict[str, Any]:
-        rows, about = self._sim.state.passed(), self._sim.about
+        rows, about = self.phases(), self._sim.about
         return {
             "rank": rows["npu"],
             "name": [about.label(row) for row in rows["operation"].tolist()],
@@ -265,6 +274,10 @@ class WorkloadResult:
             "start_ps": rows["begun_ps"],
             "end_ps": rows["end_ps"],
         }
+
+    def phases(self) -> dict[str, np.ndarray]:
+        """The phases of chunks that are over, in the order of their ends, as far as they are kept."""
+        return self._sim.state.passed()
 
     def _path(self) -> list[dict[str, Any]]:
         about = self._sim.about

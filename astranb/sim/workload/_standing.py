@@ -6,10 +6,10 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
+from astranb.sim._edits import Parameter
 
 from ._about import About
 from ._driver import FOREVER, Driver
-from ._edits import Edit
 from ._engine import Engine
 from ._result import WorkloadResult
 
@@ -79,11 +79,6 @@ class Standing:
         """Times, breakdowns and traffic, up to now."""
         return WorkloadResult(self)
 
-    @property
-    def edits(self) -> list[Edit]:
-        """What was changed on the way here."""
-        return list(self._driver.edits)
-
     def state_hash(self) -> str:
         """Hash everything simulated (32 hex digits); recording is no part of it."""
         return self.state.digest()
@@ -110,9 +105,15 @@ class Standing:
         except InputError:
             return []
 
-    def parameters(self, path: str) -> dict[str, str]:
-        """What can be changed of an object with :meth:`set`, and what it is now."""
-        return self.state.parameters(path, self._driver.edits)
+    def parameters(self, path: str = "") -> list[Parameter]:
+        """What can be changed of an object with :meth:`set`: its value now, unit, limits, and when it acts.
+
+        Parameters
+        ----------
+        path : str
+            A rank, a dimension or a link; where empty the whole run, of which nothing can be.
+        """
+        return self.state.parameters(path, self._driver.edits) if path else []
 
     def __repr__(self) -> str:
         """One line: what runs on what, and where it stands."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from astranb.core.errors import InputError
+from astranb.core.errors import Deadlock, InputError
 from astranb.core.state import allocate, digest
+from astranb.core.units import format_time
 from astranb.sim._breakpoints import Breakpoint
+from astranb.sim._edits import Parameter
 from astranb.workload.astrasim2 import DTYPES, Run
 from astranb.workload.astrasim2 import _tables as t
 
 from . import _breakpoints as breakpoints
 from ._about import ABOUT, About
 from ._critical import Piece, critical_path
-from ._edits import Edit, apply_edit, parameters, read_edit
+from ._edits import Edit, apply_edit, dead_links, parameters_of, read_edit
+from ._ends import ends_of, other_way, waiting_for
 from ._inspect import chunks_of, inspect, narrate, running_chunks, states_of
-from ._paths import FIELDS, field_of, resolve
+from ._paths import FIELDS, Place, field_of, resolve
+from ._readers import NOTED, READERS
 from ._spans import LANES, Spans, computed_ns, pairs, spans_of
 from ._traffic import collectives, dimension, links
 
@@ -35,6 +40,10 @@ COUNTS = ("events", "turns", "ended", "delivered", "phases", "now_ps")
 
 _NOT_KEPT = (*t.FIXED, "points", "passed")
 _OWNERS = {"rank": 0, "op": 1, "queue": 2}
+_CONFIG = {
+    "splits": "chunks of a collective", "concurrent": "chunks at once", "aware": "congestion",
+    "endpoint_ns": "endpoint delay", "queues": "queues", "rendezvous": "rendezvous",
+}  # fmt: skip
 _PLACES = ("CPU", "GPU", "network", "receives")
 
 
@@ -80,6 +89,11 @@ class State:
     def stands_for(self) -> int:
         """Each for itself."""
         return 1
+
+    def config(self) -> dict[str, int]:
+        """Numbers that the run was made with."""
+        row = self.machine.config[0]
+        return {said: int(row[name]) for name, said in _CONFIG.items()}
 
     @property
     def longest_ps(self) -> int:
@@ -151,8 +165,18 @@ class State:
             most["until_ns"] = until_ps // 1000
         return self.run.go(steps=steps, closely=closely, **most)
 
-    def check(self) -> None:
-        """Nothing is left to happen: a rank that is not done is an error."""
+    def check(self, edits: Sequence[Edit]) -> None:
+        """Nothing is left to happen: a rank that is not done is an error, which names a dead link."""
+        m = self.machine
+        if m.clock[0].finished < self.ranks:
+            for link in dead_links(m):
+                if waiting := waiting_for(m, link):
+                    since = max(e.at_ps for e in edits if e.field == "up" and link in e.rows)
+                    a, b = ends_of(self.about, m, link)
+                    messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
+                    raise Deadlock(
+                        f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
+                    )
         self.run.result()
 
     # Stopping and changing ---------------------------------------------------
@@ -188,12 +212,33 @@ class State:
         """What a condition may name of an object."""
         return tuple(FIELDS.get(resolve(path, self.about, self.machine).kind, ()))
 
-    def parameters(self, path: str, edits: list[Edit]) -> dict[str, str]:
+    def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
+        """An object's full path, and what can be followed of it."""
+        place = resolve(path, self.about, self.machine)
+        return place.path, {word: partial(_read, read, place) for word, read in READERS[place.kind].items()}
+
+    def recorded(self, path: str) -> frozenset[str]:
+        """What of it a run knows only where it records."""
+        return NOTED.get(resolve(path, self.about, self.machine).kind, frozenset())
+
+    def parameters(self, path: str, edits: Sequence[Edit]) -> list[Parameter]:
         """What can be changed of an object, as it stands now."""
         place = resolve(path, self.about, self.machine)
-        return parameters(self.machine, place.kind, place.rows[0], edits)
+        speeds = [e.number for e in edits if e.kind == "rank" and place.npu in e.rows]
+        return parameters_of(place, self.machine, speeds[-1] if speeds else 1.0)
 
-    def read_edit(self, path: str, value: float | str) -> Edit:
+    def ways(self, link: str, *, both: bool) -> list[str]:
+        """A link's full path, and, if wanted, that of the one the other way."""
+        place = resolve(link, self.about, self.machine)
+        if place.kind != "link":
+            raise InputError(f"{place.path} is not a link", where="kill", mend="write link[7]")
+        back = other_way(self.machine, place.rows[0]) if both else -1
+        if both and back < 0:
+            mend = "kill each of the two; links of an infrastructure are named one by one"
+            raise InputError("its other direction is not known", where=place.path, mend=mend)
+        return [place.path, f"link[{back}]"] if both else [place.path]
+
+    def read_edit(self, path: str, value: float | str | bool) -> Edit:
         """Check a change and make an edit of it."""
         return read_edit(self.count("events"), self.now_ps, path, value, self.about, self.machine)
 
@@ -298,7 +343,7 @@ class State:
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the tables do not say: names, and what depends on what."""
         about = self.about
-        said = {"names": about.names, "topology": about.topology, "own": about.own}
+        said = {"names": about.names, "topology": about.topology, "own": about.own, "links": about.links}
         return said, {
             **{f"about/{name}": getattr(about, name) for name in ABOUT},
             "base_ns": self.base_ns,
@@ -317,7 +362,12 @@ class State:
             about = About(
                 **{name: data[f"about/{name}"] for name in ABOUT},
                 names=said["names"], topology=said["topology"], own=said["own"],
+                name_links=partial(list, said["links"]),
             )  # fmt: skip
             return cls(Run.of_machine(cast("t.Machine", machine)), about, data["base_ns"])
         except KeyError as error:
             raise InputError(f"{error} is missing") from error
+
+
+def _read(read: Callable[[t.Machine, Place], int], place: Place, machine: t.Machine) -> int:
+    return read(machine, place)

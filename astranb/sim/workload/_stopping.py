@@ -11,6 +11,7 @@ from astranb.sim._stop import Stop
 from astranb.sim._stopping import Stopped
 
 from ._standing import Standing
+from ._watching import Watching
 
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["Stopping"]
 
 
-class Stopping(Standing, Stopped):
+class Stopping(Standing, Watching, Stopped):
     """Breakpoints and listeners."""
+
+    @property
+    def event_kinds(self) -> Sequence[str]:
+        """What one can stop on."""
+        return self.state.kinds
 
     def break_on(self, kind: str | None = None, object: str | None = None) -> Breakpoint:  # noqa: A002 - the public word
         """Stop after an event of a kind (``collective_end``, ``message``, …), of an object, or both."""
@@ -34,6 +40,10 @@ class Stopping(Standing, Stopped):
             return self._add(common.called(condition))
         return self._add(self.state.condition(condition))
 
+    def _beat(self) -> None:
+        self._sample()
+        super()._beat()
+
     def _install(self, points: Sequence[Breakpoint]) -> None:
         self.state.install(points)
 
@@ -42,4 +52,5 @@ class Stopping(Standing, Stopped):
         if point is not None:
             because = self.state.reason(point) or (self.narrate() if point.at_ps is None else "")
             where = point.object
+        self._sample()
         return self._told(Stop(why, self.now_ps, self.events, where, point, because))

@@ -22,9 +22,12 @@ from .astrasim1 import LayerState
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation
 
-__all__ = ["load", "save"]
+__all__ = ["KIND", "load", "save"]
 
-_FORMAT = "astranb workload 1"
+KIND = "astranb workload"
+"""How the format of such a file begins."""
+
+_FORMAT = f"{KIND} 2"
 _WHAT, _MEND = "a saved simulation of a workload", "save one with sim.save(path)"
 _ENGINES: dict[str, Any] = {"astrasim2": State, "astrasim1": LayerState}
 
@@ -43,6 +46,8 @@ def save(sim: WorkloadSimulation, path: Path) -> None:
         "breakpoints": [
             {k: v for k, v in vars(p).items() if k != "call"} for p in sim.breakpoints if p.call is None
         ],
+        "watches": [watch.text for watch in sim.watches if watch.field],
+        "notes": sim.notes,
         "budget": driver.history.budget_bytes,
         **own,
     }
@@ -71,8 +76,12 @@ def load(sim: WorkloadSimulation, path: Path) -> None:
         history.take(held, 0)
         held.run.machine = state
         sim.title = said["title"]
-        sim._start(Driver(held, history, [Edit(**edit) for edit in said["edits"]]))  # noqa: SLF001
+        edits = [Edit(**{**edit, "rows": tuple(edit["rows"])}) for edit in said["edits"]]
+        sim._start(Driver(held, history, edits))  # noqa: SLF001
         sim._points = [Breakpoint(**point) for point in said["breakpoints"]]  # noqa: SLF001
+        for text in said["watches"]:
+            sim.watch(text)
+        sim.notes = dict(said["notes"])
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"not {_WHAT}: {error}", where=str(path), mend=_MEND) from error
 

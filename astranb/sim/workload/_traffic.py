@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
-from astranb.workload.astrasim2 import _tables as t
+from astranb.net._astrasim2 import FULLY_CONNECTED
 
+from ._ends import dimension_of, ends_of
 from ._spans import instances
 
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["collectives", "dimension", "ends_of", "links"]
+__all__ = ["collectives", "dimension", "links"]
 
 
 def dimension(sim: Standing, dim: int) -> dict[str, Any]:
@@ -35,22 +35,6 @@ def dimension(sim: Standing, dim: int) -> dict[str, Any]:
         "link_bytes": int(mine.crossed.sum()),
         "utilisation": int(mine.crossed.sum()) / could if could else 0.0,
     }
-
-
-def ends_of(m: t.Machine, link: int) -> tuple[str, str]:
-    """What a link joins, in words."""
-    dims = m.dims
-    size, kind = int(dims[0].nodes), int(dims[0].kind)
-    if len(dims) > 1:
-        return "?", "?"
-    if kind == FULLY_CONNECTED:
-        return f"rank {link // size}", f"rank {link % size}"
-    if kind == SWITCH:
-        return (f"rank {link}", "switch") if link < size else ("switch", f"rank {link - size}")
-    if kind == RING:
-        at = link % size
-        return f"rank {at}", f"rank {(at + 1 if link < size else at - 1) % size}"
-    return "?", "?"
 
 
 def collectives(sim: Standing) -> list[dict[str, Any]]:
@@ -81,13 +65,14 @@ def collectives(sim: Standing) -> list[dict[str, Any]]:
 
 def links(sim: Standing) -> list[dict[str, Any]]:
     """A row for each directed link that carried something, with congestion."""
-    m = sim.state.machine
+    m, about = sim.state.machine, sim.about
     if not (m.config[0].aware and sim.recording):
         return []
     now = max(1, sim.result.time_ps // 1000)
     return [
         {
-            "link": link, "from": ends_of(m, link)[0], "to": ends_of(m, link)[1],
+            "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],
+            "dimension": dimension_of(m, link),
             "messages": int(m.used[link].messages), "bytes": int(m.used[link].bytes),
             "busy_ps": int(m.used[link].busy_ns) * 1000,
             "utilisation": min(1.0, int(m.used[link].busy_ns) / now),

@@ -149,9 +149,9 @@ def test_what_is_under_way_keeps_its_time_when_something_is_changed():
     assert sim.now_ps == end == 3_000_000
     sim.step(1, "operation")
     assert sim.now_ps == 33_000_000
-    assert sim.parameters("rank[0]") == {"speed": "0.1"}
+    assert [(p.path, p.value) for p in sim.parameters("rank[0]")] == [("rank[0].speed", "0.1")]
     sim.set("dim[0].latency", "2 us")
-    assert sim.parameters("dim[0]") == {"bandwidth": "50 GB/s", "latency": "2 µs"}
+    assert [p.value for p in sim.parameters("dim[0]")] == ["50 GB/s", "2 µs"]
     assert len(sim.edits) == 2
     sim.reset()
     sim.step(1)
@@ -413,3 +413,20 @@ def test_files_are_told_by_their_content(tmp_path):
     run = Run(Workload("DATA", CONVS), read_system(tmp_path / "s.txt"), TORUS, 2)
     run.step()
     assert sim.state_hash() == run.state_hash()
+
+
+def test_a_layers_run_is_watched_and_compared_as_any_other():
+    sim = sim_of()
+    watch = sim.watch("rank[0].compute_ps")
+    slow = sim.fork_with({"rank[0].speed": 0.5})
+    sim.run(), slow.run()
+    times, values = watch.series(points=9)
+    assert times[-1] == sim.now_ps
+    assert values[-1] == watch.value == sim.result.per_rank()[0]["astrasim_compute_ps"]
+    assert (np.diff(values) >= 0).all()
+    both = anb.compare(sim, slow)
+    assert both.time["difference_ps"] == slow.now_ps - sim.now_ps > 0
+    causes = both.to_dataframe("causes")
+    assert causes["time_ps_difference"].sum() == both.time["difference_ps"]
+    with pytest.raises(InputError, match="no single links"):
+        sim.kill("link[0]")

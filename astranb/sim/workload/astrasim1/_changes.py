@@ -10,8 +10,9 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_time
 from astranb.sim._breakpoints import Breakpoint
+from astranb.sim._edits import Parameter
 from astranb.sim.workload._about import About
-from astranb.sim.workload._edits import Edit, read_value
+from astranb.sim.workload._edits import CHANGEABLE, SPEED, Edit, read_value
 from astranb.workload.astrasim1 import HierarchicalNetwork, Run, retime
 from astranb.workload.astrasim1 import _tables as t
 from astranb.workload.astrasim2._noted import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
@@ -33,7 +34,7 @@ EVENTS: dict[str, tuple[int, int]] = {
 }
 """What one can stop on, and how the table says it: what happens, in which of the program's rows."""
 
-_CHANGEABLE = {"rank": ("speed",), "layer": ("speed",), "dim": ("bandwidth", "latency")}
+_CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANGEABLE["dim"]}
 _MEND = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
 
 
@@ -68,7 +69,7 @@ def on_event(kind: str | None, path: str | None, run: Run, about: About, program
     return Breakpoint(f"{said}{f' of {place.path}' if path else ''}", rows=rows, object=place.path)
 
 
-def read_edit(path: str, value: float | str, run: Run, about: About) -> Edit:
+def read_edit(path: str, value: float | str | bool, run: Run, about: About) -> Edit:
     """Check a change and make an edit of it.
 
     Raises
@@ -78,15 +79,14 @@ def read_edit(path: str, value: float | str, run: Run, about: About) -> Edit:
     """
     head, _, name = path.strip().rpartition(".")
     place = resolve(head or path, run, about)
-    known = _CHANGEABLE.get(place.kind, ())
+    known = _CHANGEABLE.get(place.kind, {})
     if name not in known:
         mend = near(name, known) if known else _MEND
         raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
-    field, number = read_value(name, value, path)
-    row = place.dim
-    if place.kind == "layer":
-        row = place.layer * 4 + place.part + 1  # 0: all parts
-    return Edit(run.events, f"{place.path}.{name}", str(value), field, row, number, run.now_ps)
+    field = known[name][0]
+    number = read_value(field, value, path)
+    rows = place.slots if place.kind == "layer" else (place.dim,)
+    return Edit(run.events, f"{place.path}.{name}", str(value), place.kind, field, rows, number, run.now_ps)
 
 
 def apply(edit: Edit, edits: Sequence[Edit], run: Run, base_ps: np.ndarray) -> None:
@@ -95,11 +95,8 @@ def apply(edit: Edit, edits: Sequence[Edit], run: Run, base_ps: np.ndarray) -> N
     if edit.field == "speed":
         rows = m.operations
         mine = (rows.kind == t.COMPUTE) & (rows.begun_ps < 0)
-        if edit.row >= 0:
-            layer, part = divmod(edit.row, 4)
-            mine &= rows.slot // 3 == layer
-            if part:
-                mine &= rows.slot % 3 == part - 1
+        if edit.kind == "layer":
+            mine &= np.isin(rows.slot, edit.rows)
         rows["time_ps"][mine] = np.round(base_ps[mine] / edit.number).astype(np.int64)
         return
     network = _network(run, [*edits, edit])
@@ -113,24 +110,28 @@ def _network(run: Run, edits: Sequence[Edit]) -> HierarchicalNetwork:
         if edit.field == "rate_Bpns":
             # As the network's file says it: ASTRA-sim 1.0 takes gigabytes for gibibytes.
             unit = 2**30 / 1e9 if run.network.compat else 1.0
-            bandwidth[run.levels.physical[edit.row]] = edit.number / unit
+            bandwidth[run.levels.physical[edit.rows[0]]] = edit.number / unit
         elif edit.field == "latency_ns":
-            latency[run.levels.physical[edit.row]] = edit.number
+            latency[run.levels.physical[edit.rows[0]]] = edit.number
     return replace(run.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
 
 
-def parameters(place: Place, run: Run, edits: Sequence[Edit]) -> dict[str, str]:
+def parameters(place: Place, run: Run, edits: Sequence[Edit]) -> list[Parameter]:
     """What can be changed of an object, as it stands now."""
-    if place.kind in ("rank", "layer"):
-        speeds = [e.number for e in edits if e.path == f"{place.path}.speed"]
-        return {"speed": f"{speeds[-1] if speeds else 1:g}"}
-    if place.kind == "dim":
-        latency = _network(run, edits).latency_ns[run.levels.physical[place.dim]]
-        return {
-            "bandwidth": format_bandwidth(bandwidth_now(run, edits, place.dim)),
-            "latency": format_time(round(latency * 1000)),
-        }
-    return {}
+    found = []
+    for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
+        path = f"{place.path}.{name}"
+        if name == "speed":
+            value = f"{([1.0] + [e.number for e in edits if e.path == path])[-1]:g}"
+            effect = "now, for computations that have not begun"
+        else:
+            latency = _network(run, edits).latency_ns[run.levels.physical[place.dim]]
+            value = format_time(round(latency * 1000))
+            if name == "bandwidth":
+                value = format_bandwidth(bandwidth_now(run, edits, place.dim))
+            effect = "now, for phases that have not begun"
+        found.append(Parameter(path, value, unit, limits, effect, meaning))
+    return found
 
 
 def bandwidth_now(run: Run, edits: Sequence[Edit], dim: int) -> float:

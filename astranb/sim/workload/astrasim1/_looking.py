@@ -117,7 +117,7 @@ def _rank(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
         ("computed", format_time(int(state.computed_ps()[0]))),
         ("passes", f"{int(clock.passes)} of {len(m.pass_ends)} over"),
         ("done at", _time(end)),
-        ("speed", sim.parameters("rank[0]")["speed"]),
+        ("speed", sim.parameters("rank[0]")[0].value),
     ]
     near = np.flatnonzero((states == 1) | (states == 2))[:_MOST]
     layers = [
@@ -168,7 +168,7 @@ def _op(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
 def _layer(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
     layer, m = state.run.workload.layers[place.layer], state.machine
     said = (layer.forward, layer.input_gradient, layer.weight_gradient)
-    rows = [("speed", sim.parameters(place.path)["speed"])]
+    rows = [("speed", sim.parameters(place.path)[0].value)]
     for slot in place.slots:
         part, s = said[slot % 3], m.slots[slot]
         comm = f", {part.collective} of {format_bytes(part.size)}" if part.collective != "NONE" else ""
@@ -184,12 +184,13 @@ def _dim(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
     m = state.machine
     each = int(m.clock[0].queues)
     queues = range(place.dim * each, (place.dim + 1) * each)
-    used, said = sim.result.dimension(place.dim), sim.parameters(place.path)
+    used = sim.result.dimension(place.dim)
+    bandwidth, latency = (parameter.value for parameter in sim.parameters(place.path))
     inside, running = (int(m.queues[name][list(queues)].sum()) for name in ("inside", "running"))
     rows = [
         ("shape", used["shape"]),
-        ("bandwidth", f"{said['bandwidth']} of a link"),
-        ("latency", f"{said['latency']} of a link"),
+        ("bandwidth", f"{bandwidth} of a link"),
+        ("latency", f"{latency} of a link"),
         ("chunks", f"{running} run, {inside - running} wait, {used['chunks']} have been through"),
         ("at once", str(int(m.clock[0].concurrent) * each)),
         ("sent", f"{format_bytes(used['bytes'])} by all ranks"),

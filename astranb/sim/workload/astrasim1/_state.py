@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from astranb.core.errors import InputError
 from astranb.sim._breakpoints import Breakpoint
+from astranb.sim._edits import Parameter
 from astranb.sim.workload import _breakpoints as breakpoints
 from astranb.sim.workload._critical import Piece
 from astranb.sim.workload._edits import Edit
@@ -74,6 +77,15 @@ class LayerState:
         """The layers."""
         return [f"layer[{layer.name}]" for layer in self.run.workload.layers]
 
+    def config(self) -> dict[str, int]:
+        """Numbers that the run was made with."""
+        clock = self.machine.clock[0]
+        return {
+            "passes": len(self.machine.pass_ends),
+            "chunks at once": int(clock.concurrent),
+            "queues": int(clock.queues),
+        }
+
     @property
     def longest_ps(self) -> int:
         """What the computations of the program take."""
@@ -134,7 +146,7 @@ class LayerState:
             most["until_ps"] = until_ps
         return self.run.go(steps=steps, closely=closely, **most)
 
-    def check(self) -> None:
+    def check(self, edits: Sequence[Edit]) -> None:
         """Do nothing: a loop ends, and its collectives do."""
 
     # Stopping and changing ---------------------------------------------------
@@ -163,11 +175,34 @@ class LayerState:
         """What a condition may name of an object."""
         return tuple(FIELDS[resolve(path, self.run, self.about).kind])
 
-    def parameters(self, path: str, edits: list[Edit]) -> dict[str, str]:
+    def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
+        """An object's full path, and what can be followed of it: what conditions may name."""
+        place = resolve(path, self.run, self.about)
+        found: dict[str, Callable[[Any], float]] = {}
+        for word in FIELDS[place.kind]:
+            try:
+                where = find(path, word, self.run, self.about, self.program)
+            except InputError:  # a computation has no chunks
+                continue
+            found[word] = partial(_read, where)
+        return place.path, found
+
+    def recorded(self, path: str) -> frozenset[str]:
+        """Nothing that can be followed is only known where a run records."""
+        del path
+        return frozenset()
+
+    def ways(self, link: str, *, both: bool) -> list[str]:
+        """Links of a layer table's network are the same everywhere in a dimension, and cannot be named."""
+        del both
+        mend = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
+        raise InputError("a layer table's network has no single links", where=link[:80], mend=mend)
+
+    def parameters(self, path: str, edits: Sequence[Edit]) -> list[Parameter]:
         """What can be changed of an object, as it stands now."""
         return _changes.parameters(resolve(path, self.run, self.about), self.run, edits)
 
-    def read_edit(self, path: str, value: float | str) -> Edit:
+    def read_edit(self, path: str, value: float | str | bool) -> Edit:
         """Check a change and make an edit of it."""
         return _changes.read_edit(path, value, self.run, self.about)
 
@@ -279,7 +314,8 @@ class LayerState:
 
     def dimension(self, sim: Standing, dim: int) -> dict[str, Any]:
         """What was sent in a dimension."""
-        bandwidth = _changes.bandwidth_now(self.run, sim.edits, dim)
+        edits = sim._driver.edits  # noqa: SLF001 - the engine of that driver
+        bandwidth = _changes.bandwidth_now(self.run, edits, dim)
         return _tables.dimension(self, dim, sim.result.time_ps, bandwidth)
 
     def tables(self, sim: Standing) -> dict[str, Callable[[], Any]]:
@@ -304,3 +340,7 @@ class LayerState:
         """Make one of what :meth:`saved` gave and of tables."""
         run = run_of(said, data["sent"], data["planned"], cast("t.Machine", machine))
         return cls(run, data["base_ps"])
+
+
+def _read(where: breakpoints.Found, machine: t.Machine) -> int:
+    return int(owners(machine)[where.owner][where.field][list(where.rows)].sum())
