@@ -172,7 +172,6 @@ def test_many_spans_come_as_density(monkeypatch):
         ("lanes", {"from": 0, "to": 5, "columns": 3, "ranks": [6]}, "0 to 5"),
         ("lanes", {"from": 0, "to": 5, "columns": 3, "kind": "chunk"}, "did you mean 'chunks'"),
         ("grpah", {}, "did you mean 'graph'"),
-        ("moment", {"path": "rank[9]"}, "0 to 5"),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_answered_with_why(question, options, message):
@@ -202,7 +201,7 @@ def test_every_question_has_an_answer_at_any_moment():
     sim, page = _opened()
     for _ in range(3):
         for question in ANSWERS:
-            if question not in ("apply", "moment"):
+            if question != "apply":
                 answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
                 assert "error" not in answer, question
         sim.step(300)

@@ -12,7 +12,7 @@ from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed
 from ._graph import graph
-from ._lanes import lanes, moment
+from ._lanes import lanes
 
 __all__ = ["ANSWERS"]
 
@@ -71,7 +71,6 @@ def _ranks(feed: WorkloadFeed, _options: dict[str, Any]) -> Message:
 
 ANSWERS: dict[str, Callable[[WorkloadFeed, dict[str, Any]], Message]] = {
     "lanes": lanes,
-    "moment": moment,
     "graph": graph,
     "breaks": _breaks,
     "apply": _apply,

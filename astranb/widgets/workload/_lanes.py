@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError, near
-from astranb.core.units import format_time
 from astranb.sim.workload import WorkloadSimulation, running_chunks, spans_of
 from astranb.widgets._feed import Message
 from astranb.widgets._spans import window_of
@@ -165,11 +164,3 @@ def _busy(index: _Index, lane: int, edges: np.ndarray) -> np.ndarray:
 
     taken = np.diff(before(start) - before(end))
     return np.asarray(np.minimum(255, np.round(255 * taken / np.diff(edges))).astype("u1"))
-
-
-def moment(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
-    """Say in words what an operation is and when."""
-    found = feed.sim.inspect(str(options["path"]))
-    rows = dict(found["state"])
-    text = " · ".join(f"{name} {rows[name]}" for name in ("begins", "ends", "took") if name in rows)
-    return {"text": f"{found['title']} · {text}", "now": format_time(feed.sim.now_ps)}, []
