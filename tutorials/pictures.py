@@ -109,9 +109,8 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
     names = list(rows)
     parts = list(next(iter(rows.values())))
     data = {"name": names, **{part: [rows[name][part] for name in names] for part in parts}}
-    drawn = _figure(
-        title, height=120 + 34 * len(names), y_range=FactorRange(*reversed(names)), x_range=(0, None)
-    )
+    drawn = _figure(title, height=120 + 34 * len(names), y_range=FactorRange(*reversed(names)))
+    drawn.x_range.start = 0
     drawn.xaxis.axis_label = label
     drawn.hbar_stack(
         parts,
@@ -161,14 +160,14 @@ def record(run: Run) -> pd.DataFrame:
             if done.kind == _COMPUTE and done.time_ps:
                 note("NPU", int(done.slot), run.now_ps, run.now_ps + int(done.time_ps))
         running = {
-            (number, int(stream.phase), int(stream.started_ps)): (int(stream.collective), int(stream.chunk))
+            (number, int(stream.phase), int(stream.started_ps)): int(stream.collective)
             for number, stream in enumerate(machine.streams)
             if stream.running
         }
         for key in under_way.keys() - running.keys():
-            collective, chunk = under_way[key]
-            phase = machine.phases[machine.chunks[chunk].first_phase + key[1]]
-            note(f"dim {phase.queue}", int(machine.collectives[collective].slot), key[2], run.now_ps)
+            _, phase, start_ps = key
+            slot = int(machine.collectives[under_way[key]].slot)
+            note(f"dim {machine.phases[phase].queue}", slot, start_ps, run.now_ps)
         under_way = running
     columns = ["where", "layer", "part", "start_us", "end_us"]
     return pd.DataFrame(rows, columns=columns).sort_values(["where", "start_us"], ignore_index=True)
