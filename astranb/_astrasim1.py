@@ -49,10 +49,10 @@ def add_options(group: Any) -> None:
 
 def is_astrasim1(args: argparse.Namespace) -> bool:
     """Tell 1.0's layer table from a prefix of 2.0's traces, by content."""
+    if Path(f"{args.workload}.0.et").exists():
+        return False  # without a look at 1.0's modules, which take time to import
     from astranb.workload.astrasim1 import is_layer_table
 
-    if Path(f"{args.workload}.0.et").exists():
-        return False
     return args.compat == "astrasim1" or is_layer_table(args.workload) or args.workload.endswith(".txt")
 
 

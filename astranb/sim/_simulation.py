@@ -11,6 +11,7 @@ from astranb.collectives import Collective, Joined, check
 from astranb.core.errors import AstranbError, Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
+from astranb.gpu.tables import EVENT_KINDS
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, Network, compile_fabric
 from astranb.workload.cacheline import Graph
@@ -139,6 +140,8 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
         self.recorder = Recorder(self.machine, self.fabric, self.program)
         self._inspector = Inspector(self)
 
+    event_kinds = EVENT_KINDS
+
     # What is now -------------------------------------------------------------
 
     @property
@@ -255,6 +258,12 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
         other._start(self._driver.history.copy(), list(self._driver.edits))
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
+
+    def apart(self) -> Simulation:
+        """A copy to look at the past in: it records nothing, and what was recorded is about its past, too."""
+        copy = self.fork(record=False)
+        copy.recorder = self.recorder
+        return copy
 
     def save(self, path: str | Path) -> None:
         """Write inputs, edits and state to a file: atomically, without pickle."""

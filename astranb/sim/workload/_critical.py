@@ -15,7 +15,7 @@ from ._spans import instances, pairs
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["CAUSES", "Piece", "critical_path"]
+__all__ = ["CAUSES", "Piece", "critical_path", "sums"]
 
 CAUSES = {
     "compute": "computations",
@@ -104,6 +104,14 @@ def critical_path(sim: Standing) -> list[Piece]:
     if until > 0:
         path.append(Piece(row, int(rows.npu[row]), 0, until, "start", "nothing before it"))
     return path[::-1]
+
+
+def sums(path: list[Piece]) -> dict[str, int]:
+    """How much of a path passes in each cause, in ns; the largest first."""
+    found: dict[str, int] = {}
+    for piece in path:
+        found[piece.cause] = found.get(piece.cause, 0) + piece.end_ns - piece.start_ns
+    return {cause: ns for cause, ns in sorted(found.items(), key=lambda item: -item[1]) if ns}
 
 
 def _latest(rows: Records, number: np.ndarray) -> np.ndarray:

@@ -133,6 +133,7 @@ class Driver:
 
     def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
         """Go on to a moment, and carry out edits on the way at the events at which they were made."""
+        self.keep()
         install([], self.state.machine)
         for edit in edits:
             if not self._replay(field, target, edit.events):
@@ -140,6 +141,16 @@ class Driver:
             apply_edit(edit, self.state.machine, self.base_ns)
             self.edits.append(edit)
         self._replay(field, target, FOREVER)
+
+    def undo(self, number: int) -> None:
+        """Go back to the moment of an edit, as it was before it; later ones are forgotten as well."""
+        events = self.edits[number].events
+        checkpoint = self.history.before_edit(events, number)
+        kept = self.edits[checkpoint.edits : number]
+        self.history.restore(self.state, checkpoint)
+        self.history.forget_edits(number)
+        del self.edits[checkpoint.edits :]
+        self.replay("events", events, kept)
 
     def edit(self, edit: Edit) -> None:
         """Carry out an edit now, and remember it."""

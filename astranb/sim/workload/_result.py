@@ -11,10 +11,11 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.units import format_bytes, format_time
-from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
+from astranb.net._astrasim2 import FULLY_CONNECTED
 
 from ._about import ALGORITHMS
-from ._critical import CAUSES, Piece, critical_path
+from ._critical import CAUSES, Piece, critical_path, sums
+from ._ends import dimension_of, ends_of
 from ._spans import LANES, computed_ns, instances, shares, spans_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "WorkloadResult"]
 
 _MOST = 8
+_MOST_LINKS = 4
 
 TABLES = ("ranks", "operations", "collectives", "phases", "dimensions", "links", "critical_path")
 """What :meth:`WorkloadResult.to_dataframe` gives."""
@@ -91,6 +93,10 @@ class WorkloadResult:
         """The operations each of which had to wait for the one before: together, the whole time."""
         return critical_path(self._sim)
 
+    def by_cause(self) -> dict[str, int]:
+        """How much of the critical path passes in each cause, in ns; the largest first."""
+        return sums(self.critical_path())
+
     def summary(self) -> str:
         """A few lines for a person."""
         sim = self._sim
@@ -126,15 +132,18 @@ class WorkloadResult:
                 f"  {row['utilisation']:>6.1%}  dim {dim} ({row['shape']}): {format_bytes(row['bytes'])}"
                 for row, dim in used
             ]
+        busiest = sorted(self._links(), key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
+        if busiest:
+            lines += ["", "Busiest links:"]
+            lines += [
+                f"  {row['utilisation']:>6.1%}  link[{row['link']}], {row['from']} to {row['to']}"
+                for row in busiest
+            ]
         path = self.critical_path()
         total = max(1, sum(p.end_ns - p.start_ns for p in path))
         if path:
             lines += ["", "What the time consists of (critical path):"]
-            by_cause: dict[str, int] = {}
-            for piece in path:
-                by_cause[piece.cause] = by_cause.get(piece.cause, 0) + piece.end_ns - piece.start_ns
-            ordered = sorted(by_cause.items(), key=lambda item: -item[1])
-            lines += [f"  {ns / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ns in ordered if ns]
+            lines += [f"  {ns / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ns in sums(path).items()]
             longest = sorted(path, key=lambda p: p.start_ns - p.end_ns)[:_MOST]
             lines += ["", "Its longest pieces, in order:"]
             for piece in sorted(longest, key=lambda p: p.start_ns):
@@ -243,18 +252,7 @@ class WorkloadResult:
 
     def ends_of(self, link: int) -> tuple[str, str]:
         """What a link joins, in words."""
-        dims = self._sim.state.machine.dims
-        size, kind = int(dims[0].nodes), int(dims[0].kind)
-        if len(dims) > 1:
-            return "?", "?"
-        if kind == FULLY_CONNECTED:
-            return f"rank {link // size}", f"rank {link % size}"
-        if kind == SWITCH:
-            return (f"rank {link}", "switch") if link < size else ("switch", f"rank {link - size}")
-        if kind == RING:
-            at = link % size
-            return f"rank {at}", f"rank {(at + 1 if link < size else at - 1) % size}"
-        return "?", "?"
+        return ends_of(self._sim.about, self._sim.state.machine, link)
 
     def _operations(self) -> dict[str, Any]:
         spans, about = spans_of(self._sim), self._sim.about
@@ -327,6 +325,7 @@ class WorkloadResult:
         return [
             {
                 "link": link, "from": self.ends_of(link)[0], "to": self.ends_of(link)[1],
+                "dimension": dimension_of(m, link),
                 "messages": int(m.used[link].messages), "bytes": int(m.used[link].bytes),
                 "busy_ps": int(m.used[link].busy_ns) * 1000,
                 "utilisation": min(1.0, int(m.used[link].busy_ns) / now),

@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
-from astranb.core.units import time_ps
+from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.units import format_time, time_ps
+from astranb.sim._editing import Edited
 from astranb.sim._history import History
 from astranb.sim._stop import Stop
 from astranb.workload.astrasim2 import Memory, Network, Operations, Run, System, load
 
 from ._about import About
 from ._driver import FOREVER, SLICE, Driver
-from ._edits import read_edit
+from ._edits import dead_links, read_edit
+from ._ends import ends_of, other_way, waiting_for
+from ._paths import resolve
 from ._standing import UNITS
 from ._state import State
 from ._stopping import Stopping
@@ -27,7 +30,7 @@ __all__ = ["WorkloadSimulation"]
 _CHECKPOINT_BYTES = 2**30
 
 
-class WorkloadSimulation(Stopping):
+class WorkloadSimulation(Stopping, Edited):
     """One workload on its network, stopped between two events until told to go on.
 
     Parameters
@@ -159,6 +162,8 @@ class WorkloadSimulation(Stopping):
         self._driver = driver
         self._points = []
         self._listeners = []
+        self._watches = []
+        self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._beat_s = 0.0
 
     # The verbs ---------------------------------------------------------------
@@ -225,26 +230,29 @@ class WorkloadSimulation(Stopping):
         when_ps = time_ps(when, where="goto")
         return self._go(until_ps=when_ps) if when_ps >= self.now_ps else self._return_to("now_ps", when_ps)
 
-    def reset(self, *, keep: bool = False) -> Stop:
-        """Go back to the start.
-
-        Parameters
-        ----------
-        keep : bool
-            Whether changes stay: they are made anew, at the start.
-        """
-        edits = self.edits if keep else []
-        stop = self._return_to("events", 0)
-        for edit in {e.path: e for e in edits}.values():
-            self.set(edit.path, edit.value)
-        return stop
-
     def fork(self) -> WorkloadSimulation:
         """An independent simulation with the same past, and from now on a future of its own."""
         other = object.__new__(WorkloadSimulation)
         other.title, other.about = self.title, self.about
         driver = self._driver
         other._start(Driver(driver.state.copy(), driver.history.copy(), list(driver.edits), driver.base_ns))
+        return other
+
+    def apart(self) -> WorkloadSimulation:
+        """A copy to look at the past in."""
+        return self.fork()
+
+    def fork_with(self, changes: Mapping[str, Any]) -> WorkloadSimulation:
+        """A fork with changes from now on.
+
+        Parameters
+        ----------
+        changes : mapping of str to value
+            As :meth:`set` takes them: ``{"rank[3].speed": 0.5, "dim[0].bandwidth": "25 GB/s"}``.
+        """
+        other = self.fork()
+        for path, value in changes.items():
+            other.set(path, value)
         return other
 
     def save(self, path: str | Path) -> None:
@@ -268,16 +276,18 @@ class WorkloadSimulation(Stopping):
         read(sim, Path(path))
         return sim
 
-    def set(self, path: str, value: float | str) -> None:
+    def set(self, path: str, value: float | str | bool) -> None:
         """Change something from now on; logged, so that going back undoes it.
 
         Parameters
         ----------
         path : str
-            ``rank[3].speed`` (of computations that have not begun), ``dim[0].bandwidth`` or
-            ``dim[0].latency`` (of messages that have not).
-        value : float or str
-            A speed as 0.5 (half as fast as described), else text with a unit, as ``"25 GB/s"``.
+            What :meth:`parameters` names: ``rank[3].speed`` (of computations that have not begun),
+            ``dim[0].bandwidth`` or ``dim[0].latency`` (of messages that have not; all its links),
+            with congestion ``link[7].bandwidth``, ``link[7].latency`` and ``link[7].up``.
+        value : float or str or bool
+            A speed as 0.5 (half as fast as described; ``"inf"`` takes no time), else text with a
+            unit, as ``"25 GB/s"``; ``up`` takes True and False, ``"yes"`` and ``"no"``.
 
         Raises
         ------
@@ -295,12 +305,36 @@ class WorkloadSimulation(Stopping):
         points = [p for p in self._points if p.enabled]
         found, point = self._driver.forward(self, points, self._beat, **limits)
         if self.finished:
-            self.state.run.result()  # a deadlock is an error
+            self._check()
         return self._stop(why if found == "reached" else found, point)
 
     def _return_to(self, field: str, target: int) -> Stop:
         self._driver.back_to(field, target)
         return self._stop("back")
+
+    def _check(self) -> None:
+        """A run in which nothing is left to happen has ended, or its error says why not."""
+        m = self.state.machine
+        if m.clock[0].finished < len(m.npus):
+            for link in dead_links(m):
+                if waiting := waiting_for(m, link):
+                    since = max(e.at_ps for e in self._driver.edits if e.field == "up" and link in e.rows)
+                    a, b = ends_of(self.about, m, link)
+                    messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
+                    raise Deadlock(
+                        f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
+                    )
+        self.state.run.result()  # a deadlock is an error
+
+    def _ways(self, link: str, both: bool) -> list[str]:
+        place = resolve(link, self.about, self.state.machine)
+        if place.kind != "link":
+            raise InputError(f"{place.path} is not a link", where="kill", mend="write link[7]")
+        back = other_way(self.state.machine, place.rows[0]) if both else -1
+        if both and back < 0:
+            mend = "kill each of the two; links of an infrastructure are named one by one"
+            raise InputError("its other direction is not known", where=place.path, mend=mend)
+        return [place.path, f"link[{back}]"] if both else [place.path]
 
 
 def _counter(n: int, unit: str) -> str:

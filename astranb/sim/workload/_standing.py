@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.core.errors import InputError
 from astranb.core.units import format_time
+from astranb.sim._edits import Parameter
 
 from ._about import About
 from ._driver import FOREVER, Driver
-from ._edits import Edit, parameters
+from ._edits import parameters_of
 from ._inspect import inspect, narrate
-from ._paths import FIELDS, resolve
+from ._paths import resolve
 from ._result import WorkloadResult
 from ._state import State
 
@@ -73,11 +73,6 @@ class Standing:
         """Times, breakdowns and traffic, up to now."""
         return WorkloadResult(self)
 
-    @property
-    def edits(self) -> list[Edit]:
-        """What was changed on the way here."""
-        return list(self._driver.edits)
-
     def state_hash(self) -> str:
         """Hash everything simulated (32 hex digits); recording is no part of it."""
         return self.state.digest()
@@ -97,18 +92,23 @@ class Standing:
         """Say in one line what happened last."""
         return narrate(self)
 
-    def fields(self, path: str) -> list[str]:
-        """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""
-        try:
-            place = resolve(path, self.about, self.state.machine)
-        except InputError:
-            return []
-        return list(FIELDS.get(place.kind, ()))
+    def parameters(self, path: str = "") -> list[Parameter]:
+        """What can be changed of an object with :meth:`set`: its value now, unit, limits, and when it acts.
 
-    def parameters(self, path: str) -> dict[str, str]:
-        """What can be changed of an object with :meth:`set`, and what it is now."""
+        Parameters
+        ----------
+        path : str
+            A rank, a dimension or a link; where empty the whole run, of which nothing can be.
+        """
+        if not path:
+            return []
         place = resolve(path, self.about, self.state.machine)
-        return parameters(self.state.machine, place.kind, place.rows[0], self._driver.edits)
+        return parameters_of(place, self.state.machine, self._speed(place.npu))
+
+    def _speed(self, rank: int) -> float:
+        """How fast a rank computes, of what was described."""
+        speeds = [e.number for e in self._driver.edits if e.kind == "rank" and rank in e.rows]
+        return speeds[-1] if speeds else 1.0
 
     def __repr__(self) -> str:
         """One line: what runs on what, and where it stands."""

@@ -12,6 +12,7 @@ from astranb.sim._stopping import Stopped
 
 from . import _breakpoints as breakpoints
 from ._standing import Standing
+from ._watching import Watching
 
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Stopping"]
 
 
-class Stopping(Standing, Stopped):
+class Stopping(Standing, Watching, Stopped):
     """Breakpoints and listeners."""
+
+    event_kinds = tuple(breakpoints.EVENTS)
 
     def break_on(self, kind: str | None = None, object: str | None = None) -> Breakpoint:  # noqa: A002 - the public word
         """Stop after an event of a kind (``collective_end``, ``message``, …), of an object, or both."""
@@ -35,6 +38,10 @@ class Stopping(Standing, Stopped):
             return self._add(common.called(condition))
         return self._add(breakpoints.condition(condition, self.about, self.state.machine))
 
+    def _beat(self) -> None:
+        self._sample()
+        super()._beat()
+
     def _install(self, points: Sequence[Breakpoint]) -> None:
         breakpoints.install(points, self.state.machine)
 
@@ -46,4 +53,5 @@ class Stopping(Standing, Stopped):
                 self.narrate() if point.at_ps is None else ""
             )
             where = point.object
+        self._sample()
         return self._told(Stop(why, self.now_ps, self.events, where, point, because))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,12 @@ from ._state import State
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation
 
-__all__ = ["load", "save"]
+__all__ = ["KIND", "load", "save"]
 
-_FORMAT = "astranb workload 1"
+KIND = "astranb workload"
+"""How the format of such a file begins."""
+
+_FORMAT = f"{KIND} 2"
 _WHAT, _MEND = "a saved simulation of a workload", "save one with sim.save(path)"
 _COLUMNS = ("npu", "kind", "collective", "size", "name", "first", "parents")
 
@@ -46,6 +50,9 @@ def save(sim: WorkloadSimulation, path: Path) -> None:
         "breakpoints": [
             {k: v for k, v in vars(p).items() if k != "call"} for p in sim.breakpoints if p.call is None
         ],
+        "watches": [watch.text for watch in sim.watches if watch.field],
+        "notes": sim.notes,
+        "links": sim.about.links,
         "budget": driver.history.budget_bytes,
     }
     tables: dict[str, Any] = {f"about/{name}": getattr(sim.about, name) for name in _COLUMNS}
@@ -71,14 +78,19 @@ def load(sim: WorkloadSimulation, path: Path) -> None:
         sim.about = About(
             **{name: data[f"about/{name}"] for name in _COLUMNS},
             names=said["names"], topology=said["topology"], own=said["own"],
+            name_links=partial(list, said["links"]),
         )  # fmt: skip
         history = History(said["budget"])
         held = State(Run.of_machine(start))
         history.take(held, 0)
         held.run.machine = state
         sim.title = said["title"]
-        sim._start(Driver(held, history, [Edit(**edit) for edit in said["edits"]], data["base_ns"]))  # noqa: SLF001
+        edits = [Edit(**{**edit, "rows": tuple(edit["rows"])}) for edit in said["edits"]]
+        sim._start(Driver(held, history, edits, data["base_ns"]))  # noqa: SLF001
         sim._points = [Breakpoint(**point) for point in said["breakpoints"]]  # noqa: SLF001
+        for text in said["watches"]:
+            sim.watch(text)
+        sim.notes = dict(said["notes"])
     except (KeyError, TypeError) as error:
         raise InputError(f"not {_WHAT}: {error}", where=str(path), mend=_MEND) from error
 

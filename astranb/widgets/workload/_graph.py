@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -108,7 +108,7 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
 
     Options: ``rank``, ``at_ps`` (None: now), ``most``, ``path`` (what is selected).
     """
-    sim: WorkloadSimulation = feed.session.at(options.get("at_ps"))
+    sim = cast("WorkloadSimulation", feed.session.at(options.get("at_ps")))
     rank = min(max(0, int(options.get("rank", 0))), sim.ranks - 1)
     about, m = sim.about, sim.state.machine
     most = max(8, min(_MOST, int(options.get("most", _MOST))))
