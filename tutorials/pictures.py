@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bokeh.models import ColumnDataSource, FactorRange, HoverTool
+from bokeh.models import CategoricalAxis, ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
 
 from astranb.core.colours import OKABE_ITO
@@ -22,6 +22,8 @@ _INK = "#767676"
 """Can be read on white and on JupyterLab's dark ground."""
 _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle")
 _HATCHES = (" ", "/", "x", ".", "\\", "|", "-", "+")
+_COLOURS = (*OKABE_ITO[:7], "#999999")
+_SIZE = "12px"
 _PARTS = ("forward", "input gradient", "weight gradient")
 _COMPUTE = 0
 
@@ -43,22 +45,21 @@ def _figure(title: str, **options: Any) -> Any:
 
 def _show(drawn: Any) -> None:
     """Ink for every text, and into the cell."""
-    drawn.title.text_color = _INK
+    drawn.title.text_color, drawn.title.text_font_size = _INK, "14px"
     drawn.toolbar.logo = None
     for axis in drawn.axis:
         axis.axis_label_text_color = axis.major_label_text_color = _INK
         axis.axis_line_color = axis.major_tick_line_color = _INK
         axis.minor_tick_line_color = None
+        axis.axis_label_text_font_size = axis.major_label_text_font_size = _SIZE
         axis.axis_label_text_font_style = "normal"
-    for name in ("group_text_color", "subgroup_text_color"):
-        for axis in drawn.yaxis:
-            if hasattr(axis, name):
-                setattr(axis, name, _INK)
+        if isinstance(axis, CategoricalAxis):
+            axis.group_text_color, axis.group_text_font_size, axis.separator_line_color = _INK, _SIZE, None
     for grid in drawn.grid:
         grid.grid_line_color, grid.grid_line_alpha = _INK, 0.25
     for legend in drawn.legend:
         legend.background_fill_alpha, legend.border_line_color = 0, None
-        legend.label_text_color = _INK
+        legend.label_text_color, legend.label_text_font_size = _INK, _SIZE
         legend.click_policy = "hide"
     show(drawn)
 
@@ -85,9 +86,13 @@ def lines(
     """
     drawn = _figure(title, height=340, **options)
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = x_label, y_label
+    if options.get("x_axis_type") == "log":
+        drawn.xaxis.ticker = list(x)[::2]
+        drawn.xaxis.major_label_overrides = {value: f"{value:,}" for value in x}
+    drawn.yaxis.formatter = NumeralTickFormatter(format="0,0")
     for number, (name, y) in enumerate(series.items()):
         data = ColumnDataSource({"x": list(x), "y": list(y)})
-        same = {"source": data, "color": OKABE_ITO[number], "legend_label": name, "name": name}
+        same = {"source": data, "color": _COLOURS[number], "legend_label": name, "name": name}
         drawn.line("x", "y", line_width=2, **same)
         drawn.scatter("x", "y", marker=_MARKERS[number], size=8, **same)
     drawn.add_tools(HoverTool(tooltips=[("", "$name"), (x_label, "@x"), (y_label, "@y{0.000}")]))
@@ -117,7 +122,7 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
         y="name",
         height=0.7,
         source=ColumnDataSource(data),
-        color=OKABE_ITO[: len(parts)],
+        color=_COLOURS[: len(parts)],
         hatch_pattern=list(_HATCHES[: len(parts)]),
         hatch_color="white",
         hatch_alpha=0.5,
@@ -190,8 +195,10 @@ def timeline(title: str, runs: Mapping[str, pd.DataFrame], *, until_us: float | 
     layers = list(
         dict.fromkeys(layer for frame in runs.values() for layer in frame.sort_values("start_us")["layer"])
     )
+    whole_us = until_us or max(frame["end_us"].max() for frame in runs.values())
     for number, layer in enumerate(layers):
-        data: dict[str, list[Any]] = {"lane": [], "left": [], "right": [], "what": []}
+        colour = _COLOURS[number % len(_COLOURS)]
+        data: dict[str, list[Any]] = {"lane": [], "left": [], "right": [], "what": [], "edge": []}
         for name, frame in runs.items():
             for row in frame[frame["layer"] == layer].itertuples():
                 if until_us is None or row.start_us < until_us:
@@ -199,14 +206,16 @@ def timeline(title: str, runs: Mapping[str, pd.DataFrame], *, until_us: float | 
                     data["left"].append(row.start_us)
                     data["right"].append(row.end_us)
                     data["what"].append(f"{layer}, {row.part}")
+                    wide = row.end_us - row.start_us > whole_us / 200
+                    data["edge"].append("white" if wide else colour)
         drawn.hbar(
             y="lane",
             left="left",
             right="right",
             height=0.8,
             source=ColumnDataSource(data),
-            fill_color=OKABE_ITO[number % 6],
-            line_color="white",
+            fill_color=colour,
+            line_color="edge",
             line_width=0.5,
             hatch_pattern=_HATCHES[number % len(_HATCHES)],
             hatch_color="white",
@@ -214,6 +223,7 @@ def timeline(title: str, runs: Mapping[str, pd.DataFrame], *, until_us: float | 
             legend_label=layer,
         )
     drawn.xaxis.axis_label = "time (µs)"
+    drawn.xaxis.formatter = NumeralTickFormatter(format="0,0")
     if until_us is not None:
         drawn.x_range.start, drawn.x_range.end = 0, until_us
     drawn.add_tools(
