@@ -9,7 +9,7 @@ from ._inspect import STATES, running_chunks, states_of
 from ._result import WorkloadResult
 from ._simulation import WorkloadSimulation
 from ._spans import LANES, Spans, shares, spans_of
-from ._standing import UNITS
+from ._state import UNITS
 
 __all__ = [
     "ALGORITHMS",

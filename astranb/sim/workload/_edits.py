@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,18 +20,28 @@ from astranb.workload.astrasim2._transport import free_link
 from ._about import About
 from ._paths import Place, resolve
 
-__all__ = ["Edit", "apply_edit", "dead_links", "parameters_of", "read_edit", "value_of"]
+__all__ = [
+    "CHANGEABLE",
+    "SPEED",
+    "Edit",
+    "apply_edit",
+    "dead_links",
+    "parameters_of",
+    "read_edit",
+    "read_value",
+]
 
 _LINK = {
     "bandwidth": ("rate_Bpns", "bytes/s", "above 0", "of one link"),
     "latency": ("latency_ns", "ps", "from 0", "of one link"),
 }
-# What a person may change: field, unit of a bare number, limits, meaning.
-_CHANGEABLE = {
-    "rank": {"speed": ("speed", "", "above 0, or inf", "of its computations: 0.5 is half as fast")},
+SPEED: Final = ("speed", "", "above 0, or inf", "of its computations: 0.5 is half as fast")
+CHANGEABLE: Final = {
+    "rank": {"speed": SPEED},
     "dim": _LINK,
     "link": {**_LINK, "up": ("up", "", "yes or no", "no: dead, and what comes waits")},
 }
+"""What a person may change: field, unit of a bare number, limits, meaning."""
 _EFFECTS = {
     "speed": "now, for computations that have not begun",
     "up": "now, for what has not been taken in",
@@ -82,7 +92,7 @@ def read_edit(
     """
     head, _, name = path.strip().rpartition(".")
     place = resolve(head or path, about, machine)
-    known = _CHANGEABLE.get(place.kind, {})
+    known = CHANGEABLE.get(place.kind, {})
     if name not in known:
         mend = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
         raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
@@ -174,7 +184,7 @@ def parameters_of(place: Place, machine: t.Machine, speed: float) -> list[Parame
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
         return []
     found = []
-    for name, (field, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
+    for name, (field, unit, limits, meaning) in CHANGEABLE.get(place.kind, {}).items():
         value = _WRITTEN[field](value_of(place.kind, field, place.rows[0], machine, speed))
         effect = _EFFECTS.get(field, "now, for messages that have not been sent over it")
         choices = ("yes", "no") if field == "up" else ()
