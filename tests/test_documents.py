@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.documents import DOCS, Block, apart, blocks, commands, fits, run_page
 
-GUIDES = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "troubleshooting.md"]
+README = DOCS.parent / "README.md"
+GUIDES = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "troubleshooting.md", README]
 RECIPES = sorted((DOCS / "contributing").glob("*.md"))
 
 
@@ -21,9 +24,14 @@ def test_a_recipe_works_as_it_is_written(page, tmp_path):
 
 
 def test_every_page_is_reached_from_the_first():
-    listed = (DOCS / "index.md").read_text(encoding="utf-8")
-    for page in [*GUIDES, *RECIPES]:
-        assert page.relative_to(DOCS).with_suffix("").as_posix() in listed
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^(?:\.\./)?[\w/-]+$", index, re.MULTILINE))
+    pages = [
+        page for page in DOCS.rglob("*.md") if page.parent.name != "reference" and page.name != "index.md"
+    ]
+    for page in [*pages, README]:
+        name = page.relative_to(DOCS if page != README else README.parent).with_suffix("").as_posix()
+        assert name in listed or f"../{name}" in listed, name
 
 
 def test_a_page_that_is_wrong_is_found(tmp_path):

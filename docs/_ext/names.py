@@ -44,8 +44,25 @@ def _skip(*said: Any) -> bool | None:
     return True if str(getattr(thing, "__doc__", "")).startswith("Alias for field number") else None
 
 
+_COLON = "\ue000"
+
+
+def _no_type(*said: Any) -> None:
+    """Keep Napoleon from taking what stands before a colon in a property's docstring for its type."""
+    what, lines = said[1], said[-1]
+    if what == "property":
+        lines[:] = [line.replace(": ", f"{_COLON} ") for line in lines]
+
+
+def _colon(*said: Any) -> None:
+    """Put the colons back."""
+    said[-1][:] = [line.replace(_COLON, ":") for line in said[-1]]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_post_transform(OneMeaning)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _no_type, priority=400)  # Napoleon's is 500
+    app.connect("autodoc-process-docstring", _colon, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
