@@ -14,6 +14,7 @@ import numpy as np
 from astranb.core.jit import Records, kernel
 
 __all__ = [
+    "DEAD",
     "DIMENSION",
     "FULLY_CONNECTED",
     "MESH",
@@ -54,8 +55,11 @@ DIMENSION = np.dtype(
 SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
 """One directed link with congestion: whether it sends, and which messages wait."""
 
+DEAD: Final = 2
+"""Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""
+
 WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8")])
-"""What a link of an infrastructure is."""
+"""What a link with congestion is."""
 
 WAY = np.dtype(
     [
