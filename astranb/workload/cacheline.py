@@ -49,6 +49,8 @@ class Graph:
         Remote memory: its latency and bandwidth; nobody waits for another.
     title : str
         What it is called.
+    durations : ndarray of int64, optional
+        Nanoseconds of each operation, on all ranks the same; what the operations say unless given.
 
     Raises
     ------
@@ -73,6 +75,7 @@ class Graph:
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     title: str = "workload"
+    durations: np.ndarray | None = None
     name = "workload"
     algorithm_name = ""
     root = 0
@@ -80,7 +83,7 @@ class Graph:
     protocol = "Simple"
 
     @classmethod
-    def of(cls, inputs: Inputs, title: str = "workload") -> Graph:
+    def of(cls, inputs: Inputs, title: str = "workload", durations: np.ndarray | None = None) -> Graph:
         """Take what a run on another network was made of; the network is left to the infrastructure.
 
         Parameters
@@ -88,17 +91,23 @@ class Graph:
         inputs : Inputs
             As :attr:`Run.inputs`.
         title : str
+        durations : ndarray of int64, optional
+            As for the class.
         """
-        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title)
+        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title, durations)
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""
         known: dict[int, int] = {}
         for one in self.operations:
             if id(one) not in known:
-                took_ns = durations_ns(one.rows, self.system, self.memory)
+                took_ns = self.took_ns(one)
                 known[id(one)] = 1000 * int(took_ns[_computes(one)].sum())
         return np.array([known[id(one)] for one in self.operations], np.int64)
+
+    def took_ns(self, one: Operations) -> np.ndarray:
+        """Give what each operation of a rank takes; 0 for what the machine decides on."""
+        return durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
 
     def __post_init__(self) -> None:
         """Refuse what does not match before a machine is built."""
@@ -281,7 +290,7 @@ class _Calls:
         """Add a rank's nodes: they wait for what they name, and for the one before them in their place."""
         graph = self._graph
         one = graph.operations[rank]
-        took_ns = durations_ns(one.rows, graph.system, graph.memory)
+        took_ns = graph.took_ns(one)
         node_of: dict[int, int] = {}
         last: dict[int, int] = {}
         for row in order:
