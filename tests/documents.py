@@ -4,7 +4,8 @@
   that ends with "in ``NAME``, behind ``LINE``:" it is put behind that line (or "in front of" it, or "in
   the place of" it).
 - ``console``: each ``$ astranb ...`` is run (``$ make ...`` is not); the lines behind it are what it
-  prints, to standard error too. A line "…" stands for any lines, ``# exit 2`` behind a command for its exit code.
+  prints, to standard error too. A line "…" stands for any lines, ``# exit 2`` behind a command for
+  its exit code.
 - ``python``: run; all blocks of a page share their names. A ``text`` block behind it is what it prints.
 - Anything else is only shown.
 """
