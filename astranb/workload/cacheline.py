@@ -135,7 +135,7 @@ class Graph:
         parts = []
         for call in self._calls.parts:
             whole = len(call.ranks) == len(self.operations)
-            key = (call.name, call.size, len(call.ranks), whole)
+            key = (call.name, call.size, len(call.ranks), whole, call.root)
             if key not in known:
                 known[key] = lower(
                     call.program(self.system, per_node if whole else None),
@@ -146,7 +146,7 @@ class Graph:
                     engine_lines=engine_lines,
                 )
             kind = "" if call.name == "send_recv" else call.name
-            parts.append(Section(known[key], call.ranks, call.title, kind))
+            parts.append(Section(known[key], call.ranks, call.title, kind, call.root))
         return join(self.title, len(self.operations), self._calls.nodes, parts, line_bytes)
 
 
@@ -158,6 +158,7 @@ class _Call:
     size: int
     ranks: tuple[int, ...]
     title: str
+    root: int = 0
 
     def program(self, system: System, per_node: int | None) -> Program:
         """Write it down for as many ranks."""
@@ -171,7 +172,7 @@ class _Call:
         ranks = len(self.ranks)
         if self.name == "all_reduce" and name == "ring" and per_node is not None and 1 < per_node < ranks:
             name = "hierarchical"
-        return Collective.of(self.name, self.size, name).program(ranks, per_node)
+        return Collective.of(self.name, self.size, name, root=self.root).program(ranks, per_node)
 
 
 def _message(program: Program) -> None:
@@ -232,22 +233,26 @@ class _Calls:
                 )
                 raise InputError(what, where=self._graph.title, mend="give each rank of a group the same")
             row = self._graph.operations[rank].rows[listed[rank][turn]]
-            said[rank] = (_NAMES[int(row["collective"])], int(row["bytes"]))
+            name, peer = _NAMES[int(row["collective"])], int(row["peer"])
+            root = ranks.index(peer) if name == "broadcast" and peer in ranks else 0
+            said[rank] = (name, int(row["bytes"]), root)
         first = ranks[0]
         for rank in ranks:
             if said[rank] != said[first]:
-                (a, size), (b, other) = said[first], said[rank]
+                (a, size, own), (b, other, its) = said[first], said[rank]
                 here, there = f"rank {first}", f"{format_bytes(other)} on rank {rank}"
                 what = f"{a} of {format_bytes(size)} on {here} meets {b} of {there}"
+                if (a, size) == (b, other):
+                    what = f"{a} with root {ranks[own]} on {here} meets root {ranks[its]} on rank {rank}"
                 raise InputError(what, where=self._graph.title, mend="give both the same")
         if len(ranks) < 2:
             return
-        name, size = said[first]
+        name, size, root = said[first]
         # The size of a collective is that of the larger of a rank's buffers.
         whole = size * len(ranks) if name == "all_gather" else size
         for rank in ranks:
             self._of[rank, listed[rank][turn]] = len(self.parts)
-        self.parts.append(_Call(name, whole, ranks, f"{name} {listed[first][turn]}"))
+        self.parts.append(_Call(name, whole, ranks, f"{name} {listed[first][turn]}", root))
 
     def _messages(self, orders: list[list[int]]) -> None:
         """Match each receive with the send of the same ranks, tag and size, in order."""

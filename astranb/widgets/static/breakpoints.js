@@ -46,6 +46,7 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
     wrong, names, values, form, list, ...watching,
   );
+  store.on("scene", () => store.scene.example && (condition.placeholder = store.scene.example));
   let answer = null;
   let curves = [];
   const asker = createAsker(store, "breaks", {

@@ -35,7 +35,12 @@ _COLLECTIVES: Final = {
 
 
 def operations_of(
-    trace: Trace, groups: Collection[int] = (), *, replay: bool = False, roofline: bool = False
+    trace: Trace,
+    groups: Collection[int] = (),
+    *,
+    replay: bool = False,
+    roofline: bool = False,
+    compat: bool = False,
 ) -> Operations:
     """Turn the trace of a rank into its operations.
 
@@ -50,6 +55,8 @@ def operations_of(
         Whether every operation takes its recorded duration.
     roofline : bool
         Whether computations say how much they do.
+    compat : bool
+        Whether broadcasts take their recorded duration, as ASTRA-sim 2.0's do.
 
     Returns
     -------
@@ -72,7 +79,7 @@ def operations_of(
     check(trace)
     order = np.argsort(trace.id, kind="stable")
     kept = order[trace.type[order] != NodeType.METADATA]
-    columns = _columns(trace, groups, replay=replay)
+    columns = _columns(trace, groups, replay=replay, compat=compat)
     if roofline and not replay:
         _check_roofline(trace)
     rows = np.zeros(len(kept), COLUMN)
@@ -116,7 +123,7 @@ def check_peers(trace: Trace, rank: int, npus: int) -> None:
             raise InputError(said, where=trace.place(row), mend=mend)
 
 
-def _columns(trace: Trace, groups: Collection[int], *, replay: bool) -> dict[str, Any]:
+def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: bool) -> dict[str, Any]:
     """Give the fields of all nodes, in the file's order."""
     kind = np.full(len(NodeType), -1)
     kind[list(_KINDS)] = list(_KINDS.values())
@@ -127,11 +134,11 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool) -> dict[str
     # What a node that is no collective says of one counts for nothing.
     said = np.where(is_collective, trace.comm_type, 0)
     which = np.where(is_collective, collective[said], 0)
-    recorded = is_collective & ((said == CollectiveType.BROADCAST) | replay)
+    recorded = is_collective & (((said == CollectiveType.BROADCAST) & compat) | replay)
     wrong = np.flatnonzero(is_collective & (which < 0) & ~recorded)
     if len(wrong):
         row = int(wrong[0])
-        known = ", ".join(name.name for name in (*_COLLECTIVES, CollectiveType.BROADCAST))
+        known = ", ".join(name.name for name in _COLLECTIVES)
         what = f"ASTRA-sim 2.0 does no {CollectiveType(int(said[row])).name}"
         raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
     kinds[recorded] = REPLAY
@@ -152,6 +159,7 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool) -> dict[str
         "duration_us": trace.duration_us,
         "flops": np.maximum(trace.num_ops, 0),
         "bytes": np.maximum(size, 0),
+        # A broadcast names its root as the rank that it comes from.
         "peer": np.where(sends, trace.comm_dst, trace.comm_src),
         "tag": trace.comm_tag,
         "collective": np.maximum(which, 0),
