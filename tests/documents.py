@@ -3,8 +3,8 @@
 - A block behind a paragraph that ends with "``NAME``:" (a file's name) is written to that file; behind one
   that ends with "in ``NAME``, behind ``LINE``:" it is put behind that line (or "in front of" it, or "in
   the place of" it).
-- ``console``: each ``$ astranb ...`` is run (``$ make ...`` is not); the lines behind it are what it prints, to standard error
-  too. A line "…" stands for any lines, ``# exit 2`` behind a command for its exit code.
+- ``console``: each ``$ astranb ...`` is run (``$ make ...`` is not); the lines behind it are what it prints,
+  to standard error too. A line "…" stands for any lines, ``# exit 2`` behind a command for its exit code.
 - ``python``: run; all blocks of a page share their names. A ``text`` block behind it is what it prints.
 - Anything else is only shown.
 """
@@ -190,6 +190,9 @@ def write_page(page: Path, folder: Path) -> None:
             elif block.language == "console":
                 new = ""
                 for command, old in commands(block.text):
+                    if command.startswith("make "):
+                        new += f"$ {command}\n"
+                        continue
                     code, got = run_command(command)
                     assert code == exit_code(command), f"{page.name}: {command}: exit {code}\n{got}"
                     new += f"$ {command}\n{_shown(got, old)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bokeh.models import CategoricalAxis, ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter
@@ -14,9 +14,9 @@ from astranb.export.figures import show
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.workload.astrasim1 import Run
+    from astranb import WorkloadSimulation
 
-__all__ = ["lines", "record", "stacked_bars", "timeline"]
+__all__ = ["lines", "spans", "stacked_bars", "timeline"]
 
 _INK = "#767676"
 """Can be read on white and on JupyterLab's dark ground."""
@@ -24,8 +24,6 @@ _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle")
 _HATCHES = (" ", "/", "x", ".", "\\", "|", "-", "+")
 _COLOURS = (*OKABE_ITO[:7], "#999999")
 _SIZE = "12px"
-_PARTS = ("forward", "input gradient", "weight gradient")
-_COMPUTE = 0
 
 
 def _figure(title: str, **options: Any) -> Any:
@@ -133,63 +131,54 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
     _show(drawn)
 
 
-def record(run: Run) -> pd.DataFrame:
-    """Step through a run of ASTRA-sim 1.0's layers to its end, and note what happened when.
+def spans(sim: WorkloadSimulation) -> pd.DataFrame:
+    """List what a layer table's run has computed and communicated so far.
 
     Parameters
     ----------
-    run : Run
-        Not begun yet.
+    sim : WorkloadSimulation
+        Of an ASTRA-sim 1.0 run.
 
     Returns
     -------
     DataFrame
         A row for every computation (``where`` is "NPU") and for every phase of a chunk (``where`` is
-        the dimension's queue), with ``layer``, ``part``, ``start_us`` and ``end_us``.
+        the dimension), with ``layer``, ``part`` (FWD, IG or WG), ``start_us`` and ``end_us``.
     """
     import pandas as pd
 
-    machine = run.machine
-    names = [layer.name for layer in run.workload.layers]
-    rows: list[tuple[str, str, str, float, float]] = []
-
-    def note(where: str, slot: int, start_ps: int, end_ps: int) -> None:
-        rows.append((where, names[slot // 3], _PARTS[slot % 3], start_ps / 1e6, end_ps / 1e6))
-
-    at, under_way, over = 0, {}, False
-    while not over:
-        over = run.step(1)
-        if machine.clock[0].at != at:  # the NPU goes on with its program
-            at = int(machine.clock[0].at)
-            done = machine.operations[at - 1]
-            if done.kind == _COMPUTE and done.time_ps:
-                note("NPU", int(done.slot), run.now_ps, run.now_ps + int(done.time_ps))
-        running = {
-            (number, int(stream.phase), int(stream.started_ps)): int(stream.collective)
-            for number, stream in enumerate(machine.streams)
-            if stream.running
-        }
-        for key in under_way.keys() - running.keys():
-            _, phase, start_ps = key
-            slot = int(machine.collectives[under_way[key]].slot)
-            note(f"dim {machine.phases[phase].queue}", slot, start_ps, run.now_ps)
-        under_way = running
-    columns = ["where", "layer", "part", "start_us", "end_us"]
-    return pd.DataFrame(rows, columns=columns).sort_values(["where", "start_us"], ignore_index=True)
+    operations, phases = (sim.result.to_dataframe(name) for name in ("operations", "phases"))
+    computed = operations[operations["lane"] == "compute"].assign(where="NPU")
+    carried = phases.assign(where="dim " + phases["dimension"].astype(str))
+    rows = pd.concat([computed, carried], ignore_index=True)
+    rows[["layer", "part"]] = rows["name"].str.extract(r"^(.*) (FWD|IG|WG)(?: comm)?$")
+    rows["start_us"], rows["end_us"] = rows["start_ps"] / 1e6, rows["end_ps"] / 1e6
+    rows = rows[["where", "layer", "part", "start_us", "end_us"]]
+    return rows.sort_values(["where", "start_us"], ignore_index=True)
 
 
-def timeline(title: str, runs: Mapping[str, pd.DataFrame], *, until_us: float | None = None) -> None:
+def timeline(
+    title: str,
+    sims: Mapping[str, WorkloadSimulation],
+    *,
+    until_us: float | None = None,
+    called: Callable[[str], str] = str,
+) -> None:
     """Show what computed, and what was on the network, when: a colour and a pattern for each layer.
 
     Parameters
     ----------
     title : str
-    runs : mapping of str to DataFrame
-        A run's name, and what :func:`record` noted.
+    sims : mapping of str to WorkloadSimulation
+        A run's name, and the run.
     until_us : float, optional
         Where the picture ends.
+    called : callable
+        What a layer is called; layers of one name share a colour.
     """
-    lanes = [(name, where) for name, frame in runs.items() for where in sorted(frame["where"].unique())]
+    runs = {name: spans(sim) for name, sim in sims.items()}
+    runs = {name: frame.assign(layer=frame["layer"].map(called)) for name, frame in runs.items()}
+    lanes = [(name, where) for name, frame in runs.items() for where in frame["where"].unique()]
     lanes = sorted(lanes, key=lambda lane: (list(runs).index(lane[0]), lane[1] != "NPU", lane[1]))
     drawn = _figure(title, height=110 + 42 * len(lanes), y_range=FactorRange(*reversed(lanes)))
     layers = list(

@@ -35,14 +35,17 @@ def test_the_first_lesson_is_run_and_its_workbench_stepped(page: Page, lab: Lab)
     take(page, lab, "01_getting_started")
     bench = page.locator(".anb-workbench").first
     bench.scroll_into_view_if_needed()
-    expect(bench.locator(".anb-status")).to_contain_text("45.68 µs")  # the cells went to the end
+    expect(bench.locator(".anb-title")).to_contain_text("1 MiB on a ring of 8")
+    assert evaluate(page, "chunks.now_ps") == 11_420_000  # where the cells left it, on the way to 20 us
     bench.get_by_role("button", name="Reset", exact=True).click()
-    bench.get_by_role("button", name="Message", exact=True).click()
-    expect(bench.locator(".anb-narration")).to_contain_text("815 ns: rank 1 is sent a message by rank 0")
     bench.get_by_role("button", name="Chunks by dimension").click()
-    bench.get_by_role("button", name="Phase", exact=True).click()
-    expect(bench.locator(".anb-status")).to_contain_text("11.42 µs")
-    assert evaluate(page, "sim.now_ps") == 11_420_000
+    for chunk in range(1, 5):
+        bench.get_by_role("button", name="Phase", exact=True).click()
+        expect(bench.locator(".anb-status")).to_contain_text(f"a phase has ended at {chunk * 11.42:.2f} µs")
+    bench.get_by_role("button", name="Back", exact=True).click()
+    expect(bench.locator(".anb-status")).to_contain_text("went back")
+    assert evaluate(page, "chunks.now_ps") == 3 * 11_420_000
+    assert evaluate(page, "sim.counts['message']") == 448
     assert evaluate(page, "result.time_ns") == 45_681
     timeline = bench.locator(".anb-ranks")
     expect(timeline).to_have_attribute("data-kind", "chunks")

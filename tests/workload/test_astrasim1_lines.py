@@ -7,6 +7,7 @@ import numpy as np
 import astranb as anb
 from astranb.cli import main
 from astranb.infragraph import dimensions
+from astranb.workload._graph_tables import graph_of, graph_tables
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
     Layer,
@@ -63,6 +64,8 @@ def test_the_machine_computes_what_the_table_says():
     for loop in ("DATA", "HYBRID_DATA_MODEL"):
         run = run_of(loop, LAYERS, 1, PLANE)
         graph, sim = _simulated(run)
+        kept = graph_of(*graph_tables(graph))  # as a file has it
+        assert kept.compute_ps().tolist() == graph.compute_ps().tolist()
         run.step()
         assert set(graph.compute_ps().tolist()) == {run.result().compute_ps}
         ends = np.asarray(sim.machine.gpus["ended_ps"])
