@@ -14,12 +14,13 @@ from astranb.core.units import format_time, time_ps
 from astranb.sim._editing import Edited
 from astranb.sim._history import History
 from astranb.sim._stop import Stop
-from astranb.workload.astrasim2 import Memory, Network, Operations, Run, System, load
+from astranb.workload.astrasim2 import InfraNetwork, Memory, Network, Operations, Run, System, load
 
 from ._about import About
 from ._driver import FOREVER, SLICE, Driver
 from ._edits import dead_links, read_edit
 from ._ends import ends_of, other_way, waiting_for
+from ._explain import Explained
 from ._paths import resolve
 from ._standing import UNITS
 from ._state import State
@@ -30,14 +31,14 @@ __all__ = ["WorkloadSimulation"]
 _CHECKPOINT_BYTES = 2**30
 
 
-class WorkloadSimulation(Stopping, Edited):
+class WorkloadSimulation(Stopping, Explained, Edited):
     """One workload on its network, stopped between two events until told to go on.
 
     Parameters
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory, optional
         None of it unless given.
@@ -77,7 +78,7 @@ class WorkloadSimulation(Stopping, Edited):
     def __init__(
         self,
         operations: Sequence[Operations],
-        network: Network,
+        network: Network | InfraNetwork,
         system: System,
         *,
         memory: Memory | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,17 @@ from astranb.workload.astrasim2 import _tables as t
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["COMMUNICATION", "LANES", "Spans", "computed_ns", "instances", "pairs", "shares", "spans_of"]
+__all__ = [
+    "COMMUNICATION",
+    "LANES",
+    "Spans",
+    "computed_ns",
+    "instances",
+    "pairs",
+    "shares",
+    "spans_of",
+    "sweep",
+]
 
 LANES = ("compute", "communication", "memory")
 """The lanes of a rank: what an operation of it does."""
@@ -65,23 +76,9 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     now = sim.now_ps // 1000
     ranks = len(m.npus)
     end = np.where(m.npus.end_ns >= 0, m.npus.end_ns, now).astype(np.int64)
-    # All ranks stand behind one another on one axis: one sweep over beginnings and ends for all.
-    long = max(now, int(end.max(initial=0))) + 1
-    point = np.concatenate([spans.start_ns + spans.npu * long, spans.end_ns + spans.npu * long])
-    order = np.argsort(point, kind="stable")
-    at = point[order]
-    length = np.diff(at, append=at[-1:])
-    change = np.where(np.arange(len(point)) < len(spans.row), 1, -1)
-    lane = np.tile(spans.lane, 2)
-    under_way = [np.cumsum(np.where(lane == which, change, 0)[order]) > 0 for which in range(len(LANES))]
-    rank = at // long
-
-    def total(which: Any) -> np.ndarray:
-        found = np.zeros(ranks, np.int64)
-        np.add.at(found, rank[which], length[which])  # whole numbers, exact
-        return found
-
-    compute, communication, memory = under_way
+    total, (compute, communication, memory) = sweep(
+        spans.npu, spans.start_ns, spans.end_ns, spans.lane, len(LANES), ranks
+    )
     parts = {
         "compute": total(compute),
         "communication": total(communication),
@@ -91,6 +88,37 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     }
     parts["idle"] = end - parts["compute"] - parts["exposed_comm"] - parts["memory"]
     return parts
+
+
+def sweep(
+    npu: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, kind: np.ndarray, kinds: int, ranks: int
+) -> tuple[Callable[[np.ndarray], np.ndarray], list[np.ndarray]]:
+    """Go over the beginnings and ends of spans of all ranks at once.
+
+    Returns
+    -------
+    total : callable
+        How long each rank has been in chosen stretches, in ns: whole numbers, exact.
+    under_way : list of ndarray of bool
+        For each kind, in which stretches at least one span of it is under way.
+    """
+    # All ranks stand behind one another on one axis: one sweep over beginnings and ends for all.
+    long = int(end_ns.max(initial=0)) + 1
+    point = np.concatenate([start_ns + npu * long, end_ns + npu * long])
+    order = np.argsort(point, kind="stable")
+    at = point[order]
+    length = np.diff(at, append=at[-1:])
+    change = np.where(np.arange(len(point)) < len(npu), 1, -1)
+    both = np.tile(kind, 2)
+    under_way = [np.cumsum(np.where(both == which, change, 0)[order]) > 0 for which in range(kinds)]
+    rank = at // long
+
+    def total(chosen: np.ndarray) -> np.ndarray:
+        found = np.zeros(ranks, np.int64)
+        np.add.at(found, rank[chosen], length[chosen])
+        return found
+
+    return total, under_way
 
 
 def computed_ns(sim: Standing) -> np.ndarray:

@@ -11,6 +11,7 @@ from astranb.core.errors import InputError
 from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._breaking import Breaking
 from astranb.widgets._changing import Changing
+from astranb.widgets._explaining import Explaining
 from astranb.widgets._keeping import Keeping
 from astranb.widgets._static import ENTRY, MODULES, STYLES
 from astranb.widgets._transport import Transport
@@ -23,7 +24,7 @@ from ._session import session_of
 __all__ = ["WorkloadWorkbench"]
 
 
-class WorkloadWorkbench(Keeping, Transport, Changing, Breaking, Wire, anywidget.AnyWidget):
+class WorkloadWorkbench(Explaining, Keeping, Transport, Changing, Breaking, Wire, anywidget.AnyWidget):
     """Watch a workload, and move it: graph of operations, timeline of ranks, inspector, breakpoints.
 
     ``astranb.Workbench(sim)`` gives one for a :class:`~astranb.sim.workload.WorkloadSimulation`.
