@@ -192,7 +192,8 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
       buttons.play.replaceChildren(icon(playing ? "pause" : "play"), make("span", { text: playing ? "Pause" : "Play" }));
     }
     for (const name of ["reset", "back"]) buttons[name].disabled = store.gone || state.events === 0;
-    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = store.gone || state.finished;
+    const onward = ["event", "cycle", "phase", "to_breakpoint", "to_end", ...(workload ? OF_WORKLOADS : [])];
+    for (const name of onward) buttons[name].disabled = store.gone || state.finished;
     for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
       buttons[name].disabled = true;
       buttons[name].title = why;

@@ -19,12 +19,15 @@ from astranb.widgets._wire import Wire
 
 from ._answers import ANSWERS
 from ._feed import WorkloadFeed
+from ._leaving import WorkloadLeaving
 from ._session import session_of
 
 __all__ = ["WorkloadWorkbench"]
 
 
-class WorkloadWorkbench(Explaining, Keeping, Transport, Changing, Breaking, Wire, anywidget.AnyWidget):
+class WorkloadWorkbench(
+    Explaining, Keeping, WorkloadLeaving, Transport, Changing, Breaking, Wire, anywidget.AnyWidget
+):
     """Watch a workload, and move it: graph of operations, timeline of ranks, inspector, breakpoints.
 
     ``astranb.Workbench(sim)`` gives one for a :class:`~astranb.sim.workload.WorkloadSimulation`.
@@ -105,12 +108,16 @@ class WorkloadWorkbench(Explaining, Keeping, Transport, Changing, Breaking, Wire
         self._keep_soon()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live view, and text for places that run no widgets."""
+        """The live view, and a still picture and text for places that run no widgets."""
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/plain": f"{self!r}\n{self.sim.result.summary()}"}, metadata
+        return {
+            **data,
+            "text/plain": f"{self!r}\n{self.sim.result.summary()}",
+            "image/svg+xml": self.to_svg(),
+        }, metadata
 
     def __repr__(self) -> str:
         """One line: what it shows."""

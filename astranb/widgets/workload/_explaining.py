@@ -15,11 +15,11 @@ from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed
 
-__all__ = ["critical_path", "lost_time", "what_if"]
+__all__ = ["QUICK_EVENTS", "critical_path", "lost_time", "suggest", "what_if"]
 
 _MOST_ROWS = 12
 _MOST_PIECES = 50_000  # drawn; of more the longest
-_QUICK_EVENTS = 200_000
+QUICK_EVENTS = 200_000
 """A run of so many events is run again with every suggested change without being asked to: in a moment."""
 _LANES = {"compute": 0, "memory": 2}  # the others communicate
 
@@ -93,4 +93,4 @@ def _columns(path: list[Piece]) -> list[bytes]:
 def what_if(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
     """The changes that may matter most; ``quick``: whether the page asks at once for all to be run."""
     sim = _there(feed, content)
-    return {"rows": [row_of(change) for change in suggest(sim)], "quick": sim.events <= _QUICK_EVENTS}, []
+    return {"rows": [row_of(change) for change in suggest(sim)], "quick": sim.events <= QUICK_EVENTS}, []

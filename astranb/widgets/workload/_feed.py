@@ -35,6 +35,11 @@ class WorkloadFeed:
         """The lanes of a rank: without that of remote memory where nothing asks for any."""
         return list(LANES if (self.sim.about.kind == KINDS.index("memory")).any() else LANES[:2])
 
+    @property
+    def title(self) -> str:
+        """What is simulated, in a line."""
+        return f"{self.sim.title}: {self.sim.ranks:,} ranks on {' x '.join(self.sim.about.topology)}"
+
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
 
@@ -47,7 +52,7 @@ class WorkloadFeed:
         return {
             "type": "scene",
             "version": VERSION,
-            "title": f"{sim.title}: {sim.ranks:,} ranks on {' x '.join(sim.about.topology)}",
+            "title": self.title,
             "ranks": sim.ranks,
             "lanes": self.lanes,
             "dims": list(sim.about.topology),
