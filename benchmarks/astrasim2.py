@@ -12,7 +12,8 @@ from statistics import median
 from time import perf_counter
 
 from astranb.chakra import TraceBuilder, write
-from astranb.workload.astrasim2 import COLLECTIVE, Network, Operations, Run, System
+from astranb.infragraph import blueprint
+from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, Run, System
 
 __all__ = ["astrasim2"]
 
@@ -98,6 +99,7 @@ def astrasim2(row: Row) -> None:
         else:
             row(what, run.events / took, "events/s", f"faster than ASTRA-sim 2.0: {peer} s", peer / took)
     model(row)
+    routing(row)
 
 
 def model(row: Row) -> None:
@@ -111,3 +113,15 @@ def model(row: Row) -> None:
     took, operations = median(times), json.loads(said)["operations"]
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
+
+
+def routing(row: Row) -> None:
+    """Measure the ways of 1,024 GPUs under a Clos, for rings in a server and between servers."""
+    clos = InfraNetwork(blueprint("clos:servers=128"))
+    one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 20}])
+    system = System.from_document(_system(2, 4, 1))
+    len(clos.fabric.links)  # made beforehand
+    begun = perf_counter()
+    Run([one] * clos.npus, clos, system)
+    took = perf_counter() - begun
+    row("1,024 GPUs under a Clos: ways of rings found, run built", took, "s", "35 s at first", 35 / took)

@@ -9,8 +9,8 @@ import pytest
 
 from astranb.sim.workload import EVENTS, UNITS, WorkloadSimulation
 from astranb.sim.workload._paths import FIELDS
+from astranb.sim.workload._readers import READERS
 from astranb.sim.workload._result import TABLES
-from astranb.sim.workload._watching import READERS
 
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "stepping.md").read_text(encoding="utf-8")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from astranb.core.jit import Records
 from astranb.core.ticks import transfer_ps
 from astranb.infragraph import Graph, NodeKind
 
+from ._nearest import Incoming, costs_to
 from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
 
 __all__ = ["Fabric", "compile_fabric"]
@@ -134,7 +134,8 @@ class Fabric:
         ways: dict[tuple[int, int], list[list[int]]] = {}
         through = False
         for target, sources in self._by_target(pairs).items():
-            cost = self._costs_to(int(self.gpus[target]), {int(self.gpus[source]) for source in sources})
+            starts = {int(self.gpus[source]) for source in sources}
+            cost = costs_to(self._incoming, int(self.gpus[target]), starts, _THROUGH_GPU_PS)
             for source in sources:
                 start = self._start(source, target, cost)
                 through |= cost[start] >= _THROUGH_GPU_PS
@@ -146,10 +147,8 @@ class Fabric:
         )
         return ways, notes
 
-    def shortest(
-        self, pairs: Iterable[tuple[int, int]]
-    ) -> Iterator[tuple[tuple[int, int], dict[int, list[tuple[int, list[int]]]]]]:
-        """Find the bundles of lanes on all equally good ways of pairs of ranks.
+    def shortest(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Onward]]:
+        """Find the nodes on all equally good ways of pairs of ranks.
 
         Parameters
         ----------
@@ -159,8 +158,9 @@ class Fabric:
         Yields
         ------
         pair : (int, int)
-        steps : dict of int to list of (int, list of int)
-            For each node on a way, the nodes that may come next and the lanes to them.
+        onward : dict of int to list of int
+            For each node on a way, the nodes that may come next, found when asked for: one for
+            all pairs with the same target.
 
         Raises
         ------
@@ -171,19 +171,19 @@ class Fabric:
             end = int(self.gpus[target])
             starts = {int(self.gpus[source]) for source in sources}
             # Through servers in between only where there is no other way: it spares looking into all.
-            cost = self._costs_to(end, starts, {self._home[node] for node in (end, *starts)})
-            if not starts <= cost.keys():
-                cost = self._costs_to(end, starts)
+            around = {int(self._incoming.home[node]) for node in (end, *starts)}
+            cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS, around)
+            if any(cost[start] < 0 for start in starts):
+                cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
+            onward = Onward(self, end, cost)
             for source in sources:
-                start = self._start(source, target, cost)
-                steps: dict[int, list[tuple[int, list[int]]]] = {}
-                left = [start]
-                while left:
-                    node = left.pop()
-                    if node != end and node not in steps:
-                        steps[node] = self._next(node, end, cost)
-                        left += [to for to, _ in steps[node]]
-                yield (source, target), steps
+                self._start(source, target, cost)
+                yield (source, target), onward
+
+    @cached_property
+    def bundles(self) -> dict[tuple[int, int], list[int]]:
+        """The lanes from one node to the next."""
+        return {(src, dst): lanes for src, found in self._out.items() for dst, lanes, _ in found}
 
     @staticmethod
     def _by_target(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -193,10 +193,10 @@ class Fabric:
             wanted[target].append(source)
         return wanted
 
-    def _start(self, source: int, target: int, cost: dict[int, int]) -> int:
+    def _start(self, source: int, target: int, cost: list[int]) -> int:
         """Give the node of a rank that has a way to another."""
         start = int(self.gpus[source])
-        if start not in cost:
+        if cost[start] < 0:
             raise InputError(
                 f"there is no route from {self.graph.name(start)} (rank {source}) "
                 f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
@@ -205,42 +205,17 @@ class Fabric:
             )
         return start
 
-    def _next(self, node: int, target: int, cost: dict[int, int]) -> list[tuple[int, list[int]]]:
+    def _next(self, node: int, target: int, cost: list[int]) -> list[tuple[int, list[int]]]:
         """Give the nodes after one on ways of least cost, with the lanes to them."""
         gpus = self._ranked
         return [
             (to, lanes)
             for to, lanes, price in self._out.get(node, ())
-            if to in cost
+            if cost[to] >= 0
             and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
         ]
 
-    def _costs_to(self, target: int, sources: set[int], homes: set[int] | None = None) -> dict[int, int]:
-        """Dijkstra backwards from a node: the cost of every node, as far as some of them are away.
-
-        With ``homes``, no instance is entered that has GPUs, but these.
-        """
-        home = self._home
-        gpus = self._ranked
-        cost: dict[int, int] = {}
-        heap = [(0, target)]
-        incoming = self._incoming
-        left = set(sources)
-        while heap and left:
-            so_far, node = heapq.heappop(heap)
-            if node in cost:
-                continue
-            cost[node] = so_far
-            left.discard(node)
-            toll = _THROUGH_GPU_PS if node in gpus and node != target else 0
-            for previous, price in incoming.get(node, ()):
-                if previous in cost:
-                    continue
-                if homes is None or home[previous] < 0 or home[previous] in homes:
-                    heapq.heappush(heap, (so_far + price + toll, previous))
-        return cost
-
-    def _walk(self, node: int, target: int, cost: dict[int, int]) -> Iterable[list[int]]:
+    def _walk(self, node: int, target: int, cost: list[int]) -> Iterable[list[int]]:
         """Enumerate every way of least cost, lane by lane, in a fixed order.
 
         A message keeps its lane number where the next bundle has it, and wraps round
@@ -258,13 +233,7 @@ class Fabric:
         return set(self.gpus.tolist())
 
     @cached_property
-    def _home(self) -> list[int]:
-        """The instance of each node; -1 where it has no GPU."""
-        instance = self.graph.instance
-        return np.where(np.isin(instance, instance[self.gpus]), instance, -1).tolist()
-
-    @cached_property
-    def _incoming(self) -> dict[int, list[tuple[int, int]]]:
+    def _incoming(self) -> Incoming:
         """From where each node is reached, and for how much; without nodes that lead nowhere."""
         around = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
         ends = [node for node, others in around.items() if len(others) < 2 and node not in self._ranked]
@@ -274,12 +243,35 @@ class Fabric:
                 around[other].discard(node)
                 if len(around[other]) == 1 and other not in self._ranked:
                     ends.append(other)
-        incoming: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for src, bundles in self._out.items():
-            for dst, _, price in bundles:
-                if src in around and dst in around:
-                    incoming[dst].append((src, price))
-        return incoming
+        rows = np.array(
+            sorted(
+                (dst, src, price)
+                for src, bundles in self._out.items()
+                for dst, _, price in bundles
+                if src in around and dst in around
+            ),
+            np.int64,
+        ).reshape(-1, 3)
+        nodes = np.arange(len(self.graph))
+        first = np.searchsorted(rows[:, 0], np.arange(len(nodes) + 1))
+        instance = self.graph.instance
+        home = np.where(np.isin(instance, instance[self.gpus]), instance, -1).astype(np.int64)
+        ranked = np.isin(nodes, self.gpus).astype(np.int64)
+        return Incoming(first, np.array(rows[:, 1]), np.array(rows[:, 2]), ranked, home)
+
+
+class Onward(dict[int, list[int]]):
+    """For each node the nodes after it on ways of least cost to one target, found when asked for."""
+
+    def __init__(self, fabric: Fabric, target: int, cost: list[int]) -> None:
+        super().__init__()
+        self._looked_at = fabric, target, cost
+
+    def __missing__(self, node: int) -> list[int]:
+        """Look for them."""
+        fabric, target, cost = self._looked_at
+        found = self[node] = [to for to, _ in fabric._next(node, target, cost)]  # noqa: SLF001
+        return found
 
 
 def compile_fabric(graph: Graph) -> Fabric:

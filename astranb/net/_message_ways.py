@@ -8,7 +8,7 @@ are. Elsewhere (a torus) each message takes one of them, by its tag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -28,6 +28,7 @@ _MOST_WAYS: Final = 16
 
 _Edge = tuple[int, int]
 _Stage = frozenset[_Edge]
+_Steps = dict[int, list[int]]
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,14 @@ class MessageWays:
         Links of the ways, one after the other.
     wires : recarray of WIRE
         The links.
-    names : list of str
-        What each link is in the infrastructure: its lanes' ends, with their number.
+    lanes : list of list of int
+        What each link is in the infrastructure: its lanes.
     """
 
     ways: Records
     hops: np.ndarray
     wires: Records
-    names: list[str]
+    lanes: list[list[int]]
 
 
 def message_ways(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) -> MessageWays:
@@ -80,36 +81,33 @@ def message_ways(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) ->
     >>> ways.ways.hops.tolist(), ways.ways["count"].tolist()
     ([1, 2, 2], [1, 2, 1])
     """
-    lanes: dict[_Edge, list[int]] = {}
+    stages: dict[_Stage, _Stage] = {}
     spread: dict[tuple[int, int], list[_Stage]] = {}
     single: dict[tuple[int, int], list[list[_Stage]]] = {}
-    for pair, steps in fabric.shortest(pairs):
+    for pair, onward in fabric.shortest(pairs):
         start, end = int(fabric.gpus[pair[0]]), int(fabric.gpus[pair[1]])
-        for node, onward in steps.items():
-            lanes.update({(node, to): own for to, own in onward})
-        layers = _layers(steps, start, end)
-        if layers is None or any(len(layer) > 1 for layer in layers):
-            single[pair] = [
-                [frozenset([edge]) for edge in way] for way in islice(_walk(steps, start, end), _MOST_WAYS)
-            ]
+        layers = _layers(onward, start, end)
+        if layers is None:
+            single[pair] = _single(onward, start, end)
         else:
-            single[pair] = [layers]
-        if layers is not None:
-            spread[pair] = layers
-    _part(spread, single)
-    chosen = {pair: [spread[pair]] if pair in spread else single[pair] for pair in sorted(single)}
-    return _tables(fabric, lanes, chosen, npus)
+            # What many pairs share is kept once.
+            spread[pair] = [stages.setdefault(layer, layer) for layer in layers]
+    while leaving := _clashing(spread, single):
+        for pair in leaving:
+            steps = _steps(spread.pop(pair), fabric.bundles)
+            single[pair] = _single(steps, int(fabric.gpus[pair[0]]), int(fabric.gpus[pair[1]]))
+    chosen = {pair: [spread[pair]] if pair in spread else single[pair] for pair in sorted([*spread, *single])}
+    return _tables(fabric, chosen, npus)
 
 
-def _layers(steps: dict[int, list[tuple[int, list[int]]]], start: int, end: int) -> list[_Stage] | None:
+def _layers(onward: _Steps, start: int, end: int) -> list[_Stage] | None:
     """Give the links of all ways, hop by hop; None where the ways differ in length."""
     depth = {start: 0}
     layers: list[_Stage] = []
-    frontier = [start]
-    while frontier != [end]:
-        edges = [(node, to) for node in frontier for to, _ in steps.get(node, ())]
-        layers.append(frozenset(edges))
-        frontier = sorted({to for _, to in edges})
+    frontier = {start}
+    while frontier != {end}:
+        layers.append(frozenset([(node, to) for node in frontier for to in onward[node]]))
+        frontier = {to for _, to in layers[-1]}
         if any(depth.setdefault(node, len(layers)) != len(layers) for node in frontier):
             return None
         if end in frontier and len(frontier) > 1:
@@ -117,36 +115,43 @@ def _layers(steps: dict[int, list[tuple[int, list[int]]]], start: int, end: int)
     return layers
 
 
-def _walk(steps: dict[int, list[tuple[int, list[int]]]], node: int, end: int) -> Iterable[list[_Edge]]:
+def _steps(layers: list[_Stage], lanes: dict[_Edge, list[int]]) -> _Steps:
+    """Give the nodes that may come next from the links of all ways, in the fabric's order."""
+    steps: _Steps = {}
+    for edge in sorted({edge for layer in layers for edge in layer}, key=lambda edge: lanes[edge][0]):
+        steps.setdefault(edge[0], []).append(edge[1])
+    return steps
+
+
+def _single(steps: _Steps, start: int, end: int) -> list[list[_Stage]]:
+    """Give some of the ways, each by itself."""
+    return [[frozenset([edge]) for edge in way] for way in islice(_walk(steps, start, end), _MOST_WAYS)]
+
+
+def _walk(steps: _Steps, node: int, end: int) -> Iterable[list[_Edge]]:
     """Give every way, in a fixed order."""
-    for to, _ in steps[node]:
+    for to in steps[node]:
         for tail in [[]] if to == end else _walk(steps, to, end):
             yield [(node, to), *tail]
 
 
-def _part(
+def _clashing(
     spread: dict[tuple[int, int], list[_Stage]], single: dict[tuple[int, int], list[list[_Stage]]]
-) -> None:
-    """Leave spread only what shares its links with nobody who uses another set of them."""
-    while True:
-        owner: dict[_Edge, _Stage] = {}
-        clash: set[_Stage] = set()
-        used = {stage for layers in spread.values() for stage in layers}
-        used |= {stage for pair in single if pair not in spread for way in single[pair] for stage in way}
-        for stage in sorted(used, key=sorted):
-            for edge in stage:
-                if owner.setdefault(edge, stage) != stage:
-                    clash |= {stage, owner[edge]}
-        leaving = [pair for pair, layers in spread.items() if any(len(s) > 1 and s in clash for s in layers)]
-        if not leaving:
-            return
-        for pair in leaving:
-            del spread[pair]
+) -> list[tuple[int, int]]:
+    """Find the pairs spread over links that somebody uses in another set of them."""
+    used = {stage for layers in spread.values() for stage in layers}
+    used |= {stage for ways in single.values() for way in ways for stage in way}
+    owner: dict[_Edge, _Stage] = {}
+    clash: set[_Stage] = set()
+    for stage in used:
+        for edge in stage:
+            if owner.setdefault(edge, stage) != stage:
+                clash |= {stage, owner[edge]}
+    return [pair for pair, layers in spread.items() if any(len(s) > 1 and s in clash for s in layers)]
 
 
 def _tables(
     fabric: Fabric,
-    lanes: dict[_Edge, list[int]],
     chosen: dict[tuple[int, int], list[list[_Stage]]],
     npus: int,
 ) -> MessageWays:
@@ -156,34 +161,25 @@ def _tables(
         for way in found:
             for stage in way:
                 numbers.setdefault(stage, len(numbers))
-    links = fabric.links
+    fast, far, slow = (fabric.links[name].tolist() for name in ("bandwidth_Bps", "latency_ps", "forward_ps"))
+    own = [[lane for edge in sorted(stage) for lane in fabric.bundles[edge]] for stage in numbers]
+    rate = [sum(fast[lane] for lane in each) / 1e9 for each in own]
+    latency = [max(far[lane] + slow[lane] for lane in each) / 1000 for each in own]
     wires = allocate(max(len(numbers), 1), WIRE)
-    names = []
-    for number, stage in enumerate(numbers):
-        own = [lane for edge in sorted(stage) for lane in lanes[edge]]
-        wires[number].rate_Bpns = links["bandwidth_Bps"][own].sum() / 1e9
-        wires[number].latency_ns = (links["latency_ps"][own] + links["forward_ps"][own]).max() / 1000
-        name = fabric.name(own[0]).partition("#")[0]
-        names.append(name if len(own) == 1 else f"{name} (of {len(own)} lanes)")
-    ways = allocate(sum(len(found) for found in chosen.values()), WAY)
+    wires.rate_Bpns[: len(own)], wires.latency_ns[: len(own)] = rate, latency
+    rows: list[tuple[int, int, int, int, float, float]] = []
     hops: list[int] = []
-    row = 0
     for (source, target), found in chosen.items():
         for left, way in enumerate(found):
             numbered = [numbers[stage] for stage in way]
-            w = ways[row]
-            w.key, w.count = source * npus + target, len(found) - left
-            w.first_hop, w.hops = len(hops), len(numbered)
-            w.latency_ns = _sum(wires.latency_ns, numbered)
-            w.rate_Bpns = wires.rate_Bpns[numbered].min()
+            whole = 0.0
+            for number in numbered:  # from the first to the last: the same with every Python's sum()
+                whole += latency[number]
+            narrowest = min(rate[number] for number in numbered)
+            key = source * npus + target
+            rows.append((key, len(found) - left, len(hops), len(numbered), whole, narrowest))
             hops += numbered
-            row += 1
-    return MessageWays(ways, np.array(hops, np.int64), wires, names)
-
-
-def _sum(latency_ns: np.ndarray, numbered: Sequence[int]) -> float:
-    """Add from the first to the last: the same on every machine."""
-    total = 0.0
-    for number in numbered:
-        total += float(latency_ns[number])
-    return total
+    ways = allocate(len(rows), WAY)
+    if rows:
+        ways[:] = np.array(rows, WAY)
+    return MessageWays(ways, np.array(hops, np.int64), wires, own)

@@ -140,9 +140,12 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
         self.recorder = Recorder(self.machine, self.fabric, self.program)
         self._inspector = Inspector(self)
 
-    event_kinds = EVENT_KINDS
-
     # What is now -------------------------------------------------------------
+
+    @property
+    def event_kinds(self) -> tuple[str, ...]:
+        """What :meth:`break_on` can stop on."""
+        return EVENT_KINDS
 
     @property
     def now_ps(self) -> int:

@@ -20,8 +20,11 @@ class Stopped:
     _points: list[Breakpoint]
     _listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]]
     _beat_s: float
-    event_kinds: Collection[str] = ()
-    """What :meth:`break_on` can stop on."""
+
+    @property
+    def event_kinds(self) -> Collection[str]:
+        """What :meth:`break_on` can stop on."""
+        raise NotImplementedError
 
     def _install(self, points: Sequence[Breakpoint]) -> None:
         """Write breakpoints into the machine; refuses what does not fit."""

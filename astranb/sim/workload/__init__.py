@@ -10,7 +10,7 @@ from ._lost import LOSSES, lost_times
 from ._result import WorkloadResult
 from ._simulation import WorkloadSimulation
 from ._spans import LANES, Spans, shares, spans_of
-from ._standing import UNITS
+from ._state import UNITS
 
 __all__ = [
     "ALGORITHMS",

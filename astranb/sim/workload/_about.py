@@ -13,7 +13,10 @@ from astranb.core.units import format_bytes
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES, InfraNetwork, Run
 from astranb.workload.astrasim2 import _tables as t
 
-__all__ = ["ALGORITHMS", "KINDS", "About"]
+__all__ = ["ABOUT", "ALGORITHMS", "KINDS", "About"]
+
+ABOUT = ("npu", "kind", "collective", "size", "name", "first", "parents")
+"""The columns of :class:`About`."""
 
 KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast")
 """Kinds of operations, by their number."""
@@ -104,6 +107,18 @@ class About:
         """What an operation waits for."""
         return self.parents[self.first[row] : self.first[row + 1]]
 
+    @cached_property
+    def _children(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same the other way round: where those of each operation begin, and what they are."""
+        order = np.argsort(self.parents, kind="stable")
+        first = np.searchsorted(self.parents[order], np.arange(len(self.npu) + 1))
+        return first, np.repeat(np.arange(len(self.npu)), np.diff(self.first))[order]
+
+    def children_of(self, row: int) -> np.ndarray:
+        """What waits for an operation."""
+        first, children = self._children
+        return children[first[row] : first[row + 1]]
+
     def number(self, row: int) -> int:
         """An operation's number within its rank."""
         return int(row - self.start[self.npu[row]]) if row < self.own else row
@@ -134,4 +149,9 @@ def _link_names(network: InfraNetwork, ways: Records) -> list[str]:
     from astranb.net._message_ways import message_ways
 
     pairs = {divmod(key, network.npus) for key in ways.key.tolist()}
-    return message_ways(network.fabric, pairs, network.npus).names
+    fabric = network.fabric
+    names = []
+    for lanes in message_ways(fabric, pairs, network.npus).lanes:
+        name = fabric.name(lanes[0]).partition("#")[0]
+        names.append(name if len(lanes) == 1 else f"{name} (of {len(lanes)} lanes)")
+    return names

@@ -17,10 +17,6 @@ __all__ = ["WorkloadComparison"]
 _MOST_OPERATIONS = 200
 _MOST_LINES = 5
 _OF_RANKS = ("end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
-_CONFIG = {
-    "splits": "chunks of a collective", "concurrent": "chunks at once", "aware": "congestion",
-    "endpoint_ns": "endpoint delay", "queues": "queues", "rendezvous": "rendezvous",
-}  # fmt: skip
 
 
 class WorkloadComparison(Comparison):
@@ -57,8 +53,8 @@ class WorkloadComparison(Comparison):
             ("ranks", a.ranks, b.ranks),
             ("network", " x ".join(a.about.topology), " x ".join(b.about.topology)),
         ]
-        one, other = a.state.machine.config[0], b.state.machine.config[0]
-        pairs += [(said, int(one[name]), int(other[name])) for name, said in _CONFIG.items()]
+        one, other = a.state.config(), b.state.config()
+        pairs += [(said, one.get(said, "-"), other.get(said, "-")) for said in {**one, **other}]
         pairs += inputs_of_edits(a, b)
         return [(name, str(x), str(y)) for name, x, y in pairs if x != y]
 
@@ -89,7 +85,7 @@ class WorkloadComparison(Comparison):
         """A row a cause of the critical path, in ps; together it is the time."""
 
         def of(sim: Any) -> Rows:
-            return [{"cause": name, "time_ps": ns * 1000} for name, ns in sim.result.by_cause().items()]
+            return [{"cause": name, "time_ps": ps} for name, ps in sim.result.by_cause().items()]
 
         return self._join("cause", of, ("time_ps",))
 
@@ -112,7 +108,7 @@ class WorkloadComparison(Comparison):
         def of(sim: Any) -> Rows:
             return [
                 {"collective": f"{number}: {row['name']}", "lasts_ps": row["end_ps"] - row["start_ps"]}
-                for number, row in enumerate(sim.result.table("collectives"))
+                for number, row in enumerate(_rows(sim, "collectives"))
                 if row["done"]
             ]
 
@@ -125,9 +121,9 @@ class WorkloadComparison(Comparison):
             phases = sim.result.phases()
             rows = []
             for dim, shape in enumerate(sim.about.topology):
-                mine = phases[phases.dim == dim]
-                under_way = int((mine.end_ns - mine.begun_ns).sum()) * 1000
-                queued = int((mine.begun_ns - mine.queued_ns).sum()) * 1000
+                mine = phases["dim"] == dim
+                under_way = int((phases["end_ps"] - phases["begun_ps"])[mine].sum())
+                queued = int((phases["begun_ps"] - phases["queued_ps"])[mine].sum())
                 name = f"dim {dim} ({shape})"
                 rows.append(
                     {
@@ -148,7 +144,7 @@ class WorkloadComparison(Comparison):
                     "link": f"link[{row['link']}] {row['from']} to {row['to']}",
                     "bytes": row["bytes"], "busy_ps": row["busy_ps"],
                 }
-                for row in sim.result.table("links")
+                for row in _rows(sim, "links")
             ]  # fmt: skip
 
         return self._join("link", of, ("bytes", "busy_ps"))
@@ -163,7 +159,7 @@ class WorkloadComparison(Comparison):
             spans.append(found)
         _, one, other = np.intersect1d(*keys, return_indices=True)
         a, b = spans
-        lasts = [a.end_ns[one] - a.start_ns[one], b.end_ns[other] - b.start_ns[other]]
+        lasts = [a.end_ps[one] - a.start_ps[one], b.end_ps[other] - b.start_ps[other]]
         change = np.abs(lasts[1] - lasts[0])
         chosen = np.arange(len(one))
         if most is not None and len(one) > most:
@@ -173,7 +169,7 @@ class WorkloadComparison(Comparison):
             row = int(a.row[one[k]])
             said: dict[str, Any] = {"operation": f"{self.a.about.path(row)} {self.a.about.label(row)}"}
             for side, of, at in (("a", a, one[k]), ("b", b, other[k])):
-                start, end = int(of.start_ns[at]) * 1000, int(of.end_ns[at]) * 1000
+                start, end = int(of.start_ps[at]), int(of.end_ps[at])
                 said |= {f"start_ps_{side}": start, f"end_ps_{side}": end, f"lasts_ps_{side}": end - start}
             said["lasts_ps_difference"] = said["lasts_ps_b"] - said["lasts_ps_a"]
             rows.append(said)
@@ -184,3 +180,8 @@ class WorkloadComparison(Comparison):
         rows = [row for row in self.ranks() if row["end_ps_difference"]]
         rows.sort(key=lambda row: (-abs(row["end_ps_difference"]), row["rank"]))
         return [f"rank {row['rank']}: {signed(row['end_ps_difference'])}" for row in rows[:_MOST_LINES]]
+
+
+def _rows(sim: Any, table: str) -> Rows:
+    """A table that not every kind of workload has."""
+    return list(sim.state.tables(sim).get(table, list)())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
 from astranb.net._astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
 from astranb.sim._edits import Parameter, yes_or_no
@@ -18,20 +18,33 @@ from astranb.workload.astrasim2 import _tables as t
 from astranb.workload.astrasim2._transport import free_link
 
 from ._about import About
+from ._ends import ends_of, waiting_for
 from ._paths import Place, resolve
 
-__all__ = ["Edit", "apply_edit", "dead_links", "parameters_of", "read_edit", "value_of"]
+__all__ = [
+    "CHANGEABLE",
+    "SPEED",
+    "Edit",
+    "apply_edit",
+    "check_links",
+    "dead_links",
+    "parameters_of",
+    "read_edit",
+    "read_value",
+    "value_of",
+]
 
 _LINK = {
     "bandwidth": ("rate_Bpns", "bytes/s", "above 0", "of one link"),
     "latency": ("latency_ns", "ps", "from 0", "of one link"),
 }
-# What a person may change: field, unit of a bare number, limits, meaning.
-_CHANGEABLE = {
-    "rank": {"speed": ("speed", "", "above 0, or inf", "of its computations: 0.5 is half as fast")},
+SPEED: Final = ("speed", "", "above 0, or inf", "of its computations: 0.5 is half as fast")
+CHANGEABLE: Final = {
+    "rank": {"speed": SPEED},
     "dim": _LINK,
     "link": {**_LINK, "up": ("up", "", "yes or no", "no: dead, and what comes waits")},
 }
+"""What a person may change: field, unit of a bare number, limits, meaning."""
 _EFFECTS = {
     "speed": "now, for computations that have not begun",
     "up": "now, for what has not been taken in",
@@ -82,7 +95,7 @@ def read_edit(
     """
     head, _, name = path.strip().rpartition(".")
     place = resolve(head or path, about, machine)
-    known = _CHANGEABLE.get(place.kind, {})
+    known = CHANGEABLE.get(place.kind, {})
     if name not in known:
         mend = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
         raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
@@ -169,12 +182,30 @@ def dead_links(machine: t.Machine) -> list[int]:
     return np.flatnonzero(machine.links.busy & DEAD).tolist()
 
 
+def check_links(about: About, machine: t.Machine, edits: Sequence[Edit]) -> None:
+    """Nothing is left to happen, and a rank is not done: where a dead link is why, say so.
+
+    Raises
+    ------
+    Deadlock
+        Messages wait for a dead link.
+    """
+    for link in dead_links(machine):
+        if waiting := waiting_for(machine, link):
+            since = max(e.at_ps for e in edits if e.field == "up" and link in e.rows)
+            a, b = ends_of(about, machine, link)
+            messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
+            raise Deadlock(
+                f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
+            )
+
+
 def parameters_of(place: Place, machine: t.Machine, speed: float) -> list[Parameter]:
     """What can be changed of an object, as it stands now, with the speed of its rank."""
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
         return []
     found = []
-    for name, (field, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
+    for name, (field, unit, limits, meaning) in CHANGEABLE.get(place.kind, {}).items():
         value = _WRITTEN[field](value_of(place.kind, field, place.rows[0], machine, speed))
         effect = _EFFECTS.get(field, "now, for messages that have not been sent over it")
         choices = ("yes", "no") if field == "up" else ()

@@ -32,9 +32,7 @@ class Explained:
         path : str
             As ``rank[3]`` or ``rank[3].op[7]``; where not given, the rank that has waited longest.
         """
-        from ._why import explain_wait
-
-        return explain_wait(self._self, path)
+        return self._self.state.why(self._self, path)
 
     def critical_path(self) -> list[Piece]:
         """The operations each of which had to wait for the one before: together, the time so far."""

@@ -14,12 +14,20 @@ from astranb.workload.astrasim2._noted import BEGINS, DELIVERED, ENDS, PHASE_BEG
 from ._about import ALGORITHMS
 from ._ends import dimension_of, ends_of, waiting_for
 from ._paths import Place, resolve
-from ._spans import computed_ns
 
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["STATES", "chunks_in", "in_flight", "inspect", "narrate", "running_chunks", "states_of"]
+__all__ = [
+    "STATES",
+    "chunks_in",
+    "chunks_of",
+    "in_flight",
+    "inspect",
+    "narrate",
+    "running_chunks",
+    "states_of",
+]
 
 STATES = ("waiting", "ready", "running", "done")
 """What an operation is: it waits for others, or for its place only; it is under way; it is over."""
@@ -98,7 +106,7 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
             f"{len(rows):,}: " + ", ".join(f"{c:,} {w}" for w, c in zip(STATES, counts, strict=True) if c),
         ),
         ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
-        ("computed", format_time(int(computed_ns(sim)[place.npu]) * 1000)),
+        ("computed", format_time(int(sim.state.computed_ps()[place.npu]))),
         ("done at", _time(npu.end_ns)),
         ("speed", sim.parameters(place.path)[0].value),
     ]
@@ -141,7 +149,7 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
     left = [int(p) for p in parents if m.operations[int(p)].end_ns < 0]
     if left:
         state.append(("waits for", ", ".join(about.label(p) for p in left[:4])))
-    children = np.asarray(m.children.value)[int(o.first_child) : int(o.first_child + o.children)]
+    children = about.children_of(row)
     chunks = [_chunk(sim, int(s)) for s in np.flatnonzero(_streams(m) & (m.streams.operation == row))]
     return {
         "title": f"{place.path}: {about.label(row)}",
@@ -150,6 +158,12 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
         "in_flight_count": len(chunks),
         "children": [_child(sim, int(r)) for r in [*parents[:_MOST], *children[:_MOST]]],
     }
+
+
+def chunks_of(m: t.Machine, row: int) -> tuple[int, int]:
+    """How many chunks of an operation are done, of how many."""
+    o = m.operations[row]
+    return int(o.streams_done), int(o.streams)
 
 
 def _streams(m: t.Machine) -> Any:

@@ -7,24 +7,20 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from astranb.core.errors import Deadlock, InputError, near
-from astranb.core.units import format_time, time_ps
+from astranb.core.errors import InputError, near
+from astranb.core.units import time_ps
 from astranb.sim._editing import Edited
 from astranb.sim._history import History
 from astranb.sim._stop import Stop
+from astranb.workload import astrasim1
 from astranb.workload.astrasim2 import InfraNetwork, Memory, Network, Operations, Run, System, load
 
-from ._about import About
 from ._driver import FOREVER, SLICE, Driver
-from ._edits import dead_links, read_edit
-from ._ends import ends_of, other_way, waiting_for
+from ._engine import Engine
 from ._explain import Explained
-from ._paths import resolve
-from ._standing import UNITS
 from ._state import State
 from ._stopping import Stopping
+from .astrasim1 import LayerState
 
 __all__ = ["WorkloadSimulation"]
 
@@ -92,7 +88,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
             operations, network, system,
             memory=memory, groups=groups, aware=aware, compat=compat, record=record,
         )  # fmt: skip
-        self._begin(State(run), About.of(run), "workload", checkpoint_bytes)
+        self._begin(State(run), "workload", checkpoint_bytes)
 
     @classmethod
     def of_files(
@@ -105,32 +101,36 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         checkpoint_bytes: int = _CHECKPOINT_BYTES,
         **options: Any,
     ) -> WorkloadSimulation:
-        """Take ASTRA-sim 2.0's files, as they are.
+        """Take ASTRA-sim 2.0's or 1.0's files, as they are.
 
         Parameters
         ----------
         workload, system, network : str or Path
-            What the traces' names have before ``.RANK.et``, ``system.json``, ``network.yml``.
+            What the traces' names have before ``.RANK.et``, ``system.json``, ``network.yml``; or
+            1.0's layer table, the system's text and the network's JSON, told by their content.
         record, checkpoint_bytes
             As for the class.
         **options
             Those of :func:`astranb.workload.astrasim2.load`: ``memory``, ``groups``, ``aware``,
-            ``compat``, …
+            ``compat``, …; of 1.0's files those of :func:`astranb.workload.astrasim1.load`:
+            ``passes``, ``congested``, ``compat``, ``comm_scale``, …
 
         Raises
         ------
         InputError
             A file cannot be read or used; the text names it, the place and how to mend it.
         """
+        layers = not Path(f"{workload}.0.et").exists() and astrasim1.is_layer_table(workload)
+        read: Any = astrasim1.load if layers else load
         return cls.of_run(
-            load(workload, system, network, **options),
+            read(workload, system, network, **options),
             title=Path(workload).name, record=record, checkpoint_bytes=checkpoint_bytes,
         )  # fmt: skip
 
     @classmethod
     def of_run(
         cls,
-        run: Run,
+        run: Run | astrasim1.Run,
         *,
         title: str = "workload",
         record: bool = True,
@@ -141,23 +141,24 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         Parameters
         ----------
         run : Run
-            As :func:`astranb.workload.astrasim2.load` gives it.
+            As :func:`astranb.workload.astrasim2.load` or :func:`astranb.workload.astrasim1.load`
+            gives it.
         title : str
             What it is called.
         record, checkpoint_bytes
             As for the class.
         """
-        if not isinstance(run, Run):
+        if not isinstance(run, Run | astrasim1.Run):
             raise InputError(f"not a run: {run!r}", mend="astranb.workload.astrasim2.load(...) gives one")
         run.record(on=record)
         sim = object.__new__(cls)
-        sim._begin(State(run), About.of(run), title, checkpoint_bytes)
+        state: Engine = State(run) if isinstance(run, Run) else LayerState(run)
+        sim._begin(state, title, checkpoint_bytes)
         return sim
 
-    def _begin(self, state: State, about: About, title: str, checkpoint_bytes: int) -> None:
-        self.title, self.about = title, about
-        base = np.array(state.machine.operations.duration_ns)
-        self._start(Driver(state, History(checkpoint_bytes), [], base))
+    def _begin(self, state: Engine, title: str, checkpoint_bytes: int) -> None:
+        self.title = title
+        self._start(Driver(state, History(checkpoint_bytes), []))
 
     def _start(self, driver: Driver) -> None:
         self._driver = driver
@@ -180,7 +181,8 @@ class WorkloadSimulation(Stopping, Explained, Edited):
             ``"event"``: one handled event; ``"cycle"``: all events of the next instant at which
             something happens; ``"operation"``: up to the end of an operation of any rank;
             ``"message"``: up to a message's arrival; ``"phase"``: up to the end of a phase of a
-            chunk of a collective.
+            chunk of a collective; of ASTRA-sim 1.0's files ``"pass"``: up to the end of a pass of
+            the training loop, and no messages.
 
         Returns
         -------
@@ -192,7 +194,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         Deadlock
             Nothing is left to happen, and a rank is not done: the text says what it waits for.
         """
-        field = _counter(n, unit)
+        field = self._counter(n, unit)
         if n == 0:
             return self._stop("steps")
         target = self.state.count(field) + n
@@ -220,7 +222,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         The nearest checkpoint before is restored and the way from there replayed; edits made
         after the moment one goes back to are undone.
         """
-        field = _counter(n, unit)
+        field = self._counter(n, unit)
         if n == 0:
             return self._stop("back")
         target = self.state.count(field) - n
@@ -234,9 +236,9 @@ class WorkloadSimulation(Stopping, Explained, Edited):
     def fork(self) -> WorkloadSimulation:
         """An independent simulation with the same past, and from now on a future of its own."""
         other = object.__new__(WorkloadSimulation)
-        other.title, other.about = self.title, self.about
+        other.title = self.title
         driver = self._driver
-        other._start(Driver(driver.state.copy(), driver.history.copy(), list(driver.edits), driver.base_ns))
+        other._start(Driver(driver.state.copy(), driver.history.copy(), list(driver.edits)))
         return other
 
     def apart(self) -> WorkloadSimulation:
@@ -295,7 +297,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         InputError
             There is no such thing, or it cannot be that.
         """
-        self._driver.edit(read_edit(self.events, self.now_ps, path, value, self.about, self.state.machine))
+        self._driver.edit(self.state.read_edit(path, value))
         self._stop("edit")
 
     # Moving time -------------------------------------------------------------
@@ -306,41 +308,21 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         points = [p for p in self._points if p.enabled]
         found, point = self._driver.forward(self, points, self._beat, **limits)
         if self.finished:
-            self._check()
+            self.state.check(self._driver.edits)  # a deadlock is an error
         return self._stop(why if found == "reached" else found, point)
 
     def _return_to(self, field: str, target: int) -> Stop:
         self._driver.back_to(field, target)
         return self._stop("back")
 
-    def _check(self) -> None:
-        """A run in which nothing is left to happen has ended, or its error says why not."""
-        m = self.state.machine
-        if m.clock[0].finished < len(m.npus):
-            for link in dead_links(m):
-                if waiting := waiting_for(m, link):
-                    since = max(e.at_ps for e in self._driver.edits if e.field == "up" and link in e.rows)
-                    a, b = ends_of(self.about, m, link)
-                    messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
-                    raise Deadlock(
-                        f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
-                    )
-        self.state.run.result()  # a deadlock is an error
-
     def _ways(self, link: str, both: bool) -> list[str]:
-        place = resolve(link, self.about, self.state.machine)
-        if place.kind != "link":
-            raise InputError(f"{place.path} is not a link", where="kill", mend="write link[7]")
-        back = other_way(self.state.machine, place.rows[0]) if both else -1
-        if both and back < 0:
-            mend = "kill each of the two; links of an infrastructure are named one by one"
-            raise InputError("its other direction is not known", where=place.path, mend=mend)
-        return [place.path, f"link[{back}]"] if both else [place.path]
+        return self.state.ways(link, both=both)
 
-
-def _counter(n: int, unit: str) -> str:
-    if unit not in UNITS:
-        raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, UNITS))
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise InputError(f"the number of steps must be a whole number and not negative, got {n!r}", where="n")
-    return UNITS[unit]
+    def _counter(self, n: int, unit: str) -> str:
+        units = self.state.units
+        if unit not in units:
+            raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, units))
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            what = f"the number of steps must be a whole number and not negative, got {n!r}"
+            raise InputError(what, where="n")
+        return units[unit]

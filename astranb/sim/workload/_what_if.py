@@ -4,36 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_time
-from astranb.net._astrasim2 import ROUTED
 from astranb.sim._change import Change, factor_of
-from astranb.workload.astrasim2 import _tables as t
 
-from ._edits import Edit, read_edit, read_value, value_of
-from ._paths import resolve
+from ._edits import Edit, read_value
 
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation
 
 __all__ = ["Question", "answer", "suggest"]
 
-_FIELDS = {
-    "rank": {"speed": "speed"},
-    "dim": {"bandwidth": "rate_Bpns", "latency": "latency_ns"},
-    "link": {"bandwidth": "rate_Bpns", "latency": "latency_ns"},
-}
+_PROBES = {"speed": "1", "bandwidth": "1 GB/s", "latency": "0 ns"}
+"""What may be asked about, each with a value that is possible."""
 _MOVED = ("collective", "message")
 _CAUSES = {"speed": ("compute",), "rate_Bpns": _MOVED, "latency_ns": _MOVED}
 """The causes of the critical path whose time follows a field."""
-
 _SLICE = 65_536
-_SLOW = 1.02
-"""Ranks that compute so many times as long as the one in the middle are slow."""
 _MOST_SLOW = 2
 
 
@@ -58,26 +47,28 @@ class Question:
     def __init__(self, sim: WorkloadSimulation, path: str, value: float | str) -> None:
         self.path, self.value = path.strip(), str(value)
         head, _, name = self.path.rpartition(".")
-        m = sim.state.machine
-        every = head.endswith("[*]")
-        place = resolve(head.replace("[*]", "[0]") if every else head or self.path, sim.about, m)
-        self.kind = place.kind
-        known = _FIELDS.get(self.kind, {})
-        if name not in known or (self.kind == "dim" and m.dims[0].kind == ROUTED):
-            if not every:
-                read_edit(0, 0, self.path, "1", sim.about, m)  # says what is wrong, of most
-            mend = near(name, known) if known else "rank[*].speed, dim[0].bandwidth, link[7].latency"
-            raise InputError(f"{name!r} of {head} cannot be changed", where=path, mend=mend)
-        self.field = known[name]
-        counts = {"rank": sim.ranks, "dim": len(m.dims), "link": len(m.links)}
-        self.rows = tuple(range(counts[self.kind])) if every else place.rows
-        self.was = [value_of(self.kind, self.field, row, m, sim._speed(row)) for row in self.rows]  # noqa: SLF001
+        edits, state = sim._driver.edits, sim.state  # noqa: SLF001 - a part of it
+        if name not in _PROBES:
+            if not head.endswith("[*]"):
+                state.read_edit(self.path, "1")  # says what is wrong, of most
+            mend = near(name, _PROBES)
+            raise InputError(f"{name!r} of {head} cannot be asked about", where=path, mend=mend)
+        heads = [head]
+        if head.endswith("[*]"):
+            kind = head.removesuffix("[*]")
+            state.read_edit(f"{kind}[0].{name}", _PROBES[name])
+            counts = {"rank": sim.ranks, "dim": len(sim.about.topology)}
+            count = counts[kind] if kind in counts else len(state.machine.links)
+            heads = [f"{kind}[{row}]" for row in range(count)]
+        self.probes = [state.read_edit(f"{one}.{name}", _PROBES[name]) for one in heads]
+        self.field = self.probes[0].field
+        self.was = [state.number(probe, edits) for probe in self.probes]
         text = self.value.strip()
         if text.startswith("x"):
             factor = factor_of(text, path)
             self.new = [was * factor for was in self.was]
         else:
-            self.new = [read_value(self.field, value, path)] * len(self.rows)
+            self.new = [read_value(self.field, value, path)] * len(self.probes)
 
     @property
     def words(self) -> str:
@@ -94,9 +85,8 @@ class Question:
 
     def edits(self) -> Iterator[Edit]:
         """What carries the change out."""
-        for number in sorted(set(self.new)):
-            rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
-            yield Edit(0, self.path, self.value, self.kind, self.field, rows, number)
+        for probe, number in zip(self.probes, self.new, strict=True):
+            yield replace(probe, events=0, at_ps=0, value=self.value, number=number)
 
     def plain(self, before_ps: int, on_path_ps: int) -> Change:
         """The change, not run."""
@@ -109,41 +99,34 @@ def suggest(sim: WorkloadSimulation) -> list[Change]:
     before = sim.result.time_ps
     found: list[Change] = []
 
-    def ask(path: str, value: str, on_path_ns: int) -> None:
-        if on_path_ns:
-            found.append(Question(sim, path, value).plain(before, on_path_ns * 1000))
+    def ask(path: str, value: str, on_path_ps: int) -> None:
+        if not on_path_ps:
+            return
+        try:
+            found.append(Question(sim, path, value).plain(before, on_path_ps))
+        except InputError:
+            return  # this kind of network has none
 
-    path = sim.critical_path()
     computes = by_cause.get("compute", 0)
-    for rank, factor in _slow_ranks(sim):
-        own = sum(p.end_ns - p.start_ns for p in path if p.npu == rank and p.cause == "compute")
+    path = sim.critical_path()
+    for rank, factor in sim.state.slow()[:_MOST_SLOW]:
+        own = sum(p.end_ps - p.start_ps for p in path if p.npu == rank and p.cause == "compute")
         ask(f"rank[{rank}].speed", f"x{factor:.6g}", own)
     ask("rank[*].speed", "inf", computes)
     ask("rank[*].speed", "x2", computes)
     moved = sum(by_cause.get(cause, 0) for cause in _MOVED)
-    m = sim.state.machine
-    if m.dims[0].kind != ROUTED:
-        for dim in range(len(m.dims)):
-            if not sim.recording or sim.result.dimension(dim)["messages"]:
-                ask(f"dim[{dim}].bandwidth", "x2", moved)
-                ask(f"dim[{dim}].latency", "x0.5", moved)
-    elif m.config[0].aware:
-        ask("link[*].bandwidth", "x2", moved)
-        ask("link[*].latency", "x0.5", moved)
-    if m.config[0].aware and sim.recording and moved:
-        busiest = int(np.argmax(m.used.busy_ns))
-        ask(f"link[{busiest}].bandwidth", "x2", min(moved, int(m.used.busy_ns[busiest])))
+    for dim in range(len(sim.about.topology)):
+        if not sim.recording or sim.result.dimension(dim)["bytes"]:
+            ask(f"dim[{dim}].bandwidth", "x2", moved)
+            ask(f"dim[{dim}].latency", "x0.5", moved)
+    links = sim.state.tables(sim).get("links", list)()
+    if links:
+        busiest = max(links, key=lambda row: (row["busy_ps"], -row["link"]))
+        ask(f"link[{busiest['link']}].bandwidth", "x2", min(moved, busiest["busy_ps"]))
+        if not any(change.path.startswith("dim[") for change in found):
+            ask("link[*].bandwidth", "x2", moved)
+            ask("link[*].latency", "x0.5", moved)
     return sorted(found, key=lambda change: -change.on_path_ps)
-
-
-def _slow_ranks(sim: WorkloadSimulation) -> list[tuple[int, float]]:
-    """Ranks that compute longer than the one in the middle, and how many times as long; the slowest first."""
-    rows: Any = sim.state.machine.operations[: sim.about.own]
-    computes = rows.kind == t.COMPUTE
-    sums = np.bincount(rows.npu[computes], rows.duration_ns[computes], minlength=sim.ranks)
-    middle = float(np.median(sums))
-    slow = [rank for rank in np.argsort(-sums, kind="stable").tolist() if sums[rank] > _SLOW * middle > 0]
-    return [(rank, float(sums[rank]) / middle) for rank in slow[:_MOST_SLOW]]
 
 
 def answer(sim: WorkloadSimulation, question: Question) -> Generator[float, None, Change]:
@@ -184,8 +167,8 @@ def answer(sim: WorkloadSimulation, question: Question) -> Generator[float, None
     yield from _to_the_end(fork, 0.5)
     was, now = base.result.by_cause(), fork.result.by_cause()
     before, after = base.result.time_ps, fork.result.time_ps
-    on_path = sum(was.get(cause, 0) for cause in _CAUSES[question.field]) * 1000
-    causes = tuple((name, was.get(name, 0) * 1000, now.get(name, 0) * 1000) for name in {**was, **now})
+    on_path = sum(was.get(cause, 0) for cause in _CAUSES[question.field])
+    causes = tuple((name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now})
     return replace(question.plain(before, on_path), exact_ps=after, causes=causes)
 
 

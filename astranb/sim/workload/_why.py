@@ -11,8 +11,8 @@ from astranb.sim._why import Step, Why
 from astranb.workload.astrasim2 import _tables as t
 
 from ._inspect import in_flight, states_of
-from ._lost import members_of
 from ._paths import resolve
+from ._ready import members_of
 from ._spans import COMMUNICATION, instances, pairs
 
 if TYPE_CHECKING:

@@ -149,7 +149,7 @@ export function createRecording(pack) {
     ready() {
       sequence = 0;
       const recorded = { to_breakpoint: `breakpoints: ${NEEDS}` };
-      if (pack.workload) recorded.message = `messages: ${NEEDS}`;
+      for (const unit of ["message", "pass"]) if (pack.scene.message.units?.includes(unit)) recorded[unit] = `these steps: ${NEEDS}`;
       tell({ ...pack.scene.message, recorded }, views(pack.scene.buffers));
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];

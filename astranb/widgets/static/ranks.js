@@ -13,14 +13,14 @@ const OPERATION_COLOURS = ["#0072b2", "#e69f00", "#009e73"];
 const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 
 export function createRanks(store, theme, modules) {
-  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createSight, scrollOf } = modules;
+  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createTip, createSight, scrollOf } = modules;
   const { drawPathOverTime, paintDensity, RANK_COLOURS, GUTTER, RULER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every rank did when" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const tip = createTip(make, canvas, say);
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const spacer = make("div");
-  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip);
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip.element);
   const buttons = WAYS.map(([kind, words]) =>
     make("button", { type: "button", class: "anb-tab", text: words, "data-kind": kind, onclick: () => choose(kind) }),
   );
@@ -30,14 +30,11 @@ export function createRanks(store, theme, modules) {
     holder,
   );
   const asker = createAsker(store, "lanes");
-  const words = createAsker(store, "moment");
   const scroll = scrollOf(store, holder);
   const sight = createSight(store);
   let kind = "operations";
   let width = 0;
   let picture = null; // the last answer, ready to be drawn
-  let pointed = null; // the span under the mouse
-  let last = null; // move of the mouse
 
   const names = () => (kind === "operations" ? store.scene.lanes : store.scene.dims.map((shape, dim) => `dim ${dim}`));
   const colours = () => (kind === "operations" ? OPERATION_COLOURS.slice(0, store.scene.lanes.length) : store.scene.dims.map((_, dim) => RANK_COLOURS[dim % RANK_COLOURS.length]));
@@ -122,6 +119,7 @@ export function createRanks(store, theme, modules) {
     const { count = 0, drawn = "" } = picture?.reply ?? {};
     settle(note, picture ? `${count.toLocaleString("en-US")} ${kind} in sight${drawn === "density" ? ", drawn as density" : ""}` : "");
     Object.assign(element.dataset, { drawn, kind, asked: String(asker.open), count: String(count) });
+    tip.write();
   }
   function drawGutter(context, ranks) {
     context.textBaseline = "middle";
@@ -204,28 +202,16 @@ export function createRanks(store, theme, modules) {
     return { rank, n: -1 };
   }
   const pathOf = ({ rank, n }) => (n < 0 ? `rank[${rank}]` : `rank[${rank}].op[${picture.number[n]}]`);
-  canvas.addEventListener("pointermove", (event) => {
-    pointed = hit(event);
-    tip.hidden = !pointed;
-    if (!pointed) return;
-    if (pointed.n >= 0) words.want({ path: pathOf(pointed) }, `${pathOf(pointed)} ${store.state?.events}`);
-    last = event;
-    write();
-  });
-  function write() {
+  function say(at) {
+    const pointed = hit(at);
+    if (!pointed) return "";
     const said = [`rank ${pointed.rank}`];
     if (pointed.n >= 0) {
       const [start, end] = [picture.start[pointed.n], picture.end[pointed.n]];
       said.push(picture.reply.labels[picture.label[pointed.n]], `${formatTime(start, 3)} to ${formatTime(end, 3)} (${formatTime(end - start, 3)})`);
     }
-    tip.textContent = said.join(" · ");
-    tip.style.left = `${Math.max(0, Math.min(last.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${last.offsetY + 16 + scroll.top}px`;
+    return said.join(" · ");
   }
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-    pointed = null;
-  });
   navigate(canvas, store, {
     clicked(event) {
       const found = hit(event);
@@ -238,7 +224,6 @@ export function createRanks(store, theme, modules) {
     resize: () => (width = canvas.clientWidth),
     destroy() {
       asker.destroy();
-      words.destroy();
     },
   };
 }

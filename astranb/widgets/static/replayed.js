@@ -9,22 +9,25 @@ const [WAITING, READY, RUNNING, DONE] = [0, 1, 2, 3]; // in the order of `states
 
 /** `column(Type, k)` gives the k-th buffer of the page. */
 export function createReplayed(pack, column) {
-  const { operations, chunks, edges } = pack.workload;
-  const table = (numbers, types) => numbers.map((k, at) => column(types[at] ?? Float64Array, k));
-  const whole = Array(8).fill(Uint32Array);
-  const [npu, number, label, text, kind, lane, slot, slots, start, end, ready, x, y] = table(operations, whole);
-  const [first, parents] = table(edges, [Uint32Array, Uint32Array]);
-  const [cnpu, cnumber, clabel, cdim, cslot, cslots, cstart, cend] = table(chunks, Array(6).fill(Uint32Array));
+  /** Columns, the first so many of whole numbers, the others of times. */
+  const table = (numbers, whole) => numbers.map((k, at) => column(at < whole ? Uint32Array : Float64Array, k));
+  const [npu, number, label, text, kind, start, end, ready, x, y] = table(pack.workload.operations, 5);
+  const [first, parents] = table(pack.workload.edges, 2);
   const [what, row] = [column(Uint8Array, pack.moments[2]), column(Uint32Array, pack.moments[3])];
   const { labels, texts, kinds, states, ranks } = pack.workload;
-  const spans = {
-    operations: { npu, number, label, lane, slot, slots, start, end, lanes: pack.workload.lanes },
-    chunks: { npu: cnpu, number: cnumber, label: clabel, lane: cdim, slot: cslot, slots: cslots, start: cstart, end: cend, lanes: pack.workload.dims },
-  };
-  const places = {}; // of the rows of each rank, by kind
-  for (const [name, of] of Object.entries(spans)) {
-    places[name] = Array.from({ length: ranks }, () => []);
-    of.npu.forEach((rank, k) => places[name][rank].push(k));
+  const lanesOf = { operations: pack.workload.lanes, chunks: pack.workload.dims };
+  const spans = {};
+  const places = {}; // of the spans of each rank, by kind
+  for (const [name, numbers] of Object.entries(pack.workload.spans)) {
+    const [rank, which, named, lane, slot, slots, begins, ends] = table(numbers, 6);
+    spans[name] = { number: which, label: named, lane, slot, slots, start: begins, end: ends, lanes: lanesOf[name] };
+    places[name] = byRank(rank);
+  }
+  const own = byRank(npu); // the operations of each rank
+  function byRank(column_of) {
+    const found = Array.from({ length: ranks }, () => []);
+    column_of.forEach((rank, k) => found[rank].push(k));
+    return found;
   }
   const bytes = (array) => new DataView(array.buffer);
 
@@ -62,7 +65,7 @@ export function createReplayed(pack, column) {
   }
   const ordered = []; // the operations of a rank by when they begin
   function window(rank, at) {
-    const mine = places.operations[rank];
+    const mine = own[rank];
     if (mine.length <= MOST_NODES) return mine;
     ordered[rank] ??= [...mine].sort((a, b) => start[a] - start[b] || a - b);
     const now = ordered[rank].findIndex((k) => start[k] > at);
@@ -88,8 +91,8 @@ export function createReplayed(pack, column) {
     });
     const lines = mine.flatMap((k, n) => [...parents.subarray(first[k], first[k + 1])].filter((p) => places_of.has(p)).map((p) => [places_of.get(p), n]));
     const counts = Object.fromEntries(states.map((state) => [state, 0]));
-    for (const k of places.operations[rank]) counts[states[stateAt(k, at)]] += 1;
-    return [{ rank, nodes, edges: lines, counts, hidden: places.operations[rank].length - mine.length }, []];
+    for (const k of own[rank]) counts[states[stateAt(k, at)]] += 1;
+    return [{ rank, nodes, edges: lines, counts, hidden: own[rank].length - mine.length }, []];
   }
 
   /** The moment of the n-th end of an operation from here, or the last one. */

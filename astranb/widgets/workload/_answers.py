@@ -14,7 +14,7 @@ from astranb.widgets._feed import Message
 from . import _explaining
 from ._feed import WorkloadFeed
 from ._graph import graph
-from ._lanes import lanes, moment
+from ._lanes import lanes
 
 __all__ = ["ANSWERS"]
 
@@ -41,7 +41,6 @@ def _ranks(feed: WorkloadFeed, _options: dict[str, Any]) -> Message:
 
 ANSWERS: dict[str, Callable[[Any, dict[str, Any]], Message]] = {
     "lanes": lanes,
-    "moment": moment,
     "graph": graph,
     "apply": answer_apply,
     "breaks": answer_breaks,

@@ -8,7 +8,6 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.sim.workload import CAUSES, LOSSES, Piece, WorkloadSimulation, lost_times
-from astranb.sim.workload._paths import resolve
 from astranb.sim.workload._what_if import suggest
 from astranb.widgets._explaining import row_of
 from astranb.widgets._feed import Message
@@ -34,12 +33,13 @@ def lost_time(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
     sim = _there(feed, content)
     times, name = lost_times(sim), f"all {sim.ranks:,} ranks, their times added"
     if content.get("path"):
-        place = resolve(str(content["path"]), sim.about, sim.state.machine)
-        if place.npu >= 0:
-            times, name = times[place.npu : place.npu + 1], f"rank {place.npu}"
-    sums = sorted(zip((times.sum(axis=0) * 1000).tolist(), LOSSES.items(), strict=True), reverse=True)
+        head = str(sim.inspect(str(content["path"]))["path"]).partition("]")[0]
+        if head.startswith("rank["):
+            rank = int(head.removeprefix("rank["))
+            times, name = times[rank : rank + 1], f"rank {rank}"
+    sums = sorted(zip(times.sum(axis=0).tolist(), LOSSES.items(), strict=True), reverse=True)
     rows = [{"cause": cause, "means": means, "ps": ps} for ps, (cause, means) in sums if ps]
-    return {"of": name, "total_ps": int(times.sum()) * 1000, "rows": rows}, []
+    return {"of": name, "total_ps": int(times.sum()), "rows": rows}, []
 
 
 def critical_path(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
@@ -51,9 +51,9 @@ def critical_path(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
     path = sim.critical_path()
     if not path:
         raise InputError("no operation has ended yet", where="critical path", mend="go on first")
-    about, total = sim.about, path[-1].end_ns * 1000
-    sums = {cause: ns * 1000 for cause, ns in sim.result.by_cause().items()}
-    longest = sorted(path, key=lambda p: (p.start_ns - p.end_ns, p.start_ns))
+    about, total = sim.about, path[-1].end_ps
+    sums = sim.result.by_cause()
+    longest = sorted(path, key=lambda p: (p.start_ps - p.end_ps, p.start_ps))
     meta = {
         "time_ps": total,
         "events": sim.events,
@@ -62,7 +62,7 @@ def critical_path(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
         "causes": [{"cause": c, "means": CAUSES[c], "ps": ps} for c, ps in sums.items()],
         "top": [
             {
-                "start_ps": p.start_ns * 1000, "ps": (p.end_ns - p.start_ns) * 1000, "cause": p.cause,
+                "start_ps": p.start_ps, "ps": p.end_ps - p.start_ps, "cause": p.cause,
                 "path": about.path(p.row), "title": p.because, "text": f"rank {p.npu}: {about.label(p.row)}",
             }
             for p in longest[:_MOST_ROWS]
@@ -72,15 +72,15 @@ def critical_path(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
 
 
 def _start(piece: Piece) -> int:
-    return piece.start_ns
+    return piece.start_ps
 
 
 def _columns(path: list[Piece]) -> list[bytes]:
     number = {cause: k for k, cause in enumerate(CAUSES)}
     nothing = np.full(len(path), -1, "<i4")
     columns = [
-        np.array([p.start_ns * 1000 for p in path], "<f8"),
-        np.array([p.end_ns * 1000 for p in path], "<f8"),
+        np.array([p.start_ps for p in path], "<f8"),
+        np.array([p.end_ps for p in path], "<f8"),
         np.array([p.npu for p in path], "<i4"),
         nothing,
         nothing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.sim.workload import KINDS, LANES, STATES
+from astranb.sim.workload import STATES
 from astranb.widgets._feed import VERSION, Message
 
 from ._session import WorkloadSession
@@ -32,13 +32,13 @@ class WorkloadFeed:
 
     @property
     def lanes(self) -> list[str]:
-        """The lanes of a rank: without that of remote memory where nothing asks for any."""
-        return list(LANES if (self.sim.about.kind == KINDS.index("memory")).any() else LANES[:2])
+        """The lanes of a rank."""
+        return list(self.sim.state.lanes)
 
     @property
     def title(self) -> str:
         """What is simulated, in a line."""
-        return f"{self.sim.title}: {self.sim.ranks:,} ranks on {' x '.join(self.sim.about.topology)}"
+        return f"{self.sim.title}: {self.sim.crowd} on {' x '.join(self.sim.about.topology)}"
 
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
@@ -60,7 +60,8 @@ class WorkloadFeed:
             "names": [*names, *dims],
             "counted": "operations done",
             "hint": "Click a rank, or an operation in the graph or on the timeline; or type a path.",
-            "example": "rank[3].waiting > 0",
+            "example": f"rank[{min(3, sim.ranks - 1)}].waiting > 0",
+            "units": list(sim.state.units),
             "recording": True,
             "picture": 0,
             **{
@@ -74,7 +75,6 @@ class WorkloadFeed:
         del fine  # nothing is ever left out
         sim, session = self.sim, self.session
         self._sequence += 1
-        watch = sim.state.machine.watch[0]
         return {
             "type": "state",
             "seq": self._sequence,
@@ -89,7 +89,7 @@ class WorkloadFeed:
             "failed": session.failed,
             "narration": sim.narrate(),
             "pace": session.pace.tell() if session.hurried else {},
-            "changed": f"rank[{int(watch.npu)}]" if sim.events and watch.what >= 0 else "",
+            "changed": sim.state.changed(),
             "first": 0,
             "total": 0,
             "one_in": 1,

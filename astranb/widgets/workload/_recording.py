@@ -12,6 +12,7 @@ from astranb.widgets._page import Columns
 
 from ._feed import WorkloadFeed
 from ._graph import laid_out
+from ._lanes import KINDS as KINDS_OF_LANES
 from ._lanes import index_of
 
 __all__ = ["Recording", "record"]
@@ -59,19 +60,18 @@ def record(feed: WorkloadFeed, columns: Columns, most_operations: int) -> Record
     sizes = np.diff(about.start)
     ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
     rows = np.arange(int(about.start[ranks]))
-    o: Any = sim.state.machine.operations[: len(rows)]
-    start, end = _ps(o.start_ns), _ps(o.end_ns)
+    begun, ended = sim.state.times_ps()
+    start, end = _ever(begun[: len(rows)]), _ever(ended[: len(rows)])
     labels: dict[str, int] = {}
     texts: dict[str, int] = {}
     label = [labels.setdefault(about.label(row), len(labels)) for row in rows.tolist()]
     text = [texts.setdefault(about.text(row), len(texts)) for row in rows.tolist()]
-    lane, slot, slots = _placed(feed, "operations", len(rows))
     x, y = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     for rank in range(ranks):
         mine = slice(int(about.start[rank]), int(about.start[rank + 1]))
         x[mine], y[mine] = laid_out(sim, rows[mine])
     npu = about.npu[rows]
-    whole = [npu, rows - about.start[npu], label, text, about.kind[rows], lane, slot, slots]
+    whole = [npu, rows - about.start[npu], label, text, about.kind[rows]]
     first = about.first[: len(rows) + 1]
     parents = about.parents[: int(first[-1])]
     ready = np.zeros(len(rows))
@@ -83,11 +83,11 @@ def record(feed: WorkloadFeed, columns: Columns, most_operations: int) -> Record
         *(one.astype("<f8").tobytes() for one in (start, end, ready, x, y)),
     )
     edges = columns.add(first.astype("<u4").tobytes(), parents.astype("<u4").tobytes())
-    chunks = columns.add(*_chunks(feed, labels, ranks))  # may name more
+    spans = {kind: columns.add(*_spans(feed, kind, labels, ranks)) for kind in KINDS_OF_LANES}
     workload = {
         "operations": operations,
         "edges": edges,
-        "chunks": chunks,
+        "spans": spans,
         "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
         "ranks": ranks, "lanes": len(feed.lanes), "dims": len(about.topology),
     }  # fmt: skip
@@ -95,36 +95,24 @@ def record(feed: WorkloadFeed, columns: Columns, most_operations: int) -> Record
     return Recording(workload, moments, count, _phases(sim), ranks)
 
 
-def _ps(ns: Any) -> np.ndarray:
-    """Times in ps; of what has not happened, one that never comes."""
-    return np.where(np.asarray(ns) >= 0, np.asarray(ns, np.float64) * 1000, _NEVER)
+def _ever(ps: np.ndarray) -> np.ndarray:
+    """Times; of what has not happened, one that never comes."""
+    return np.where(ps >= 0, ps.astype(np.float64), _NEVER)
 
 
-def _placed(feed: WorkloadFeed, kind: str, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The lane, slot and slots of each operation; of those that have not begun, nothing in particular."""
-    index = index_of(feed, kind)
-    lane, slot, slots = (np.zeros(max(count, 1), np.int64) for _ in range(3))
-    places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
-    inside = index.row < count
-    row = index.row[inside]
-    lane[row], slot[row] = places[inside] % index.lanes, index.slot[inside]
-    slots[row] = index.slots[places[inside]]
-    return lane[:count], slot[:count], slots[:count]
-
-
-def _chunks(feed: WorkloadFeed, labels: dict[str, int], ranks: int) -> list[bytes]:
-    """Phases of chunks: rank, number and label of the operation, dimension, slot, slots, begin, end."""
-    index, about = index_of(feed, "chunks"), feed.sim.about
+def _spans(feed: WorkloadFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
+    """Spans of the timeline: rank, number and label of the operation, lane, slot, slots, begin, end."""
+    index, about = index_of(feed, kind), feed.sim.about
     places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
     inside = places // index.lanes < ranks
     row, place = index.row[inside], places[inside]
     own = [about.number(one) for one in row.tolist()]
     names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
     whole = [place // index.lanes, own, names, place % index.lanes, index.slot[inside], index.slots[place]]
-    times = [index.start_ns[inside], index.end_ns[inside]]
+    times = [index.start_ps[inside], index.end_ps[inside]]
     return [
         *(np.asarray(one).astype("<u4").tobytes() for one in whole),
-        *((one * 1000).astype("<f8").tobytes() for one in times),
+        *(one.astype("<f8").tobytes() for one in times),
     ]
 
 
@@ -147,5 +135,5 @@ def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list
 
 def _phases(sim: WorkloadSimulation) -> list[int]:
     """When phases of chunks ended, each time once."""
-    found: list[int] = (np.unique(np.asarray(sim.result.phases().end_ns)) * 1000).tolist()
+    found: list[int] = np.unique(sim.state.passed()["end_ps"]).tolist()
     return found

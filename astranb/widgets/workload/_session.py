@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import numpy as np
-
 from astranb.sim import Stop
 from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._changes import CHANGES
@@ -31,7 +29,7 @@ def _step(unit: str) -> Verb:
 VERBS: dict[str, Verb] = {
     "reset": lambda sim, _: sim.reset(keep=True),
     "back": lambda sim, o: sim.back(count_of(o), str(o.get("unit", "event"))),
-    **{unit: _step(unit) for unit in ("event", "cycle", "operation", "message", "phase")},
+    **{unit: _step(unit) for unit in ("event", "cycle", "operation", "message", "phase", "pass")},
     "goto": lambda sim, o: sim.goto(when_of(o)),
     **CHANGES,
 }
@@ -63,9 +61,7 @@ class WorkloadSession(Session):
         self._workload = sim
         super().__init__(cast("Any", sim))
         # At first a run is watched for some seconds, as far as one can tell from what is computed.
-        m = sim.state.machine
-        longest = np.bincount(m.operations.npu, m.operations.duration_ns.astype(float)).max(initial=0.0)
-        self.speed = float(min(max(longest * 1000 / _WATCHED_S, self.speed), _FASTEST))
+        self.speed = float(min(max(sim.state.longest_ps / _WATCHED_S, self.speed), _FASTEST))
 
     @property
     def verbs(self) -> Mapping[str, Verb]:

@@ -107,7 +107,7 @@ def _spans(feed: WorkloadFeed, now: int, count: int, scale: float, ground: str) 
     for place in range(count * index.lanes):
         rank, lane = divmod(place, index.lanes)
         one, other = int(index.first[place]), int(index.first[place + 1])
-        start, end = index.start_ns[one:other] * 1000, np.minimum(index.end_ns[one:other] * 1000, now)
+        start, end = index.start_ps[one:other], np.minimum(index.end_ps[one:other], now)
         seen = np.flatnonzero(start < end)
         high = (_LANE - 1) / int(index.slots[place])
         colour = _LANE_COLOURS[lane]

@@ -86,7 +86,7 @@ def build(
     _slow(rows, system.speeds, npus, system.where)
     group_rows, members, streams = _groups(groups, npus)
     implementations = _implementations(system, counts, npus)
-    _check(rows, implementations, system, len(counts))
+    _check(rows, implementations, system, len(counts), compat=compat)
     _check_switches(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
     pairs = talking(rows, implementations, group_rows, members, npus) if routed else set()
@@ -345,7 +345,7 @@ def _numbered(
     return np.array([row[number] for number in named.tolist()], np.int64)
 
 
-def _check(table: Records, implementations: Records, system: System, count: int) -> None:
+def _check(table: Records, implementations: Records, system: System, count: int, *, compat: bool) -> None:
     """See to it that every collective has an algorithm that can do it."""
     chosen = implementations.reshape(t.COLLECTIVES, count)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
@@ -358,13 +358,14 @@ def _check(table: Records, implementations: Records, system: System, count: int)
         for row in rows:
             if row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
                 raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
-            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or row.nodes & (row.nodes - 1)):
-                raise InputError(
-                    f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, "
-                    f"not {names[collective]} of {row.nodes}",
-                    where=system.where,
-                    mend="use ring",
-                )
+            odd = row.nodes & (row.nodes - 1)
+            what = ""
+            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or odd):
+                what = f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {names[collective]}"
+            elif row.algorithm == t.HALVING and odd and not compat:  # the peer waits for ever
+                what = f"halvingDoubling does an {names[collective]} of 2, 4, 8, … NPUs, not"
+            if what:
+                raise InputError(f"{what} of {row.nodes}", where=system.where, mend="use ring")
 
 
 def _check_switches(

@@ -48,8 +48,8 @@ def test_lost_times_add_up_and_are_those_of_the_ranks(events, aware):
     sim.step(events)
     times = lost_times(sim)
     assert (times >= 0).all()
-    assert (times.sum(axis=1) * 1000 == sim.result.time_ps).all()
-    cause = {name: times[:, k] * 1000 for k, name in enumerate(LOSSES)}
+    assert (times.sum(axis=1) == sim.result.time_ps).all()
+    cause = {name: times[:, k] for k, name in enumerate(LOSSES)}
     for rank, row in enumerate(sim.result.per_rank()):
         assert cause["compute"][rank] == row["compute_ps"]
         exposed = sum(cause[name][rank] for name in ("collective", "message", "others", "broadcast"))
@@ -65,8 +65,8 @@ def test_waiting_for_the_slow_one_is_told_from_moving_data():
     sim.run("9 us")  # rank 5 computes for 9 us, the others for 3
     others = list(LOSSES).index("others")
     # Ranks 0 to 4 are in the all-reduce since 3 us, and in a computation of 5 us from then on.
-    assert lost_times(sim)[:, others].tolist() == [1000] * 5 + [0]
-    assert lost_times(sim)[5].tolist()[0] == 9000
+    assert lost_times(sim)[:, others].tolist() == [1_000_000] * 5 + [0]
+    assert lost_times(sim)[5].tolist()[0] == 9_000_000
 
 
 def test_a_receive_waits_for_its_sender_first():
@@ -192,7 +192,7 @@ def test_links_are_asked_about_where_there_are_some():
     routed.run()
     assert {change.path for change in suggest(routed)} >= {"link[*].bandwidth", "link[*].latency"}
     assert (routed.what_if("link[*].bandwidth", "x2").exact_ps or 0) < routed.result.time_ps
-    with pytest.raises(InputError, match=r"cannot be changed"):
+    with pytest.raises(InputError, match="have no dimension"):
         routed.what_if("dim[*].bandwidth", "x2")
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.sim.workload import WorkloadSimulation
-from astranb.sim.workload._watching import READERS
+from astranb.sim.workload._readers import READERS
 
 from .support import mixed
 

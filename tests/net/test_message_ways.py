@@ -1,0 +1,114 @@
+"""Ways of whole messages: the same as found one pair after the other."""
+
+import random
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astranb.core.errors import InputError
+from astranb.infragraph import load, resolve
+from astranb.net import compile_fabric
+from astranb.net._message_ways import message_ways
+from tests.net import ways_whole
+
+
+def same(fabric, pairs):
+    """Ways as tables and the long way are the same."""
+    npus = len(fabric.gpus)
+    found = message_ways(fabric, pairs, npus)
+    said: dict[tuple[int, int], list[tuple[float, float, list[list[int]]]]] = {}
+    for way in found.ways:
+        lanes = [found.lanes[k] for k in found.hops[way.first_hop : way.first_hop + way.hops]]
+        said.setdefault(divmod(int(way.key), npus), []).append((way.latency_ns, way.rate_Bpns, lanes))
+        for own, wire in zip(lanes, found.hops[way.first_hop : way.first_hop + way.hops], strict=True):
+            assert found.wires[wire].rate_Bpns == fabric.links["bandwidth_Bps"][own].sum() / 1e9
+    assert said == ways_whole.message_ways(fabric, pairs)
+    assert found.ways.key.tolist() == sorted(found.ways.key.tolist())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dgx-h100",
+        "dgx-1",
+        "ring:gpus=6",
+        "torus2d:rows=3,columns=4",
+        "clos:servers=3,server=dgx-a100",
+        "clos:servers=4,per_leaf=2,spines=3",
+        "single-tier:servers=3",
+        "fat-tree:ports=16,factor=1",
+        "dragonfly",
+    ],
+)
+def test_ways_are_those_of_a_search_for_each_pair(name):
+    fabric = compile_fabric(resolve(name).expand())
+    every = list(permutations(range(len(fabric.gpus)), 2))
+    same(fabric, set(random.Random(name).sample(every, min(len(every), 60))))
+
+
+@st.composite
+def graphs(draw):
+    """GPUs of servers and switches, joined at random by links of three kinds."""
+    servers, switches = draw(st.integers(2, 5)), draw(st.integers(1, 5))
+    ends = [f"server[{k}]" for k in range(servers)] + [f"switch[{k}]" for k in range(switches)]
+    pick = st.tuples(st.sampled_from(ends), st.sampled_from(ends), st.sampled_from(["slow", "fast", "wide"]))
+    edges = draw(st.lists(pick, min_size=servers, max_size=16))
+    rates = {"slow": 100, "fast": 400, "wide": 400}
+    return {
+        "name": "drawn",
+        "devices": [
+            {
+                "name": "server",
+                "components": [
+                    {"name": "gpu", "count": 2, "choice": "xpu"},
+                    {"name": "port", "count": 1, "choice": "port"},
+                ],
+                "links": [{"name": "bus", "physical": {"bandwidth": {"gigabits_per_second": 200}}}],
+                "edges": [
+                    {
+                        "ep1": {"component": "gpu"},
+                        "ep2": {"component": "port"},
+                        "scheme": "many2many",
+                        "link": "bus",
+                    }
+                ],
+            },
+            {"name": "switch", "components": [{"name": "asic", "count": 1, "choice": "switch"}]},
+        ],
+        "links": [
+            {"name": name, "physical": {"bandwidth": {"gigabits_per_second": rate}}}
+            for name, rate in rates.items()
+        ],
+        "instances": [
+            {"name": "server", "device": "server", "count": servers},
+            {"name": "switch", "device": "switch", "count": switches},
+        ],
+        "edges": [
+            {
+                "ep1": {"instance": a, "component": "port" if a.startswith("server") else "asic"},
+                "ep2": {"instance": b, "component": "port" if b.startswith("server") else "asic"},
+                "scheme": "one2one",
+                "link": kind,
+            }
+            for a, b, kind in edges
+            if a != b
+        ],
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(), st.data())
+def test_ways_over_drawn_infrastructures(document, data):
+    fabric = compile_fabric(load(document).expand())
+    every = list(permutations(range(len(fabric.gpus)), 2))
+    pairs = set(data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=12)))
+    try:
+        expected = ways_whole.message_ways(fabric, pairs)
+    except LookupError:  # no way
+        with pytest.raises(InputError, match="no route"):
+            message_ways(fabric, pairs, len(fabric.gpus))
+        return
+    assert expected
+    same(fabric, pairs)
