@@ -10,7 +10,7 @@ from PIL import Image
 
 import astranb as anb
 from astranb.core.errors import InputError
-from tests.sim.workload.support import HOSTILE, hostile, mixed
+from tests.sim.workload.support import HOSTILE, hostile, mixed, sim_of
 from tests.widgets.test_leaving import unpack
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -147,3 +147,27 @@ def test_pictures_that_are_pixels_and_that_move(bench, tmp_path):
     assert bench.to_gif(tmp_path / "b.gif", frames=3).exists()
     text = bench.animate(tmp_path / "a.svg", frames=3).read_text()
     assert text.count("<animate") == 3
+
+
+def test_layers_of_one_zero_leave_a_page_and_explain_themselves(tmp_path):
+    sim = sim_of()
+    sim.run()
+    bench = anb.Workbench(sim)
+    header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
+    start = np.frombuffer(buffers[header["workload"]["spans"]["operations"][6]], "<f8")
+    assert len(start) > len(sim.result.to_dataframe("operations"))  # waits stand among them
+    assert ET.fromstring(bench.to_svg()).tag == f"{SVG}svg"
+    lost = sim.lost_time().iloc[0]
+    assert lost["compute_ps"] == sim.result.per_rank()[0]["compute_ps"]
+    assert sum(lost[2:]) == lost["time_ps"] == sim.result.time_ps
+    sim.goto("4 us")
+    assert sim.why().links[0].path.startswith("rank[0].op[")
+    change = sim.what_if("dim[0].bandwidth", "x2")
+    assert change.exact_ps is not None
+    assert change.exact_ps < change.before_ps
+    fork = sim.fork()
+    fork.reset()
+    fork.set("dim[0].bandwidth", "100 GB/s")
+    fork.run()
+    assert fork.result.time_ps == change.exact_ps
+    assert any(row["question"] == "what_if_run" for row in header["answers"])

@@ -29,7 +29,7 @@ _MOST_RANKS = 32
 _PARTED = 5.0  # wider ones have an edge
 _NARROW = 0.7  # spans that stand closer are drawn as one
 _MOST_LABELS = 400
-_LANE_COLOURS = OKABE_ITO[:3]
+_LANE_COLOURS = dict(zip(("compute", "communication", "memory", "waiting"), OKABE_ITO[:4], strict=True))
 _WHITE = (OKABE_ITO[0], OKABE_ITO[2])  # dark enough for white letters
 _KIND_COLOURS = {"compute": OKABE_ITO[0], "memory": OKABE_ITO[2]}  # the others communicate
 _NODE, _DOWN, _ACROSS = (150.0, 40.0), 14.0, 34.0
@@ -110,7 +110,7 @@ def _spans(feed: WorkloadFeed, now: int, count: int, scale: float, ground: str) 
         start, end = index.start_ps[one:other], np.minimum(index.end_ps[one:other], now)
         seen = np.flatnonzero(start < end)
         high = (_LANE - 1) / int(index.slots[place])
-        colour = _LANE_COLOURS[lane]
+        colour = _LANE_COLOURS[feed.lanes[lane]]
         close: list[float] = [0.0, 0.0, -1.0]  # what is not drawn yet: from, to, slot
         for k in seen[np.lexsort((start[seen], index.slot[one:other][seen]))].tolist():
             slot = int(index.slot[one + k])
@@ -156,8 +156,8 @@ def _title(feed: WorkloadFeed, now: int) -> str:
 
 def _caption(feed: WorkloadFeed, now: int, count: int, height: float, colours: Colours) -> Iterator[Shape]:
     x, y = 12.0, height - 30
-    for lane, name in enumerate(feed.lanes):
-        yield Box(x, y - 9, 14, 9, 0, _LANE_COLOURS[lane], _LANE_COLOURS[lane])
+    for name in feed.lanes:
+        yield Box(x, y - 9, 14, 9, 0, _LANE_COLOURS[name], _LANE_COLOURS[name])
         yield Text(x + 19, y, name, 12, colours.dim)
         x += 34 + 7 * len(name)
     left = f"; the first {count} of {feed.sim.ranks:,} ranks" if count < feed.sim.ranks else ""
