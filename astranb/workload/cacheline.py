@@ -40,6 +40,8 @@ class Graph:
         Remote memory: its latency and bandwidth; nobody waits for another.
     title : str
         What it is called.
+    durations : ndarray of int64, optional
+        Nanoseconds of each operation, on all ranks the same; what the operations say unless given.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class Graph:
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     title: str = "workload"
+    durations: np.ndarray | None = None
     name = "workload"
     algorithm_name = ""
     root = 0
@@ -71,7 +74,7 @@ class Graph:
     protocol = "Simple"
 
     @classmethod
-    def of(cls, inputs: Inputs, title: str = "workload") -> Graph:
+    def of(cls, inputs: Inputs, title: str = "workload", durations: np.ndarray | None = None) -> Graph:
         """Take what a run on another network was made of; the network is left to the infrastructure.
 
         Parameters
@@ -79,17 +82,23 @@ class Graph:
         inputs : Inputs
             As :attr:`Run.inputs`.
         title : str
+        durations : ndarray of int64, optional
+            As for the class.
         """
-        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title)
+        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title, durations)
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""
         known: dict[int, int] = {}
         for one in self.operations:
             if id(one) not in known:
-                took_ns = durations_ns(one.rows, self.system, self.memory)
+                took_ns = self.took_ns(one)
                 known[id(one)] = 1000 * int(took_ns[_computes(one)].sum())
         return np.array([known[id(one)] for one in self.operations], np.int64)
+
+    def took_ns(self, one: Operations) -> np.ndarray:
+        """Give what each operation of a rank takes; 0 for what the machine decides on."""
+        return durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
 
     def __post_init__(self) -> None:
         """Refuse what does not match before a machine is built."""
@@ -106,7 +115,7 @@ class Graph:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(self.operations, self.system, self.groups, self.memory, self.title)
+        return Calls(self.operations, self.groups, self.took_ns, self.title)
 
     def lowered(
         self,
