@@ -37,7 +37,7 @@ _LAZY = {
     "Comparison": ("astranb.sim", "Comparison"),
     "Editor": ("astranb.widgets", "Editor"),
     "SideBySide": ("astranb.widgets", "SideBySide"),
-    "compare": ("astranb.sim", "Comparison"),
+    "compare": ("astranb.sim.workload", "compare"),
     "Fault": ("astranb.net", "Fault"),
     "Network": ("astranb.net", "Network"),
     "Simulation": ("astranb.sim", "Simulation"),
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from astranb.net import Fault as Fault
     from astranb.net import Network as Network
     from astranb.sim import Comparison as Comparison
-    from astranb.sim import Comparison as compare  # noqa: N813 - a verb that makes one
     from astranb.sim import Simulation as Simulation
     from astranb.sim.workload import WorkloadSimulation as WorkloadSimulation
+    from astranb.sim.workload import compare as compare
     from astranb.widgets import Editor as Editor
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench

@@ -49,10 +49,10 @@ def add_options(group: Any) -> None:
 
 def is_astrasim1(args: argparse.Namespace) -> bool:
     """Tell 1.0's layer table from a prefix of 2.0's traces, by content."""
+    if Path(f"{args.workload}.0.et").exists():
+        return False  # without a look at 1.0's modules, which take time to import
     from astranb.workload.astrasim1 import is_layer_table
 
-    if Path(f"{args.workload}.0.et").exists():
-        return False
     return args.compat == "astrasim1" or is_layer_table(args.workload) or args.workload.endswith(".txt")
 
 
@@ -115,6 +115,9 @@ def run_files(args: argparse.Namespace) -> int:
         congested=args.fidelity == "congestion",
         compat=args.compat is not None,
     )
+    explained = ""
+    if args.explain or args.perfetto or args.frames:
+        explained = _recorded(args, run)
     while not run.step(_SLICE):  # Ctrl-C acts between slices
         pass
     result = run.result()
@@ -124,9 +127,25 @@ def run_files(args: argparse.Namespace) -> int:
         write_tables(result, args.path, name, row=row, rows=rows)
     if args.json:
         print_json(_document(args, run, result))
+    elif args.explain:
+        print(explained)
     else:
         _print_lines(result, name)
     return 0
+
+
+def _recorded(args: argparse.Namespace, run: Run) -> str:
+    """Run to the end with a recording, and leave what is asked for; returns what it has to say."""
+    from astranb.sim.workload import WorkloadSimulation
+
+    title = Path(args.workload).name
+    sim = WorkloadSimulation.of_run(run, title=title, record=True, checkpoint_bytes=0)
+    sim.run()
+    if args.perfetto:
+        sim.result.to_perfetto(args.perfetto)
+    if args.frames:
+        sim.result.write_frames(args.frames)
+    return sim.result.explain() if args.explain else ""
 
 
 def _register(file: str) -> None:

@@ -108,7 +108,6 @@ def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argpa
 def _run(args: argparse.Namespace) -> int:
     _check_options(args)
     if astrasim1.is_astrasim1(args):
-        _refuse(args, ("perfetto", "frames", "explain"), "a run of ASTRA-sim 1.0's files")
         return astrasim1.run_files(args)
     from astranb.workload.astrasim2 import load
 

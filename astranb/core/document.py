@@ -1,17 +1,21 @@
-"""JSON files of other people, read with care: what is wrong is said with its place."""
+"""JSON and YAML files of other people, read with care: what is wrong is said with its place."""
 
 from __future__ import annotations
 
 import json
+import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError
 
-__all__ = ["MOST_BYTES", "Node", "contents", "json_document"]
+__all__ = ["MOST_BYTES", "Node", "contents", "json_document", "yaml_document", "yaml_loader"]
 
 MOST_BYTES = 64 << 20
 """No larger file is read unless told otherwise: the largest public plans of collectives have a few MiB."""
+
+_DEEPEST = 100
 
 
 def contents(path: str | Path, most: int | None = None) -> bytes:
@@ -31,7 +35,7 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
 
 
 class Node:
-    """A value of a JSON document, with the place where it stands."""
+    """A value of a document, with the place where it stands."""
 
     __slots__ = ("file", "path", "value")
 
@@ -111,6 +115,41 @@ def json_document(path: str | Path, data: bytes) -> Node:
         raise InputError(f"no JSON: {error.msg}", where=where, mend="mend the file") from error
     except (ValueError, RecursionError) as error:  # bytes that are no UTF-8, a huge number, deep nesting
         raise InputError(f"no JSON: {error}"[:200], where=file, mend="mend the file") from error
+
+
+@cache
+def yaml_loader() -> Any:
+    """Make the loader of plain data: ``1e9`` is a number, as in YAML 1.2; to PyYAML (1.1) it is a word."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        pass
+
+    power = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$", re.ASCII)
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", power, list("-+.0123456789"))
+    return Loader
+
+
+def yaml_document(path: str | Path, data: bytes) -> Node:
+    """Parse YAML."""
+    import yaml
+
+    try:
+        depth = 0
+        for event in yaml.parse(data, yaml_loader()):  # libyaml's composer recurses in C and would crash
+            opens = isinstance(event, yaml.CollectionStartEvent)
+            depth += opens - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise InputError(f"nested deeper than {_DEEPEST}", where=str(path), mend="mend the file")
+        return Node(yaml.load(data, yaml_loader()), str(path))  # noqa: S506 - a safe one
+    except yaml.MarkedYAMLError as error:
+        line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"no YAML: {error.problem}", where=f"{path}{line}", mend="mend the file") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        what = " ".join(str(error).split())[:200]
+        raise InputError(f"no YAML: {what}", where=str(path), mend="mend the file") from None
 
 
 def _brief(value: Any) -> str:

@@ -6,8 +6,7 @@ machine code is kept as an object file, and the next process loads that file wit
 llvmlite alone. Importing Numba and reading its own cache takes over a second, loading
 the object file a tenth of that; the figures stand in ``docs/architecture.md``.
 
-The folder of object files is named by a hash over *all* kernel sources, the versions of
-Numba and Python and the processor: an edit anywhere, in a called function too, is seen.
+``code.py`` says where object files are kept, and when they are of no use any more.
 
 ``ASTRANB_JIT=0`` runs the same functions as plain Python, for a debugger.
 """
@@ -15,17 +14,14 @@ Numba and Python and the processor: an edit anywhere, in a called function too, 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import platform
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from .code import cache_folder
 from .files import whole_file
 from .progress import announce
 
@@ -34,12 +30,9 @@ __all__ = [
     "Entry",
     "Kernel",
     "Records",
-    "cache_folder",
     "kernel",
     "kernel_apart",
-    "kernel_sources",
     "prefetch",
-    "source_hash",
 ]
 
 JIT = os.environ.get("ASTRANB_JIT", "1") != "0"
@@ -48,7 +41,6 @@ JIT = os.environ.get("ASTRANB_JIT", "1") != "0"
 Records: TypeAlias = "np.recarray[Any, Any]"
 """A structured array with fields as attributes: ``links[i].free_at_ps``."""
 
-_PACKAGE = Path(__file__).resolve().parent.parent
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -248,68 +240,6 @@ class Entry:
         return cast("int", engine.get_function_address(symbol))
 
 
-def kernel_sources(package: Path = _PACKAGE) -> list[Path]:
-    """List the files that decide what an entry's machine code is, in a fixed order.
-
-    Parameters
-    ----------
-    package : Path
-        The package's folder.
-
-    Returns
-    -------
-    list of Path
-        Those with kernels, those that define the records they run over, and this one.
-    """
-    marks = (b"@kernel", b"np.dtype(")
-    return sorted(
-        f for f in package.rglob("*.py") if any(m in f.read_bytes() for m in marks) or f.name == "jit.py"
-    )
-
-
-def source_hash(package: Path = _PACKAGE) -> str:
-    """Hash all kernel sources, the versions of the compiler and the processor (16 hex digits).
-
-    Parameters
-    ----------
-    package : Path
-        The package's folder.
-    """
-    from importlib.metadata import version
-
-    digest = hashlib.blake2b(digest_size=8)
-    for file in kernel_sources(package):
-        digest.update(file.relative_to(package).as_posix().encode())
-        digest.update(file.read_bytes())
-    for fact in (
-        version("numba"),
-        version("llvmlite"),
-        version("numpy"),
-        sys.version,
-        platform.machine(),
-        _cpu(),
-    ):
-        digest.update(fact.encode())
-    return digest.hexdigest()
-
-
-def cache_folder() -> Path:
-    """Name (and make) the folder of machine code for exactly these sources.
-
-    ``ASTRANB_CACHE_DIR`` wins; else the user's cache folder; else, where that cannot be
-    written, a temporary one.
-    """
-    from platformdirs import user_cache_path
-
-    chosen = os.environ.get("ASTRANB_CACHE_DIR")
-    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / f"kernels-{_LOADED}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="astranb-kernels-"))
-    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="astranb-kernels-"))
-
-
 def _compile(entry: Entry) -> bytes:
     """Compile an entry with Numba; returns a header line (symbol, externals) and the object code."""
     import numba
@@ -365,18 +295,3 @@ def _stand_in(library: Any, description: Any, environment: Any) -> Any:
     fatal = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
     module, name = description.lookup_module(), description.qualname.rpartition(".")[2]
     return _dynfunc.make_function(module, name, "", fatal, environment, (library,))
-
-
-def _cpu() -> str:
-    """The processor's model and features: a cache on a shared disk serves only its own kind."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    wanted = ("model name", "flags", "CPU part", "Features")
-    return "|".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
-
-
-_LOADED = source_hash()
-"""Of the sources as this process has loaded them: where a file is edited while it runs, its
-machine code must not be kept under the name of the new text."""

@@ -15,11 +15,11 @@ from typing import Any
 
 import yaml
 
+from astranb.core.document import yaml_loader
 from astranb.core.errors import InputError, near
 
 __all__ = ["Place", "Source", "read_file", "read_text", "suffix_of"]
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_BYTES = 256 * 2**20
 _MAX_DEPTH = 40
 _MAX_VALUES = 5_000_000
@@ -188,7 +188,7 @@ class _Builder:
 
     def document(self) -> Any:
         # The loader reads the text's first bytes already when it is made.
-        self._loader = _LOADER(self._text)
+        self._loader = yaml_loader()(self._text)
         try:
             events = self._events()
             first = next(events)

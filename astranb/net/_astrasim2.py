@@ -16,6 +16,7 @@ from astranb.core.jit import Records, kernel
 from .link import PACKET_BYTES
 
 __all__ = [
+    "DEAD",
     "DIMENSION",
     "FULLY_CONNECTED",
     "MESH",
@@ -57,8 +58,11 @@ DIMENSION = np.dtype(
 SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
 """One directed link with congestion: whether it sends, and which messages wait."""
 
+DEAD: Final = 2
+"""Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""
+
 WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8"), ("gap_ns", "f8")])
-"""What a link of an infrastructure is; ``gap_ns``: least time between two packets of a NIC, 0: none."""
+"""What a link with congestion is; ``gap_ns``: least time between two packets of a NIC, 0: none."""
 
 WAY = np.dtype(
     [

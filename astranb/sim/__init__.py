@@ -2,7 +2,7 @@
 
 from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
-from ._compare import Comparison
+from ._compare import Comparison, Shown
 from ._contributions import Contributions, sums
 from ._critical import CriticalPath, Segment
 from ._edits import Parameter
@@ -42,6 +42,7 @@ __all__ = [
     "Replay",
     "Result",
     "Segment",
+    "Shown",
     "Simulation",
     "Step",
     "Stop",

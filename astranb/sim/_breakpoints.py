@@ -178,6 +178,8 @@ def with_unit(name: str, number: int) -> str:
     """A field's number as a person reads it."""
     if name.endswith("_ps"):
         return format_time(number) if number >= 0 else "not yet"
+    if name.endswith("_ns"):
+        return format_time(number * 1000) if number >= 0 else "not yet"
     if name.endswith("_Bps"):
         return format_bandwidth(number)
     return format_bytes(number) if name == "bytes" or name.endswith("_bytes") else f"{number:,}"

@@ -19,12 +19,12 @@ from astranb.net.port import ARBITRATIONS
 from astranb.workload.cacheline import Graph
 
 from ._build import LAUNCHES
+from ._editing import Edited
 from ._edits import RECORD, Parameter, parameters_of, read_edit, switch_recording
 from ._paths import resolve
 
 if TYPE_CHECKING:
     from ._simulation import Simulation
-    from ._stop import Stop
 
 __all__ = ["Changing"]
 
@@ -34,7 +34,7 @@ _NETWORK = {"arbitration": ARBITRATIONS, "multipath": MULTIPATHS, "buffers": (),
 _COLLECTIVE = ("algorithm", "size", "protocol", "lanes")
 
 
-class Changing:
+class Changing(Edited):
     """The verbs with which a person changes a :class:`Simulation`; see there."""
 
     @property
@@ -61,41 +61,6 @@ class Changing:
         sim = self._sim
         sim._driver.edit(read_edit(sim.events, path, value, sim.fabric, sim.machine))
         sim._stop("edit")
-
-    def kill(self, link: str, *, both: bool = False) -> None:
-        """Take a link down from now on: ``set("A->B.up", False)``.
-
-        What it has taken in still arrives; what comes later waits until the link is brought
-        back (:meth:`repair`). Routes are those of the start: nothing goes another way, neither
-        here nor in ASTRA-sim, whose networks do not change while a run lasts. When nothing
-        else can happen any more, verbs raise :class:`~astranb.core.errors.Deadlock`, which
-        names the dead link and how many lines wait for it.
-
-        Parameters
-        ----------
-        link : str
-            ``A->B`` (all lanes) or ``A->B#k``.
-        both : bool
-            The other direction as well, as when a cable is cut.
-
-        Examples
-        --------
-        >>> import astranb as anb
-        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.kill("gpu[0]->dgx_h100.0.nvsw.0")
-        >>> try:
-        ...     sim.run()
-        ... except anb.core.errors.Deadlock as error:
-        ...     print("is dead since 0 ps" in str(error))
-        True
-        """
-        for path in _directions(link, both):
-            self._sim.set(f"{path}.up", "no")
-
-    def repair(self, link: str, *, both: bool = False) -> None:
-        """Bring a dead link back: what waited goes on, in the order in which it came."""
-        for path in _directions(link, both):
-            self._sim.set(f"{path}.up", "yes")
 
     def record(self, on: bool = True) -> None:
         """Note lines in flight and activity from now on, or no longer: a window of what is looked at.
@@ -139,47 +104,6 @@ class Changing:
         if off_ps >= 0:
             gaps.append((off_ps, now_ps))
         return [(start, end) for start, end in gaps if end > start]
-
-    @property
-    def edits(self) -> list[tuple[int, str, str]]:
-        """The edits so far: (events handled before it, path, value)."""
-        return [(e.events, e.path, e.value) for e in self._sim._driver.edits]
-
-    def undo(self, number: int = -1) -> Stop:
-        """Go back to the moment of an edit, as it was before it; later edits are undone, too.
-
-        Parameters
-        ----------
-        number : int
-            Which one of :attr:`edits`; the last where not given.
-        """
-        count = len(self._sim._driver.edits)
-        if not -count <= number < count:
-            raise InputError(f"there is no edit {number}", where="undo", mend=f"there are {count}")
-        self._sim.recorder.mark()
-        self._sim._driver.undo(number % count)
-        return self._sim._stop("back")
-
-    def reset(self, *, keep: bool = False) -> Stop:
-        """Go back to the start; breakpoints and watches stay.
-
-        Parameters
-        ----------
-        keep : bool
-            Whether what was changed stays changed, from the start on (the last value of each
-            parameter: a Reset of a view keeps its parameters). Otherwise edits made after the
-            start are undone; those made at the start are a part of it.
-        """
-        if not keep:
-            return self._sim._return_to("events", 0)
-        self._sim.recorder.mark()
-        last = {edit.path: edit for edit in self._sim._driver.edits}
-        if last:
-            self._sim._driver.undo(0)
-        self._sim._driver.back_to("events", 0)
-        for edit in last.values():
-            self._sim._driver.edit(dataclasses.replace(edit, events=0, at_ps=0))
-        return self._sim._stop("back")
 
     def parameters(self, path: str = "") -> list[Parameter]:
         """What can be changed, with its value now, its unit and limits, and when it takes effect.
@@ -300,6 +224,12 @@ class Changing:
             if path not in whole:
                 other.set(path, value)
         return other
+
+    def _ways(self, link: str, both: bool) -> list[str]:
+        return _directions(link, both)
+
+    def _leave(self) -> None:
+        self._sim.recorder.mark()
 
     def _killed(self) -> dict[int, int]:
         """When each dead link was killed, in ps: a checkpoint was taken then."""

@@ -18,12 +18,42 @@ if TYPE_CHECKING:
 
     from ._simulation import Simulation
 
-__all__ = ["Comparison"]
+__all__ = ["Comparison", "Shown", "inputs_of_edits", "signed"]
 
 Rows = list[dict[str, Any]]
 
+Inputs = list[tuple[str, str, str]]
+
 _MOST_LINES = 5
 _CAUSES = ("moving", "waiting", "draining", "signalling", "idle")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """A table of a comparison as people look at it: one field of its rows.
+
+    Attributes
+    ----------
+    title : str
+    rows : list of dict
+    key, field : str
+        Of the rows: ``field`` with ``_a``, ``_b`` and ``_difference`` behind it, in ps or bytes.
+    largest : bool
+        Whether the largest differences come first.
+    left_out : int
+        Rows with smaller differences that are not among these.
+    """
+
+    title: str
+    rows: Rows
+    key: str
+    field: str
+    largest: bool = False
+    left_out: int = 0
+
+    def written(self, number: int) -> str:
+        """A number of the field for a person."""
+        return format_time(number) if self.field.endswith("_ps") else format_bytes(number)
 
 
 class Comparison:
@@ -51,25 +81,53 @@ class Comparison:
     True
     """
 
+    a: Any
+    b: Any
+
     def __init__(self, a: Simulation, b: Simulation, names: tuple[str, str] | None = None) -> None:
         for sim in (a, b):
-            if not hasattr(sim, "machine"):
+            if not self._takes(sim):
                 raise InputError(f"not a simulation: {sim!r}", where="compare", mend="compare(sim, other)")
         self.a, self.b = a, b
-        self.inputs = _inputs(a, b)
+        self.inputs = self._inputs()
         self.names = names or _names(self.inputs)
+
+    # What depends on what is simulated ---------------------------------------
+
+    def _takes(self, sim: object) -> bool:
+        return hasattr(sim, "machine")
+
+    def _inputs(self) -> Inputs:
+        return _inputs(self.a, self.b)
+
+    def _makers(self) -> dict[str, Callable[[], Rows]]:
+        """The tables, by name."""
+        return {"phases": self.phases, "links": self.links, "gpus": self.gpus, "causes": self.causes}
+
+    def shown(self) -> list[Shown]:
+        """What people look at, besides the time in total and by cause."""
+        return [
+            Shown("Phases: how long", self.phases(), "phase", "lasts_ps"),
+            Shown("Links: time busy", self.links(), "link", "busy_ps", largest=True),
+            Shown("Links: bytes", self.links(), "link", "bytes", largest=True),
+            Shown("Links: time queued", self.links(), "link", "queued_ps", largest=True),
+            Shown("GPUs: end", self.gpus(), "rank", "end_ps"),
+            Shown("GPUs: waiting", self.gpus(), "rank", "waiting_ps"),
+        ]
+
+    # What does not -----------------------------------------------------------
 
     def at(self, when_ps: int) -> Comparison:
         """The same two at a simulated time, each at most where it stands; both stay where they are."""
 
-        def then(sim: Simulation) -> Simulation:
+        def then(sim: Any) -> Any:
             if when_ps >= sim.now_ps:
                 return sim
             replay = Replay(sim)
             replay.goto(when_ps)
             return replay.sim
 
-        return Comparison(then(self.a), then(self.b), self.names)
+        return type(self)(then(self.a), then(self.b), self.names)
 
     @property
     def time(self) -> dict[str, Any]:
@@ -145,9 +203,7 @@ class Comparison:
 
     def table(self, what: str) -> Rows:
         """One of the tables: a list of dict."""
-        makers: dict[str, Callable[[], Rows]] = {
-            "phases": self.phases, "links": self.links, "gpus": self.gpus, "causes": self.causes,
-        }  # fmt: skip
+        makers = self._makers()
         if what not in makers:
             raise InputError(f"there is no table {what!r}", where="compare", mend=near(what, makers))
         return makers[what]()
@@ -163,19 +219,24 @@ class Comparison:
             f"time    {format_time(time['a_ps'])} and {format_time(time['b_ps'])}{so_far}: {self.verdict()}"
         )
         causes = ", ".join(
-            f"{row['cause']} {_signed(row['time_ps_difference'])}"
+            f"{row['cause']} {signed(row['time_ps_difference'])}"
             for row in self.causes()
             if row["time_ps_difference"]
         )
         lines.append(f"causes  {causes or 'the same'}")
+        return "\n".join([*lines, *self._details()])
+
+    def _details(self) -> list[str]:
+        """More lines of the summary."""
+        lines = []
         rows = [row for row in self.links() if row["busy_ps_difference"]]
         rows.sort(key=lambda row: (-abs(row["busy_ps_difference"]), row["link"]))
         for row in rows[:_MOST_LINES]:
             sent = f"{format_bytes(row['bytes_a'])} and {format_bytes(row['bytes_b'])}"
-            lines.append(f"link    {row['link']}: busy {_signed(row['busy_ps_difference'])}, {sent}")
+            lines.append(f"link    {row['link']}: busy {signed(row['busy_ps_difference'])}, {sent}")
         if len(rows) > _MOST_LINES:
             lines.append(f"        and {len(rows) - _MOST_LINES:,} more links differ")
-        return "\n".join(lines)
+        return lines
 
     def verdict(self) -> str:
         """Which is faster, and by how much."""
@@ -188,7 +249,7 @@ class Comparison:
         quick, slow, name = (a, b, self.names[0]) if a < b else (b, a, self.names[1])
         return f"{name} is faster by {format_time(slow - quick)} ({slow / quick:.3g} times)"
 
-    def _join(self, key: str, of: Callable[[Simulation], Rows], differing: tuple[str, ...]) -> Rows:
+    def _join(self, key: str, of: Callable[[Any], Rows], differing: tuple[str, ...]) -> Rows:
         """Rows of both by their key: those of a in their order, then what only b has."""
         a, b = ({row[key]: row for row in of(sim)} for sim in (self.a, self.b))
         joined = []
@@ -215,11 +276,12 @@ class Comparison:
         return self.summary()
 
 
-def _signed(ps: int) -> str:
+def signed(ps: int) -> str:
+    """A difference for a person, with its sign."""
     return f"{'+' if ps > 0 else '-' if ps < 0 else ''}{format_time(abs(ps))}"
 
 
-def _inputs(a: Simulation, b: Simulation) -> list[tuple[str, str, str]]:
+def _inputs(a: Simulation, b: Simulation) -> Inputs:
     """What differs in what they were given: (name, of a, of b)."""
     pairs: list[tuple[str, Any, Any]] = [("infrastructure", a.infra.name, b.infra.name)]
     for name in ("name", "size", "protocol", "lanes", "root"):
@@ -230,18 +292,23 @@ def _inputs(a: Simulation, b: Simulation) -> list[tuple[str, str, str]]:
     for what, one, other in (("gpu", a.chosen[0], b.chosen[0]), ("network", a.network, b.network)):
         names = [field.name for field in dataclasses.fields(one) if field.compare]
         pairs += [(f"{what} {name}", getattr(one, name), getattr(other, name)) for name in names]
+    pairs += inputs_of_edits(a, b)
+    return [(name, _said(name, x), _said(name, y)) for name, x, y in pairs if x != y]
+
+
+def inputs_of_edits(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
+    """What was changed by hand in either of two simulations."""
     edits = [{path: f"{value} from event {events}" for events, path, value in sim.edits} for sim in (a, b)]
     paths = dict.fromkeys([*edits[0], *edits[1]])
-    pairs += [(path, edits[0].get(path, "unchanged"), edits[1].get(path, "unchanged")) for path in paths]
-    return [(name, _said(name, x), _said(name, y)) for name, x, y in pairs if x != y]
+    return [(path, edits[0].get(path, "unchanged"), edits[1].get(path, "unchanged")) for path in paths]
 
 
 def _said(name: str, value: Any) -> str:
     return format_bytes(value) if name == "size" else "auto" if value is None else str(value)
 
 
-def _names(inputs: list[tuple[str, str, str]]) -> tuple[str, str]:
-    """After the only difference, where there is just one."""
+def _names(inputs: Inputs) -> tuple[str, str]:
+    """Name two simulations after the only difference, where there is just one."""
     if len(inputs) != 1:
         return ("a", "b")
     name, a, b = inputs[0]

@@ -15,7 +15,16 @@ from ._machine import Machine
 from ._paths import Place, resolve
 from ._seats import use_sms
 
-__all__ = ["RECORD", "Edit", "Parameter", "apply_edit", "parameters_of", "read_edit", "switch_recording"]
+__all__ = [
+    "RECORD",
+    "Edit",
+    "Parameter",
+    "apply_edit",
+    "parameters_of",
+    "read_edit",
+    "switch_recording",
+    "yes_or_no",
+]
 
 RECORD = "record"
 """Path of the edit that switches the recording."""
@@ -156,10 +165,7 @@ def switch_recording(events: int, machine: Machine, *, on: bool) -> Edit:
 def _read(field: str, value: int | str | bool, place: Place, machine: Machine, where: str) -> int:
     """Read a value in the unit of its field, within its limits."""
     if field == "up":
-        word = str(value).strip().lower()
-        if word not in _WORDS:
-            raise InputError(f"{value!r} is neither yes nor no", where=where, mend="write up = yes, or no")
-        return _WORDS[word]
+        return yes_or_no(value, where)
     if isinstance(value, bool):
         raise InputError(f"{value!r} is not a value with a unit", where=where)
     if field == "usable":
@@ -178,6 +184,14 @@ def _read(field: str, value: int | str | bool, place: Place, machine: Machine, w
     if field == "issue_ps" and number == 0:
         raise InputError("an SM needs some time for an instruction", where=where)
     return number
+
+
+def yes_or_no(value: object, where: str) -> int:
+    """Read whether something is up."""
+    word = str(value).strip().lower()
+    if word not in _WORDS:
+        raise InputError(f"{value!r} is neither yes nor no", where=where, mend="write up = yes, or no")
+    return _WORDS[word]
 
 
 _WORDS = {"yes": 1, "true": 1, "up": 1, "1": 1, "on": 1, "no": 0, "false": 0, "down": 0, "0": 0, "off": 0}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ._simulation import Simulation
+from typing import Any
 
 __all__ = ["Replay"]
 
@@ -15,12 +12,12 @@ class Replay:
 
     Parameters
     ----------
-    sim : Simulation
+    sim : Simulation or WorkloadSimulation
         It stays where it is.
 
     Attributes
     ----------
-    sim : Simulation
+    sim : Simulation or WorkloadSimulation
         The copy.
 
     Examples
@@ -38,15 +35,15 @@ class Replay:
     True
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Any) -> None:
         self._original = sim
-        self.sim = self._copied()
+        self.sim = sim.apart()
 
     def goto(self, when_ps: int) -> None:
         """Go to the moment at which everything up to a time has happened; at most to the original's."""
         original, edits = self._original, self._original._driver.edits  # noqa: SLF001 - its own helper
         if not self._agrees():
-            self.sim = self._copied()
+            self.sim = self._original.apart()
         driver = self.sim._driver  # noqa: SLF001
         field, target = ("now_ps", when_ps) if when_ps < original.now_ps else ("events", original.events)
         if when_ps < self.sim.now_ps:
@@ -58,8 +55,3 @@ class Replay:
         edits, had = self._original._driver.edits, self.sim._driver.edits  # noqa: SLF001
         due = edits[len(had) :]
         return edits[: len(had)] == had and (not due or due[0].events >= self.sim.events)
-
-    def _copied(self) -> Simulation:
-        copy = self._original.fork(record=False)
-        copy.recorder = self._original.recorder  # what was recorded is about its past, too
-        return copy

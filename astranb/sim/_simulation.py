@@ -11,6 +11,7 @@ from astranb.collectives import Collective, Joined, check
 from astranb.core.errors import AstranbError, Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
+from astranb.gpu.tables import EVENT_KINDS
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, Network, compile_fabric
 from astranb.workload.cacheline import Graph
@@ -142,6 +143,11 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
     # What is now -------------------------------------------------------------
 
     @property
+    def event_kinds(self) -> tuple[str, ...]:
+        """What :meth:`break_on` can stop on."""
+        return EVENT_KINDS
+
+    @property
     def now_ps(self) -> int:
         """Time of the event handled last."""
         return max(0, int(self.machine.clock[0].now_ps))
@@ -255,6 +261,12 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
         other._start(self._driver.history.copy(), list(self._driver.edits))
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
+
+    def apart(self) -> Simulation:
+        """A copy to look at the past in: it records nothing, and what was recorded is about its past, too."""
+        copy = self.fork(record=False)
+        copy.recorder = self.recorder
+        return copy
 
     def save(self, path: str | Path) -> None:
         """Write inputs, edits and state to a file: atomically, without pickle."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 
 from . import _breakpoints as breakpoints
@@ -20,6 +20,11 @@ class Stopped:
     _points: list[Breakpoint]
     _listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]]
     _beat_s: float
+
+    @property
+    def event_kinds(self) -> Collection[str]:
+        """What :meth:`break_on` can stop on."""
+        raise NotImplementedError
 
     def _install(self, points: Sequence[Breakpoint]) -> None:
         """Write breakpoints into the machine; refuses what does not fit."""

@@ -1,7 +1,5 @@
 """Watches: a field of an object, or a function of the simulation, followed over time."""
 
-# ruff: noqa: SLF001 - this is a part of Simulation
-
 from __future__ import annotations
 
 import dataclasses
@@ -53,8 +51,8 @@ class Watch:
     """
 
     text: str
-    read: Callable[[Simulation], float]
-    sim: Simulation
+    read: Callable[[Any], float]
+    sim: Any
     object: str = ""
     field: str = ""
     times_ps: list[int] = dataclasses.field(default_factory=list)
@@ -121,15 +119,12 @@ class Watch:
         return f"<Watch {self.text}: {self.shown(self.value)}>"
 
 
-class Watching:
-    """The part of a :class:`Simulation` that follows values; see there."""
+class Watched:
+    """What follows values; a part of the simulation, of whichever kind."""
 
-    @property
-    def _sim(self) -> Simulation:
-        """Itself, as what it is a part of."""
-        return cast("Simulation", self)
+    _watches: list[Watch]
 
-    def watch(self, what: str | Callable[[Simulation], float]) -> Watch:
+    def watch(self, what: str | Callable[[Any], float]) -> Watch:
         """Follow a value: ``"gpu[3].sm.0.waiting"``, or a function of the simulation.
 
         It is noted whenever time has moved; :meth:`Watch.series` gives exact values between.
@@ -145,19 +140,48 @@ class Watching:
         InputError
             There is no such object or field, or the function gives no number.
         """
-        watch = _of_function(self._sim, what) if callable(what) else _of_field(self._sim, what)
-        watch.sample(self._sim.now_ps)
-        self._sim._watches.append(watch)
+        watch = _of_function(self, what) if callable(what) else self._of_field(*_path_and_field(what))
+        watch.sample(watch.sim.now_ps)
+        self._watches.append(watch)
         return watch
 
     def unwatch(self, watch: Watch | None = None) -> None:
         """Follow a value no longer, or none of them."""
-        self._sim._watches = [w for w in self._sim._watches if watch is not None and w is not watch]
+        self._watches = [w for w in self._watches if watch is not None and w is not watch]
 
     @property
     def watches(self) -> list[Watch]:
         """What is followed."""
-        return list(self._sim._watches)
+        return list(self._watches)
+
+    def watchable(self, path: str) -> list[str]:
+        """Fields of an object that watches may name."""
+        raise NotImplementedError
+
+    def fields(self, path: str) -> list[str]:
+        """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""
+        try:
+            return self.watchable(path)
+        except InputError:
+            return []
+
+    def _of_field(self, path: str, name: str) -> Watch:
+        """Make a watch of an object's field."""
+        raise NotImplementedError
+
+    def _sample(self) -> None:
+        """Note every watch's value; a function that fails must not stop the run."""
+        for watch in self._watches:
+            watch.sample(watch.sim.now_ps)
+
+
+class Watching(Watched):
+    """The part of a :class:`Simulation` that follows values; see there."""
+
+    @property
+    def _sim(self) -> Simulation:
+        """Itself, as what it is a part of."""
+        return cast("Simulation", self)
 
     def watchable(self, path: str) -> list[str]:
         """Fields of an object that conditions and watches may name.
@@ -189,10 +213,8 @@ class Watching:
             gpu = machine.requests["gpu" if kind == t.RETURN else "target"][arg]
         return fabric.graph.name(int(fabric.gpus[int(gpu)]))
 
-    def _sample(self) -> None:
-        """Note every watch's value; a function that fails must not stop the run."""
-        for watch in self._sim._watches:
-            watch.sample(self._sim.now_ps)
+    def _of_field(self, path: str, name: str) -> Watch:
+        return _of_field(self._sim, path, name)
 
 
 def _link_of(machine: Machine, kind: int, arg: int) -> int:
@@ -209,12 +231,14 @@ def _link_of(machine: Machine, kind: int, arg: int) -> int:
     return int(machine.flows["link"][arg]) if kind in (t.PACE, t.NOTICE) else -1
 
 
-def _of_field(sim: Simulation, text: str) -> Watch:
+def _path_and_field(text: str) -> tuple[str, str]:
     path, dot, name = text.strip().rpartition(".")
     if not dot:
-        raise InputError(
-            f"{text!r} is not <path>.<field>", where="watch", mend="for example gpu[3].sm.0.waiting"
-        )
+        raise InputError(f"{text!r} is not <path>.<field>", where="watch", mend="write <path>.waiting")
+    return path, name
+
+
+def _of_field(sim: Simulation, path: str, name: str) -> Watch:
     place = resolve(path, sim.fabric, sim.machine)
     names = FIELDS.get(place.kind) or ()
     if name not in names:
@@ -230,8 +254,8 @@ def _of_field(sim: Simulation, text: str) -> Watch:
     return Watch(f"{place.path}.{name}", read, sim, place.path, name)
 
 
-def _of_function(sim: Simulation, call: Callable[[Simulation], float]) -> Watch:
-    def read(at: Simulation) -> float:
+def _of_function(sim: Any, call: Callable[[Any], float]) -> Watch:
+    def read(at: Any) -> float:
         return float(call(at))
 
     try:
@@ -243,7 +267,7 @@ def _of_function(sim: Simulation, call: Callable[[Simulation], float]) -> Watch:
     return Watch(f"{getattr(call, '__name__', 'function')}()", read, sim)
 
 
-def times_between(sim: Simulation, start: int | str, end: int | str | None, points: int) -> np.ndarray:
+def times_between(sim: Any, start: int | str, end: int | str | None, points: int) -> np.ndarray:
     """So many times from one to the other, neither later than now."""
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise InputError(f"points must be a whole number from 1 on, got {points!r}", where="series")
@@ -256,9 +280,9 @@ def times_between(sim: Simulation, start: int | str, end: int | str | None, poin
     return np.linspace(first, last, points).astype(np.int64) if points > 1 else np.array([last], np.int64)
 
 
-def series_of(sim: Simulation, watches: Sequence[Watch], times_ps: np.ndarray) -> np.ndarray:
+def series_of(sim: Any, watches: Sequence[Watch], times_ps: np.ndarray) -> np.ndarray:
     """Exact values of watches, in one replay: shape (watches, times); times must not decrease."""
-    replay: Any = Replay(sim)
+    replay = Replay(sim)
     values = np.zeros((len(watches), len(times_ps)))
     for place, when in enumerate(times_ps.tolist()):
         replay.goto(when)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from astranb.core.errors import AstranbError
-from astranb.gpu.tables import EVENT_KINDS
 from astranb.sim import Breakpoint, Simulation, Watch, series_of
 
 if TYPE_CHECKING:
@@ -99,15 +98,17 @@ def answer_breaks(feed: Feed, content: dict[str, Any]) -> Message:
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
         said = {"text": watch.text, "object": watch.object, "now": watch.shown(watch.value)}
         watches.append({**said, "low": watch.shown(low), "high": watch.shown(high)})
+    path = str(content.get("path", ""))
     try:
-        fields = sim.watchable(str(content["path"])) if content.get("path") else []
+        values = sim.watchable(path) if path else []
     except AstranbError:
-        fields = []
+        values = []
     meta = {
         "points": points,
         "watches": watches,
-        "kinds": list(EVENT_KINDS),
-        "fields": fields,
+        "kinds": list(sim.event_kinds),
+        "fields": sim.fields(path) if path else [],
+        "values": values,
         "because": session.hit.because if session.hit else "",
         "start_ps": start,
         "end_ps": end,

@@ -29,7 +29,7 @@ class Changing:
     _other: Any  # trait of the widget: the view of the run beside this one
     _panels: Any
 
-    def set(self, path: str, value: int | str | bool) -> None:
+    def set(self, path: str, value: float | str | bool) -> None:
         """Change a parameter from now on (:meth:`Simulation.set`); Reset keeps it."""
         self._ask("set", path=path, value=value)
 
@@ -45,7 +45,7 @@ class Changing:
         """Go back to an edit, as it was before it: the last one, or the number given."""
         self._ask("undo", number=number % max(1, len(self.sim.edits)))
 
-    def fork(self, changes: Mapping[str, Any]) -> Simulation:
+    def fork(self, changes: Mapping[str, Any]) -> Any:
         """Make another run with changes, and show it beside this one with the same clock.
 
         Parameters
@@ -55,19 +55,19 @@ class Changing:
 
         Returns
         -------
-        Simulation
+        Simulation or WorkloadSimulation
             The other run: with the same past where only links and GPUs are changed, else from
             the start, and taken to the time of this one.
         """
-        other = self.sim.fork_with(changes)
+        other: Any = self.sim.fork_with(changes)
         self.compare(other)
         return other
 
-    def compare(self, other: Simulation) -> Comparison:
+    def compare(self, other: Any) -> Comparison:
         """Show another run beside this one, in the panel Comparison, with the same clock.
 
-        The other run is taken to the time of this one. For two whole workbenches beside each
-        other show an ``anb.SideBySide(sim, other)`` in a cell.
+        The other run, of the same kind, is taken to the time of this one. For two whole
+        workbenches beside each other show an ``anb.SideBySide(sim, other)`` in a cell.
         """
         self.part()
         mine: Any = self

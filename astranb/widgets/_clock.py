@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import AstranbError, InputError
-from astranb.core.units import format_bytes, format_time
-from astranb.sim import Comparison, Replay, Simulation, Stop
+from astranb.core.units import format_time
+from astranb.sim import Comparison, Replay, Shown, Stop
+from astranb.sim.workload import compare
 
 if TYPE_CHECKING:
     from ._workbench import Workbench
@@ -65,10 +66,10 @@ class LinkedClock:
 
     def at(self, cursor_ps: Any = None) -> Comparison:
         """What differs at a time, or now; long runs are not replayed to look into their past."""
-        names = Comparison(self.a.sim, self.b.sim).names
-        return Comparison(self._then(self.a.sim, cursor_ps), self._then(self.b.sim, cursor_ps), names)
+        names = compare(self.a.sim, self.b.sim).names
+        return compare(self._then(self.a.sim, cursor_ps), self._then(self.b.sim, cursor_ps), names)
 
-    def _then(self, sim: Simulation, cursor_ps: Any) -> Simulation:
+    def _then(self, sim: Any, cursor_ps: Any) -> Any:
         late = not isinstance(cursor_ps, int | float) or cursor_ps < 0 or cursor_ps >= sim.now_ps
         if late or sim.events > _MOST_REPLAYED:
             return sim
@@ -144,46 +145,29 @@ class LinkedClock:
 
 def report(both: Comparison) -> dict[str, Any]:
     """A comparison as a view shows it: tables of texts, with how large each difference is."""
-    tables = [
-        _table(
-            "Time", both.causes(), "cause", "time_ps", format_time,
-            first={"cause": "total", "time_ps_a": both.time["a_ps"], "time_ps_b": both.time["b_ps"],
-                   "time_ps_difference": both.time["difference_ps"]},
-        ),
-        _table("Phases: how long", both.phases(), "phase", "lasts_ps", format_time),
-        _table("Links: time busy", both.links(), "link", "busy_ps", format_time, largest=True),
-        _table("Links: bytes", both.links(), "link", "bytes", format_bytes, largest=True),
-        _table("Links: time queued", both.links(), "link", "queued_ps", format_time, largest=True),
-        _table("GPUs: end", both.gpus(), "rank", "end_ps", format_time),
-        _table("GPUs: waiting", both.gpus(), "rank", "waiting_ps", format_time),
-    ]  # fmt: skip
+    total = {"cause": "total", **{f"time_ps_{side}": both.time[f"{side}_ps"] for side in ("a", "b")}}
+    total["time_ps_difference"] = both.time["difference_ps"]
+    causes = Shown("Time", [total, *both.causes()], "cause", "time_ps")
     return {
         "names": list(both.names),
         "inputs": [list(row) for row in both.inputs],
         "now": [format_time(both.a.now_ps), format_time(both.b.now_ps)],
         "verdict": both.verdict(),
-        "tables": tables,
+        "tables": [_texts(one) for one in (causes, *both.shown())],
     }
 
 
-def _table(
-    title: str,
-    rows: list[dict[str, Any]],
-    key: str,
-    field: str,
-    write: Callable[[int], str],
-    *,
-    largest: bool = False,
-    first: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    if largest:
-        rows = sorted(rows, key=lambda row: (-abs(row[f"{field}_difference"]), row[key]))
-    rows = [*([first] if first else []), *rows]
-    most = max((abs(row[f"{field}_difference"]) for row in rows), default=0) or 1
+def _texts(one: Shown) -> dict[str, Any]:
+    """A table as rows of texts, the last number of each the share of the largest difference."""
+    difference = f"{one.field}_difference"
+    rows = one.rows
+    if one.largest:
+        rows = sorted(rows, key=lambda row: (-abs(row[difference]), row[one.key]))
+    most = max((abs(row[difference]) for row in rows), default=0) or 1
     said = []
     for row in rows[:_MOST_ROWS]:
-        d = row[f"{field}_difference"]
-        texts = [write(row[f"{field}_{side}"]) for side in ("a", "b")]
+        d = row[difference]
+        texts = [one.written(row[f"{one.field}_{side}"]) for side in ("a", "b")]
         sign = "+" if d > 0 else "\u2212" if d < 0 else ""
-        said.append([str(row[key]), *texts, sign + write(abs(d)), d / most])
-    return {"title": title, "rows": said, "left_out": max(0, len(rows) - _MOST_ROWS)}
+        said.append([str(row[one.key]), *texts, sign + one.written(abs(d)), d / most])
+    return {"title": one.title, "rows": said, "left_out": max(0, len(rows) - _MOST_ROWS) + one.left_out}

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
 
 import anywidget
 import traitlets
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.sim import Comparison, Simulation
+from astranb.sim import Comparison
 
 from ._clock import LinkedClock, report
 from ._static import MODULES, PAIR, STYLES
@@ -20,6 +21,7 @@ from ._workbench import Workbench
 __all__ = ["SideBySide"]
 
 _EVERY_S = 0.25
+_UNITS = ("event", "cycle", "operation", "message", "phase")
 
 
 class SideBySide(anywidget.AnyWidget):
@@ -30,7 +32,8 @@ class SideBySide(anywidget.AnyWidget):
 
     Parameters
     ----------
-    a, b : Simulation
+    a, b : Simulation or WorkloadSimulation
+        Two of one kind.
 
     Examples
     --------
@@ -52,7 +55,7 @@ class SideBySide(anywidget.AnyWidget):
     _pair = traitlets.List().tag(sync=True)  # references to the two views
     _difference = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, a: Simulation, b: Simulation) -> None:
+    def __init__(self, a: Any, b: Any) -> None:
         super().__init__(_modules=MODULES)
         closed = {"blocks": True, "activity": False, "compare": False}
         views = [Workbench(sim) for sim in (a, b)]
@@ -77,8 +80,9 @@ class SideBySide(anywidget.AnyWidget):
 
     def step(self, n: int = 1, unit: str = "event") -> None:
         """Step the first one; the other one follows to the same time."""
-        if unit not in ("event", "cycle", "phase"):
-            raise InputError(f"unknown unit {unit!r}", where="step", mend="event, cycle or phase")
+        known = [word for word in _UNITS if word in self.a._session.verbs]
+        if unit not in known:
+            raise InputError(f"unknown unit {unit!r}", where="step", mend=", ".join(known))
         self.a._ask(unit, n=n)
 
     def play(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from astranb.core.errors import AstranbError
 from astranb.sim import Simulation
+from astranb.sim.workload import WorkloadSimulation, load_any
 
 from ._session import Session
 
@@ -66,7 +67,7 @@ class Keeping:
         InputError
             The file is no saved simulation.
         """
-        workbench = cls(Simulation.load(path))  # type: ignore[call-arg] # Workbench's
+        workbench = cls(load_any(path))  # type: ignore[call-arg] # Workbench's
         view: dict[str, Any] = workbench.sim.notes.get(_NAME, {})
         for name, trait in _VIEW.items():
             if name in view:
@@ -77,7 +78,7 @@ class Keeping:
         return workbench
 
     @classmethod
-    def kept(cls, path: str | Path, make: Callable[[], Simulation]) -> Self:
+    def kept(cls, path: str | Path, make: Callable[[], Simulation | WorkloadSimulation]) -> Self:
         """Go on with a file where there is one, else with a new simulation; and keep the file up to date.
 
         A cell with this survives a restart of the kernel: run it again.

@@ -210,7 +210,8 @@ class Session(Owner):
         if self._replica is None:
             self._replica = Replay(sim)
         self._replica.goto(int(at_ps))
-        return self._replica.sim
+        past: Simulation = self._replica.sim
+        return past
 
     def meanwhile(self, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Have something done between the kernel's other work; false where there is no such thing."""

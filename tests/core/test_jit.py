@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import astranb
-from astranb.core.jit import JIT, Entry, kernel, kernel_sources, source_hash
+from astranb.core.code import kernel_sources, source_hash
+from astranb.core.jit import JIT, Entry, kernel
 
 PACKAGE = Path(astranb.__file__).parent
 
@@ -40,7 +41,15 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         pytest.skip("ASTRANB_JIT=0: there is no compiled code to be stale")
     copy = tmp_path / "astranb"
     (copy / "core").mkdir(parents=True)
-    for name in ("__init__", "core/__init__", "core/errors", "core/files", "core/jit", "core/progress"):
+    for name in (
+        "__init__",
+        "core/__init__",
+        "core/code",
+        "core/errors",
+        "core/files",
+        "core/jit",
+        "core/progress",
+    ):
         shutil.copy(PACKAGE / f"{name}.py", copy / f"{name}.py")
     (copy / "callee.py").write_text(
         "from .core.jit import kernel\n\n@kernel\ndef more(x):\n    return x + 1\n"

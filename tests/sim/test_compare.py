@@ -106,4 +106,4 @@ def test_frames_and_mistakes(pair):
     with pytest.raises(InputError, match="did you mean 'links'"):
         both.to_dataframe("link")
     with pytest.raises(InputError, match="not a simulation"):
-        anb.compare(pair[0], "b")  # type: ignore[arg-type]
+        anb.compare(pair[0], "b")

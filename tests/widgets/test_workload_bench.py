@@ -12,7 +12,7 @@ from astranb.widgets.workload import WorkloadWorkbench
 from astranb.widgets.workload._answers import ANSWERS
 from astranb.widgets.workload._graph import window
 from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
-from tests.sim.workload.support import mixed
+from tests.sim.workload.support import mixed, sim_of
 
 
 class _Page:
@@ -83,7 +83,7 @@ def test_methods_move_it_and_select():
     assert bench.cursor_ps == 0
     assert sim.now_ps > 0
     bench.set("rank[2].speed", 0.5)
-    assert [e.path for e in sim.edits] == ["rank[2].speed"]
+    assert [path for _, path, _ in sim.edits] == ["rank[2].speed"]
     with pytest.raises(InputError, match="no view"):
         bench.show_panel("grahp")
     bench.close()
@@ -119,7 +119,7 @@ def test_breakpoints_of_the_panel():
     assert "rank 5 ends all_reduce" in page.told[-1][0]["status"]
     answer, _ = page.ask("apply", verb="breakpoint", options={"how": "when", "condition": "rank[0].x > 1"})
     assert "no field 'x'" in answer["error"]
-    answer, _ = page.ask("apply", verb="kill", options={})
+    answer, _ = page.ask("apply", verb="play", options={})
     assert "no such change" in answer["error"]
     assert [p.text for p in sim.breakpoints] == ["collective end of rank[5]"]
 
@@ -172,7 +172,6 @@ def test_many_spans_come_as_density(monkeypatch):
         ("lanes", {"from": 0, "to": 5, "columns": 3, "ranks": [6]}, "0 to 5"),
         ("lanes", {"from": 0, "to": 5, "columns": 3, "kind": "chunk"}, "did you mean 'chunks'"),
         ("grpah", {}, "did you mean 'graph'"),
-        ("moment", {"path": "rank[9]"}, "0 to 5"),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_answered_with_why(question, options, message):
@@ -202,10 +201,153 @@ def test_every_question_has_an_answer_at_any_moment():
     sim, page = _opened()
     for _ in range(3):
         for question in ANSWERS:
-            if question not in ("apply", "moment"):
+            if question not in ("apply", "fork"):
                 answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
                 assert "error" not in answer, question
         sim.step(300)
     rows = page.ask("ranks")[0]["rows"]
     assert len(rows) == 6
     assert not any("-" in cell for row in rows for cell in row)
+
+
+# Changing, watching, comparing, keeping ------------------------------------------------
+
+
+def test_the_panel_changes_undoes_and_says_what_can_be():
+    sim, page = _opened()
+    sim.step(50)
+    found, _ = page.ask("parameters", path="rank[2]")
+    assert [(p["path"], p["value"]) for p in found["object"]] == [("rank[2].speed", "1")]
+    assert found["run"] == []
+    answer, _ = page.ask("apply", verb="set", options={"path": "rank[2].speed", "value": "0.5"})
+    assert answer["status"] == "rank[2].speed = 0.5 from event 50 on"
+    assert page.ask("parameters", path="")[0]["edits"] == [(50, "rank[2].speed", "0.5")]
+    page.ask("apply", verb="undo", options={"number": 0})
+    assert sim.edits == []
+    answer, _ = page.ask("apply", verb="set", options={"path": "rank[2].sped", "value": "0.5"})
+    assert "did you mean 'speed'" in answer["error"]
+    assert "names nothing" in page.ask("parameters", path="gpu[0]")[0]["title"]
+
+
+def test_a_link_is_killed_from_the_panel():
+    sim = mixed(aware=True)
+    page = _Page(anb.Workbench(sim))
+    page.say("ready")
+    page.ask("apply", verb="kill", options={"link": "link[0]", "both": True})
+    assert [path for _, path, _ in sim.edits] == ["link[0].up", "link[7].up"]
+    page.say("to_end")
+    assert "is dead since" in page.told[-1][0]["status"]
+    assert page.ask("parameters", path="link[0]")[0]["object"][-1]["value"] == "no"
+    page.bench.repair("link[0]", both=True)
+    page.say("to_end")
+    assert sim.counts["operation"] == 26
+
+
+def test_watches_have_curves_that_are_exact():
+    sim, page = _opened()
+    sim.run("20 us")
+    page.bench.watch("rank[3].in_flight")
+    answer, _ = page.ask("apply", verb="watch", options={"what": "dim[0].bytes"})
+    assert answer["status"] == "watching dim[0].bytes"
+    found, buffers = page.ask("breaks", path="dim[0]", start_ps=0, end_ps=30_000_000)
+    assert (found["fields"], found["values"]) == ([], ["messages", "bytes"])
+    assert [watch["text"] for watch in found["watches"]] == ["rank[3].in_flight", "dim[0].bytes"]
+    times, flying, sent = (np.frombuffer(buffer, "<f8") for buffer in buffers)
+    assert times[-1] == sim.now_ps
+    assert flying.max() > 0
+    assert (np.diff(sent) >= 0).all()
+    assert sent[-1] == sim.watches[1].value
+    page.ask("apply", verb="unwatch", options={"number": 0})
+    assert [watch.text for watch in sim.watches] == ["dim[0].bytes"]
+
+
+def test_a_fork_stands_beside_the_run_with_the_same_clock():
+    sim, page = _opened()
+    bench: Any = page.bench
+    bench.operation(2)
+    other = bench.fork({"rank[5].speed": 0.25})
+    assert bench._panels["compare"]
+    assert other.edits == [(sim.events, "rank[5].speed", "0.25")]
+    bench.goto("15 us")
+    assert abs(other.now_ps - sim.now_ps) < 10_000_000
+    found, _ = page.ask("difference", at_ps=-1)
+    assert found["other"]
+    assert found["verdict"] == "not both at their end"
+    bench.to_end()
+    bench._clock.b.to_end()
+    found, _ = page.ask("difference", at_ps=-1)
+    assert "rank[5].speed unchanged is faster by" in found["verdict"]
+    titles = [table["title"] for table in found["tables"]]
+    assert titles[:2] == ["Time", "Ranks: end"]
+    assert all(len(row) == 5 for table in found["tables"] for row in table["rows"])
+    page.ask("difference", part=True)
+    assert page.ask("difference")[0] == {"other": False, "type": "answer", "id": 1}
+    both: Any = anb.SideBySide(sim.fork(), other)
+    both.reset()
+    both.step(3, "operation")
+    assert both.a.sim.counts["operation"] >= 3
+    with pytest.raises(InputError, match="unknown unit"):
+        both.step(1, "instruction")
+    both.to_end()
+    assert both.comparison.time["ended"]
+    both.close()
+
+
+def test_what_is_looked_at_is_saved_with_the_run(tmp_path):
+    sim, page = _opened()
+    bench: Any = page.bench
+    bench.operation(4)
+    bench.select("rank[2]")
+    bench.watch("rank[2].waiting")
+    bench.show_panel("change")
+    bench.save(tmp_path / "run")
+    again = anb.Workbench.load(tmp_path / "run")
+    assert isinstance(again, WorkloadWorkbench)
+    assert again.sim.state_hash() == sim.state_hash()
+    assert (again._selection, again._panels) == ("rank[2]", {"side": "change"})
+    assert [watch.text for watch in again.sim.watches] == ["rank[2].waiting"]
+    kept: Any = anb.Workbench.kept(tmp_path / "kept", mixed)
+    kept.operation(2)
+    assert anb.Workbench.load(tmp_path / "kept").sim.events == kept.sim.events
+    for one in (again, kept, bench):
+        one.close()
+
+
+def test_layers_of_one_zero_are_shown_in_their_own_words():
+    sim = sim_of()
+    page = _Page(anb.Workbench(sim))
+    page.say("ready")
+    scene = page.told[0][0]
+    assert (scene["ranks"], scene["alike"], scene["title"]) == (
+        1, 64, "workload: 64 ranks (all alike) on Ring x Ring x Ring",
+    )  # fmt: skip
+    assert scene["lanes"] == ["compute", "communication", "waiting"]
+    assert "message" not in scene["units"]
+    assert "layer[conv1]" in scene["names"]
+    page.say("pass")
+    assert sim.counts["pass"] == 1
+    page.say("read")
+    page.say("message")
+    assert "unknown unit 'message'" in page.told[-1][0]["status"]
+    page.bench.loop_pass()
+    page.say("to_end")
+    assert sim.finished
+    for kind, most in (("operations", 3), ("chunks", 3)):
+        options = {"from": 0, "to": sim.now_ps + 1, "columns": 50, "ranks": [0], "kind": kind}
+        meta, buffers = page.ask("lanes", **options)
+        place, start, end = (np.frombuffer(buffers[k], t) for k, t in ((0, "<u4"), (5, "<f8"), (6, "<f8")))
+        assert (meta["drawn"], meta["lanes"], set(place.tolist())) == ("spans", most, {0, 1, 2})
+        if kind == "operations":
+            waited = (end - start)[place == 2].sum()
+            assert waited == sim.result.per_rank()[0]["astrasim_exposed_comm_ps"] > 0
+        else:
+            assert len(place) == sim.counts["phase"]
+    found, _ = page.ask("graph", rank=0)
+    assert [node["label"] for node in found["nodes"]][:3] == ["conv0 FWD", "conv1 FWD", "conv2 FWD"]
+    assert found["counts"]["done"] == sim.counts["operation"]
+    table, _ = page.ask("ranks")
+    assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layers", "layer[conv0]", 3)
+    for question in ANSWERS:
+        if question not in ("apply", "fork"):
+            answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
+            assert "error" not in answer, question

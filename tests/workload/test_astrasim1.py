@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
+from astranb.workload._why import ENDED
 from astranb.workload.astrasim1 import (
     Action,
     Algorithm,
@@ -19,8 +20,9 @@ from astranb.workload.astrasim1 import (
     Workload,
     training_loop,
 )
-from astranb.workload.astrasim1._loop import ENDED, run_astrasim1
+from astranb.workload.astrasim1._loop import run_astrasim1
 from astranb.workload.astrasim1._policies import involved, levels_of
+from astranb.workload.astrasim1._run import words
 from astranb.workload.astrasim1._shipped import loop_named
 from astranb.workload.astrasim1._tables import LIMITS
 from tests.workload.astrasim1_whole import Whole
@@ -333,7 +335,7 @@ def test_compiled_and_plain_python_are_the_same():
     assert compiled.step()
     limits = allocate(1, LIMITS)
     limits.events = 1 << 40
-    assert run_astrasim1(limits, *plain.machine) == ENDED
+    assert run_astrasim1(limits, *plain.machine, *words(plain.machine)) == ENDED
     assert compiled.state_hash() == plain.state_hash()
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
+from astranb.sim.workload.astrasim1 import LayerState
+from astranb.sim.workload.astrasim1._paths import FIELDS
 from astranb.workload.astrasim1 import (
     Algorithm,
     is_layer_table,
@@ -317,6 +319,30 @@ def test_the_command_writes_its_peers_tables(option, files, capsys):
     assert (folder / "tutorial_result.csv").read_text().splitlines()[1].endswith(",1.750000")
 
 
+def test_the_command_leaves_a_trace_and_tables_and_explains(files, capsys):
+    compat = ("--compat", "astrasim1")
+    assert main(_command(files, *compat)) == 0
+    lines = capsys.readouterr().out
+    more = ("--perfetto", str(files / "t.json"), "--frames", str(files / "frames"))
+    assert main(_command(files, *compat, *more)) == 0
+    assert capsys.readouterr().out == lines
+    spans = [e for e in json.loads((files / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    assert max(span["args"]["end_ps"] for span in spans) == 45681000
+    with (files / "frames" / "layers.csv").open(newline="") as rows:
+        assert next(csv.DictReader(rows))["wg_exposed_comm_ps"] == "45681000"
+    assert {file.stem for file in (files / "frames").glob("*.csv")} == {
+        "ranks", "operations", "collectives", "phases", "dimensions", "layers", "critical_path",
+    }  # fmt: skip
+    assert main(_command(files, *compat, "--explain")) == 0
+    said = capsys.readouterr().out
+    assert "allreduce WG comm (all_reduce, 1 MiB); the last to end" in said
+    hashes = []
+    for extra in ((), ("--explain",)):
+        assert main(_command(files, *compat, "--json", *extra)) == 0
+        hashes.append(json.loads(capsys.readouterr().out)["state_hash"])
+    assert hashes[0] == hashes[1]
+
+
 def test_the_network_with_congestion_has_a_file_of_its_own(files, capsys):
     """As in the tutorial of 2023: YAML, one dimension, a link each way."""
     network = files / "network.yml"
@@ -435,3 +461,20 @@ def test_the_document_of_the_example_is_right():
     assert shown
     for line in shown:
         assert line in str(scope["printed"])
+
+
+def test_the_document_steps_through_it(capsys):
+    """The second example of docs/astrasim1.md runs, and says what it should."""
+    text = (Path(__file__).parents[2] / "docs" / "astrasim1.md").read_text()
+    code = text.split("## Step through it")[1].split("```python\n")[1].split("```")[0]
+    exec(compile(code, "docs/astrasim1.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "DATA, conv0 FWD, conv1 FWD, conv2 FWD, conv2 WG, conv2 IG\n" in printed
+    assert "DATA_REORDER, conv0 FWD, conv1 FWD, conv2 FWD, conv2 IG, conv2 WG\n" in printed
+    assert "stopped at a breakpoint (collective end of layer[conv2])" in printed
+    assert "Layers whose collectives are waited for longest:" in printed
+    for words in (*FIELDS.values(), LayerState.units, ["layers"]):
+        assert all(f"`{word}`" in text or f'"{word}"' in text for word in words if word not in SHARED)
+
+
+SHARED = ("event", "cycle", "operation", "phase")  # told in docs/stepping.md

@@ -125,7 +125,7 @@ def test_a_deadlock_is_told_by_all_npus():
     halving = System.from_document(
         {"all-reduce-implementation": ["halvingDoubling"], "preferred-dataset-splits": 1}
     )
-    run = Run([ONE] * 3, Network(["Ring"], [3], [50.0], [500.0]), halving)
+    run = Run([ONE] * 3, Network(["Ring"], [3], [50.0], [500.0]), halving, compat=True)
     run.step()
     with pytest.raises(Deadlock, match="3 of 3 ranks"):
         run.result()

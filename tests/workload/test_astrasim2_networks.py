@@ -282,10 +282,15 @@ def test_messages_of_a_torus_take_one_of_several_ways_by_their_tag():
     assert all(len(one) == 2 for one in ends)
 
 
-def test_halving_of_six_waits_for_ever_on_an_infrastructure_too():
-    network = InfraNetwork(blueprint("ring:gpus=6"))
+def test_halving_of_six_is_refused_and_waits_for_ever_where_the_peer_does():
+    halving, ranks = _system("halvingDoubling"), [_collective(1 << 20)] * 6
+    for network in (InfraNetwork(blueprint("ring:gpus=6")), Network(["Ring"], [6], [50.0], [500.0])):
+        with pytest.raises(
+            InputError, match="halvingDoubling does an all-reduce of 2, 4, 8, … NPUs, not of 6"
+        ):
+            simulate(ranks, network, halving)
     with pytest.raises(Deadlock, match="every rank is in it"):
-        simulate([_collective(1 << 20)] * 6, network, _system("halvingDoubling"))
+        simulate(ranks, network, halving, compat=True)
 
 
 def test_dimensions_of_an_infrastructure_have_all_its_gpus():

@@ -2,12 +2,14 @@
 
 from ._about import ALGORITHMS, KINDS, About
 from ._breakpoints import EVENTS
+from ._compare import WorkloadComparison
 from ._critical import CAUSES, Piece
+from ._either import compare, load_any
 from ._inspect import STATES, running_chunks, states_of
 from ._result import WorkloadResult
 from ._simulation import WorkloadSimulation
 from ._spans import LANES, Spans, shares, spans_of
-from ._standing import UNITS
+from ._state import UNITS
 
 __all__ = [
     "ALGORITHMS",
@@ -20,8 +22,11 @@ __all__ = [
     "About",
     "Piece",
     "Spans",
+    "WorkloadComparison",
     "WorkloadResult",
     "WorkloadSimulation",
+    "compare",
+    "load_any",
     "running_chunks",
     "shares",
     "spans_of",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
+from astranb.core.jit import Records
 from astranb.core.units import format_bytes
-from astranb.workload.astrasim2 import COLLECTIVE_NAMES, Run
+from astranb.workload.astrasim2 import COLLECTIVE_NAMES, InfraNetwork, Run
 from astranb.workload.astrasim2 import _tables as t
 
-__all__ = ["ALGORITHMS", "KINDS", "About"]
+__all__ = ["ABOUT", "ALGORITHMS", "KINDS", "About"]
+
+ABOUT = ("npu", "kind", "collective", "size", "name", "first", "parents")
+"""The columns of :class:`About`."""
 
 KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast")
 """Kinds of operations, by their number."""
@@ -37,6 +42,8 @@ class About:
         What each operation waits for: ``parents[first[row]:first[row + 1]]``.
     own : int
         How many operations are the ranks'; those of custom collectives come behind them.
+    name_links : callable
+        Gives the names of the links of an infrastructure, which take a while to find.
     """
 
     npu: np.ndarray
@@ -49,6 +56,7 @@ class About:
     first: np.ndarray
     parents: np.ndarray
     own: int
+    name_links: Callable[[], list[str]] = list
 
     @classmethod
     def of(cls, run: Run) -> About:
@@ -77,10 +85,17 @@ class About:
         child = np.asarray(m.children.value)[where]
         order = np.argsort(child, kind="stable")
         first = np.searchsorted(child[order], np.arange(len(rows) + 1))
+        network = run.inputs.network
+        name_links = partial(_link_names, network, m.ways) if isinstance(network, InfraNetwork) else list
         return cls(
             np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
-            list(run.inputs.network.link_topology), first, owner[order], int((rows.owner < 0).sum()),
+            list(network.link_topology), first, owner[order], int((rows.owner < 0).sum()), name_links,
         )  # fmt: skip
+
+    @cached_property
+    def links(self) -> list[str]:
+        """What each link of an infrastructure is called, as ``A->B``; empty where links have dimensions."""
+        return self.name_links()
 
     @cached_property
     def start(self) -> np.ndarray:
@@ -91,6 +106,18 @@ class About:
     def parents_of(self, row: int) -> np.ndarray:
         """What an operation waits for."""
         return self.parents[self.first[row] : self.first[row + 1]]
+
+    @cached_property
+    def _children(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same the other way round: where those of each operation begin, and what they are."""
+        order = np.argsort(self.parents, kind="stable")
+        first = np.searchsorted(self.parents[order], np.arange(len(self.npu) + 1))
+        return first, np.repeat(np.arange(len(self.npu)), np.diff(self.first))[order]
+
+    def children_of(self, row: int) -> np.ndarray:
+        """What waits for an operation."""
+        first, children = self._children
+        return children[first[row] : first[row + 1]]
 
     def number(self, row: int) -> int:
         """An operation's number within its rank."""
@@ -115,3 +142,16 @@ class About:
     def path(self, row: int) -> str:
         """An operation's path."""
         return f"rank[{int(self.npu[row])}].op[{self.number(row)}]"
+
+
+def _link_names(network: InfraNetwork, ways: Records) -> list[str]:
+    """Find the ways of the same pairs of ranks anew: their links have the same numbers."""
+    from astranb.net._message_ways import message_ways
+
+    pairs = {divmod(key, network.npus) for key in ways.key.tolist()}
+    fabric = network.fabric
+    names = []
+    for lanes in message_ways(fabric, pairs, network.npus).lanes:
+        name = fabric.name(lanes[0]).partition("#")[0]
+        names.append(name if len(lanes) == 1 else f"{name} (of {len(lanes)} lanes)")
+    return names

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from astranb.workload.astrasim2 import _tables as t
 from astranb.workload.astrasim2._noted import BEGINS, DELIVERED, ENDS, NOTHING, PHASE_BEGINS, PHASE_ENDS, SENT
 
 from ._about import About
-from ._paths import field_of, resolve, words
+from ._paths import resolve, words
 
-__all__ = ["EVENTS", "condition", "install", "on_event", "reason"]
+__all__ = ["EVENTS", "Found", "condition", "install", "on_event", "reason"]
 
 EVENTS: dict[str, tuple[int, int]] = {
     "operation_begin": (BEGINS, -1),
@@ -33,15 +34,31 @@ EVENTS: dict[str, tuple[int, int]] = {
 """What one can stop on, and how the table says it: what happens, of which kind of operation."""
 
 _RELATIONS = ("<", "<=", "==", "!=", ">=", ">")
+_UNITS_PS = {"_ns": 1000, "_ps": 1}
 _CONDITION = re.compile(
     r"(?P<path>.+)\.(?P<field>\w+)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<value>[^<>=!]+)\Z"
 )
-_OWNERS = {"rank": 0, "op": 1, "queue": 2}
 _ANY = {"what": NOTHING, "npu": -1, "operation": -1, "kind": -1, "dim": -1}
 
 
-def _table(machine: t.Machine, owner: int) -> np.ndarray:
-    return (machine.npus, machine.operations, machine.queues)[owner]
+class Found(NamedTuple):
+    """A field that a condition names.
+
+    Attributes
+    ----------
+    path : str
+        The object's, in full.
+    owner : int
+        The number of its table among those that conditions may name.
+    rows : sequence of int
+    field : str
+        As the table calls it.
+    """
+
+    path: str
+    owner: int
+    rows: Sequence[int]
+    field: str
 
 
 def on_event(kind: str | None, path: str | None, about: About, machine: t.Machine) -> Breakpoint:
@@ -92,8 +109,16 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
     return Breakpoint(f"{said}{f' of {full}' if full else ''}", rows=rows, object=full)
 
 
-def condition(text: str, about: About, machine: t.Machine) -> Breakpoint:
+def condition(text: str, find: Callable[[str, str], Found], owners: Sequence[Any]) -> Breakpoint:
     """Stop when a condition on a field begins to hold: ``<path>.<field> <op> <number>``.
+
+    Parameters
+    ----------
+    text : str
+    find : callable
+        From a path and a field's word to the field.
+    owners : sequence of Records
+        The tables that conditions may name.
 
     Raises
     ------
@@ -104,24 +129,22 @@ def condition(text: str, about: About, machine: t.Machine) -> Breakpoint:
     if match is None:
         mend = "write <path>.<field> <op> <number>, as rank[3].waiting > 0"
         raise InputError(f"cannot read the condition {text!r}", mend=mend)
-    place = resolve(match["path"], about, machine)
-    field = field_of(place, match["field"])
-    number = _number(match["value"].strip(), field)
-    owner = _OWNERS[place.kind]
+    found = find(match["path"], match["field"])
+    number = _number(match["value"].strip(), found.field)
     rows = [
         {
-            **_ANY, "owner": owner, "place": words(_table(machine, owner), row, field),
+            "what": NOTHING, "owner": found.owner, "place": words(owners[found.owner], row, found.field),
             "relation": _RELATIONS.index(match["relation"]), "value": number,
         }
-        for row in place.rows
+        for row in found.rows
     ]  # fmt: skip
-    said = f"{place.path}.{match['field']} {match['relation']} {match['value'].strip()}"
-    return Breakpoint(said, rows=rows, object=place.path)
+    said = f"{found.path}.{match['field']} {match['relation']} {match['value'].strip()}"
+    return Breakpoint(said, rows=rows, object=found.path)
 
 
-def install(points: Sequence[Breakpoint], machine: t.Machine) -> list[Breakpoint]:
+def install(points: Sequence[Breakpoint], machine: Any, owners: Sequence[Any]) -> list[Breakpoint]:
     """Write the breakpoints into the machine; returns the breakpoint of each row."""
-    owners = [p for p in points if p.enabled for _ in p.rows]
+    points_of = [p for p in points if p.enabled for _ in p.rows]
     rows = [row for p in points if p.enabled for row in p.rows]
     if len(rows) > len(machine.points):
         what = f"{len(rows)} compiled breakpoints, {len(machine.points)} fit"
@@ -129,33 +152,35 @@ def install(points: Sequence[Breakpoint], machine: t.Machine) -> list[Breakpoint
     for number, row in enumerate(rows):
         for name, value in row.items():
             machine.points[name][number] = value
-        machine.points["was"][number] = row["what"] == NOTHING and _holds(row, machine)
+        machine.points["was"][number] = row["what"] == NOTHING and _holds(row, owners)
     watch = machine.watch[0]
     watch.points = len(rows)
     watch.noting = watch.recording or len(rows) > 0
-    return owners
+    return points_of
 
 
-def reason(point: Breakpoint, row: int, machine: t.Machine) -> str:
+def reason(point: Breakpoint, machine: Any, owners: Sequence[Any]) -> str:
     """What was found at a condition, in words; empty for an event."""
     if point.call is not None:
         return "the function said yes"
     if not point.rows or point.rows[0]["what"] != NOTHING:
         return ""
-    said = machine.points[row]
-    names = _table(machine, int(said.owner)).dtype.names or ()
+    said = machine.points[int(machine.watch[0].hit)]
+    table = owners[int(said.owner)]
+    names = table.dtype.names or ()
     field = names[int(said.place) % len(names)]
-    found = _found(int(said.owner), int(said.place), machine)
-    return f"{field} is {format_time(found * 1000) if field.endswith('_ns') and found >= 0 else found}"
+    found = _found(table, int(said.place))
+    unit_ps = _UNITS_PS.get(field[-3:], 0)
+    return f"{field} is {format_time(found * unit_ps) if unit_ps and found >= 0 else found}"
 
 
-def _found(owner: int, place: int, machine: t.Machine) -> int:
-    return int(np.asarray(_table(machine, owner)).view(np.int64)[place])
+def _found(table: Any, place: int) -> int:
+    return int(np.asarray(table).view(np.int64)[place])
 
 
-def _holds(row: dict[str, int], machine: t.Machine) -> bool:
+def _holds(row: dict[str, int], owners: Sequence[Any]) -> bool:
     """Whether a condition holds now: it stops the run only when it begins to hold."""
-    found, value = _found(row["owner"], row["place"], machine), row["value"]
+    found, value = _found(owners[row["owner"]], row["place"]), row["value"]
     relations = (found < value, found <= value, found == value, found != value, found >= value, found > value)
     return relations[row["relation"]]
 
@@ -164,6 +189,6 @@ def _number(text: str, field: str) -> int:
     """Read the number of a condition; times have a unit, or are in ns as the field is."""
     if re.fullmatch(r"[+-]?\d{1,18}", text):
         return int(text)
-    if field.endswith("_ns"):
-        return time_ps(text, where="condition") // 1000
+    if field[-3:] in _UNITS_PS:
+        return time_ps(text, where="condition") // _UNITS_PS[field[-3:]]
     raise InputError(f"{text!r} is not a whole number", where="condition")

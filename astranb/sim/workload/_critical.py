@@ -15,7 +15,7 @@ from ._spans import instances, pairs
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["CAUSES", "Piece", "critical_path"]
+__all__ = ["CAUSES", "Piece", "critical_path", "sums"]
 
 CAUSES = {
     "compute": "computations",
@@ -23,6 +23,7 @@ CAUSES = {
     "message": "messages, from when they are sent",
     "memory": "remote memory",
     "broadcast": "operations that take their recorded duration",
+    "step": "from one step of a training loop to the next, a nanosecond each",
     "start": "before the first operation",
 }
 _OF_KIND = {
@@ -39,7 +40,7 @@ class Piece:
     ----------
     row, npu : int
         The operation and its rank.
-    start_ns, end_ns : int
+    start_ps, end_ps : int
     cause : str
         One of :data:`CAUSES`.
     because : str
@@ -48,8 +49,8 @@ class Piece:
 
     row: int
     npu: int
-    start_ns: int
-    end_ns: int
+    start_ps: int
+    end_ps: int
     cause: str
     because: str
 
@@ -90,7 +91,7 @@ def critical_path(sim: Standing) -> list[Piece]:
             other = sender.get(row, row)
         start = min(int(rows.start_ns[other]), until)
         cause = _OF_KIND[kind]
-        path.append(Piece(row, int(rows.npu[row]), start, until, cause, because))
+        path.append(Piece(row, int(rows.npu[row]), start * 1000, until * 1000, cause, because))
         if other != row:
             because = f"rank {int(rows.npu[row])} needs it in {about.label(row)}"
         row, until = other, start
@@ -102,8 +103,16 @@ def critical_path(sim: Standing) -> list[Piece]:
             because = f"{about.label(row)} {'depends on it' if same else 'needs its place'}"
         row = following
     if until > 0:
-        path.append(Piece(row, int(rows.npu[row]), 0, until, "start", "nothing before it"))
+        path.append(Piece(row, int(rows.npu[row]), 0, until * 1000, "start", "nothing before it"))
     return path[::-1]
+
+
+def sums(path: list[Piece]) -> dict[str, int]:
+    """How much of a path passes in each cause, in ps; the largest first."""
+    found: dict[str, int] = {}
+    for piece in path:
+        found[piece.cause] = found.get(piece.cause, 0) + piece.end_ps - piece.start_ps
+    return {cause: ps for cause, ps in sorted(found.items(), key=lambda item: -item[1]) if ps}
 
 
 def _latest(rows: Records, number: np.ndarray) -> np.ndarray:

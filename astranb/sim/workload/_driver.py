@@ -7,11 +7,10 @@ from typing import Any
 
 from astranb.sim._breakpoints import Breakpoint
 from astranb.sim._history import History
-from astranb.workload.astrasim2 import BREAK, ENDED, REACHED, TIME
+from astranb.workload._why import BREAK, ENDED, REACHED, TIME
 
-from ._breakpoints import install
-from ._edits import Edit, apply_edit
-from ._state import State
+from ._edits import Edit
+from ._engine import Engine
 
 __all__ = ["FOREVER", "SLICE", "Driver"]
 
@@ -25,17 +24,15 @@ class Driver:
 
     Parameters
     ----------
-    state : State
+    state : Engine
     history : History
         A checkpoint of the present moment is added to it when that is first left.
     edits : list of Edit
         The edits that the run has had.
-    base_ns : ndarray
-        Durations of operations before any edit.
     """
 
-    def __init__(self, state: State, history: History, edits: list[Edit], base_ns: Any) -> None:
-        self.state, self.history, self.edits, self.base_ns = state, history, edits, base_ns
+    def __init__(self, state: Engine, history: History, edits: list[Edit]) -> None:
+        self.state, self.history, self.edits = state, history, edits
         self._interval = max(4 * SLICE, state.state_bytes // 8)
 
     @property
@@ -46,8 +43,8 @@ class Driver:
     @property
     def next_ps(self) -> int:
         """Time of the next event; for ever where there is none."""
-        following = self.state.run.next_ns
-        return following * 1000 if following >= 0 else FOREVER
+        following = self.state.next_ps
+        return following if following >= 0 else FOREVER
 
     def keep(self) -> None:
         """See to it that one can go back to the first moment: who only looks pays for no copy."""
@@ -76,7 +73,7 @@ class Driver:
         until_ps : int
             Handle nothing later than this.
         **limits : int
-            Most ``events``, ``turns``, ``ended``, ``delivered`` or ``phases``.
+            Most ``events``, ``turns``, or others of the engine's counts.
 
         Returns
         -------
@@ -86,7 +83,7 @@ class Driver:
             The one that stopped it.
         """
         self.keep()
-        owners = install(points, self.state.machine)
+        owners = self.state.install(points)
         callables = [p for p in points if p.call]
         following = self.next_ps
         times = [p for p in points if p.at_ps is not None and following <= p.at_ps < until_ps]
@@ -102,7 +99,7 @@ class Driver:
                 hit = first
             if hit is not None:
                 return "breakpoint", hit
-            if self.state.run.next_ns < 0:
+            if self.state.next_ps < 0:
                 return "end", None
             if why == REACHED:
                 return "reached", None
@@ -118,7 +115,7 @@ class Driver:
         Parameters
         ----------
         field : str
-            One of :data:`~astranb.sim.workload._state.COUNTS`.
+            One of the engine's counts.
         target : int
             Its value at the moment to go back to.
         """
@@ -133,18 +130,29 @@ class Driver:
 
     def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
         """Go on to a moment, and carry out edits on the way at the events at which they were made."""
-        install([], self.state.machine)
+        self.keep()
+        self.state.install([])
         for edit in edits:
             if not self._replay(field, target, edit.events):
                 return
-            apply_edit(edit, self.state.machine, self.base_ns)
+            self.state.apply(edit, self.edits)
             self.edits.append(edit)
         self._replay(field, target, FOREVER)
+
+    def undo(self, number: int) -> None:
+        """Go back to the moment of an edit, as it was before it; later ones are forgotten as well."""
+        events = self.edits[number].events
+        checkpoint = self.history.before_edit(events, number)
+        kept = self.edits[checkpoint.edits : number]
+        self.history.restore(self.state, checkpoint)
+        self.history.forget_edits(number)
+        del self.edits[checkpoint.edits :]
+        self.replay("events", events, kept)
 
     def edit(self, edit: Edit) -> None:
         """Carry out an edit now, and remember it."""
         self.history.take(self.state, len(self.edits))
-        apply_edit(edit, self.state.machine, self.base_ns)
+        self.state.apply(edit, self.edits)
         self.edits.append(edit)
 
     def _slice(self, last: int, most: int, *, closely: bool, until_ps: int = FOREVER, **limits: int) -> int:
@@ -153,9 +161,8 @@ class Driver:
         steps = min(last, self.events + most, max(due, self.events + 1))
         limits = {name: value for name, value in limits.items() if value < FOREVER}
         closely = closely or until_ps < FOREVER or bool(limits)
-        if until_ps < FOREVER:
-            limits["until_ns"] = until_ps // 1000
-        why = self.state.run.go(steps=steps, closely=closely, **limits)
+        last_ps = until_ps if until_ps < FOREVER else None
+        why = self.state.go(steps=steps, closely=closely, until_ps=last_ps, **limits)
         if self.events >= due:
             self.history.take(self.state, len(self.edits))
         return why

@@ -7,17 +7,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.net._astrasim2 import DEAD
 from astranb.workload.astrasim2 import _tables as t
 from astranb.workload.astrasim2._noted import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 
 from ._about import ALGORITHMS
+from ._ends import dimension_of, ends_of, waiting_for
 from ._paths import Place, resolve
-from ._spans import computed_ns
 
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["STATES", "in_flight", "inspect", "narrate", "running_chunks", "states_of"]
+__all__ = [
+    "STATES",
+    "chunks_in",
+    "chunks_of",
+    "in_flight",
+    "inspect",
+    "narrate",
+    "running_chunks",
+    "states_of",
+]
 
 STATES = ("waiting", "ready", "running", "done")
 """What an operation is: it waits for others, or for its place only; it is under way; it is over."""
@@ -96,9 +106,9 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
             f"{len(rows):,}: " + ", ".join(f"{c:,} {w}" for w, c in zip(STATES, counts, strict=True) if c),
         ),
         ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
-        ("computed", format_time(int(computed_ns(sim)[place.npu]) * 1000)),
+        ("computed", format_time(int(sim.state.computed_ps()[place.npu]))),
         ("done at", _time(npu.end_ns)),
-        ("speed", sim.parameters(place.path)["speed"]),
+        ("speed", sim.parameters(place.path)[0].value),
     ]
     near = rows[(states == 2) | (states == 1)][:_MOST]
     dims = [{"path": f"{place.path}.dim[{d}]", "text": f"dim {d}"} for d in range(m.config[0].dims)]
@@ -139,7 +149,7 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
     left = [int(p) for p in parents if m.operations[int(p)].end_ns < 0]
     if left:
         state.append(("waits for", ", ".join(about.label(p) for p in left[:4])))
-    children = np.asarray(m.children.value)[int(o.first_child) : int(o.first_child + o.children)]
+    children = about.children_of(row)
     chunks = [_chunk(sim, int(s)) for s in np.flatnonzero(_streams(m) & (m.streams.operation == row))]
     return {
         "title": f"{place.path}: {about.label(row)}",
@@ -148,6 +158,12 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
         "in_flight_count": len(chunks),
         "children": [_child(sim, int(r)) for r in [*parents[:_MOST], *children[:_MOST]]],
     }
+
+
+def chunks_of(m: t.Machine, row: int) -> tuple[int, int]:
+    """How many chunks of an operation are done, of how many."""
+    o = m.operations[row]
+    return int(o.streams_done), int(o.streams)
 
 
 def _streams(m: t.Machine) -> Any:
@@ -179,6 +195,11 @@ def _chunk(sim: Standing, row: int) -> str:
     return f"chunk {int(s.tag) % t.NATIVE_TAGS}: {phase}, {how} in dim {dim}, {where}"
 
 
+def chunks_in(m: t.Machine, place: Place) -> Any:
+    """The rows of chunks that run or wait in a queue."""
+    return np.flatnonzero(_streams(m) & np.isin(m.streams.queue, place.rows))
+
+
 def _dim_of(m: t.Machine, queue: int) -> int:
     each = int(m.config[0].queues)
     return (queue % (each * int(m.config[0].dims))) // each
@@ -186,7 +207,7 @@ def _dim_of(m: t.Machine, queue: int) -> int:
 
 def _queue(sim: Standing, place: Place) -> dict[str, Any]:
     m = sim.state.machine
-    streams = np.flatnonzero(_streams(m) & np.isin(m.streams.queue, place.rows))
+    streams = chunks_in(m, place)
     running = int(m.queues.running[list(place.rows)].sum())
     state = [
         ("chunks", f"{running} run, {len(streams) - running} wait"),
@@ -213,17 +234,25 @@ def _dim(sim: Standing, place: Place) -> dict[str, Any]:
     return {"state": state}
 
 
+def _named_dim(sim: Standing, link: int) -> str:
+    dim = dimension_of(sim.state.machine, link)
+    return f"{dim} ({sim.about.topology[dim]})" if dim >= 0 else "none: of an infrastructure"
+
+
 def _link(sim: Standing, place: Place) -> dict[str, Any]:
     m, row = sim.state.machine, place.rows[0]
     link = m.links[row]
-    waiting, at = 0, int(link.head)
-    while at >= 0:
-        waiting, at = waiting + 1, int(m.messages[at].behind)
-    source, target = sim.result.ends_of(row)
+    waiting = waiting_for(m, row)
+    source, target = ends_of(sim.about, m, row)
     state = [
-        ("from", source), ("to", target), ("sends", "yes" if link.busy else "no"),
+        ("from", source), ("to", target), ("dimension", _named_dim(sim, row)),
+        ("bandwidth", format_bandwidth(float(m.wires[row].rate_Bpns) * 1e9)),
+        ("latency", format_time(round(float(m.wires[row].latency_ns) * 1000))),
+        ("sends", "yes" if link.busy & 1 else "no; it is dead" if link.busy else "no"),
         ("waiting", f"{waiting:,} messages"),
     ]  # fmt: skip
+    if link.busy & 1 and link.busy & DEAD:
+        state.append(("dead", "yes: it takes in nothing more"))
     if sim.recording:
         used = m.used[row]
         state.append(("carried", f"{format_bytes(int(used.bytes))} in {int(used.messages):,} messages"))

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from astranb.sim._perfetto import Event, name_event, rows_of, write_events
-from astranb.workload.astrasim2 import _tables as t
 
 from ._about import ALGORITHMS
-from ._spans import pairs, spans_of
 
 if TYPE_CHECKING:
     from ._standing import Standing
 
 __all__ = ["perfetto", "slots"]
 
-_LANES = ("CPU", "GPU", "network", "receives")
 _MOST_SLOTS = 64
 _TRACKS = 1000
 """Numbers of tracks from which on those of a kind begin: Perfetto wants one a span at a time."""
@@ -93,10 +90,10 @@ def _events(sim: Standing, written: dict[str, Any]) -> Iterator[Event]:
     yield from _arrows(sim, written, track)
 
 
-def _span(name: str, kind: str, pid: int, tid: int, start_ns: int, end_ns: int, **args: Any) -> Event:
-    said = {"start_ps": start_ns * 1000, "end_ps": end_ns * 1000, **args}
-    span = {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": tid, "ts": start_ns / 1000}
-    return {**span, "dur": (end_ns - start_ns) / 1000, "args": said}
+def _span(name: str, kind: str, pid: int, tid: int, start_ps: int, end_ps: int, **args: Any) -> Event:
+    said = {"start_ps": start_ps, "end_ps": end_ps, **args}
+    span = {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": tid, "ts": start_ps / 1e6}
+    return {**span, "dur": (end_ps - start_ps) / 1e6, "args": said}
 
 
 def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:
@@ -107,21 +104,20 @@ def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:
 
 def _operations(sim: Standing, written: dict[str, Any]) -> Any:
     """Spans of operations; returns the track of each."""
-    spans, about = spans_of(sim), sim.about
+    (spans, place, places), about = sim.state.tracks(sim), sim.about
     written["operations"] = len(spans.row)
-    place = np.asarray(sim.state.machine.operations.place)[spans.row]
-    key = spans.npu * t.PLACES + place
-    order = np.lexsort((spans.start_ns, key))
+    key = spans.npu * len(places) + place
+    order = np.lexsort((spans.start_ps, key))
     slot = np.zeros(len(order), np.int64)
-    slot[order] = slots(key[order], spans.start_ns[order], spans.end_ns[order])
+    slot[order] = slots(key[order], spans.start_ps[order], spans.end_ps[order])
     track = 1 + place * _MOST_SLOTS + np.minimum(slot, _MOST_SLOTS - 1)
     names = {
         1 + p * _MOST_SLOTS + k: f"{name} {k + 1}" if k else name
-        for p, name in enumerate(_LANES)
+        for p, name in enumerate(places)
         for k in range(_MOST_SLOTS)
     }
     yield from _tracks(spans.npu + 1, track, names)
-    for row, npu, tid, start, end in rows_of([spans.row, spans.npu, track, spans.start_ns, spans.end_ns]):
+    for row, npu, tid, start, end in rows_of([spans.row, spans.npu, track, spans.start_ps, spans.end_ps]):
         what = about.what(row)
         said = {"operation": about.number(row), "what": what, "bytes": int(about.size[row])}
         yield _span(about.label(row), what, npu + 1, tid, start, end, **said)
@@ -130,14 +126,14 @@ def _operations(sim: Standing, written: dict[str, Any]) -> Any:
 
 def _phases(sim: Standing, written: dict[str, Any]) -> Iterator[Event]:
     """Spans of chunks in each dimension, from when they are let run."""
-    rows = np.asarray(sim.result.phases())
-    written["phases"] = len(rows)
-    if not len(rows):
+    rows = sim.state.passed()
+    written["phases"] = len(rows["npu"])
+    if not len(rows["npu"]):
         return
     key = rows["npu"] * len(sim.about.topology) + rows["dim"]
-    order = np.lexsort((rows["begun_ns"], key))
-    rows, key = rows[order], key[order]
-    slot = np.minimum(slots(key, rows["begun_ns"], rows["end_ns"]), _MOST_SLOTS - 1)
+    order = np.lexsort((rows["begun_ps"], key))
+    rows, key = {name: column[order] for name, column in rows.items()}, key[order]
+    slot = np.minimum(slots(key, rows["begun_ps"], rows["end_ps"]), _MOST_SLOTS - 1)
     track = _TRACKS + rows["dim"] * _MOST_SLOTS + slot
     names = {
         _TRACKS + dim * _MOST_SLOTS + k: f"chunks in dim {dim} ({shape})"
@@ -146,23 +142,23 @@ def _phases(sim: Standing, written: dict[str, Any]) -> Iterator[Event]:
     }
     yield from _tracks(rows["npu"] + 1, track, names)
     columns = [
-        rows[n] for n in ("npu", "operation", "tag", "phase", "algorithm", "queued_ns", "begun_ns", "end_ns")
+        rows[n]
+        for n in ("npu", "operation", "chunk", "phase", "algorithm", "queued_ps", "begun_ps", "end_ps")
     ]
-    for npu, op, tag, phase, how, queued, begun, end, tid in rows_of([*columns, track]):
-        name = f"chunk {tag % t.NATIVE_TAGS} phase {phase}"
-        said = {"operation": sim.about.label(op), "algorithm": ALGORITHMS[how], "queued_ps": queued * 1000}
-        yield _span(name, "phase", npu + 1, tid, begun, end, **said)
+    for npu, op, chunk, phase, how, queued, begun, end, tid in rows_of([*columns, track]):
+        said = {"operation": sim.about.label(op), "algorithm": ALGORITHMS[how], "queued_ps": queued}
+        yield _span(f"chunk {chunk} phase {phase}", "phase", npu + 1, tid, begun, end, **said)
 
 
 def _arrows(sim: Standing, written: dict[str, Any], track: dict[int, int]) -> Iterator[Event]:
     """Arrows from sends to their receives."""
-    sends, receives = pairs(sim)
+    sends, receives = sim.state.arrows(sim)
     written["messages"] = len(sends)
-    rows = sim.state.machine.operations
+    starts, ends = sim.state.times_ps()
     for number, (one, other) in enumerate(zip(sends.tolist(), receives.tolist(), strict=True)):
-        for kind, row, ns in (("s", one, rows.start_ns[one]), ("f", other, rows.end_ns[other])):
-            if int(ns) < 0:
+        for kind, row, ps in (("s", one, starts[one]), ("f", other, ends[other])):
+            if int(ps) < 0:
                 break
-            event = {"ph": kind, "id": number, "name": "message", "cat": "message", "ts": int(ns) / 1000}
+            event = {"ph": kind, "id": number, "name": "message", "cat": "message", "ts": int(ps) / 1e6}
             more = {"bp": "e"} if kind == "f" else {}
-            yield {**event, "pid": int(rows.npu[row]) + 1, "tid": track[row], **more}
+            yield {**event, "pid": int(sim.about.npu[row]) + 1, "tid": track[row], **more}

@@ -11,11 +11,10 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.units import format_bytes, format_time
-from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
 
 from ._about import ALGORITHMS
-from ._critical import CAUSES, Piece, critical_path
-from ._spans import LANES, computed_ns, instances, shares, spans_of
+from ._critical import CAUSES, Piece, sums
+from ._spans import LANES, shares, spans_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "WorkloadResult"]
 
 _MOST = 8
+_MOST_LINKS = 4
 
-TABLES = ("ranks", "operations", "collectives", "phases", "dimensions", "links", "critical_path")
+TABLES = ("ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "critical_path")
 """What :meth:`WorkloadResult.to_dataframe` gives."""
 
 
@@ -52,7 +52,7 @@ class WorkloadResult:
     @property
     def time_ps(self) -> int:
         """When the last rank was done; up to now while it runs."""
-        return int(shares(self._sim)["end"].max(initial=0)) * 1000
+        return int(shares(self._sim)["end"].max(initial=0))
 
     def per_rank(self) -> list[dict[str, Any]]:
         """One dict a rank: its end and how its time divides.
@@ -60,8 +60,7 @@ class WorkloadResult:
         ``compute_ps``, ``exposed_comm_ps``, ``memory_ps`` and ``idle_ps`` add up to ``end_ps``.
         """
         parts = shares(self._sim)
-        npus = self._sim.state.machine.npus
-        computed = computed_ns(self._sim)
+        computed, done = self._sim.state.computed_ps(), (self._sim.state.ends_ps() >= 0).tolist()
         overlapped = parts["communication"] - parts["exposed_comm"]
         columns = {
             "end_ps": parts["end"], "compute_ps": parts["compute"],
@@ -72,8 +71,7 @@ class WorkloadResult:
             "astrasim_exposed_comm_ps": parts["end"] - computed,
         }  # fmt: skip
         names = list(columns)
-        rows = zip(*((np.asarray(c) * 1000).tolist() for c in columns.values()), strict=True)
-        done = (npus.end_ns >= 0).tolist()
+        rows = zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True)
         return [
             {"rank": rank, "done": done[rank], **dict(zip(names, row, strict=True))}
             for rank, row in enumerate(rows)
@@ -89,7 +87,11 @@ class WorkloadResult:
 
     def critical_path(self) -> list[Piece]:
         """The operations each of which had to wait for the one before: together, the whole time."""
-        return critical_path(self._sim)
+        return self._sim.state.critical_path(self._sim)
+
+    def by_cause(self) -> dict[str, int]:
+        """How much of the critical path passes in each cause, in ps; the largest first."""
+        return sums(self.critical_path())
 
     def summary(self) -> str:
         """A few lines for a person."""
@@ -97,11 +99,12 @@ class WorkloadResult:
         took = format_time(self.time_ps) + ("" if sim.finished else " so far")
         counts = sim.counts
         done = f"{counts['operation']:,} operations"
+        last = "message" if "message" in counts else "phase"
         parts = ", ".join(f"{name.replace('_', ' ')} {part:.1%}" for name, part in self.breakdown().items())
         return "\n".join(
             [
-                f"{sim.title}: {sim.ranks:,} ranks on {' x '.join(sim.about.topology)}",
-                f"time    {took}   ({sim.events:,} events, {done}, {counts['message']:,} messages)",
+                f"{sim.title}: {sim.crowd} on {' x '.join(sim.about.topology)}",
+                f"time    {took}   ({sim.events:,} events, {done}, {counts[last]:,} {last}s)",
                 f"ranks   {parts}",
             ]
         )
@@ -126,21 +129,25 @@ class WorkloadResult:
                 f"  {row['utilisation']:>6.1%}  dim {dim} ({row['shape']}): {format_bytes(row['bytes'])}"
                 for row, dim in used
             ]
+        links = self._sim.state.tables(sim).get("links", list)()
+        busiest = sorted(links, key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
+        if busiest:
+            lines += ["", "Busiest links:"]
+            lines += [
+                f"  {row['utilisation']:>6.1%}  link[{row['link']}], {row['from']} to {row['to']}"
+                for row in busiest
+            ]
         path = self.critical_path()
-        total = max(1, sum(p.end_ns - p.start_ns for p in path))
+        total = max(1, sum(p.end_ps - p.start_ps for p in path))
         if path:
             lines += ["", "What the time consists of (critical path):"]
-            by_cause: dict[str, int] = {}
-            for piece in path:
-                by_cause[piece.cause] = by_cause.get(piece.cause, 0) + piece.end_ns - piece.start_ns
-            ordered = sorted(by_cause.items(), key=lambda item: -item[1])
-            lines += [f"  {ns / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ns in ordered if ns]
-            longest = sorted(path, key=lambda p: p.start_ns - p.end_ns)[:_MOST]
+            lines += [f"  {ps / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ps in sums(path).items()]
+            longest = sorted(path, key=lambda p: p.start_ps - p.end_ps)[:_MOST]
             lines += ["", "Its longest pieces, in order:"]
-            for piece in sorted(longest, key=lambda p: p.start_ns):
-                span = f"{format_time(piece.start_ns * 1000)} to {format_time(piece.end_ns * 1000)}"
+            for piece in sorted(longest, key=lambda p: p.start_ps):
+                span = f"{format_time(piece.start_ps)} to {format_time(piece.end_ps)}"
                 lines.append(f"  {span}  rank {piece.npu}: {about.text(piece.row)}; {piece.because}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *sim.state.lines(sim)])
 
     def to_dataframe(self, what: str = "ranks") -> pd.DataFrame:
         """Give a table as a pandas frame.
@@ -150,7 +157,8 @@ class WorkloadResult:
         what : str
             ``ranks``, ``operations`` (a row for each that has begun), ``collectives`` (a row for
             each, over its ranks), ``phases`` (of chunks, as far as recorded), ``dimensions``,
-            ``links`` (with congestion) or ``critical_path``.
+            ``links`` (with congestion) or ``critical_path``; of ASTRA-sim 1.0's files ``layers``
+            in place of ``links``.
 
         Returns
         -------
@@ -168,18 +176,28 @@ class WorkloadResult:
 
     def table(self, what: str) -> Any:
         """The same without pandas: a list of rows, or columns by name."""
-        makers: dict[str, Callable[[], Any]] = {
-            "ranks": self.per_rank,
-            "operations": self._operations,
-            "collectives": self._collectives,
-            "phases": self._phases,
-            "dimensions": lambda: [self.dimension(dim) for dim in range(len(self._sim.about.topology))],
-            "links": self._links,
-            "critical_path": self._path,
-        }
+        makers = self._makers
         if what not in makers:
             raise InputError(f"there is no table {what!r}", where="to_dataframe", mend=near(what, makers))
         return makers[what]()
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that there are of this kind of workload."""
+        return list(self._makers)
+
+    @property
+    def _makers(self) -> dict[str, Callable[[], Any]]:
+        """What gives each table, in the order in which they are written."""
+        makers: dict[str, Callable[[], Any]] = {
+            "ranks": self.per_rank,
+            "operations": self._operations,
+            "phases": self._phases,
+            "dimensions": lambda: [self.dimension(dim) for dim in range(len(self._sim.about.topology))],
+            "critical_path": self._path,
+            **self._sim.state.tables(self._sim),
+        }
+        return {name: makers[name] for name in TABLES if name in makers}
 
     def write_frames(self, folder: str | Path) -> list[str]:
         """Write every table as ``NAME.csv`` into a folder, which is made where it is not there.
@@ -205,7 +223,7 @@ class WorkloadResult:
             mend = "name a folder that can be made"
             raise InputError(error.strerror or str(error), where=str(folder), mend=mend) from error
         written = []
-        for name in TABLES:
+        for name in self.tables:
             frame = self.to_dataframe(name)
             if len(frame):
                 with whole_file(place / f"{name}.csv") as file:
@@ -224,41 +242,11 @@ class WorkloadResult:
 
         Above 1, messages that do not wait for one another went faster than the links could carry them.
         """
-        m = self._sim.state.machine
-        row, npus = m.dims[dim], len(m.npus)
-        mine: Any = m.traffic[dim :: len(m.dims)] if self._sim.recording else m.traffic[:0]
-        links = npus * (int(row.nodes) - 1) if row.kind == FULLY_CONNECTED else 2 * npus
-        could = links * float(row.rate_Bpns) * max(1, self.time_ps // 1000)
-        return {
-            "dimension": dim,
-            "shape": f"{self._sim.about.topology[dim]} of {int(row.nodes)}",
-            "links": links,
-            "bandwidth_Bps": float(row.rate_Bpns) * 1e9,
-            "latency_ns": float(row.latency_ns),
-            "messages": int(mine.messages.sum()),
-            "bytes": int(mine.bytes.sum()),
-            "link_bytes": int(mine.crossed.sum()),
-            "utilisation": int(mine.crossed.sum()) / could if could else 0.0,
-        }
-
-    def ends_of(self, link: int) -> tuple[str, str]:
-        """What a link joins, in words."""
-        dims = self._sim.state.machine.dims
-        size, kind = int(dims[0].nodes), int(dims[0].kind)
-        if len(dims) > 1:
-            return "?", "?"
-        if kind == FULLY_CONNECTED:
-            return f"rank {link // size}", f"rank {link % size}"
-        if kind == SWITCH:
-            return (f"rank {link}", "switch") if link < size else ("switch", f"rank {link - size}")
-        if kind == RING:
-            at = link % size
-            return f"rank {at}", f"rank {(at + 1 if link < size else at - 1) % size}"
-        return "?", "?"
+        return self._sim.state.dimension(self._sim, dim)
 
     def _operations(self) -> dict[str, Any]:
         spans, about = spans_of(self._sim), self._sim.about
-        over = np.asarray(self._sim.state.machine.operations.end_ns)[spans.row] >= 0
+        over = self._sim.state.times_ps()[1][spans.row] >= 0
         rows = spans.row.tolist()
         return {
             "rank": spans.npu,
@@ -267,79 +255,36 @@ class WorkloadResult:
             "what": [about.what(row) for row in rows],
             "lane": np.array(LANES, object)[spans.lane],
             "bytes": about.size[spans.row],
-            "start_ps": spans.start_ns * 1000,
-            "end_ps": spans.end_ns * 1000,
-            "duration_ps": (spans.end_ns - spans.start_ns) * 1000,
+            "start_ps": spans.start_ps,
+            "end_ps": spans.end_ps,
+            "duration_ps": spans.end_ps - spans.start_ps,
             "done": over,
         }
-
-    def _collectives(self) -> list[dict[str, Any]]:
-        m, about = self._sim.state.machine, self._sim.about
-        number = instances(self._sim)
-        some = np.flatnonzero(number >= 0)
-        some = some[np.argsort(number[some], kind="stable")]
-        parts = np.split(some, np.flatnonzero(np.diff(number[some])) + 1) if len(some) else []
-        rows = []
-        for part in parts:
-            of: Any = m.operations[part]
-            first, last, end = int(of.start_ns.min()), int(of.start_ns.max()), int(of.end_ns.max())
-            done = bool((of.end_ns >= 0).all())
-            row = int(part[0])
-            rows.append(
-                {
-                    "name": about.label(row), "collective": about.what(row), "bytes": int(about.size[row]),
-                    "group": int(of.group[0]), "ranks": len(part), "chunks": int(of.streams.max()),
-                    "start_ps": first * 1000, "last_start_ps": last * 1000,
-                    "end_ps": end * 1000 if done else -1,
-                    "skew_ps": (last - first) * 1000, "done": done,
-                    "algbw_Bps": int(about.size[row]) * 1e9 / (end - last) if done and end > last else 0.0,
-                }
-            )  # fmt: skip
-        return sorted(rows, key=lambda r: (r["start_ps"], r["group"]))
 
     def _phases(self) -> dict[str, Any]:
         rows, about = self.phases(), self._sim.about
         return {
-            "rank": np.asarray(rows.npu),
-            "name": [about.label(row) for row in rows.operation.tolist()],
-            "chunk": np.asarray(rows.tag) % 500_000_000,
-            "phase": np.asarray(rows.phase),
-            "dimension": np.asarray(rows.dim),
-            "algorithm": np.array(ALGORITHMS, object)[rows.algorithm],
-            "queued_ps": np.asarray(rows.queued_ns) * 1000,
-            "start_ps": np.asarray(rows.begun_ns) * 1000,
-            "end_ps": np.asarray(rows.end_ns) * 1000,
+            "rank": rows["npu"],
+            "name": [about.label(row) for row in rows["operation"].tolist()],
+            "chunk": rows["chunk"],
+            "phase": rows["phase"],
+            "dimension": rows["dim"],
+            "algorithm": np.array(ALGORITHMS, object)[rows["algorithm"]],
+            "queued_ps": rows["queued_ps"],
+            "start_ps": rows["begun_ps"],
+            "end_ps": rows["end_ps"],
         }
 
-    def phases(self) -> Any:
+    def phases(self) -> dict[str, np.ndarray]:
         """The phases of chunks that are over, in the order of their ends, as far as they are kept."""
-        m = self._sim.state.machine
-        count, most = int(m.watch[0].passed), len(m.passed)
-        if count <= most:
-            return m.passed[:count]
-        return m.passed[np.arange(count - most, count) % most]
-
-    def _links(self) -> list[dict[str, Any]]:
-        m = self._sim.state.machine
-        if not (m.config[0].aware and self._sim.recording):
-            return []
-        now = max(1, self.time_ps // 1000)
-        return [
-            {
-                "link": link, "from": self.ends_of(link)[0], "to": self.ends_of(link)[1],
-                "messages": int(m.used[link].messages), "bytes": int(m.used[link].bytes),
-                "busy_ps": int(m.used[link].busy_ns) * 1000,
-                "utilisation": min(1.0, int(m.used[link].busy_ns) / now),
-            }
-            for link in np.flatnonzero(m.used.messages).tolist()
-        ]  # fmt: skip
+        return self._sim.state.passed()
 
     def _path(self) -> list[dict[str, Any]]:
         about = self._sim.about
         return [
             {
                 "rank": p.npu, "operation": about.number(p.row), "name": about.label(p.row), "cause": p.cause,
-                "start_ps": p.start_ns * 1000, "end_ps": p.end_ns * 1000, "because": p.because,
+                "start_ps": p.start_ps, "end_ps": p.end_ps, "because": p.because,
             }
             for p in self.critical_path()
         ]  # fmt: skip

@@ -7,27 +7,26 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from astranb.core.errors import InputError, near
 from astranb.core.units import time_ps
+from astranb.sim._editing import Edited
 from astranb.sim._history import History
 from astranb.sim._stop import Stop
+from astranb.workload import astrasim1
 from astranb.workload.astrasim2 import Memory, Network, Operations, Run, System, load
 
-from ._about import About
 from ._driver import FOREVER, SLICE, Driver
-from ._edits import read_edit
-from ._standing import UNITS
+from ._engine import Engine
 from ._state import State
 from ._stopping import Stopping
+from .astrasim1 import LayerState
 
 __all__ = ["WorkloadSimulation"]
 
 _CHECKPOINT_BYTES = 2**30
 
 
-class WorkloadSimulation(Stopping):
+class WorkloadSimulation(Stopping, Edited):
     """One workload on its network, stopped between two events until told to go on.
 
     Parameters
@@ -88,7 +87,7 @@ class WorkloadSimulation(Stopping):
             operations, network, system,
             memory=memory, groups=groups, aware=aware, compat=compat, record=record,
         )  # fmt: skip
-        self._begin(State(run), About.of(run), "workload", checkpoint_bytes)
+        self._begin(State(run), "workload", checkpoint_bytes)
 
     @classmethod
     def of_files(
@@ -101,32 +100,36 @@ class WorkloadSimulation(Stopping):
         checkpoint_bytes: int = _CHECKPOINT_BYTES,
         **options: Any,
     ) -> WorkloadSimulation:
-        """Take ASTRA-sim 2.0's files, as they are.
+        """Take ASTRA-sim 2.0's or 1.0's files, as they are.
 
         Parameters
         ----------
         workload, system, network : str or Path
-            What the traces' names have before ``.RANK.et``, ``system.json``, ``network.yml``.
+            What the traces' names have before ``.RANK.et``, ``system.json``, ``network.yml``; or
+            1.0's layer table, the system's text and the network's JSON, told by their content.
         record, checkpoint_bytes
             As for the class.
         **options
             Those of :func:`astranb.workload.astrasim2.load`: ``memory``, ``groups``, ``aware``,
-            ``compat``, …
+            ``compat``, …; of 1.0's files those of :func:`astranb.workload.astrasim1.load`:
+            ``passes``, ``congested``, ``compat``, ``comm_scale``, …
 
         Raises
         ------
         InputError
             A file cannot be read or used; the text names it, the place and how to mend it.
         """
+        layers = not Path(f"{workload}.0.et").exists() and astrasim1.is_layer_table(workload)
+        read: Any = astrasim1.load if layers else load
         return cls.of_run(
-            load(workload, system, network, **options),
+            read(workload, system, network, **options),
             title=Path(workload).name, record=record, checkpoint_bytes=checkpoint_bytes,
         )  # fmt: skip
 
     @classmethod
     def of_run(
         cls,
-        run: Run,
+        run: Run | astrasim1.Run,
         *,
         title: str = "workload",
         record: bool = True,
@@ -137,28 +140,31 @@ class WorkloadSimulation(Stopping):
         Parameters
         ----------
         run : Run
-            As :func:`astranb.workload.astrasim2.load` gives it.
+            As :func:`astranb.workload.astrasim2.load` or :func:`astranb.workload.astrasim1.load`
+            gives it.
         title : str
             What it is called.
         record, checkpoint_bytes
             As for the class.
         """
-        if not isinstance(run, Run):
+        if not isinstance(run, Run | astrasim1.Run):
             raise InputError(f"not a run: {run!r}", mend="astranb.workload.astrasim2.load(...) gives one")
         run.record(on=record)
         sim = object.__new__(cls)
-        sim._begin(State(run), About.of(run), title, checkpoint_bytes)
+        state: Engine = State(run) if isinstance(run, Run) else LayerState(run)
+        sim._begin(state, title, checkpoint_bytes)
         return sim
 
-    def _begin(self, state: State, about: About, title: str, checkpoint_bytes: int) -> None:
-        self.title, self.about = title, about
-        base = np.array(state.machine.operations.duration_ns)
-        self._start(Driver(state, History(checkpoint_bytes), [], base))
+    def _begin(self, state: Engine, title: str, checkpoint_bytes: int) -> None:
+        self.title = title
+        self._start(Driver(state, History(checkpoint_bytes), []))
 
     def _start(self, driver: Driver) -> None:
         self._driver = driver
         self._points = []
         self._listeners = []
+        self._watches = []
+        self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._beat_s = 0.0
 
     # The verbs ---------------------------------------------------------------
@@ -174,7 +180,8 @@ class WorkloadSimulation(Stopping):
             ``"event"``: one handled event; ``"cycle"``: all events of the next instant at which
             something happens; ``"operation"``: up to the end of an operation of any rank;
             ``"message"``: up to a message's arrival; ``"phase"``: up to the end of a phase of a
-            chunk of a collective.
+            chunk of a collective; of ASTRA-sim 1.0's files ``"pass"``: up to the end of a pass of
+            the training loop, and no messages.
 
         Returns
         -------
@@ -186,7 +193,7 @@ class WorkloadSimulation(Stopping):
         Deadlock
             Nothing is left to happen, and a rank is not done: the text says what it waits for.
         """
-        field = _counter(n, unit)
+        field = self._counter(n, unit)
         if n == 0:
             return self._stop("steps")
         target = self.state.count(field) + n
@@ -214,7 +221,7 @@ class WorkloadSimulation(Stopping):
         The nearest checkpoint before is restored and the way from there replayed; edits made
         after the moment one goes back to are undone.
         """
-        field = _counter(n, unit)
+        field = self._counter(n, unit)
         if n == 0:
             return self._stop("back")
         target = self.state.count(field) - n
@@ -225,26 +232,29 @@ class WorkloadSimulation(Stopping):
         when_ps = time_ps(when, where="goto")
         return self._go(until_ps=when_ps) if when_ps >= self.now_ps else self._return_to("now_ps", when_ps)
 
-    def reset(self, *, keep: bool = False) -> Stop:
-        """Go back to the start.
-
-        Parameters
-        ----------
-        keep : bool
-            Whether changes stay: they are made anew, at the start.
-        """
-        edits = self.edits if keep else []
-        stop = self._return_to("events", 0)
-        for edit in {e.path: e for e in edits}.values():
-            self.set(edit.path, edit.value)
-        return stop
-
     def fork(self) -> WorkloadSimulation:
         """An independent simulation with the same past, and from now on a future of its own."""
         other = object.__new__(WorkloadSimulation)
-        other.title, other.about = self.title, self.about
+        other.title = self.title
         driver = self._driver
-        other._start(Driver(driver.state.copy(), driver.history.copy(), list(driver.edits), driver.base_ns))
+        other._start(Driver(driver.state.copy(), driver.history.copy(), list(driver.edits)))
+        return other
+
+    def apart(self) -> WorkloadSimulation:
+        """A copy to look at the past in."""
+        return self.fork()
+
+    def fork_with(self, changes: Mapping[str, Any]) -> WorkloadSimulation:
+        """A fork with changes from now on.
+
+        Parameters
+        ----------
+        changes : mapping of str to value
+            As :meth:`set` takes them: ``{"rank[3].speed": 0.5, "dim[0].bandwidth": "25 GB/s"}``.
+        """
+        other = self.fork()
+        for path, value in changes.items():
+            other.set(path, value)
         return other
 
     def save(self, path: str | Path) -> None:
@@ -268,23 +278,25 @@ class WorkloadSimulation(Stopping):
         read(sim, Path(path))
         return sim
 
-    def set(self, path: str, value: float | str) -> None:
+    def set(self, path: str, value: float | str | bool) -> None:
         """Change something from now on; logged, so that going back undoes it.
 
         Parameters
         ----------
         path : str
-            ``rank[3].speed`` (of computations that have not begun), ``dim[0].bandwidth`` or
-            ``dim[0].latency`` (of messages that have not).
-        value : float or str
-            A speed as 0.5 (half as fast as described), else text with a unit, as ``"25 GB/s"``.
+            What :meth:`parameters` names: ``rank[3].speed`` (of computations that have not begun),
+            ``dim[0].bandwidth`` or ``dim[0].latency`` (of messages that have not; all its links),
+            with congestion ``link[7].bandwidth``, ``link[7].latency`` and ``link[7].up``.
+        value : float or str or bool
+            A speed as 0.5 (half as fast as described; ``"inf"`` takes no time), else text with a
+            unit, as ``"25 GB/s"``; ``up`` takes True and False, ``"yes"`` and ``"no"``.
 
         Raises
         ------
         InputError
             There is no such thing, or it cannot be that.
         """
-        self._driver.edit(read_edit(self.events, self.now_ps, path, value, self.about, self.state.machine))
+        self._driver.edit(self.state.read_edit(path, value))
         self._stop("edit")
 
     # Moving time -------------------------------------------------------------
@@ -295,17 +307,21 @@ class WorkloadSimulation(Stopping):
         points = [p for p in self._points if p.enabled]
         found, point = self._driver.forward(self, points, self._beat, **limits)
         if self.finished:
-            self.state.run.result()  # a deadlock is an error
+            self.state.check(self._driver.edits)  # a deadlock is an error
         return self._stop(why if found == "reached" else found, point)
 
     def _return_to(self, field: str, target: int) -> Stop:
         self._driver.back_to(field, target)
         return self._stop("back")
 
+    def _ways(self, link: str, both: bool) -> list[str]:
+        return self.state.ways(link, both=both)
 
-def _counter(n: int, unit: str) -> str:
-    if unit not in UNITS:
-        raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, UNITS))
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise InputError(f"the number of steps must be a whole number and not negative, got {n!r}", where="n")
-    return UNITS[unit]
+    def _counter(self, n: int, unit: str) -> str:
+        units = self.state.units
+        if unit not in units:
+            raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, units))
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            what = f"the number of steps must be a whole number and not negative, got {n!r}"
+            raise InputError(what, where="n")
+        return units[unit]

@@ -28,26 +28,25 @@ class Spans:
     ----------
     row, npu, lane : ndarray of int64
         The operation, its rank, the number of its lane.
-    start_ns, end_ns : ndarray of int64
+    start_ps, end_ps : ndarray of int64
         One that is under way ends now.
     """
 
     row: np.ndarray
     npu: np.ndarray
     lane: np.ndarray
-    start_ns: np.ndarray
-    end_ns: np.ndarray
+    start_ps: np.ndarray
+    end_ps: np.ndarray
 
 
 def spans_of(sim: Standing) -> Spans:
     """Give the operations of all ranks that have begun; those of custom collectives are left out."""
-    rows: Any = sim.state.machine.operations[: sim.about.own]
-    row = np.flatnonzero(rows.start_ns >= 0)
+    start, end = sim.state.times_ps()
+    row = np.flatnonzero(start >= 0)
     kind = sim.about.kind[row]
     lane = np.where(np.isin(kind, COMMUNICATION), 1, np.where(kind == t.MEMORY, 2, 0))
-    end = np.asarray(rows.end_ns)[row]
-    now = sim.now_ps // 1000
-    return Spans(row, sim.about.npu[row], lane, np.asarray(rows.start_ns)[row], np.where(end >= 0, end, now))
+    until = np.where(end[row] >= 0, end[row], sim.now_ps)
+    return Spans(row, sim.about.npu[row], lane, start[row], until)
 
 
 def shares(sim: Standing) -> dict[str, np.ndarray]:
@@ -56,28 +55,24 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        For each rank, in ns: ``compute`` (at least one computation under way, on whatever),
+        For each rank, in ps: ``compute`` (at least one computation under way, on whatever),
         ``communication`` (at least one collective, send, receive or broadcast issued and not
         over), ``exposed_comm`` (communication and no computation), ``memory`` (a remote access
         and neither of them), ``end`` (when it was done; now, before that) and ``idle``.
     """
-    spans, m = spans_of(sim), sim.state.machine
-    now = sim.now_ps // 1000
-    ranks = len(m.npus)
-    end = np.where(m.npus.end_ns >= 0, m.npus.end_ns, now).astype(np.int64)
-    # All ranks stand behind one another on one axis: one sweep over beginnings and ends for all.
-    long = max(now, int(end.max(initial=0))) + 1
-    point = np.concatenate([spans.start_ns + spans.npu * long, spans.end_ns + spans.npu * long])
-    order = np.argsort(point, kind="stable")
-    at = point[order]
+    spans, done = spans_of(sim), sim.state.ends_ps()
+    end = np.where(done >= 0, done, sim.now_ps).astype(np.int64)
+    # One sweep over the beginnings and ends of a rank after another; between two ranks nothing is under way.
+    point, rank = np.concatenate([spans.start_ps, spans.end_ps]), np.tile(spans.npu, 2)
+    order = np.lexsort((point, rank))
+    at, rank = point[order], rank[order]
     length = np.diff(at, append=at[-1:])
     change = np.where(np.arange(len(point)) < len(spans.row), 1, -1)
     lane = np.tile(spans.lane, 2)
     under_way = [np.cumsum(np.where(lane == which, change, 0)[order]) > 0 for which in range(len(LANES))]
-    rank = at // long
 
     def total(which: Any) -> np.ndarray:
-        found = np.zeros(ranks, np.int64)
+        found = np.zeros(len(end), np.int64)
         np.add.at(found, rank[which], length[which])  # whole numbers, exact
         return found
 
@@ -93,14 +88,13 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     return parts
 
 
-def computed_ns(sim: Standing) -> np.ndarray:
+def computed_ns(m: t.Machine, own: int, now_ns: int) -> np.ndarray:
     """How long each rank's GPU has computed, summed: ASTRA-sim's figure, which it books at the start."""
-    m = sim.state.machine
-    rows: Any = m.operations[: sim.about.own]
+    rows: Any = m.operations[:own]
     running = np.flatnonzero(
         (rows.kind == t.COMPUTE) & (rows.place != t.ON_CPU) & (rows.start_ns >= 0) & (rows.end_ns < 0)
     )
-    left = rows.start_ns[running] + rows.duration_ns[running] - sim.now_ps // 1000
+    left = rows.start_ns[running] + rows.duration_ns[running] - now_ns
     result = np.array(m.npus.compute_ns, np.int64)
     np.subtract.at(result, rows.npu[running], left)
     return result

@@ -6,32 +6,31 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
+from astranb.sim._edits import Parameter
 
 from ._about import About
 from ._driver import FOREVER, Driver
-from ._edits import Edit, parameters
-from ._inspect import inspect, narrate
-from ._paths import FIELDS, resolve
+from ._engine import Engine
 from ._result import WorkloadResult
-from ._state import State
 
-__all__ = ["UNITS", "Standing"]
-
-UNITS = {"event": "events", "cycle": "turns", "operation": "ended", "message": "delivered", "phase": "phases"}
-"""The steps there are, and what counts them."""
+__all__ = ["Standing"]
 
 
 class Standing:
     """What is now."""
 
     title: str
-    about: About
     _driver: Driver
 
     @property
-    def state(self) -> State:
-        """The tables of the run, to look at."""
+    def state(self) -> Engine:
+        """What is moved, to look at: its ``machine`` is tables."""
         return self._driver.state
+
+    @property
+    def about(self) -> About:
+        """What does not change: operations with their names, dimensions."""
+        return self.state.about
 
     @property
     def now_ps(self) -> int:
@@ -51,32 +50,34 @@ class Standing:
     @property
     def counts(self) -> dict[str, int]:
         """How many of each unit of steps there have been: ``{"event": …, "operation": …}``."""
-        return {unit: self.state.count(field) for unit, field in UNITS.items()}
+        return {unit: self.state.count(field) for unit, field in self.state.units.items()}
 
     @property
     def ranks(self) -> int:
         """How many ranks there are."""
-        return len(self.state.machine.npus)
+        return self.state.ranks
+
+    @property
+    def crowd(self) -> str:
+        """How many there are, in words: of ASTRA-sim 1.0's files one stands for all."""
+        alike = self.state.stands_for
+        count = self.ranks * alike
+        return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
 
     @property
     def recording(self) -> bool:
         """Whether phases of chunks and traffic are noted."""
-        return bool(self.state.machine.watch[0].recording)
+        return self.state.recording
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to happen."""
-        return self.state.run.next_ns < 0
+        return self.state.next_ps < 0
 
     @property
     def result(self) -> WorkloadResult:
         """Times, breakdowns and traffic, up to now."""
         return WorkloadResult(self)
-
-    @property
-    def edits(self) -> list[Edit]:
-        """What was changed on the way here."""
-        return list(self._driver.edits)
 
     def state_hash(self) -> str:
         """Hash everything simulated (32 hex digits); recording is no part of it."""
@@ -91,30 +92,34 @@ class Standing:
             As ``rank[3]``, ``rank[3].op[5]`` (or an operation's name), ``rank[3].dim[0]``,
             ``dim[0]`` or ``link[7]``.
         """
-        return inspect(self, path)
+        return self.state.inspect(self, path)
 
     def narrate(self) -> str:
         """Say in one line what happened last."""
-        return narrate(self)
+        return self.state.narrate(self)
 
     def fields(self, path: str) -> list[str]:
         """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""
         try:
-            place = resolve(path, self.about, self.state.machine)
+            return list(self.state.fields(path))
         except InputError:
             return []
-        return list(FIELDS.get(place.kind, ()))
 
-    def parameters(self, path: str) -> dict[str, str]:
-        """What can be changed of an object with :meth:`set`, and what it is now."""
-        place = resolve(path, self.about, self.state.machine)
-        return parameters(self.state.machine, place.kind, place.rows[0], self._driver.edits)
+    def parameters(self, path: str = "") -> list[Parameter]:
+        """What can be changed of an object with :meth:`set`: its value now, unit, limits, and when it acts.
+
+        Parameters
+        ----------
+        path : str
+            A rank, a dimension or a link; where empty the whole run, of which nothing can be.
+        """
+        return self.state.parameters(path, self._driver.edits) if path else []
 
     def __repr__(self) -> str:
         """One line: what runs on what, and where it stands."""
         shape = " x ".join(self.about.topology)
         return (
-            f"<WorkloadSimulation {self.title} on {shape}: {self.ranks} ranks, "
+            f"<WorkloadSimulation {self.title} on {shape}: {self.crowd}, "
             f"at {format_time(self.now_ps)}, "
             f"{self.events:,} events{', finished' if self.finished else ''}>"
         )

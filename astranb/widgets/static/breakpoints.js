@@ -3,16 +3,18 @@
 const SPARK_HEIGHT = 30;
 
 export function createBreaks(store, theme, { make, fit, column, createAsker, stateNumber }) {
+  const workload = store.kind === "workload";
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
   const list = make("div", { class: "anb-list" });
   const watched = make("div", { class: "anb-list" });
   const note = make("p", { class: "anb-hint" });
-  const names = make("datalist", { id: `anb-fields-${Math.random().toString(36).slice(2)}` });
+  const listOf = (what) => make("datalist", { id: `anb-${what}-${Math.random().toString(36).slice(2)}` });
+  const [names, values] = [listOf("fields"), listOf("values")];
   const text = (label, placeholder, more = {}) =>
     make("input", {
       type: "text", "aria-label": label, placeholder, spellcheck: "false", autocomplete: "off",
       onkeydown: (event) => event.key === "Enter" && (more.watch ? watch() : add()),
-      ...(more.list ? { list: names.id } : {}),
+      ...(more.list ? { list: more.list.id } : {}),
     });
   const how = make(
     "select",
@@ -22,8 +24,8 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
   const time = text("Time", "5 us");
   const kind = make("select", { "aria-label": "Kind of event" }, make("option", { value: "", text: "any event" }));
   const object = text("Object", "of any object");
-  const condition = text("Condition", "gpu[3].sm.0.waiting > 0", { list: true });
-  const what = text("Value to watch", "gpu[3].sm.0.waiting", { list: true, watch: true });
+  const condition = text("Condition", workload ? "rank[3].waiting > 0" : "gpu[3].sm.0.waiting > 0", { list: names });
+  const what = text("Value to watch", workload ? "rank[3].in_flight" : "gpu[3].sm.0.waiting", { list: values, watch: true });
   const form = make(
     "div",
     { class: "anb-form anb-adding" },
@@ -42,9 +44,13 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
   const element = make(
     "section",
     { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
-    wrong, names, form, list, ...(store.kind === "workload" ? [] : watching),
+    wrong, names, values, form, list, ...watching,
   );
-  if (store.kind === "workload") condition.placeholder = "rank[3].waiting > 0";
+  store.on("scene", () => {
+    if (!store.scene.example) return; // of a workload: other ones have other ranks
+    condition.placeholder = store.scene.example;
+    what.placeholder = store.scene.example.split(" ")[0];
+  });
   let answer = null;
   let curves = [];
   const asker = createAsker(store, "breaks", {
@@ -124,7 +130,9 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
   }
   function show() {
     if (kind.childElementCount === 1) kind.append(...answer.kinds.map((name) => make("option", { value: name, text: name })));
-    names.replaceChildren(...answer.fields.map((name) => make("option", { value: `${store.selection}.${name}` })));
+    for (const [known, fields] of [[names, answer.fields], [values, answer.values]]) {
+      known.replaceChildren(...fields.map((name) => make("option", { value: `${store.selection}.${name}` })));
+    }
     const empty = [make("p", { class: "anb-hint", text: "No breakpoints." })];
     list.replaceChildren(...(answer.points.length ? answer.points.map(pointRow) : empty));
     watched.replaceChildren(...answer.watches.map(watchRow));

@@ -7,16 +7,16 @@ const CELL_PX = 4;
 const NAMES = ["input", "output", "scratch", "packets"];
 const NOBODY = 65535;
 
-export function createBuffer(store, theme, { fit, make, column, formatTime, createAsker, RANK_COLOURS }) {
+export function createBuffer(store, theme, { fit, make, column, formatTime, createAsker, createTip, RANK_COLOURS }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "What lies in a buffer" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const tip = createTip(make, canvas, say);
   const choice = (words, options) => make("select", { class: "anb-steps", "aria-label": words, onchange: () => store.emit("change") }, ...options);
   const rank = choice("Rank of the buffer", []);
   const buffer = choice("Buffer", NAMES.map((name) => make("option", { value: name, text: name })));
   buffer.value = "output";
   const words = make("span", { class: "anb-hint" });
   const legend = make("div", { class: "anb-legend" });
-  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, tip);
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, tip.element);
   const element = make(
     "section", { class: "anb-buffer", "aria-label": "Buffer" },
     make("div", { class: "anb-row" }, make("h4", { text: "Buffer of" }), rank, buffer, words, legend), holder,
@@ -25,8 +25,7 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
   const cells = createAsker(store, "cell");
   let width = 0;
   let grid = null; // the last answer, with its columns
-  let pointed = null;
-  let last = null;
+  let pointed = null; // the cell that is framed
 
   store.on("scene", () => {
     const gpus = store.scene.gpus.map((_, number) => number);
@@ -130,26 +129,20 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
     if (chunk < 0 || chunk >= grid.chunks || grid.state[chunk * grid.columns + at] === 2) return null;
     return { chunk, column: at };
   }
-  function write() {
-    const reply = cells.reply;
-    const same = reply && pointed && reply.options.chunk === pointed.chunk && reply.options.column === pointed.column;
-    tip.hidden = !pointed;
-    if (!pointed) return;
-    tip.textContent = same ? reply.text : `${grid.buffer}[${pointed.chunk}]`;
-    tip.style.left = `${Math.max(0, Math.min(last.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${last.offsetY + 14}px`;
+  function say(at) {
+    const over = hit(at);
+    if (!over) return "";
+    cells.want({ ...grid.reply.options, ...over }, `${grid.reply.id} ${over.chunk} ${over.column}`);
+    const same = cells.reply?.options.chunk === over.chunk && cells.reply.options.column === over.column;
+    return same ? cells.reply.text : `${grid.buffer}[${over.chunk}]`;
   }
   canvas.addEventListener("pointermove", (event) => {
-    last = event;
     const before = pointed;
     pointed = hit(event);
-    if (pointed) cells.want({ ...grid.reply.options, ...pointed }, `${grid.reply.id} ${pointed.chunk} ${pointed.column}`);
-    write();
     if (before?.chunk !== pointed?.chunk || before?.column !== pointed?.column) store.emit("change");
   });
   canvas.addEventListener("pointerleave", () => {
     pointed = null;
-    tip.hidden = true;
     store.emit("change");
   });
   canvas.addEventListener("click", (event) => {
@@ -157,7 +150,7 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
     const source = at ? grid.source[at.chunk * grid.columns + at.column] : NOBODY;
     if (at) store.select(`gpu[${source === NOBODY ? grid.rank : source}]`);
   });
-  store.on("change", () => pointed && write());
+  store.on("change", tip.write);
 
   return {
     element,

@@ -15,13 +15,15 @@ export function createChange(store, theme, { make, createAsker }) {
     title: "a new run from the start with what is changed here, shown beside this one",
     onclick: () => fork(changed()),
   });
+  const whole = make(
+    "div", { class: "anb-form" }, make("h5", { text: "The run (from the start of a fork)" }), run, make("div", { class: "anb-row" }, forking),
+  );
   const element = make(
     "section",
     { class: "anb-change", "aria-label": "Change" },
     wrong, title, object, link,
     make("h5", { text: "Changed so far" }), edits,
-    make("h5", { text: "The run (from the start of a fork)" }), run,
-    make("div", { class: "anb-row" }, forking),
+    whole,
   );
   let answer = null;
   let shape = "";
@@ -123,7 +125,9 @@ export function createChange(store, theme, { make, createAsker }) {
     const next = JSON.stringify([answer.title, answer.object]);
     if (next !== shape && !(held && object.contains(document.activeElement))) {
       shape = next;
-      const hint = store.selection ? "nothing of it can be changed" : "Select a link or a GPU to change it.";
+      const hint = store.selection ? "nothing of it can be changed" : store.kind === "workload"
+        ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], link[7]."
+        : "Select a link or a GPU to change it.";
       title.textContent = answer.title || "No object";
       object.replaceChildren(
         ...(answer.object.length
@@ -133,6 +137,7 @@ export function createChange(store, theme, { make, createAsker }) {
       const up = answer.object.find(({ path }) => path.endsWith(".up"));
       link.replaceChildren(...(up ? linkButtons(up.value !== "yes") : []));
     }
+    whole.hidden = !answer.run.length;
     if (!run.childElementCount || (!held && !run.querySelector("[data-changed]"))) {
       const text = JSON.stringify(answer.run);
       if (run.dataset.shape !== text) {

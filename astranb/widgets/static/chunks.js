@@ -10,10 +10,13 @@ const WRONG = "#d55e00";
 const MOST_WORDS = 1100; // cells in the table
 const LEAST_TICK = 1.6; // pixels: below, a cell shows how many, not who
 
-export function createChunks(store, theme, { fit, make, settle, column, createAsker, momentOf }) {
+export function createChunks(store, theme, { fit, make, settle, column, createAsker, createTip, momentOf }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Whose contributions are in which chunk" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
-  const holder = make("div", { class: "anb-chunks-holder" }, canvas, tip);
+  const tip = createTip(make, canvas, (at) => {
+    const found = hit(at);
+    return found && found.cell >= 0 ? sentence(found.cell) : "";
+  });
+  const holder = make("div", { class: "anb-chunks-holder" }, canvas, tip.element);
   const buffer = make(
     "select", { class: "anb-steps", "aria-label": "Buffer", title: "whose contents are shown", onchange: () => store.emit("change") },
     ...[FULLEST, ...BUFFERS].map((name) => make("option", { value: name, text: name === FULLEST ? "fullest copy" : name })),
@@ -87,6 +90,7 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
     if (!data) {
       summary.textContent = failure;
       fit(canvas, width, 1);
+      tip.write();
       return;
     }
     const { wide, tall } = sizes();
@@ -102,6 +106,7 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
     const wrong = data.of.twice.reduce((sum, n) => sum + (n > 0), 0);
     const words = `${data.final} of ${data.promised_cells} chunks final${wrong ? `, ${wrong} wrong` : ""}`;
     settle(summary, words);
+    tip.write();
     tell();
   }
   function heads(context, wide, tall) {
@@ -211,19 +216,8 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
   canvas.addEventListener("pointermove", (event) => {
     const at = hit(event);
     store.hovering(at ? `gpu[${at.rank}]` : "");
-    tip.hidden = !at || at.cell < 0;
-    if (tip.hidden) return;
-    tip.textContent = sentence(at.cell);
-    const shift = holder.scrollLeft;
-    tip.style.left = `${Math.max(shift, Math.min(event.offsetX + 12, shift + holder.clientWidth - tip.offsetWidth - 4))}px`;
-    const below = event.offsetY + 16;
-    const over = below + tip.offsetHeight > holder.scrollTop + holder.clientHeight;
-    tip.style.top = `${over ? event.offsetY - tip.offsetHeight - 6 : below}px`;
   });
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-    store.hovering("");
-  });
+  canvas.addEventListener("pointerleave", () => store.hovering(""));
   canvas.addEventListener("click", (event) => {
     const at = hit(event);
     if (at) store.select(`gpu[${at.rank}]`);

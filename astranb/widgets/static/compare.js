@@ -1,10 +1,12 @@
 // The run beside this one: what differs, and its own view with the same clock.
 
+const EXAMPLES = { collective: '{"algorithm": "ring"}', workload: '{"rank[3].speed": 0.5}' };
+
 export function createCompare(store, theme, modules) {
   const { make, createDifference, createAsker, stateNumber } = modules;
   const difference = createDifference(modules);
   const hint = make("p", {
-    class: "anb-hint", text: "No other run. Change something in the panel Change and press Fork, or call workbench.fork({\"algorithm\": \"ring\"}).",
+    class: "anb-hint", text: `No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.kind]}).`,
   });
   const part = make("button", {
     type: "button", class: "anb-button", text: "Close the other run", onclick: async () => answered(await store.ask("difference", { part: true }), null),

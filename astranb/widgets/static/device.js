@@ -11,11 +11,11 @@ const STATE = {
 };
 const TOP = 26;
 
-export function createDevice(store, theme, { fit, make, column, formatTime, createAsker, momentOf }) {
+export function createDevice(store, theme, { fit, make, column, formatTime, createAsker, createTip, momentOf }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const tip = createTip(make, canvas, (at) => hit(at)?.words ?? "");
   const legend = make("div", { class: "anb-legend" });
-  const element = make("div", { class: "anb-device" }, canvas, tip, legend);
+  const element = make("div", { class: "anb-device" }, canvas, tip.element, legend);
   let size = [0, 0];
   let now = null; // the last answer
   let failed = "";
@@ -64,6 +64,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
     grid(context, 10, TOP, size[0] - 20, Math.max(40, size[1] - TOP - strips - 8));
     strip(context, "L2 slices", now.l2, now.l2Queue, size[1] - strips, 30);
     strip(context, "HBM channels", now.hbm, now.hbmQueue, size[1] - strips + 42, 30);
+    tip.write();
   }
 
   /** SMs in a grid as large as fits. */
@@ -156,15 +157,8 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
   const hit = (event) =>
     tiles.find(({ x, y, w, h }) => event.offsetX >= x && event.offsetX <= x + w && event.offsetY >= y && event.offsetY <= y + h);
   canvas.addEventListener("pointermove", (event) => {
-    const tile = hit(event);
-    tip.hidden = !tile;
-    canvas.style.cursor = tile?.path ? "pointer" : "default";
-    if (!tile) return;
-    tip.textContent = tile.words;
-    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, size[0] - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${Math.min(event.offsetY + 16, size[1] - 24)}px`;
+    canvas.style.cursor = hit(event)?.path ? "pointer" : "default";
   });
-  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   canvas.addEventListener("click", (event) => {
     const tile = hit(event);
     if (tile?.path) store.select(tile.path);

@@ -2,9 +2,12 @@
 
 const GUTTER = 46;
 
-export function createHeat(store, theme, { fit, make, column, formatTime, createAsker }) {
+export function createHeat(store, theme, { fit, make, column, formatTime, createAsker, createTip }) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const tip = createTip(make, canvas, (at) => {
+    const found = hit(at);
+    return found && found.to >= 0 ? `${name(found.from)} to ${name(found.to)}: ${bytes(now.cells[found.from * now.rows + found.to])}` : "";
+  });
   const windowed = make("input", { type: "checkbox", onchange: () => store.emit("change") });
   const words = make("span", { class: "anb-note" });
   const ramp = make("i", { class: "anb-ramp" });
@@ -14,7 +17,7 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
     make("label", { class: "anb-label", title: "only what falls in the time that the timelines show" }, windowed, "visible time only"),
     make("span", { class: "anb-key" }, "0", ramp, most), words,
   );
-  const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip);
+  const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip.element);
   let size = [0, 0];
   let now = null;
   let cell = 1;
@@ -62,6 +65,7 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
     const each = now.each > 1 ? `a cell is ${now.each} × ${now.each} GPUs · ` : "";
     const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : `until ${formatTime(now.now_ps, 3)}`;
     words.textContent = `${each}row sends to column · ${bytes(now.total)} of data ${over}`;
+    tip.write();
   }
   function paint(rows, cells, largest) {
     const made = document.createElement("canvas");
@@ -115,15 +119,8 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
     return now?.cells && from >= 0 && to >= -1 && from < now.rows && to < now.rows ? { from, to } : null;
   }
   canvas.addEventListener("pointermove", (event) => {
-    const at = hit(event);
-    tip.hidden = !at || at.to < 0;
-    canvas.style.cursor = at ? "pointer" : "default";
-    if (tip.hidden) return;
-    tip.textContent = `${name(at.from)} to ${name(at.to)}: ${bytes(now.cells[at.from * now.rows + at.to])}`;
-    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, size[0] - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${canvas.offsetTop + event.offsetY + 16}px`;
+    canvas.style.cursor = hit(event) ? "pointer" : "default";
   });
-  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   canvas.addEventListener("click", (event) => {
     const at = hit(event);
     if (at) store.select(`gpu[${at.from * now.each}]`);

@@ -13,13 +13,13 @@ const STRIPS = [
 ];
 
 export function createMemory(store, theme, modules) {
-  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawClocks, createAsker, createSight, scrollOf, GUTTER } = modules;
+  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawClocks, createAsker, createTip, createSight, scrollOf, GUTTER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "How busy memories and links were" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const tip = createTip(make, canvas, say);
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const spacer = make("div");
-  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip);
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip.element);
   const element = make(
     "section", { class: "anb-memory", "aria-label": "Memory timeline" },
     make("div", { class: "anb-row" }, make("h4", { text: "Memory and links" }), legend, note), holder,
@@ -159,6 +159,7 @@ export function createMemory(store, theme, modules) {
     const words = !fine ? "" : fine.exact ? "issue and links exact" : `bins of ${formatTime(fine.bin_ps, 2)}`;
     settle(note, words);
     element.dataset.exact = String(fine?.exact ?? "");
+    tip.write();
   }
 
   function label(context, shown) {
@@ -204,14 +205,13 @@ export function createMemory(store, theme, modules) {
     const y = event.offsetY + scroll.top;
     return store.scene ? items.find((item) => y >= item.top && y <= item.top + item.height) : undefined;
   };
-  canvas.addEventListener("pointermove", (event) => {
-    const item = hit(event);
-    const time = scaleOf(store, width).t(event.offsetX);
+  function say(at) {
+    const item = hit(at);
+    const time = scaleOf(store, width).t(at.offsetX);
     const part = [fine, coarse].find(
       (p) => p && time >= p.from && time < p.to && item && item.gpu >= p.first && item.gpu < p.last && (item.bundle < 0 || p.bundles.includes(item.bundle)),
     );
-    tip.hidden = !item || !part || event.offsetX < GUTTER || time > store.frontier;
-    if (tip.hidden) return;
+    if (!item || !part || at.offsetX < GUTTER || time > store.frontier) return "";
     const step = (part.to - part.from) / part.columns;
     const bin = Math.floor((time - part.from) / step);
     const share = (values, row) => `${Math.round((100 * values[row * part.columns + bin]) / 255)}%`;
@@ -219,11 +219,8 @@ export function createMemory(store, theme, modules) {
     const said = item.bundle < 0
       ? [`GPU${item.gpu}`, span, ...STRIPS.map(([name, words]) => `${words} ${share(part.rows[name], item.gpu - part.first)}`)]
       : [store.scene.bundles[item.bundle].name, span, `${share(part.rows.bundles, part.bundles.indexOf(item.bundle))} busy`];
-    tip.textContent = said.join(" · ");
-    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${event.offsetY + 14 + scroll.top}px`;
-  });
-  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
+    return said.join(" · ");
+  }
   navigate(canvas, store, {
     ruler: -1,
     clicked(event) {

@@ -21,8 +21,11 @@ const OF_WORKLOADS = [
   ["stage", "graph", "Operations", "createGraph"],
   ["stage", "exposed", "Ranks", "createExposed"],
   ["side", "inspect", "Inspect", "createInspector"],
+  ["side", "change", "Change", "createChange"],
   ["side", "breaks", "Breakpoints", "createBreaks"],
+  ["side", "explain", "Explain", "createExplain"],
   ["below", "lanes", "Timeline", "createRanks", true],
+  ["below", "compare", "Comparison", "createCompare"],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ
@@ -97,6 +100,7 @@ export function createPanels(store, theme, modules) {
     }
     return changed;
   }
+  store.on("scene", () => panels.forEach((panel) => (panel.button.textContent = store.scene.titles?.[panel.name] ?? panel.title)));
   const open = () => panels.filter((panel) => panel.visible).map((panel) => panel.view);
   arrange();
   return {

@@ -15,14 +15,14 @@ const KINDS = [
 ];
 
 export function createTimeline(store, theme, modules) {
-  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createSight, scrollOf } = modules;
+  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createTip, createSight, scrollOf } = modules;
   const { drawPathOverTime, paintDensity, rowStarts, recordedSpans, sharesAt, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
+  const tip = createTip(make, canvas, say);
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const spacer = make("div");
-  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip);
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip.element);
   const buttons = KINDS.map(([kind, words]) =>
     make("button", { type: "button", class: "anb-tab", text: words, "data-kind": kind, onclick: () => choose(kind) }),
   );
@@ -44,8 +44,6 @@ export function createTimeline(store, theme, modules) {
   let selected = "";
   let seen = new Set(); // states that the legend names
   let picture = null; // the last answer, ready to be drawn
-  let pointed = null;
-  let last = null; // move of the mouse
   let fresh = true; // another kind of rows has been chosen
 
   store.on("scene", () => {
@@ -337,44 +335,32 @@ export function createTimeline(store, theme, modules) {
   canvas.addEventListener("pointermove", (event) => {
     const item = hit(event);
     store.hovering(item ? `gpu[${item.gpu}]` : "");
-    tip.hidden = !item;
-    pointed = item && event.offsetX >= GUTTER ? { item, time: Math.round(scaleOf(store, width).t(event.offsetX)) } : null;
-    if (!item) return;
-    if (pointed && (item.lane >= 0 || kind === "phases")) {
-      words.want({ kind, lane: kind === "phases" ? item.gpu : item.lane, time: pointed.time });
-    }
-    write(event);
   });
-  function write(event) {
-    const { gpu, lane } = hit(event) ?? pointed.item;
+  function say(at) {
+    const item = hit(at);
+    if (!item) return "";
+    const { gpu, lane } = item;
     const said = [`GPU${gpu}`];
     if (lane >= 0) said.push(kind === "phases" ? store.scene.phases[lane] : nameOf(gpu, lane));
-    if (pointed) {
-      said.push(formatTime(pointed.time, 3));
-      const found = words.reply;
-      const about = kind === "phases" ? gpu : lane;
-      if (found?.text && found.options.lane === about && found.options.kind === kind && found.options.time === pointed.time) said.push(found.text);
-      else if (lane < 0) said.push(...shares(gpu));
+    if (at.offsetX >= GUTTER) {
+      const time = Math.round(scaleOf(store, width).t(at.offsetX));
+      const wanted = { kind, lane: kind === "phases" ? gpu : lane, time };
+      const about = JSON.stringify(wanted);
+      if (lane >= 0 || kind === "phases") words.want(wanted, about);
+      said.push(formatTime(time, 3));
+      if (words.reply?.text && words.reply.about === about) said.push(words.reply.text);
+      else if (lane < 0) said.push(...shares(gpu, time));
     }
-    tip.textContent = said.join(" · ");
-    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${event.offsetY + 16 + scroll.top}px`;
-    last = event;
+    return said.join(" · ");
   }
-  store.on("change", () => {
-    if (pointed && last && !tip.hidden) write(last);
-  });
+  store.on("change", tip.write);
   /** What the lanes of a folded GPU are in at the pointer. */
-  function shares(gpu) {
+  function shares(gpu, time) {
     const row = picture?.folds.get(gpu);
     if (row === undefined || picture.reply.kind === "phases") return [];
-    return sharesAt(picture.reply, column(Uint8Array, picture.reply.buffers[0]), picture.folds.size, row, pointed.time, rows.states);
+    return sharesAt(picture.reply, column(Uint8Array, picture.reply.buffers[0]), picture.folds.size, row, time, rows.states);
   }
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-    pointed = null;
-    store.hovering("");
-  });
+  canvas.addEventListener("pointerleave", () => store.hovering(""));
   navigate(canvas, store, {
     clicked(event) {
       const item = hit(event);

@@ -2,11 +2,10 @@
 // crossing put it at the cursor: straight between them, and nothing outside.
 
 export function createTopology(store, theme, modules) {
-  const { fit, make, settle, createBeat, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates, createAsker, momentOf } = modules;
+  const { fit, make, settle, createBeat, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates, createAsker, createTip, momentOf } = modules;
   const { formatTime, drawPath, selectAt, offsetAt, busyAt } = modules;
   const { KIND_COLOURS, KIND_SHAPES } = modules;
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
-  const tip = make("div", { class: "anb-tip", hidden: "" });
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const words = make("div", { class: "anb-words", role: "note" });
@@ -14,9 +13,13 @@ export function createTopology(store, theme, modules) {
   const device = createDevice(store, theme, modules);
   const aggregates = createAggregates(store, theme, modules);
   const dots = createDots(modules);
+  const tip = createTip(make, canvas, ({ offsetX, offsetY }) => {
+    const name = hit(offsetX, offsetY);
+    return name && describe(name);
+  });
   const picture = make("div", { class: "anb-picture" }, canvas, aggregates.element);
   const element = make(
-    "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, tip, legend, words,
+    "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, tip.element, legend, words,
   );
 
   const beat = createBeat(store);
@@ -129,6 +132,7 @@ export function createTopology(store, theme, modules) {
     sketch.drawBoxes(context);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     say(total, shown);
+    tip.write();
     return total;
   }
 
@@ -229,11 +233,6 @@ export function createTopology(store, theme, modules) {
     const name = hit(event.offsetX, event.offsetY);
     store.hovering(name);
     canvas.style.cursor = name ? "pointer" : "default";
-    tip.hidden = !name;
-    if (!name) return;
-    tip.textContent = describe(name);
-    tip.style.left = `${Math.max(0, Math.min(event.offsetX + 12, size[0] - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${picture.offsetTop + event.offsetY + 16}px`;
   });
   function describe(name) {
     const number = store.scene.bundles.findIndex((b) => b.name === name);
@@ -250,10 +249,7 @@ export function createTopology(store, theme, modules) {
     if (busy !== null) parts.push(`${Math.round(100 * busy)}% busy`);
     return parts.join(" · ");
   }
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-    store.hovering("");
-  });
+  canvas.addEventListener("pointerleave", () => store.hovering(""));
   canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) => {
     if (!p.laid) return;
     const { bundleOf } = store.scene;

@@ -10,6 +10,8 @@ import traitlets
 from astranb.core.errors import InputError
 from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._breaking import Breaking
+from astranb.widgets._changing import Changing
+from astranb.widgets._keeping import Keeping
 from astranb.widgets._static import ENTRY, MODULES, STYLES
 from astranb.widgets._transport import Transport
 from astranb.widgets._wire import Wire
@@ -21,7 +23,7 @@ from ._session import session_of
 __all__ = ["WorkloadWorkbench"]
 
 
-class WorkloadWorkbench(Transport, Breaking, Wire, anywidget.AnyWidget):
+class WorkloadWorkbench(Keeping, Transport, Changing, Breaking, Wire, anywidget.AnyWidget):
     """Watch a workload, and move it: graph of operations, timeline of ranks, inspector, breakpoints.
 
     ``astranb.Workbench(sim)`` gives one for a :class:`~astranb.sim.workload.WorkloadSimulation`.
@@ -73,24 +75,25 @@ class WorkloadWorkbench(Transport, Breaking, Wire, anywidget.AnyWidget):
         """Stop showing; the simulation and its other views go on."""
         if "_detach" in self.__dict__:  # else it was refused before it showed anything
             self._detach()
+            self.part()
         super().close()
 
     def operation(self, n: int = 1) -> None:
         """Go on to the end of an operation of any rank."""
         self._ask("operation", n=n)
 
+    def loop_pass(self, n: int = 1) -> None:
+        """Go on to the end of a pass of the training loop (ASTRA-sim 1.0's files)."""
+        self._ask("pass", n=n)
+
     def message(self, n: int = 1) -> None:
         """Go on to the arrival of a message."""
         self._ask("message", n=n)
 
-    def set(self, path: str, value: float | str) -> None:
-        """Change something from now on (:meth:`WorkloadSimulation.set`)."""
-        self.follow()
-        self._session.perform("set", {"path": path, "value": value})
-
     def show_panel(self, name: str) -> None:
-        """Show a view: ``graph`` or ``ranks`` on the stage, ``inspect`` or ``breaks`` at its side."""
-        known = {"graph": "stage", "exposed": "stage", "inspect": "side", "breaks": "side"}
+        """Show a view: ``graph`` or ``exposed`` on the stage, ``inspect``, ``change``, … at its side."""
+        known = {"graph": "stage", "exposed": "stage"}
+        known |= dict.fromkeys(("inspect", "change", "breaks", "explain"), "side")
         if name not in known:
             raise InputError(f"there is no view {name!r}", where="show_panel", mend=", ".join(known))
         self._panels = {**self._panels, known[name]: name}
@@ -102,6 +105,7 @@ class WorkloadWorkbench(Transport, Breaking, Wire, anywidget.AnyWidget):
 
     def _noticed(self) -> None:
         self._select_hit()
+        self._keep_soon()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The live view, and text for places that run no widgets."""

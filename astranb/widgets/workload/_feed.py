@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.sim.workload import KINDS, LANES, STATES
+from astranb.sim.workload import STATES
 from astranb.widgets._feed import VERSION, Message
 
 from ._session import WorkloadSession
@@ -32,8 +32,8 @@ class WorkloadFeed:
 
     @property
     def lanes(self) -> list[str]:
-        """The lanes of a rank: without that of remote memory where nothing asks for any."""
-        return list(LANES if (self.sim.about.kind == KINDS.index("memory")).any() else LANES[:2])
+        """The lanes of a rank."""
+        return list(self.sim.state.lanes)
 
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
@@ -43,11 +43,11 @@ class WorkloadFeed:
         sim = self.sim
         self._sequence = 0
         names = [f"rank[{rank}]" for rank in range(min(sim.ranks, _MOST_NAMES))]
-        dims = [f"dim[{dim}]" for dim in range(len(sim.about.topology))]
+        dims = [*(f"dim[{dim}]" for dim in range(len(sim.about.topology))), *sim.state.places]
         return {
             "type": "scene",
             "version": VERSION,
-            "title": f"{sim.title}: {sim.ranks:,} ranks on {' x '.join(sim.about.topology)}",
+            "title": f"{sim.title}: {sim.crowd} on {' x '.join(sim.about.topology)}",
             "ranks": sim.ranks,
             "lanes": self.lanes,
             "dims": list(sim.about.topology),
@@ -55,7 +55,10 @@ class WorkloadFeed:
             "names": [*names, *dims],
             "counted": "operations done",
             "hint": "Click a rank, or an operation in the graph or on the timeline; or type a path.",
-            "example": "rank[3].waiting > 0",
+            "example": f"rank[{min(3, sim.ranks - 1)}].waiting > 0",
+            "units": list(sim.state.units),
+            "alike": sim.state.stands_for,
+            "titles": {"exposed": "Layers"} if "layers" in sim.result.tables else {},
             "recording": True,
             "picture": 0,
             **{
@@ -69,7 +72,6 @@ class WorkloadFeed:
         del fine  # nothing is ever left out
         sim, session = self.sim, self.session
         self._sequence += 1
-        watch = sim.state.machine.watch[0]
         return {
             "type": "state",
             "seq": self._sequence,
@@ -84,7 +86,7 @@ class WorkloadFeed:
             "failed": session.failed,
             "narration": sim.narrate(),
             "pace": session.pace.tell() if session.hurried else {},
-            "changed": f"rank[{int(watch.npu)}]" if sim.events and watch.what >= 0 else "",
+            "changed": sim.state.changed(),
             "first": 0,
             "total": 0,
             "one_in": 1,

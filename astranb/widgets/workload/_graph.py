@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.sim.workload import KINDS, STATES, WorkloadSimulation, states_of
+from astranb.sim.workload import KINDS, STATES, WorkloadSimulation
 from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed
@@ -36,25 +36,23 @@ def window(sim: WorkloadSimulation, rank: int, most: int, centre: int = -1) -> n
         Rows, ascending: those under way and ready first, then their neighbours in the graph in
         both directions, nearest first, then the rest.
     """
-    about, m = sim.about, sim.state.machine
+    about = sim.about
     first, last = int(about.start[rank]), int(about.start[rank + 1])
     rows = np.arange(first, last)
     if len(rows) <= most:
         return rows
-    states = states_of(m, rows)
+    states = sim.state.states(rows)
     seeds = rows[(states == 1) | (states == 2)].tolist()
     if not seeds:  # before the start, or after the end
         done = rows[states == 3]
-        seeds = [int(done[np.argmax(m.operations.end_ns[done])])] if len(done) else [first]
+        seeds = [int(done[np.argmax(sim.state.times_ps()[1][done])])] if len(done) else [first]
     if centre >= 0:
         seeds = [centre, *seeds]
     chosen = dict.fromkeys(seeds[:most])
     waiting = deque(chosen)
     while waiting and len(chosen) < most:
         row = waiting.popleft()
-        o = m.operations[row]
-        children = np.asarray(m.children.value)[int(o.first_child) : int(o.first_child + o.children)]
-        for one in (*about.parents_of(row).tolist(), *children.tolist()):
+        for one in (*about.parents_of(row).tolist(), *about.children_of(row).tolist()):
             if one not in chosen and len(chosen) < most:
                 chosen[one] = None
                 waiting.append(one)
@@ -108,9 +106,9 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
 
     Options: ``rank``, ``at_ps`` (None: now), ``most``, ``path`` (what is selected).
     """
-    sim: WorkloadSimulation = feed.session.at(options.get("at_ps"))
+    sim = cast("WorkloadSimulation", feed.session.at(options.get("at_ps")))
     rank = min(max(0, int(options.get("rank", 0))), sim.ranks - 1)
-    about, m = sim.about, sim.state.machine
+    about, (starts, ends) = sim.about, sim.state.times_ps()
     most = max(8, min(_MOST, int(options.get("most", _MOST))))
     centre = -1
     path = str(options.get("path", ""))
@@ -121,15 +119,15 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
     rows = window(sim, rank, most, centre)
     depth, edges = _depths(sim, rows)
     line = _lines(depth, edges)
-    states = states_of(m, rows).tolist()
+    states = sim.state.states(rows).tolist()
     nodes = []
     for number, row in enumerate(rows.tolist()):
-        o = m.operations[row]
-        start, end = int(o.start_ns), int(o.end_ns)
-        when = f"{format_time(start * 1000)} to {format_time(end * 1000)}" if end >= 0 else ""
+        start, end = int(starts[row]), int(ends[row])
+        when = f"{format_time(start)} to {format_time(end)}" if end >= 0 else ""
         if end < 0 <= start:
-            when = f"since {format_time(start * 1000)}"
-        part = f", {int(o.streams_done)} of {int(o.streams)} chunks" if o.streams and end < 0 else ""
+            when = f"since {format_time(start)}"
+        over, chunks = sim.state.progress(row)
+        part = f", {over} of {chunks} chunks" if chunks and end < 0 else ""
         nodes.append(
             {
                 "path": about.path(row), "label": about.label(row)[:_LABEL], "what": about.text(row),
@@ -137,7 +135,7 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
                 "x": depth[number], "y": line[number],
             }
         )  # fmt: skip
-    counts = np.bincount(states_of(m, np.arange(about.start[rank], about.start[rank + 1])), minlength=4)
+    counts = np.bincount(sim.state.states(np.arange(about.start[rank], about.start[rank + 1])), minlength=4)
     return {
         "rank": rank,
         "nodes": nodes,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError, near
-from astranb.core.units import format_time
-from astranb.sim.workload import WorkloadSimulation, running_chunks, spans_of
+from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._feed import Message
 from astranb.widgets._spans import window_of
 
@@ -32,8 +31,8 @@ class _Index:
     row: np.ndarray
     slot: np.ndarray
     slots: np.ndarray
-    start_ns: np.ndarray
-    end_ns: np.ndarray
+    start_ps: np.ndarray
+    end_ps: np.ndarray
 
 
 def _index(feed: WorkloadFeed, kind: str) -> _Index:
@@ -56,15 +55,15 @@ def _index(feed: WorkloadFeed, kind: str) -> _Index:
 
 
 def _operations(sim: WorkloadSimulation) -> tuple[np.ndarray, ...]:
-    spans = spans_of(sim)
-    return spans.npu, spans.lane, spans.row, spans.start_ns, spans.end_ns
+    spans = sim.state.lane_spans(sim)
+    return spans.npu, spans.lane, spans.row, spans.start_ps, spans.end_ps
 
 
 def _chunks(sim: WorkloadSimulation) -> tuple[np.ndarray, ...]:
-    rows = np.asarray(sim.result.phases())
-    over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ns", "end_ns")]
-    now = running_chunks(sim.state.machine)
-    now.append(np.full(len(now[0]), sim.now_ps // 1000))
+    rows = sim.state.passed()
+    over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ps", "end_ps")]
+    now = sim.state.running()
+    now.append(np.full(len(now[0]), sim.now_ps))
     return tuple(np.concatenate(both) for both in zip(over, now, strict=True))
 
 
@@ -119,9 +118,7 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
         for lane in range(index.lanes):
             one, other = index.first[rank * index.lanes + lane : rank * index.lanes + lane + 2].tolist()
             inside = np.arange(one, other)
-            inside = inside[
-                (index.start_ns[one:other] * 1000 < end_ps) & (index.end_ns[one:other] * 1000 > start_ps)
-            ]
+            inside = inside[(index.start_ps[one:other] < end_ps) & (index.end_ps[one:other] > start_ps)]
             places.append(np.full(len(inside), at * index.lanes + lane))
             found.append(inside)
     place = np.concatenate(places) if places else np.zeros(0, np.int64)
@@ -146,7 +143,7 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
     columns = [
         place.astype("<u4"), index.slot[row].astype("<u4"), index.slots[lane_of].astype("<u4"), number,
         np.minimum(label, _MOST_LABELS).astype("<u4"),
-        (index.start_ns[row] * 1000).astype("<f8"), (index.end_ns[row] * 1000).astype("<f8"),
+        index.start_ps[row].astype("<f8"), index.end_ps[row].astype("<f8"),
     ]  # fmt: skip
     labels = [*list(texts)[:_MOST_LABELS], ""]
     return {**about, "drawn": "spans", "labels": labels}, [np.ascontiguousarray(c).tobytes() for c in columns]
@@ -155,7 +152,7 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
 def _busy(index: _Index, lane: int, edges: np.ndarray) -> np.ndarray:
     """Which part of each column a lane is busy, 255 being all; what overlaps counts once at most."""
     one, other = index.first[lane], index.first[lane + 1]
-    start, end = (np.sort(column[one:other]) * 1000 for column in (index.start_ns, index.end_ns))
+    start, end = (np.sort(column[one:other]) for column in (index.start_ps, index.end_ps))
 
     def before(times: np.ndarray) -> Any:
         """How long spans that begin at some times have lasted at each edge, summed."""
@@ -165,11 +162,3 @@ def _busy(index: _Index, lane: int, edges: np.ndarray) -> np.ndarray:
 
     taken = np.diff(before(start) - before(end))
     return np.asarray(np.minimum(255, np.round(255 * taken / np.diff(edges))).astype("u1"))
-
-
-def moment(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
-    """Say in words what an operation is and when."""
-    found = feed.sim.inspect(str(options["path"]))
-    rows = dict(found["state"])
-    text = " · ".join(f"{name} {rows[name]}" for name in ("begins", "ends", "took") if name in rows)
-    return {"text": f"{found['title']} · {text}", "now": format_time(feed.sim.now_ps)}, []

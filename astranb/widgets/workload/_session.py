@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import numpy as np
-
 from astranb.sim import Stop
 from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._changes import CHANGES
@@ -14,17 +12,11 @@ from astranb.widgets._pace import Pace
 from astranb.widgets._session import Session
 from astranb.widgets._verbs import Verb, count_of, when_of
 
-__all__ = ["POINTS", "VERBS", "WorkloadSession", "session_of"]
+__all__ = ["VERBS", "WorkloadSession", "session_of"]
 
 
 _WATCHED_S = 15.0
 _FASTEST = 1e11  # as far as the control goes
-
-
-def _set(sim: Any, options: dict[str, Any]) -> str:
-    sim.set(str(options.get("path", "")), options.get("value", ""))
-    edit = sim.edits[-1]
-    return f"{edit.path} = {edit.value} from event {sim.events:,} on"
 
 
 def _step(unit: str) -> Verb:
@@ -34,16 +26,12 @@ def _step(unit: str) -> Verb:
     return step
 
 
-POINTS = {name: CHANGES[name] for name in ("breakpoint", "enable", "clear")}
-"""What may be done to breakpoints."""
-
 VERBS: dict[str, Verb] = {
     "reset": lambda sim, _: sim.reset(keep=True),
     "back": lambda sim, o: sim.back(count_of(o), str(o.get("unit", "event"))),
-    **{unit: _step(unit) for unit in ("event", "cycle", "operation", "message", "phase")},
+    **{unit: _step(unit) for unit in ("event", "cycle", "operation", "message", "phase", "pass")},
     "goto": lambda sim, o: sim.goto(when_of(o)),
-    "set": _set,
-    **POINTS,
+    **CHANGES,
 }
 """By the name of the command."""
 
@@ -71,12 +59,9 @@ class WorkloadSession(Session):
 
     def __init__(self, sim: WorkloadSimulation) -> None:
         self._workload = sim
-        self._past: WorkloadSimulation | None = None
         super().__init__(cast("Any", sim))
         # At first a run is watched for some seconds, as far as one can tell from what is computed.
-        m = sim.state.machine
-        longest = np.bincount(m.operations.npu, m.operations.duration_ns.astype(float)).max(initial=0.0)
-        self.speed = float(min(max(longest * 1000 / _WATCHED_S, self.speed), _FASTEST))
+        self.speed = float(min(max(sim.state.longest_ps / _WATCHED_S, self.speed), _FASTEST))
 
     @property
     def verbs(self) -> Mapping[str, Verb]:
@@ -88,18 +73,6 @@ class WorkloadSession(Session):
 
     def _phases(self) -> int:
         return self._workload.counts["phase"]
-
-    def at(self, at_ps: float | None = None) -> Any:
-        """The simulation as it was at the cursor of a view: to be looked at, never to be moved."""
-        sim = self._workload
-        if at_ps is None or at_ps >= sim.now_ps:
-            return sim
-        past = self._past
-        # A copy knows the past up to where it was made, and the edits until then.
-        if past is None or at_ps > past.now_ps or sim.edits[: len(past.edits)] != past.edits:
-            past = self._past = sim.fork()
-        past.goto(int(at_ps))
-        return past
 
 
 def session_of(sim: WorkloadSimulation) -> WorkloadSession:

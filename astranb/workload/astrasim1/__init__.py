@@ -12,6 +12,7 @@ from ._files import load, read_network
 from ._layers import Layer, Part, Workload
 from ._loops import Action, Layers, training_loop
 from ._network import HierarchicalNetwork
+from ._plan import retime
 from ._result import LAYER_COLUMNS, Result
 from ._run import Run
 from ._shipped import loop_names
@@ -37,6 +38,7 @@ __all__ = [
     "read_system",
     "read_workload",
     "result_tables",
+    "retime",
     "training_loop",
     "write_tables",
     "write_workload",

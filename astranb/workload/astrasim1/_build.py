@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.jit import Records
 from astranb.core.state import allocate
 
 from . import _tables as t
 from ._layers import Part, Workload
 from ._loops import Action, Layers, Step
 from ._network import HierarchicalNetwork
+from ._noted import PASSED, POINT, WATCH
 from ._plan import Planner
-from ._policies import involved, levels_of
+from ._policies import Levels, involved, levels_of
 from ._shipped import loop_named
 from ._system import WITHIN, System
 
-__all__ = ["build"]
+__all__ = ["Built", "build", "notes"]
 
 _HIGHEST: Final = 100_000_000
 _MOST_OPERATIONS: Final = 5_000_000
 _MOST_STREAMS: Final = 4_000_000
 _MOST_PS: Final = 1 << 62
+_MOST_POINTS: Final = 64
+_MOST_PASSED: Final = 262_144
+
+
+class Built(NamedTuple):
+    """A run's tables, and what they were made of.
+
+    Parameters
+    ----------
+    machine : Machine
+    sent : ndarray of int64
+        What NPU 0 sends in each phase into each dimension of the network.
+    planned : ndarray
+        How each phase is done: :data:`._plan.PLANNED`.
+    levels : Levels
+    """
+
+    machine: t.Machine
+    sent: np.ndarray
+    planned: np.ndarray
+    levels: Levels
+
+
+def notes(phases: int, *, record: bool) -> dict[str, Records]:
+    """Make the tables of what is noted: of one row each where nothing is recorded.
+
+    Parameters
+    ----------
+    phases : int
+        How many there will be.
+    record : bool
+    """
+    watch = allocate(1, WATCH)
+    watch.hit = watch.what = -1
+    watch.recording = watch.noting = record
+    passed = allocate(max(1, min(phases, _MOST_PASSED)) if record else 1, PASSED)
+    return {"watch": watch, "points": allocate(_MOST_POINTS, POINT), "passed": passed}
 
 
 class _Program:
@@ -105,8 +144,9 @@ class _Program:
                 self._priority += 1 if self._system.lifo else -1
             first, count = self.planner.plan(part, self._masks[action.layer][action.part])
             if count:
-                self.operations.append((t.ISSUE, len(self.collectives), 0))
-                self.collectives.append((slot, first, count, self.streams, priority, layer.update_ns * 1000))
+                row = (slot, first, count, self.streams, priority, layer.update_ns * 1000)
+                self.collectives.append((*row, len(self.operations)))
+                self.operations.append((t.ISSUE, len(self.collectives) - 1, 0))
                 self.streams += count
                 if self.streams > _MOST_STREAMS:
                     what = f"more than {_MOST_STREAMS} chunks"
@@ -116,8 +156,8 @@ class _Program:
 
 def build(
     workload: Workload, system: System, network: HierarchicalNetwork, passes: int, *, congested: bool
-) -> tuple[t.Machine, np.ndarray]:
-    """Make the tables, and what NPU 0 sends in each phase into each dimension.
+) -> Built:
+    """Make the tables.
 
     Parameters
     ----------
@@ -142,15 +182,16 @@ def build(
     columns = np.array(program.operations, np.int64)
     for column, name in enumerate(("kind", "slot", "time_ps")):
         operations[name] = columns[:, column]
+    operations.begun_ps = operations.ended_ps = -1
     collectives = allocate(len(program.collectives), t.COLLECTIVE)
     if program.collectives:
         columns = np.array(program.collectives, np.int64)
-        names = ("slot", "first_chunk", "chunks", "first_stream", "priority", "update_ps")
+        names = ("slot", "first_chunk", "chunks", "first_stream", "priority", "update_ps", "operation")
         for column, name in enumerate(names):
             collectives[name] = columns[:, column]
-    chunks, phases, sent = program.planner.tables()
+    chunks, phases, sent, planned = program.planner.tables()
     longest = 0.0 + sum(time for _, _, time in program.operations)
-    for _, first, count, _, _, update in program.collectives:
+    for _, first, count, _, _, update, _ in program.collectives:
         begin = int(chunks[first].first_phase)
         last = chunks[first + count - 1]
         longest += update + float(phases.duration_ps[begin : int(last.first_phase + last.phases)].sum())
@@ -164,12 +205,13 @@ def build(
     clock = allocate(1, t.CLOCK)
     clock.within, clock.by_queue = WITHIN[system.within], system.boost
     clock.concurrent = -(-system.active_chunks // system.queues)
+    clock.queues, clock.computing = system.queues, -1
     events = allocate(1 + len(collectives) + len(streams), t.EVENT)
     # The program begins with an event of its own, at 0.
     events[0].rank, events[0].heap = t.AT_ONCE, t.RESUME
     clock.heaped = clock.puts = 1
     machine = t.Machine(
         clock, operations, allocate(3 * len(workload.layers), t.SLOT), collectives, chunks, phases,
-        streams, queues, events, allocate(passes, t.PASS_END),
+        streams, queues, events, allocate(passes, t.PASS_END), **notes(0, record=False),
     )  # fmt: skip
-    return machine, sent
+    return Built(machine, sent, planned, program.levels)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.core.document import Node, contents, json_document
+from astranb.core.document import Node, contents, json_document, yaml_document
 from astranb.core.errors import InputError, near
 
 from ._network import COSTS, TOPOLOGIES, HierarchicalNetwork
@@ -44,16 +44,8 @@ _KEYS: Final = ("topology-name", "dimensions-count", "use-fast-version", *_LISTS
 
 def _yaml_document(path: str | Path) -> Node:
     """Read what the network with congestion takes, as the JSON that says the same: links are one each way."""
-    import yaml
-
-    try:
-        value = yaml.safe_load(contents(path, _MOST_BYTES))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        what = " ".join(str(error).split())[:200]
-        raise InputError(f"no YAML: {what}", where=str(path), mend="mend the file") from None
-    node = Node(value, str(path))
+    node = yaml_document(path, contents(path, _MOST_BYTES))
+    value = node.value
     if not isinstance(value, dict):
         raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
     for key in value:

@@ -15,11 +15,16 @@ from ._layers import Part
 from ._network import HierarchicalNetwork
 from ._phases import Phases, Timing
 from ._policies import Levels
-from ._system import Algorithm, System
+from ._system import ALGORITHMS, Algorithm, System
 from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from ._themis import Themis
 
-__all__ = ["Planner"]
+__all__ = ["PLANNED", "Planner", "retime"]
+
+PLANNED: Final = np.dtype(
+    [("algorithm", "i8"), ("window", "i8"), ("nodes", "i8"), ("stride", "i8"), ("tree", "i8")]
+)
+"""How a phase is done: the algorithm's number in :data:`._system.ALGORITHMS`, NPUs, and so on."""
 
 _MOST_PHASES: Final = 4_000_000
 _KINDS: Final = {
@@ -68,6 +73,7 @@ class Planner:
         self._known: dict[tuple[str, int, int], tuple[int, int]] = {}
         self._chunks: list[tuple[int, int]] = []
         self._rows: list[tuple[int, int, int, Timing]] = []
+        self._planned: list[tuple[int, int, int, int, int]] = []
 
     def _seen(self, name: str) -> list[_Dimension]:
         """Give the dimensions that a system's list of algorithms is for."""
@@ -181,11 +187,13 @@ class Planner:
             queue = dim * self._system.queues + self._turns[dim]
             self._turns[dim] = (self._turns[dim] + 1) % self._system.queues
             self._rows.append((queue, does, size, timing))
+            how = (ALGORITHMS.index(algorithm.name), algorithm.window)
+            self._planned.append((*how, nodes, stride, tree))
             size = timing.final_bytes
         self._chunks.append((first, len(phases)))
 
-    def tables(self) -> tuple[Records, Records, np.ndarray]:
-        """Give the chunks, the phases, and what NPU 0 sends in each phase into each dimension."""
+    def tables(self) -> tuple[Records, Records, np.ndarray, np.ndarray]:
+        """Give the chunks, the phases, what NPU 0 sends in each phase into each dimension, and how."""
         chunks = allocate(max(len(self._chunks), 1), t.CHUNK)
         for row, (first, count) in enumerate(self._chunks):
             chunks[row].first_phase, chunks[row].phases = first, count
@@ -200,4 +208,32 @@ class Planner:
             ):
                 phases[name] = columns[:, column]
             sent[:] = [timing.sent for *_, timing in self._rows]
-        return chunks, phases, sent
+        planned = np.zeros(len(phases), PLANNED)
+        planned[: len(self._planned)] = self._planned
+        return chunks, phases, sent, planned
+
+
+def retime(
+    phases: Records, planned: np.ndarray, network: HierarchicalNetwork, system: System, *, congested: bool
+) -> None:
+    """Give phases that have not begun the times that they have on another network.
+
+    Parameters
+    ----------
+    phases : Records
+        What they do and how much of it stays.
+    planned : ndarray of PLANNED
+    network : HierarchicalNetwork
+        With other bandwidths or latencies.
+    system : System
+    congested : bool
+        Whether messages wait for one another on links.
+    """
+    times = Phases(network, system, congested=congested)
+    for row, (name, window, nodes, stride, tree) in enumerate(planned.tolist()):
+        if nodes == 0:
+            continue  # no phase at all: tables have a row at least
+        does, size = int(phases.collective[row]), int(phases.bytes[row])
+        found = times.timing(Algorithm(ALGORITHMS[name], window), does, nodes, stride, size, tree)
+        for field, value in zip(("duration_ps", "last_ps", "message_ps"), found[:3], strict=True):
+            phases[field][row] = value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
+from astranb.workload.astrasim2._noted import PHASE_BEGINS, PHASE_ENDS
 
 from ._events import put
+from ._notes import begin, note_phase
 from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -77,6 +79,7 @@ def _enter(m: Machine, stream: int) -> None:
     q = m.queues[m.phases[s.phase].queue]
     before = _place(m, stream, m.phases[s.phase].queue)
     s.before = before
+    s.queued_ps = m.clock[0].now_ps
     if before < 0:
         s.next = q.head
         q.head = stream
@@ -105,6 +108,8 @@ def _wake(m: Machine, queue: int) -> None:
         q.running += 1
         event = 1 + len(m.collectives) + row
         put(m, event, p.duration_ps, PHASE_OVER, p.last_ps, p.message_ps, queue)
+        if m.watch[0].noting == 1:
+            note_phase(m, row, PHASE_BEGINS)
         row = s.next
 
 
@@ -142,6 +147,9 @@ def phase_over(m: Machine, stream: int) -> None:
     queue = m.phases[s.phase].queue
     started_ps = s.started_ps
     m.phases[s.phase].over += 1
+    m.clock[0].phases += 1
+    if m.watch[0].noting == 1:
+        note_phase(m, stream, PHASE_ENDS)
     done = s.phase + 1 == chunk.first_phase + chunk.phases
     if done:
         c = m.collectives[s.collective]
@@ -167,6 +175,8 @@ def issue(m: Machine, number: int) -> None:
     c.issued_ps = m.clock[0].now_ps
     m.slots[c.slot].under_way += 1
     m.clock[0].issued += 1
+    m.clock[0].under_way += 1
+    begin(m, c.operation)
     m.clock[0].streams_left += c.chunks
     for turn in range(c.chunks):
         stream = c.first_stream + turn

@@ -51,10 +51,26 @@ CLOCK = np.dtype(
         ("concurrent", "i8"),  # streams under way in one queue
         ("by_queue", "i8"),  # of phases that end together, that of the first dimension is over first
         ("passes", "i8"),  # over
+        ("turns", "i8"),  # instants after the first
+        ("ended", "i8"),  # computations and collectives
+        ("phases", "i8"),  # of chunks, that are over
+        ("computing", "i8"),  # the operation under way, -1
+        ("under_way", "i8"),  # collectives
+        ("waiting", "i8"),  # 1: the program waits for a collective
+        ("compute_ps", "i8"),  # of what has begun
+        ("queues", "i8"),  # of one dimension
     ]
 )
 
-OPERATION = np.dtype([("kind", "i8"), ("slot", "i8"), ("time_ps", "i8")])
+OPERATION = np.dtype(
+    [
+        ("kind", "i8"),
+        ("slot", "i8"),
+        ("time_ps", "i8"),
+        ("begun_ps", "i8"),  # -1: not yet; of WAIT and END: never, where nothing is waited for
+        ("ended_ps", "i8"),
+    ]
+)
 """One of the program: a slot is a part of a layer; of ISSUE the collective's number."""
 
 SLOT = np.dtype(
@@ -79,6 +95,7 @@ COLLECTIVE = np.dtype(
         ("priority", "i8"),
         ("update_ps", "i8"),
         ("issued_ps", "i8"),
+        ("operation", "i8"),  # that issues it
     ]
 )
 
@@ -105,6 +122,7 @@ STREAM = np.dtype(
         ("before", "i8"),
         ("next", "i8"),
         ("started_ps", "i8"),
+        ("queued_ps", "i8"),
     ]
 )
 """One chunk of a collective under way."""
@@ -134,11 +152,30 @@ EVENT = np.dtype(
 )
 
 PASS_END = np.dtype([("time_ps", "i8")])
-LIMITS = np.dtype([("events", "i8")])
+LIMITS = np.dtype(
+    [
+        ("events", "i8"),
+        ("closely", "i8"),  # 1: the following are looked at, and breakpoints are
+        ("until_ps", "i8"),  # nothing later is handled
+        ("turns", "i8"),  # the others: no more than so many of the clock's counts
+        ("ended", "i8"),
+        ("phases", "i8"),
+        ("passes", "i8"),
+    ]
+)
+
+NUMBER = np.dtype([("value", "i8")])
+"""A table as plain numbers, for conditions."""
+
+NOTES: Final = ("watch", "points", "passed")
+"""The tables that are no part of the simulated state."""
+
+FIXED: Final = ("chunks",)
+"""Those that never change."""
 
 
 class Machine(NamedTuple):
-    """Everything simulated."""
+    """Everything simulated, and behind it what is noted of it."""
 
     clock: Records
     operations: Records
@@ -150,3 +187,6 @@ class Machine(NamedTuple):
     queues: Records
     events: Records
     pass_ends: Records
+    watch: Records
+    points: Records
+    passed: Records

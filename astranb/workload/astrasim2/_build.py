@@ -92,7 +92,7 @@ def build(
     group_rows, members, streams = _groups(groups, npus)
     find_roots(rows, group_rows, members, npus)
     implementations = _implementations(system, counts, npus)
-    check_algorithms(rows, implementations, system, len(counts))
+    check_algorithms(rows, implementations, system, len(counts), compat=compat)
     check_switches(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
     pairs = talking(rows, implementations, group_rows, members, npus) if routed else set()

@@ -32,7 +32,9 @@ def find_roots(table: Records, groups: Records, members: Records, npus: int) -> 
             table.peer[broadcasts & (table.group == group) & (table.peer == peer)] = ranks[0]
 
 
-def check_algorithms(table: Records, implementations: Records, system: System, count: int) -> None:
+def check_algorithms(
+    table: Records, implementations: Records, system: System, count: int, *, compat: bool
+) -> None:
     """See to it that every collective has an algorithm that can do it."""
     chosen = implementations.reshape(t.COLLECTIVES, count)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
@@ -47,13 +49,14 @@ def check_algorithms(table: Records, implementations: Records, system: System, c
                 raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
             if collective == t.BROADCAST:
                 continue
-            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or row.nodes & (row.nodes - 1)):
-                raise InputError(
-                    f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, "
-                    f"not {names[collective]} of {row.nodes}",
-                    where=system.where,
-                    mend="use ring",
-                )
+            odd = row.nodes & (row.nodes - 1)
+            what = ""
+            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or odd):
+                what = f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {names[collective]}"
+            elif row.algorithm == t.HALVING and odd and not compat:  # the peer waits for ever
+                what = f"halvingDoubling does an {names[collective]} of 2, 4, 8, … NPUs, not"
+            if what:
+                raise InputError(f"{what} of {row.nodes}", where=system.where, mend="use ring")
 
 
 def check_switches(

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from astranb.core.document import Node, contents, json_document
-from astranb.core.errors import InputError, near
+from astranb.core.document import Node, contents, json_document, yaml_document
+from astranb.core.errors import near
 from astranb.net._cost import PLACES
 
 from ._durations import Memory
@@ -25,7 +23,6 @@ __all__ = [
 ]
 
 _MOST_BYTES: Final = 16 << 20
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANY: Final = 1 << 31
 _COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 
@@ -144,15 +141,7 @@ def _json(path: str | Path) -> Node:
 
 
 def _yaml(path: str | Path) -> Node:
-    try:
-        return Node(yaml.load(contents(path, _MOST_BYTES), _LOADER), str(path))  # noqa: S506 - a safe one
-    except yaml.MarkedYAMLError as error:
-        line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"no YAML: {error.problem}", where=f"{path}{line}", mend="mend the file") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"no YAML: {error}"[:200], where=str(path), mend="mend the file") from None
+    return yaml_document(path, contents(path, _MOST_BYTES))
 
 
 def read_network(path: str | Path) -> Network:

@@ -74,11 +74,15 @@ def make_links(
             mend="use one dimension, --fidelity analytical, or leave --compat out",
         )
     count = 0
-    for dim in dims:
-        own = link_count(int(dim.kind), int(dim.nodes), network.npus) if aware else 0
+    owns = [link_count(int(dim.kind), int(dim.nodes), network.npus) if aware else 0 for dim in dims]
+    for dim, own in zip(dims, owns, strict=True):
         dim.first_link, dim.back_link = count, count + network.npus
         count += own
-    return Links(dims, _servers(count), allocate(1, WAY), allocate(1, t.COUNTER), allocate(1, WIRE))
+    wires = allocate(max(count, 1), WIRE)
+    if count:
+        for name in ("latency_ns", "rate_Bpns"):
+            wires[name] = np.repeat(dims[name], owns)
+    return Links(dims, _servers(count), allocate(1, WAY), allocate(1, t.COUNTER), wires)
 
 
 def _servers(count: int) -> Records:

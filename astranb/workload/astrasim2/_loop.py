@@ -7,6 +7,7 @@ from typing import Final
 from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event, next_time
 from astranb.core.jit import Entry, Records, kernel, kernel_apart
 from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
+from astranb.workload._why import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 
 from ._appoint import appoint, appoint_apart, close_appointments
 from ._broadcast import broadcast_passed, broadcast_received
@@ -63,13 +64,6 @@ from ._transport import free_link, free_message, hop
 from ._tree import tree_bundle_passed, tree_received
 
 __all__ = ["BREAK", "DTYPES", "ENDED", "ENTRY", "GROW", "REACHED", "STEPS", "TIME", "waiting_ns"]
-
-ENDED: Final = 0  # nothing is left to happen
-STEPS: Final = 1  # as many events as asked for
-GROW: Final = 2  # a table is to be enlarged
-TIME: Final = 3  # what is next is later than asked for
-REACHED: Final = 4  # as many operations, messages, phases or instants as asked for
-BREAK: Final = 5  # a breakpoint
 
 _MASK: Final = (1 << KIND_BITS) - 1
 

@@ -12,7 +12,7 @@ from astranb.net._astrasim2 import MESH, RING, SWITCH
 from ._noted import ENDS, NOTHING, PHASE_ENDS, SENT
 from ._tables import Machine
 
-__all__ = ["conditions_hold", "note", "note_link", "note_phase", "note_sent"]
+__all__ = ["conditions_hold", "holds", "note", "note_link", "note_phase", "note_sent"]
 
 
 @kernel_apart
@@ -105,7 +105,7 @@ def note_phase(m: Machine, stream: int, what: int) -> None:
 
 
 @kernel
-def _holds(found: int, relation: int, value: int) -> bool:
+def holds(found: int, relation: int, value: int) -> bool:
     """Compare, as the number of the relation says."""
     if relation == 0:
         return found < value
@@ -133,7 +133,7 @@ def conditions_hold(m: Machine, npus: Records, operations: Records, queues: Reco
             found = operations[point.place].value
         else:
             found = queues[point.place].value
-        holds = 1 if _holds(found, point.relation, point.value) else 0
-        if holds == 1 and point.was == 0 and m.watch[0].hit < 0:
+        now = 1 if holds(found, point.relation, point.value) else 0
+        if now == 1 and point.was == 0 and m.watch[0].hit < 0:
             m.watch[0].hit = number
-        point.was = holds
+        point.was = now

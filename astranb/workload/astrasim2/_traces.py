@@ -32,6 +32,13 @@ _COLLECTIVES: Final = {
     for kind in CollectiveType
     if kind.name.lower() in COLLECTIVE_NAMES
 }
+_AS_OTHERS: Final = {
+    CollectiveType.BARRIER: CollectiveType.ALL_REDUCE,
+    CollectiveType.REDUCE_SCATTER_BLOCK: CollectiveType.REDUCE_SCATTER,
+}
+"""What is done as something else, and is nothing that ASTRA-sim 2.0 does."""
+
+_BARRIER_BYTES: Final = 4  # PyTorch's barrier all-reduces one number (ProcessGroupNCCL.cpp, barrier)
 
 
 def operations_of(
@@ -129,7 +136,10 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     kind[list(_KINDS)] = list(_KINDS.values())
     kinds = kind[trace.type]
     collective = np.full(len(CollectiveType), -1)
-    collective[list(_COLLECTIVES)] = list(_COLLECTIVES.values())
+    known = dict(_COLLECTIVES)
+    if not compat:
+        known |= {kind: _COLLECTIVES[other] for kind, other in _AS_OTHERS.items()}
+    collective[list(known)] = list(known.values())
     is_collective = trace.type == NodeType.COMM_COLL
     # What a node that is no collective says of one counts for nothing.
     said = np.where(is_collective, trace.comm_type, 0)
@@ -138,15 +148,16 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     wrong = np.flatnonzero(is_collective & (which < 0) & ~recorded)
     if len(wrong):
         row = int(wrong[0])
-        known = ", ".join(name.name for name in _COLLECTIVES)
-        what = f"ASTRA-sim 2.0 does no {CollectiveType(int(said[row])).name}"
-        raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
+        what = f"there is no {CollectiveType(int(said[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
+        names = ", ".join(kind.name for kind in known)
+        raise InputError(what, where=trace.place(row), mend=f"take one of {names}")
     kinds[recorded] = REPLAY
-    wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0))
+    barrier = is_collective & (said == CollectiveType.BARRIER)
+    wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)
     if len(wrong):
         raise InputError("comm_size is 0", where=trace.place(int(wrong[0])), mend="say how many bytes")
     moves = is_collective | np.isin(trace.type, (NodeType.COMM_SEND, NodeType.COMM_RECV))
-    size = np.where(moves, trace.comm_size, trace.tensor_size)
+    size = np.where(barrier, _BARRIER_BYTES, np.where(moves, trace.comm_size, trace.tensor_size))
     for name, column in (("size", size), ("duration_micros", trace.duration_us)):
         wrong = np.flatnonzero((column > _MOST) | ((column < 0) & (name != "size")))
         if len(wrong):

@@ -11,6 +11,7 @@ from typing import Final
 from astranb.core.instants import put_event
 from astranb.core.jit import kernel, kernel_apart
 from astranb.net._astrasim2 import (
+    DEAD,
     SWITCH,
     arrived_in,
     delay_ns,
@@ -123,14 +124,8 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     now = m.queue[0].now
     size = m.messages[row].bytes
     m.links[link].busy = 1
-    if m.config[0].routed == 1:
-        latency_ns = m.wires[link].latency_ns
-        taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
-    else:
-        dim = m.messages[row].heading >> 1
-        latency_ns = m.dims[dim].latency_ns
-        taken_ns = float(size) / m.dims[dim].rate_Bpns
-    arrival = now + int(latency_ns + taken_ns)
+    taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    arrival = now + int(m.wires[link].latency_ns + taken_ns)
     put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
     free = now + int(taken_ns)
     if m.watch[0].noting == 1:
@@ -159,10 +154,10 @@ def _enter(m: Machine, row: int) -> None:
 
 @kernel
 def free_link(m: Machine, link: int) -> None:
-    """A link has sent a message; the next one that waits begins."""
-    m.links[link].busy = 0
+    """A link has sent a message, or is back; the next one that waits begins, unless the link is dead."""
+    m.links[link].busy &= DEAD
     row = m.links[link].head
-    if row >= 0:
+    if row >= 0 and m.links[link].busy == 0:
         m.links[link].head = m.messages[row].behind
         if m.links[link].head < 0:
             m.links[link].tail = -1

@@ -215,4 +215,4 @@ def test_listeners_hear_of_every_verb():
     end()
     sim.reset(keep=True)
     assert len(heard) == 4
-    assert [(e.path, e.events) for e in sim.edits] == [("rank[0].speed", 0)]
+    assert sim.edits == [(0, "rank[0].speed", "2")]

@@ -1,0 +1,266 @@
+"""Changing a workload's links, dimensions and ranks: exact, undone, and refused where it cannot be."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astranb.core.errors import Deadlock, InputError
+from astranb.infragraph import blueprint
+from astranb.sim.workload import WorkloadSimulation
+from astranb.sim.workload._ends import dimension_of, ends_of, other_way
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COMPUTE,
+    RECV,
+    SEND,
+    InfraNetwork,
+    Network,
+    Operations,
+    System,
+)
+
+from .support import SYSTEM, mixed
+
+ONE_MESSAGE = [
+    Operations.of([{"kind": SEND, "peer": 1, "bytes": 50_000}]),
+    Operations.of([{"kind": RECV, "peer": 0, "bytes": 50_000}]),
+]
+
+
+def pair(**options):
+    return WorkloadSimulation(
+        ONE_MESSAGE, Network(["Ring"], [2], [50], [500]), System.from_document({}), aware=True, **options
+    )
+
+
+def reduced(network, *, aware=True, **system):
+    """An all-reduce after a computation of 4 us, on every rank."""
+    rows = [{"kind": COMPUTE, "duration_us": 4}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
+    one = Operations.of(rows, [[], [0]])
+    ways = ["ring", "direct", "ring"][: len(network.npus_count)]
+    described = System.from_document({**SYSTEM, **{k: ways for k in SYSTEM if k.endswith("tion")}, **system})
+    return WorkloadSimulation([one] * network.npus, network, described, aware=aware)
+
+
+def test_a_slow_link_is_as_slow_as_it_says():
+    # 50,000 B at 50 B/ns and 500 ns: 1,500 ns; at 10 B/ns 5,500 ns; with 2 us of latency 3,000 ns.
+    times = []
+    for path, value in ((None, None), ("link[0].bandwidth", "10 GB/s"), ("link[0].latency", "2 us")):
+        sim = pair()
+        if path:
+            sim.set(path, value)
+        sim.run()
+        times.append(sim.result.time_ps)
+    assert times == [1_500_000, 5_500_000, 3_000_000]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 400), st.sampled_from(["bandwidth", "latency"]))
+def test_all_links_of_a_dimension_are_the_dimension(at, field):
+    value = {"bandwidth": "5 GB/s", "latency": "9 us"}[field]
+    network = Network(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
+    one, other = reduced(network), reduced(network)
+    for sim in (one, other):
+        sim.step(at)
+    one.set(f"dim[1].{field}", value)
+    m = other.state.machine
+    for link in range(int(m.dims[1].first_link), len(m.links)):
+        other.set(f"link[{link}].{field}", value)
+    assert one.run().now_ps == other.run().now_ps
+    ends = ("end_ps", "compute_ps", "exposed_comm_ps")
+    rows = [[{name: row[name] for name in ends} for row in sim.result.per_rank()] for sim in (one, other)]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize("scheduling", ["baseline", "themis"])
+@pytest.mark.parametrize("topology", ["Ring", "Switch", "FullyConnected"])
+def test_a_change_at_the_start_is_another_network(aware, scheduling, topology):
+    system = {"inter-dimension-scheduling": scheduling}
+
+    def network(rate, latency):
+        return Network([topology, "Ring"], [4, 2], [rate, 25], [latency, 700])
+
+    changed = reduced(network(50, 500), aware=aware, **system)
+    changed.set("dim[0].bandwidth", "100 GB/s")
+    changed.set("dim[0].latency", "250 ns")
+    fresh = reduced(network(100, 250), aware=aware, **system)
+    changed.run()
+    fresh.run()
+    assert changed.state_hash() == fresh.state_hash()
+
+
+def test_a_rank_that_computes_in_no_time():
+    sim = reduced(Network(["Ring"], [4], [50], [500]), aware=False)
+    other = sim.fork_with({f"rank[{rank}].speed": "inf" for rank in range(4)})
+    sim.run()
+    other.run()
+    assert [row["compute_ps"] for row in other.result.per_rank()] == [0] * 4
+    assert sim.result.time_ps - other.result.time_ps == 4_000_000
+    assert other.parameters("rank[2]")[0].value == "inf"
+
+
+def test_a_dead_link_takes_in_nothing_and_goes_on_when_it_is_back():
+    sim = pair()
+    sim.kill("link[0]")
+    assert dict(sim.inspect("link[0]")["state"])["sends"] == "no; it is dead"
+    with pytest.raises(
+        Deadlock, match=r"link\[0\] \(rank 0 to rank 1\) is dead since 0 ps, and 1 message waits"
+    ):
+        sim.run()
+    assert dict(sim.inspect("link[0]")["state"])["waiting"] == "1 messages"
+    sim.repair("link[0]")
+    sim.run()
+    assert sim.result.time_ps == 1_500_000  # the clock stood still meanwhile
+    sim.undo(0)
+    assert (sim.events, sim.edits) == (0, [])
+    sim.run()
+    assert sim.result.time_ps == 1_500_000
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 11))
+def test_what_is_under_way_on_a_dying_link_arrives(at, gone, link):
+    sim, other = (mixed(aware=True) for _ in range(2))
+    other.run()
+    sim.step(at)
+    sim.kill(f"link[{link}]", both=True)
+    with suppress(Deadlock):
+        sim.step(gone)
+    sim.repair(f"link[{link}]", both=True)
+    sim.run()
+    assert sim.counts["message"] == other.counts["message"]
+    assert sim.result.time_ps >= other.result.time_ps
+    whole, events = sim.state_hash(), sim.events
+    sim.back(events)
+    sim.reset()
+    assert sim.state_hash() == mixed(aware=True).state_hash()
+    sim.run()
+    assert sim.state_hash() == other.state_hash()
+    assert whole
+
+
+def test_edits_are_undone_one_by_one_and_reset_keeps_the_last_of_each():
+    sim = mixed()
+    sim.step(100)
+    here = sim.state_hash()
+    sim.set("rank[1].speed", 0.5)
+    sim.step(100)
+    middle = sim.state_hash()
+    sim.set("dim[0].bandwidth", "1 GB/s")
+    sim.set("rank[1].speed", 0.25)
+    sim.run()
+    sim.undo(1)
+    assert (sim.events, sim.state_hash(), len(sim.edits)) == (200, middle, 1)
+    sim.undo()
+    assert (sim.events, sim.state_hash(), sim.edits) == (100, here, [])
+    sim.set("rank[1].speed", 0.5)
+    sim.set("rank[1].speed", 0.25)
+    sim.reset(keep=True)
+    assert sim.edits == [(0, "rank[1].speed", "0.25")]
+    with pytest.raises(InputError, match="there is no edit 3"):
+        sim.undo(3)
+
+
+def test_parameters_are_what_set_takes():
+    sim = mixed(aware=True)
+    for path, names in (
+        ("rank[2]", ["speed"]), ("dim[0]", ["bandwidth", "latency"]),
+        ("link[3]", ["bandwidth", "latency", "up"]), ("rank[2].op[1]", []),
+    ):  # fmt: skip
+        found = sim.parameters(path)
+        assert [p.path for p in found] == [f"{path}.{name}" for name in names]
+        before = sim.state_hash()
+        for parameter in found:
+            sim.set(parameter.path, parameter.value)
+        assert sim.state_hash() == before
+    assert sim.parameters() == []
+
+
+@pytest.mark.parametrize(
+    "path, value, message",
+    [
+        ("link[0].bandwidth", "fast", "fast"),
+        ("link[0].up", "perhaps", "neither yes nor no"),
+        ("link[99].up", "no", "0 to 11"),
+        ("link[0].bandwith", "1 GB/s", "did you mean 'bandwidth'"),
+        ("rank[0].speed", "-1", "above 0"),
+        ("rank[0].op[1].speed", 2, "cannot be changed"),
+    ],
+)
+def test_what_cannot_be_changed(path, value, message):
+    sim = mixed(aware=True)
+    before = sim.state_hash()
+    with pytest.raises(InputError, match=message):
+        sim.set(path, value)
+    assert (sim.state_hash(), sim.edits) == (before, [])
+
+
+# What links join --------------------------------------------------------------------
+
+
+def test_links_of_several_dimensions_have_named_ends():
+    # Ranks 0 to 7: a ring of 0, 1; then a switch for 0, 2 (and 1, 3); then all of 0, 4.
+    network = Network(["Ring", "Switch", "FullyConnected"], [2, 2, 2], [50, 50, 50], [500] * 3)
+    m, about = (sim := reduced(network)).state.machine, sim.about
+    named = [ends_of(about, m, link) for link in range(len(m.links))]
+    assert len(named) == 48
+    assert named[0] == ("rank 0", "rank 1")
+    assert named[3] == ("rank 3", "rank 2")
+    assert named[8 + 5] == ("rank 5", "rank 4")
+    assert named[16 + 3] == ("rank 3", "switch of dim 1 (ranks 1, 3, …)")
+    assert named[24 + 6] == ("switch of dim 1 (ranks 4, 6, …)", "rank 6")
+    assert named[32 + 2 * 3 + 1] == ("rank 3", "rank 7")
+    assert [dimension_of(m, link) for link in (0, 15, 16, 31, 32, 47)] == [0, 0, 1, 1, 2, 2]
+    for link, ends in enumerate(named):
+        if ends[0] != ends[1]:  # of all of a dimension, each has one to itself, which nobody uses
+            assert named[other_way(m, link)] == ends[::-1]
+
+
+@pytest.mark.parametrize(
+    "kinds", [["Ring", "Switch"], ["FullyConnected", "Ring"], ["Mesh", "FullyConnected"]]
+)
+def test_a_message_is_on_the_link_that_is_named(kinds):
+    network = Network(kinds, [3, 2], [50, 50], [500, 500])
+    for target in range(1, 6):
+        ranks = [Operations.of([]) for _ in range(6)]
+        ranks[0] = Operations.of([{"kind": SEND, "peer": target, "bytes": 1000}])
+        ranks[target] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 1000}])
+        sim = WorkloadSimulation(ranks, network, System.from_document({}), aware=True)
+        sim.run()
+        ways = [(row["from"], row["to"], row["dimension"]) for row in sim.result.table("links")]
+        ways.sort(key=lambda way: way[2])
+        assert ways[0][0] == "rank 0"
+        assert ways[-1][1] == f"rank {target}"
+        frame = sim.result.to_dataframe("links")
+        assert set(frame["dimension"]) <= {0, 1}
+        state = dict(sim.inspect(f"link[{frame['link'][0]}]")["state"])
+        assert (state["from"], state["to"]) == (frame["from"][0], frame["to"][0])
+        assert state["dimension"].startswith(str(frame["dimension"][0]))
+        assert "Busiest links:" in sim.result.explain()
+        assert f"{frame['from'][0]} to {frame['to'][0]}" in sim.result.explain()
+
+
+def test_links_of_an_infrastructure_have_its_names(tmp_path):
+    network = InfraNetwork(blueprint("ring:gpus=4"))
+    sim = reduced(network)
+    sim.run()
+    rows = sim.result.table("links")
+    assert {row["dimension"] for row in rows} == {-1}
+    assert any(".gpu." in row["from"] or "xpu" in row["from"] for row in rows), rows[0]
+    assert all(row["to"] for row in rows)
+    sim.save(tmp_path / "run")
+    assert WorkloadSimulation.load(tmp_path / "run").result.table("links") == rows
+    before = sim.result.time_ps
+    slow = sim.fork()
+    slow.reset()
+    slow.set(f"link[{rows[0]['link']}].bandwidth", "1 GB/s")
+    slow.run()
+    assert slow.result.time_ps > before
+    assert sim.parameters("dim[0]") == []
+    with pytest.raises(InputError, match="change link"):
+        sim.set("dim[0].bandwidth", "1 GB/s")
+    with pytest.raises(InputError, match="one by one"):
+        sim.kill("link[0]", both=True)
