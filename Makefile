@@ -11,6 +11,7 @@ ARGS   ?=
 RUNTIME := $(VENV)/.installed-runtime
 TEST    := $(VENV)/.installed-test
 CHECK   := $(VENV)/.installed-check
+DOCS    := $(VENV)/.installed-docs
 PINS    := pyproject.toml constraints.txt scripts/install.sh
 
 # What `make test` leaves to `make test-full`.
@@ -19,7 +20,7 @@ UI    := ui and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-full check bench clean
+.PHONY: help lab test test-full check docs bench clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -41,12 +42,21 @@ test-full: MARKS := not ui
 test-full: UI := ui
 test-full: test  ## the same with the slow ones (long sweeps)
 
-check: $(CHECK)  ## lint, format and types
+# -W: a broken link between our own pages, a name that is not there or a page that would fetch
+# something fails it, and --keep-going shows all of them. Addresses of others are not asked for.
+SPHINX := $(PY) -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/docs
+
+check: $(CHECK) $(DOCS)  ## lint, format, types, documentation
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
 	$(PY) -m mypy || failed="$$failed types"; \
+	$(SPHINX) || failed="$$failed docs"; \
 	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi
+
+docs: $(DOCS)  ## the documentation site, in build/docs
+	@$(SPHINX)
+	@echo "build/docs/index.html"
 
 bench: $(TEST)  ## the benchmark table
 	@$(PY) -m benchmarks $(ARGS)
@@ -65,4 +75,8 @@ $(TEST): $(RUNTIME)
 
 $(CHECK): $(RUNTIME)
 	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group test --group check
+	@touch $@
+
+$(DOCS): $(RUNTIME)
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group docs
 	@touch $@

@@ -234,7 +234,7 @@ def _check_options(args: argparse.Namespace) -> None:
             what = f"--{name} and --workload exclude each other"
             raise InputError(what, where="run", mend="leave one of them out")
     for name, usual in _COLLECTIVE_USUAL.items():
-        if getattr(args, name) != usual:
+        if getattr(args, name) != usual and not (lines and name in LINES_TOO):
             what = f"--{name.replace('_', '-')} has no effect on --workload"
             raise InputError(what, where="run", mend="leave it out")
     check_numbers(args)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINES_TOO", "run_lines"]
 
-LINES_TOO: Final = ("infra", "gpu", "html", "svg", "perfetto")
+LINES_TOO: Final = ("infra", "gpu", "launch", "save", "html", "svg", "perfetto")
 """Options of a run of one collective that a workload by cache lines takes as well."""
 
 
@@ -40,9 +40,13 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
     else:
         infra = network.infra
     graph = Graph.of(inputs, str(args.workload or args.model))
-    sim = Simulation(infra, graph, gpu=args.gpu, record=recorded(args), checkpoint_bytes=0)
+    sim = Simulation(
+        infra, graph, gpu=args.gpu, launch=args.launch, record=recorded(args), checkpoint_bytes=0
+    )
     sim.run()
     write_files(sim, args)
+    if args.save:
+        sim.save(args.save)
     ends = sim.machine.gpus["ended_ps"].tolist()
     computed = graph.compute_ps().tolist()
     if not args.json:

@@ -141,6 +141,7 @@ class TraceBuilder:
         group: str | None = None,
         dims: Sequence[bool] | None = None,
         priority: int | None = None,
+        root: int | None = None,
         duration_us: int = 0,
         after: int | Iterable[int] = (),
     ) -> int:
@@ -159,6 +160,9 @@ class TraceBuilder:
         dims : sequence of bool, optional
             The dimensions of the network that it goes over.
         priority : int, optional
+        root : int, optional
+            The rank that a broadcast comes from (``comm_src``); the first of its group where it is
+            not given.
         duration_us : int
             As recorded.
         after : int or iterable of int
@@ -177,6 +181,7 @@ class TraceBuilder:
             "comm_type": int(_COLLECTIVES[collective]),
             "comm_size": size_bytes(size, where=f"size of {name or collective!r}"),
             "pg_name": group,
+            "comm_src": root,
             "involved_dim": None if dims is None else tuple(bool(one) for one in dims),
             "comm_priority": priority,
         }

@@ -38,12 +38,15 @@ class Section:
         What its phases are called by.
     kind : str
         The collective whose result is checked at the end; empty for none.
+    root : int
+        Its root, by its place among the ranks.
     """
 
     program: Lowered
     ranks: tuple[int, ...]
     name: str
     kind: str = ""
+    root: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Joined(Lowered):
         piece, times, chunk = [np.zeros(0, np.int64)], [np.zeros((0, self.ranks), np.int32)], []
         for part, where in zip(self.parts, self.of_part, strict=True):
             if part.kind:
-                one = promise(part.program, part.kind, 0, part.program.pieces)
+                one = promise(part.program, part.kind, part.root, part.program.pieces)
                 spread = np.zeros((len(one.piece), self.ranks), np.int32)
                 spread[:, list(part.ranks)] = one.times
                 piece.append(one.piece + where.start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.collectives import Collective, Lowered, lower
+from astranb.collectives import Collective, Joined, Lowered, lower
 from astranb.core.errors import InputError, near
 from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_agenda
 from astranb.core.state import allocate, own, require_bytes
@@ -68,14 +68,15 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Refuse a launch that does not exist."""
-        if self.launch not in LAUNCHES:
-            raise InputError(
-                f"unknown launch {self.launch!r}", where="launch", mend=near(self.launch, LAUNCHES)
-            )
+        launches_ps((), self.launch)
 
 
 def lower_for(
-    collective: Collective | Graph, presets: Sequence[Preset], fabric: Fabric, coalesce: int
+    collective: Collective | Graph,
+    presets: Sequence[Preset],
+    fabric: Fabric,
+    coalesce: int,
+    launch: str = "none",
 ) -> tuple[list[Preset], Lowered]:
     """Lower what is to run for the GPUs of a fabric; packets always travel line by line."""
     chosen = [p.coalesced(coalesce) for p in presets]
@@ -92,6 +93,7 @@ def lower_for(
             line_bytes=first.line_bytes,
             bulk_lines=first.bulk_lines,
             engine_lines=first.engine_lines,
+            launch_ps=launches_ps(presets, launch),
         )
     program = lower(
         collective.program(len(presets), fabric.per_node),
@@ -102,8 +104,23 @@ def lower_for(
         engine_lines=first.engine_lines,
     )
     if program.flags and coalesce > 1:
-        return lower_for(collective, presets, fabric, 1)
+        return lower_for(collective, presets, fabric, 1, launch)
     return chosen, program
+
+
+def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
+    """Give what each GPU takes to launch a kernel, in ps.
+
+    Raises
+    ------
+    InputError
+        There is no such launch.
+    """
+    if launch not in LAUNCHES:
+        raise InputError(f"unknown launch {launch!r}", where="launch", mend=near(launch, LAUNCHES))
+    costs_ps = {"none": [0] * len(presets)}
+    costs_ps |= {"graph": [p.graph_ps for p in presets], "stream": [p.launch_ps for p in presets]}
+    return costs_ps[launch]
 
 
 def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[Machine, list[str]]:
@@ -159,13 +176,10 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     blocks["sm"] = -1
     blocks["op"] = blocks["first_op"]
     blocks["started_ps"] = blocks["ended_ps"] = -1
-    costs = {
-        "none": [0] * len(presets),
-        "graph": [p.graph_ps for p in presets],
-        "stream": [p.launch_ps for p in presets],
-    }
-    # Kernels come one after the other through one queue.
-    blocks["launch_ps"] = np.array(costs[plan.launch], np.int64)[blocks["gpu"]] * (blocks["kernel"] + 1)
+    if not isinstance(program, Joined):  # whose kernels are launched when their turn has come
+        # Kernels come one after the other through one queue.
+        cost_ps = np.array(launches_ps(presets, plan.launch), np.int64)
+        blocks["launch_ps"] = cost_ps[blocks["gpu"]] * (blocks["kernel"] + 1)
     warps, jobs = _warps(warps_of, unroll_of)
     requests = allocate(_requests(plan), t.REQUEST)
     requests["next_free"] = np.arange(1, len(requests) + 1)

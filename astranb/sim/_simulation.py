@@ -122,7 +122,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
     def _build(self, notes: list[str], record: bool, checkpoint_bytes: int, memory_bytes: int | None) -> None:
         """Lay out a machine of what was chosen, at its start."""
         self.presets, self.program = lower_for(
-            self.collective, self.chosen, self.fabric, self.network.coalesce
+            self.collective, self.chosen, self.fabric, self.network.coalesce, self.launch
         )
         plan = Plan(self.fabric, self.presets, self.program, self.network, self.launch)
         self.machine: Machine

@@ -17,10 +17,11 @@ from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net._roce import read_roce
+from astranb.workload._graph_tables import graph_of, graph_tables
 from astranb.workload.cacheline import Graph
 
 from ._breakpoints import Breakpoint
-from ._build import Plan, build
+from ._build import Plan, build, lower_for
 from ._edits import RECORD, Edit
 from ._history import History
 from .loop import OWNERS
@@ -37,28 +38,11 @@ _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "bloc
 
 def save(sim: Simulation, path: Path) -> None:
     """Write a simulation to exactly this path, whole or not at all."""
-    if isinstance(sim.collective, Graph):
-        what = "a workload by cache lines cannot be saved"
-        raise InputError(what, where=str(path), mend="keep its files: a run of them is the same to the bit")
+    what, program = _said_of(sim)
     said = {
         "format": _FORMAT,
         "infra": sim.infra.to_dict(),
-        "collective": {
-            "name": sim.collective.name,
-            "size": sim.collective.size,
-            "algorithm": sim.collective.algorithm_name,
-            "lanes": sim.collective.lanes,
-            "root": sim.collective.root,
-            "protocol": sim.collective.protocol,
-        },
-        "program": {
-            "name": sim.program.name,
-            "ranks": sim.program.ranks,
-            "lanes": sim.program.lanes,
-            "line_bytes": sim.program.line_bytes,
-            "phase_names": list(sim.program.phase_names),
-            "flags": sim.program.flags,
-        },
+        **what,
         "chosen": [dataclasses.asdict(p) for p in sim.chosen],
         "presets": [dataclasses.asdict(p) for p in sim.presets],
         "network": dataclasses.asdict(sim.network),
@@ -71,13 +55,61 @@ def save(sim: Simulation, path: Path) -> None:
         "watches": [watch.text for watch in sim.watches if watch.field],
         "notes": sim.notes,
         "record": bool(sim.machine.recorder[0].on),
-        "source": [dataclasses.asdict(part) for part in sim.program.source.parts],
     }
     tables: dict[str, Any] = {f"state/{name}": table for name, table in sim.machine.tables.items()}
-    tables |= {f"program/{name}": getattr(sim.program, name) for name in _PROGRAM}
-    tables |= {"source/part": sim.program.source.part, "source/line": sim.program.source.line}
+    tables |= program
     tables["inputs"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
     write_tables(path, tables)
+
+
+def _said_of(sim: Simulation) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What runs: a collective with its program, or a workload, which is lowered anew."""
+    if isinstance(sim.collective, Graph):
+        said, tables = graph_tables(sim.collective)
+        return {"graph": said}, {f"graph/{name}": table for name, table in tables.items()}
+    collective, program = sim.collective, sim.program
+    said = {
+        "collective": {
+            "name": collective.name,
+            "size": collective.size,
+            "algorithm": collective.algorithm_name,
+            "lanes": collective.lanes,
+            "root": collective.root,
+            "protocol": collective.protocol,
+        },
+        "program": {
+            "name": program.name,
+            "ranks": program.ranks,
+            "lanes": program.lanes,
+            "line_bytes": program.line_bytes,
+            "phase_names": list(program.phase_names),
+            "flags": program.flags,
+        },
+        "source": [dataclasses.asdict(part) for part in program.source.parts],
+    }
+    tables = {f"program/{name}": getattr(program, name) for name in _PROGRAM}
+    tables |= {"source/part": program.source.part, "source/line": program.source.line}
+    return said, tables
+
+
+def _program(sim: Simulation, said: dict[str, Any], data: Mapping[str, np.ndarray], path: Path) -> None:
+    """Put what runs into a simulation that has its infrastructure, presets and network."""
+    if "graph" in said:
+        own = {name.removeprefix("graph/"): table for name, table in data.items()}
+        try:
+            sim.collective = graph_of(said["graph"], own)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"not {_WHAT}: {error}", where=str(path), mend=_MEND) from error
+        coalesce = sim.network.coalesce
+        _, sim.program = lower_for(sim.collective, sim.chosen, sim.fabric, coalesce, sim.launch)
+        return
+    sim.collective = Collective(**said["collective"])
+    tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
+    plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
+    words = {**said["program"], "phase_names": tuple(said["program"]["phase_names"])}
+    sim.program = Lowered(**words, **tables, **plain, source=_source(said, data, len(tables["ops"])))
 
 
 def _paused(edits: list[Edit]) -> int:
@@ -97,18 +129,14 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
         raise InputError(f"written by another version ({version})", where=str(path))
     sim = make()
     sim.infra = load_infra(said["infra"])
-    sim.collective = Collective(**said["collective"])
     sim.fabric = compile_fabric(sim.infra.expand())
     sim.chosen, sim.presets = ([Preset(**p) for p in said[name]] for name in ("chosen", "presets"))
-    tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
-    plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
-    words = {**said["program"], "phase_names": tuple(said["program"]["phase_names"])}
-    sim.program = Lowered(**words, **tables, **plain, source=_source(said, data, len(tables["ops"])))
     sim.assumed = list(said["assumed"])
     # The start is built anew, so that the loaded run can be taken back to it.
     faults = tuple(Fault(**fault) for fault in said["network"].pop("faults"))
     roce = read_roce(said["network"].pop("roce"))
     sim.network, sim.launch = Network(**said["network"], faults=faults, roce=roce), said["launch"]
+    _program(sim, said, data, path)
     plan = Plan(sim.fabric, sim.presets, sim.program, sim.network, sim.launch)
     start, _ = build(plan, record=said["record"])
     sim.machine = start

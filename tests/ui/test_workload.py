@@ -88,3 +88,60 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
     expect(timeline).to_have_attribute("data-kind", "chunks")
     expect(timeline).to_have_attribute("data-asked", "false")
     screenshot(page, "workload-ranks")
+
+
+MAKE_LAYERS = """import astranb as anb
+from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Run, System, Workload
+part = Part(20_000)
+layers = tuple(
+    Layer(f"conv{n}", part, part, Part(20_000, "ALLREDUCE", 8 << n << 20), update_ns=100) for n in range(4)
+)
+torus = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500,) * 3, (50,) * 3)
+system = System({"all-reduce": (Algorithm("ring"),) * 3}, splits=4)
+sim = anb.WorkloadSimulation.of_run(Run(Workload("DATA", layers), system, torus, 2), title="four layers")"""
+
+
+def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    open_notebook(page, lab, [MAKE_LAYERS, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench.locator(".anb-title")).to_contain_text("four layers: 64 ranks (all alike)")
+    expect(bench.get_by_role("button", name="Message", exact=True)).to_be_hidden()
+    bench.get_by_role("button", name="Operation", exact=True).click()
+    expect(bench.locator(".anb-narration")).to_contain_text("all ranks end conv0 FWD")
+    bench.get_by_role("button", name="Pass", exact=True).click()
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    assert evaluate(page, "sim.counts['pass']") == 1
+    graph = bench.locator(".anb-dag")
+    expect(graph).to_have_attribute("data-nodes", "30")
+    graph.locator("[data-path='rank[0].op[5]']").click()
+    expect(bench.locator(".anb-inspector")).to_contain_text("conv3, WG")
+
+    bench.get_by_role("tab", name="Breakpoints").click()
+    breaks = bench.locator(".anb-breaks")
+    breaks.get_by_label("Break", exact=True).select_option("on")
+    breaks.get_by_label("Kind of event").select_option("collective_end")
+    breaks.get_by_label("Object").fill("conv2")
+    breaks.get_by_role("button", name="Add breakpoint").click()
+    expect(breaks.locator(".anb-item")).to_contain_text("collective end of layer[conv2]")
+    bench.get_by_role("button", name="Breakpoint", exact=True).click()
+    expect(breaks.locator(".anb-item")).to_have_attribute("data-hit", "true")
+    expect(bench.locator(".anb-status")).to_contain_text("all ranks end conv2 WG comm")
+    bench.get_by_role("tab", name="Inspect").click()
+    expect(graph).to_have_attribute("data-asked", "false")
+    screenshot(page, "layers-light")
+    set_theme(page, "dark")
+    screenshot(page, "layers-dark")
+
+    bench.get_by_role("tab", name="Layers").click()
+    expect(bench.locator(".anb-exposed tbody tr")).to_have_count(4)
+    for _ in range(3):
+        bench.get_by_role("button", name="End", exact=True).click()
+    expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
+    screenshot(page, "layers-table")
+    bench.get_by_role("button", name="Chunks by dimension").click()
+    expect(bench.locator(".anb-ranks")).to_have_attribute("data-kind", "chunks")
+    expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
+    screenshot(page, "layers-chunks")

@@ -12,7 +12,7 @@ from astranb.widgets.workload import WorkloadWorkbench
 from astranb.widgets.workload._answers import ANSWERS
 from astranb.widgets.workload._graph import window
 from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
-from tests.sim.workload.support import mixed
+from tests.sim.workload.support import mixed, sim_of
 
 
 class _Page:
@@ -311,3 +311,43 @@ def test_what_is_looked_at_is_saved_with_the_run(tmp_path):
     assert anb.Workbench.load(tmp_path / "kept").sim.events == kept.sim.events
     for one in (again, kept, bench):
         one.close()
+
+
+def test_layers_of_one_zero_are_shown_in_their_own_words():
+    sim = sim_of()
+    page = _Page(anb.Workbench(sim))
+    page.say("ready")
+    scene = page.told[0][0]
+    assert (scene["ranks"], scene["alike"], scene["title"]) == (
+        1, 64, "workload: 64 ranks (all alike) on Ring x Ring x Ring",
+    )  # fmt: skip
+    assert scene["lanes"] == ["compute", "communication", "waiting"]
+    assert "message" not in scene["units"]
+    assert "layer[conv1]" in scene["names"]
+    page.say("pass")
+    assert sim.counts["pass"] == 1
+    page.say("read")
+    page.say("message")
+    assert "unknown unit 'message'" in page.told[-1][0]["status"]
+    page.bench.loop_pass()
+    page.say("to_end")
+    assert sim.finished
+    for kind, most in (("operations", 3), ("chunks", 3)):
+        options = {"from": 0, "to": sim.now_ps + 1, "columns": 50, "ranks": [0], "kind": kind}
+        meta, buffers = page.ask("lanes", **options)
+        place, start, end = (np.frombuffer(buffers[k], t) for k, t in ((0, "<u4"), (5, "<f8"), (6, "<f8")))
+        assert (meta["drawn"], meta["lanes"], set(place.tolist())) == ("spans", most, {0, 1, 2})
+        if kind == "operations":
+            waited = (end - start)[place == 2].sum()
+            assert waited == sim.result.per_rank()[0]["astrasim_exposed_comm_ps"] > 0
+        else:
+            assert len(place) == sim.counts["phase"]
+    found, _ = page.ask("graph", rank=0)
+    assert [node["label"] for node in found["nodes"]][:3] == ["conv0 FWD", "conv1 FWD", "conv2 FWD"]
+    assert found["counts"]["done"] == sim.counts["operation"]
+    table, _ = page.ask("ranks")
+    assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layers", "layer[conv0]", 3)
+    for question in ANSWERS:
+        if question not in ("apply", "fork"):
+            answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
+            assert "error" not in answer, question

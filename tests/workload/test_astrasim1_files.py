@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
+from astranb.sim.workload.astrasim1 import LayerState
+from astranb.sim.workload.astrasim1._paths import FIELDS
 from astranb.workload.astrasim1 import (
     Algorithm,
     is_layer_table,
@@ -459,3 +461,20 @@ def test_the_document_of_the_example_is_right():
     assert shown
     for line in shown:
         assert line in str(scope["printed"])
+
+
+def test_the_document_steps_through_it(capsys):
+    """The second example of docs/astrasim1.md runs, and says what it should."""
+    text = (Path(__file__).parents[2] / "docs" / "astrasim1.md").read_text()
+    code = text.split("## Step through it")[1].split("```python\n")[1].split("```")[0]
+    exec(compile(code, "docs/astrasim1.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "DATA, conv0 FWD, conv1 FWD, conv2 FWD, conv2 WG, conv2 IG\n" in printed
+    assert "DATA_REORDER, conv0 FWD, conv1 FWD, conv2 FWD, conv2 IG, conv2 WG\n" in printed
+    assert "stopped at a breakpoint (collective end of layer[conv2])" in printed
+    assert "Layers whose collectives are waited for longest:" in printed
+    for words in (*FIELDS.values(), LayerState.units, ["layers"]):
+        assert all(f"`{word}`" in text or f'"{word}"' in text for word in words if word not in SHARED)
+
+
+SHARED = ("event", "cycle", "operation", "phase")  # told in docs/stepping.md

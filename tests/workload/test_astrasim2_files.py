@@ -313,10 +313,16 @@ def test_the_places_of_a_graph_are_those_of_its_group(files):
     assert result.messages == 2
 
 
+_GATHER = {"comm_type": CollectiveType.GATHER, "comm_size": 8}
+
+
 @pytest.mark.parametrize(
     "node, message",
     [
-        (Node(0, "b", NodeType.COMM_COLL, attributes={"comm_type": _attribute("", 9)}), "does no BARRIER"),
+        (
+            Node(0, "g", NodeType.COMM_COLL, attributes={k: _attribute("", v) for k, v in _GATHER.items()}),
+            "there is no GATHER",
+        ),
         (_all_reduce(0, "3"), "pg_name is '3'"),
         (
             Node(0, "s", NodeType.COMM_SEND, attributes={"comm_size": _attribute("", 8)}),
@@ -330,3 +336,28 @@ def test_a_node_that_cannot_be_done_is_named(files, node, message):
     with pytest.raises(InputError, match=message) as error:
         load(files / "step", files / "system.json", files / "network.yml")
     assert "step.0.et: node 0" in str(error.value)
+
+
+def _step(before_us, kind, size, **said):
+    step = TraceBuilder()
+    first = step.compute("before", duration_us=before_us)
+    step.compute("after", duration_us=7, after=[step.collective(kind, size, after=[first], **said)])
+    return step.build()
+
+
+def test_a_barrier_ends_when_the_last_rank_has_come(files):
+    def ends(kind, size):
+        for rank in range(4):
+            write(files / f"step.{rank}.et", _step(10 * rank, kind, size))
+        run = load(files / "step", files / "system.json", files / "network.yml")
+        run.step()
+        return run.result().end_ns.tolist()
+
+    found = ends("barrier", 0)
+    assert found == ends("all_reduce", 4)
+    assert min(found) > 30_000 + 7_000
+    assert ends("reduce_scatter_block", 1 << 20) == ends("reduce_scatter", 1 << 20)
+    for kind in ("barrier", "reduce_scatter_block"):
+        write(files / "step.0.et", _step(0, kind, 8))
+        with pytest.raises(InputError, match=f"there is no {kind.upper()} in ASTRA-sim 2.0; take one of ALL"):
+            load(files / "step", files / "system.json", files / "network.yml", compat=True)

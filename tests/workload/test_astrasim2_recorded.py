@@ -95,10 +95,10 @@ def _row(node):
         "bytes": node.get("bytes", node.get("tensor_size", 0)),
         "tag": node.get("tag", 0),
     }
-    if kind in COLLECTIVE_NAMES:
-        row |= {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[kind], "group": node.get("pg", -1)}
-    elif kind in KINDS:
+    if kind in KINDS:
         row["kind"] = KINDS[kind]
+    elif kind in COLLECTIVE_NAMES:
+        row |= {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[kind], "group": node.get("pg", -1)}
     else:
         raise InputError(f"no such operation: {kind}")
     if "involved_dim" in node:

@@ -59,8 +59,13 @@ class Engine(Protocol):
         ...
 
     @property
-    def crowd(self) -> str:
-        """How many ranks there are, in words."""
+    def stands_for(self) -> int:
+        """How many ranks that do the same at the same time each of them stands for."""
+        ...
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Paths of what else there is to look at, for a list to choose from."""
         ...
 
     def config(self) -> Mapping[str, int]:

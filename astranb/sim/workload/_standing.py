@@ -59,8 +59,10 @@ class Standing:
 
     @property
     def crowd(self) -> str:
-        """The same in words: of ASTRA-sim 1.0's files one rank stands for all."""
-        return self.state.crowd
+        """How many there are, in words: of ASTRA-sim 1.0's files one stands for all."""
+        alike = self.state.stands_for
+        count = self.ranks * alike
+        return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
 
     @property
     def recording(self) -> bool:

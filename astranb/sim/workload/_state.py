@@ -63,6 +63,7 @@ class State:
     tables_of: ClassVar = t.Machine
     units: ClassVar[Mapping[str, str]] = UNITS
     kinds: ClassVar[Sequence[str]] = tuple(breakpoints.EVENTS)
+    places: ClassVar[Sequence[str]] = ()
 
     def __init__(self, run: Run, about: About | None = None, base_ns: Any = None) -> None:
         self.run = run
@@ -85,9 +86,9 @@ class State:
         return len(self.machine.npus)
 
     @property
-    def crowd(self) -> str:
-        """The same in words."""
-        return f"{self.ranks:,} ranks"
+    def stands_for(self) -> int:
+        """Each for itself."""
+        return 1
 
     def config(self) -> dict[str, int]:
         """Numbers that the run was made with."""

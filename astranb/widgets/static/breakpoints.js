@@ -46,6 +46,11 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
     wrong, names, values, form, list, ...watching,
   );
+  store.on("scene", () => {
+    if (!store.scene.example) return; // of a workload: other ones have other ranks
+    condition.placeholder = store.scene.example;
+    what.placeholder = store.scene.example.split(" ")[0];
+  });
   let answer = null;
   let curves = [];
   const asker = createAsker(store, "breaks", {

@@ -9,9 +9,9 @@ export function createExposed(store, theme, { make, settle, createAsker }) {
   const element = make("section", { class: "anb-tablepanel anb-exposed", "aria-label": "Ranks", tabindex: "0" }, dims, table);
   const asker = createAsker(store, "ranks", { every: 300, answered: (reply) => reply && lay(reply) });
 
-  function lay({ heads, rows, all, dimensions }) {
+  function lay({ what, heads, rows, all, dimensions }) {
     const number = (n) => n.toLocaleString("en-US");
-    settle(caption, `${number(all)} ranks so far, most exposed communication first${rows.length < all ? `: the first ${number(rows.length)}` : ""}`);
+    settle(caption, `${number(all)} ${what} so far, most exposed communication first${rows.length < all ? `: the first ${number(rows.length)}` : ""}`);
     head.replaceChildren(...heads.map((text) => make("th", { scope: "col", text })));
     body.replaceChildren(
       ...rows.map(([path, ...cells]) => {

@@ -24,21 +24,27 @@ export function createGraph(store, theme, { make, settle, createAsker, momentOf 
     type: "number", class: "anb-rank", min: 0, step: 1, value: 0, "aria-label": "Rank whose operations are shown",
     onchange: () => show(Number(rank.value)),
   });
+  const label = make("label", { class: "anb-label" }, "Rank", rank);
   const said = make("span", { class: "anb-note" });
   const keys = make("div", { class: "anb-legend" });
   const picture = draft("svg", { role: "group", "aria-label": "Graph of operations" });
   const holder = make("div", { class: "anb-dagholder", tabindex: "0" }, picture);
   const element = make(
     "section", { class: "anb-dag", "aria-label": "Operations" },
-    make("div", { class: "anb-row anb-dagbar" }, make("label", { class: "anb-label" }, "Rank", rank), keys, said),
+    make("div", { class: "anb-row anb-dagbar" }, label, keys, said),
     holder,
   );
+  store.on("scene", () => {
+    label.hidden = store.scene.ranks === 1;
+    memory.hidden = !store.scene.lanes.includes("memory");
+  });
   keys.replaceChildren(
     ...[["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"]].map(([text, colour]) =>
       make("span", { class: "anb-key" }, make("i", { class: "anb-bar", style: `--anb-colour: ${colour}; --anb-height: 9px` }), text),
     ),
     ...Object.entries(SIGNS).map(([state, sign]) => make("span", { class: "anb-key", text: `${sign} ${state}` })),
   );
+  const memory = keys.children[2];
   const asker = createAsker(store, "graph", { every: 120, answered: (reply) => reply && lay(reply) });
   let shown = 0;
   let seen = ""; // the selection that has been followed

@@ -23,7 +23,7 @@ export function createInspector(store, theme, { make }) {
 
   store.on("scene", () => {
     if (store.scene.names) {
-      path.placeholder = "rank[3].op[0]";
+      path.placeholder = `${store.scene.names[Math.min(3, store.scene.ranks - 1)]}.op[0]`;
       return names.replaceChildren(...store.scene.names.map((name) => make("option", { value: name })));
     }
     const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);

@@ -100,6 +100,7 @@ export function createPanels(store, theme, modules) {
     }
     return changed;
   }
+  store.on("scene", () => panels.forEach((panel) => (panel.button.textContent = store.scene.titles?.[panel.name] ?? panel.title)));
   const open = () => panels.filter((panel) => panel.visible).map((panel) => panel.view);
   arrange();
   return {

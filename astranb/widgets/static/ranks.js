@@ -2,14 +2,14 @@
 // the chunks under way in each dimension. Only the ranks and pixels in sight are asked for (workload/_lanes.py).
 
 const SIGHT = 420; // px: what is beyond scrolls
-const TALL = 11; // of a lane
+const [LOW, HIGH, FEW] = [11, 32, 4]; // px of a lane: of many ranks, and of at most so many
 const APART = 6; // of ranks
 const PX = 2.5; // of a column of density
 const WAYS = [
   ["operations", "Operations"],
   ["chunks", "Chunks by dimension"],
 ];
-const OPERATION_COLOURS = ["#0072b2", "#e69f00", "#009e73"];
+const OPERATION_COLOURS = { compute: "#0072b2", communication: "#e69f00", memory: "#009e73", waiting: "#cc79a7" };
 const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 
 export function createRanks(store, theme, modules) {
@@ -37,8 +37,9 @@ export function createRanks(store, theme, modules) {
   let picture = null; // the last answer, ready to be drawn
 
   const names = () => (kind === "operations" ? store.scene.lanes : store.scene.dims.map((shape, dim) => `dim ${dim}`));
-  const colours = () => (kind === "operations" ? OPERATION_COLOURS.slice(0, store.scene.lanes.length) : store.scene.dims.map((_, dim) => RANK_COLOURS[dim % RANK_COLOURS.length]));
-  const tall = () => names().length * TALL + APART;
+  const colours = () => (kind === "operations" ? store.scene.lanes.map((lane) => OPERATION_COLOURS[lane]) : store.scene.dims.map((_, dim) => RANK_COLOURS[dim % RANK_COLOURS.length]));
+  const high = () => (store.scene.ranks > FEW ? LOW : HIGH);
+  const tall = () => names().length * high() + APART;
 
   function choose(which) {
     kind = which;
@@ -77,7 +78,7 @@ export function createRanks(store, theme, modules) {
       picture.images = colours().map((colour, lane) => {
         const mine = new Uint8Array(ranks.length * reply.columns);
         ranks.forEach((_, k) => mine.set(shares.subarray((k * lanes + lane) * reply.columns, (k * lanes + lane + 1) * reply.columns), k * reply.columns));
-        return paintDensity(mine, [0], ranks.length, reply.columns, TALL - 1, [colour]);
+        return paintDensity(mine, [0], ranks.length, reply.columns, high() - 1, [colour]);
       });
       return;
     }
@@ -127,11 +128,11 @@ export function createRanks(store, theme, modules) {
       const top = rank * tall();
       names().forEach((name, lane) => {
         context.fillStyle = theme.panel;
-        context.fillRect(GUTTER, top + lane * TALL, width - GUTTER, TALL - 1);
+        context.fillRect(GUTTER, top + lane * high(), width - GUTTER, high() - 1);
       });
       context.fillStyle = store.selection.startsWith(`rank[${rank}]`) ? theme.brand : theme.ink;
       context.font = `12px ${theme.font}`;
-      context.fillText(`rank ${rank}`, 3, top + (tall() - APART) / 2, GUTTER - 6);
+      context.fillText(store.scene.alike > 1 ? `all ${store.scene.alike}` : `rank ${rank}`, 3, top + (tall() - APART) / 2, GUTTER - 6);
     }
   }
   function drawSpans(context, scale) {
@@ -141,7 +142,7 @@ export function createRanks(store, theme, modules) {
       context.imageSmoothingEnabled = false;
       for (const [rank, k] of picture.at) {
         picture.images.forEach((image, lane) =>
-          context.drawImage(image, 0, k * (TALL - 1), reply.columns, TALL - 1, x0, rank * tall() + lane * TALL, x1 - x0, TALL - 1),
+          context.drawImage(image, 0, k * (high() - 1), reply.columns, high() - 1, x0, rank * tall() + lane * high(), x1 - x0, high() - 1),
         );
       }
       return;
@@ -150,16 +151,16 @@ export function createRanks(store, theme, modules) {
     context.font = `9px ${theme.font}`;
     context.textBaseline = "middle";
     for (let n = 0; n < picture.place.length; n++) {
-      const [x, y, wide, high, lane] = boxOf(n, scale);
+      const [x, y, wide, deep, lane] = boxOf(n, scale);
       if (x > width || x + wide < GUTTER) continue;
       context.fillStyle = paints[lane];
-      context.fillRect(x, y, Math.max(0.7, wide - 0.6), high);
-      if (high < TALL - 2 || wide < 34) continue;
+      context.fillRect(x, y, Math.max(0.7, wide - 0.6), deep);
+      if (deep < LOW - 2 || wide < 34) continue;
       const text = reply.labels[picture.label[n]];
       const from = Math.max(x, GUTTER);
       if (context.measureText(text).width > x + wide - from - 6) continue;
       context.fillStyle = INK[paints[lane]] ?? "#000000";
-      context.fillText(text, from + 3, y + high / 2 + 0.5);
+      context.fillText(text, from + 3, y + deep / 2 + 0.5);
     }
   }
   /** Where a span is: left, top, width, height, and its lane. */
@@ -167,9 +168,9 @@ export function createRanks(store, theme, modules) {
     const { lanes, ranks } = picture.reply;
     const lane = picture.place[n] % lanes;
     const rank = ranks[(picture.place[n] - lane) / lanes];
-    const high = (TALL - 1) / picture.slots[n];
+    const each = (high() - 1) / picture.slots[n];
     const x = scale.x(picture.start[n]);
-    return [x, rank * tall() + lane * TALL + picture.slot[n] * high, scale.x(picture.end[n]) - x, Math.max(1, high), lane, rank];
+    return [x, rank * tall() + lane * high() + picture.slot[n] * each, scale.x(picture.end[n]) - x, Math.max(1, each), lane, rank];
   }
   function outline(context) {
     const rank = Number(store.selection.match(/^rank\[(\d+)\]/)?.[1] ?? -1);
@@ -188,9 +189,9 @@ export function createRanks(store, theme, modules) {
     if (!picture?.place || event.offsetX < GUTTER) return { rank, n: -1 };
     const scale = scaleOf(store, width);
     for (let n = picture.place.length - 1; n >= 0; n--) {
-      const [left, top, wide, high] = boxOf(n, scale);
+      const [left, top, wide, deep] = boxOf(n, scale);
       const inside = event.offsetX >= left - 1 && event.offsetX <= left + Math.max(2, wide);
-      if (inside && y >= top && y <= top + high) return { rank, n };
+      if (inside && y >= top && y <= top + deep) return { rank, n };
     }
     return { rank, n: -1 };
   }
@@ -198,7 +199,7 @@ export function createRanks(store, theme, modules) {
   function say(at) {
     const pointed = hit(at);
     if (!pointed) return "";
-    const said = [`rank ${pointed.rank}`];
+    const said = [store.scene.alike > 1 ? "all ranks" : `rank ${pointed.rank}`];
     if (pointed.n >= 0) {
       const [start, end] = [picture.start[pointed.n], picture.end[pointed.n]];
       said.push(picture.reply.labels[picture.label[pointed.n]], `${formatTime(start, 3)} to ${formatTime(end, 3)} (${formatTime(end - start, 3)})`);

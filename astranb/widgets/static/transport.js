@@ -13,6 +13,7 @@ const ICONS = {
   to_breakpoint: "M1.500 7h5V4L10 8l-3.500 4V9h-5z M13 5.500a2.500 2.500 0 1 0 .01 0z",
   to_end: "M2 3v10l5-5z M7 3v10l5-5z M13 3h1.500v10H13z",
   operation: "M2 5h8v6H2z M11.500 3h2v10h-2z",
+  pass: "M2 5h8v6H2z M10.500 3l4 5-4 5z",
   message: "M1.500 4.500h9v7h-9z M3 6l3 2.500L9 6v-.5H3z M12.500 3h2v10h-2z",
 };
 const ALL_BUTTONS = [
@@ -24,10 +25,11 @@ const ALL_BUTTONS = [
   ["operation", "Operation", "on to the end of an operation of any rank (O)"],
   ["message", "Message", "on to the arrival of a message (M)"],
   ["phase", "Phase", "on to the end of a phase (N)"],
+  ["pass", "Pass", "on to the end of a pass of the training loop"],
   ["to_breakpoint", "Breakpoint", "on to the next breakpoint, or the end (C)"],
   ["to_end", "End", "on to the end, or a breakpoint (End)"],
 ];
-const OF_WORKLOADS = ["operation", "message"];
+const OF_WORKLOADS = ["operation", "message", "pass"]; // those that a workload has (scene.units)
 const SLOWEST = 3; // powers of ten of ps a second
 const FASTEST = 11;
 
@@ -142,7 +144,10 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
     bar,
   );
 
-  store.on("scene", () => (title.textContent = store.scene.title));
+  store.on("scene", () => {
+    title.textContent = store.scene.title;
+    for (const name of OF_WORKLOADS) if (workload) buttons[name].hidden = !(store.scene.units ?? []).includes(name);
+  });
 
   /** What of the slider is recorded, what was not or is lost, and what is not simulated. */
   let drawn = "";
@@ -192,7 +197,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
       buttons.play.replaceChildren(icon(playing ? "pause" : "play"), make("span", { text: playing ? "Pause" : "Play" }));
     }
     for (const name of ["reset", "back"]) buttons[name].disabled = store.gone || state.events === 0;
-    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end"]) buttons[name].disabled = store.gone || state.finished;
+    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end", ...OF_WORKLOADS]) if (buttons[name]) buttons[name].disabled = store.gone || state.finished;
     for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
       buttons[name].disabled = true;
       buttons[name].title = why;

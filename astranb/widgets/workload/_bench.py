@@ -82,6 +82,10 @@ class WorkloadWorkbench(Keeping, Transport, Changing, Breaking, Wire, anywidget.
         """Go on to the end of an operation of any rank."""
         self._ask("operation", n=n)
 
+    def loop_pass(self, n: int = 1) -> None:
+        """Go on to the end of a pass of the training loop (ASTRA-sim 1.0's files)."""
+        self._ask("pass", n=n)
+
     def message(self, n: int = 1) -> None:
         """Go on to the arrival of a message."""
         self._ask("message", n=n)

@@ -43,7 +43,7 @@ class WorkloadFeed:
         sim = self.sim
         self._sequence = 0
         names = [f"rank[{rank}]" for rank in range(min(sim.ranks, _MOST_NAMES))]
-        dims = [f"dim[{dim}]" for dim in range(len(sim.about.topology))]
+        dims = [*(f"dim[{dim}]" for dim in range(len(sim.about.topology))), *sim.state.places]
         return {
             "type": "scene",
             "version": VERSION,
@@ -57,6 +57,8 @@ class WorkloadFeed:
             "hint": "Click a rank, or an operation in the graph or on the timeline; or type a path.",
             "example": f"rank[{min(3, sim.ranks - 1)}].waiting > 0",
             "units": list(sim.state.units),
+            "alike": sim.state.stands_for,
+            "titles": {"exposed": "Layers"} if "layers" in sim.result.tables else {},
             "recording": True,
             "picture": 0,
             **{

@@ -13,13 +13,14 @@ from astranb.core.errors import InputError
 from astranb.core.instants import INSTANT, INSTANTS, PENDING
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net._astrasim2 import FULLY_CONNECTED, SWITCH
+from astranb.net._astrasim2 import FULLY_CONNECTED
 
 from . import _tables as t
 from ._bus import LISTS, SIDES
+from ._checks import check_algorithms, check_switches, find_roots
 from ._durations import Memory, durations_ns
 from ._infra import InfraNetwork
-from ._inputs import Network, System
+from ._inputs import Algorithm, Network, System
 from ._links import Links, make_links, talking
 from ._noted import PASSED, POINT, TRAFFIC, USED, WATCH
 from ._operations import Operations
@@ -83,11 +84,16 @@ def build(
     rows, children, ready, places = _operations(operations, system, memory, groups)
     if compat and system.speeds:
         raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, mend="leave it out")
+    if compat and t.BROADCAST in system.algorithms:
+        raise InputError(
+            "ASTRA-sim 2.0 has no broadcast-implementation", where=system.where, mend="leave it out"
+        )
     _slow(rows, system.speeds, npus, system.where)
     group_rows, members, streams = _groups(groups, npus)
+    find_roots(rows, group_rows, members, npus)
     implementations = _implementations(system, counts, npus)
-    _check(rows, implementations, system, len(counts), compat=compat)
-    _check_switches(rows, implementations, network, system, compat=compat)
+    check_algorithms(rows, implementations, system, len(counts), compat=compat)
+    check_switches(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
     pairs = talking(rows, implementations, group_rows, members, npus) if routed else set()
     links = make_links(network, pairs, aware=aware, compat=compat)
@@ -214,7 +220,9 @@ def _implementations(system: System, counts: Sequence[int], npus: int) -> Record
     strides = [1, *np.cumprod(counts).tolist()]
     table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
     table.algorithm = -1
-    for collective, algorithms in system.algorithms.items():
+    # Files of ASTRA-sim 2.0 say nothing of broadcasts.
+    usual = {} if t.BROADCAST in system.algorithms else {t.BROADCAST: [Algorithm(t.RING_STEPS)] * count}
+    for collective, algorithms in (usual | dict(system.algorithms)).items():
         if len(algorithms) > count:
             raise InputError(
                 f"{len(algorithms)} algorithms for a network of {count} dimensions",
@@ -343,50 +351,3 @@ def _numbered(
             )
         row[number] = numbers[number] if len(groups[number]) < npus else -1
     return np.array([row[number] for number in named.tolist()], np.int64)
-
-
-def _check(table: Records, implementations: Records, system: System, count: int, *, compat: bool) -> None:
-    """See to it that every collective has an algorithm that can do it."""
-    chosen = implementations.reshape(t.COLLECTIVES, count)
-    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
-    names = {0: "all-reduce", 1: "reduce-scatter", 2: "all-gather", 3: "all-to-all"}
-    for collective in sorted(set(used.collective.tolist())):
-        rows = chosen[collective]
-        key = f"{names[collective]}-implementation"
-        if rows[0].algorithm < 0:
-            raise InputError(f"{key} is missing", where=system.where, mend="name an algorithm")
-        for row in rows:
-            if row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
-                raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
-            odd = row.nodes & (row.nodes - 1)
-            what = ""
-            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or odd):
-                what = f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {names[collective]}"
-            elif row.algorithm == t.HALVING and odd and not compat:  # the peer waits for ever
-                what = f"halvingDoubling does an {names[collective]} of 2, 4, 8, … NPUs, not"
-            if what:
-                raise InputError(f"{what} of {row.nodes}", where=system.where, mend="use ring")
-
-
-def _check_switches(
-    table: Records,
-    implementations: Records,
-    network: Network | InfraNetwork,
-    system: System,
-    *,
-    compat: bool,
-) -> None:
-    """See to it that collectives in a switch have one."""
-    chosen = implementations.reshape(t.COLLECTIVES, -1)
-    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
-    for collective in sorted(set(used.collective.tolist())):
-        for dim in np.flatnonzero(chosen[collective].algorithm == t.IN_NETWORK).tolist():
-            what = None
-            if compat:
-                what = "ASTRA-sim 2.0 has no inNetwork"
-            elif not isinstance(network, Network) or network.shapes[dim] != SWITCH:
-                what = f"inNetwork in dimension {dim}, which is no Switch"
-            elif collective == t.ALL_TO_ALL:
-                what = "an all-to-all has nothing to do in a switch (inNetwork)"
-            if what:
-                raise InputError(what, where=system.where, mend="use ring")

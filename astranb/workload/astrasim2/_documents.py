@@ -24,7 +24,7 @@ __all__ = [
 
 _MOST_BYTES: Final = 16 << 20
 _MANY: Final = 1 << 31
-_COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+_COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 
 Check = Callable[[Node], Any]
 

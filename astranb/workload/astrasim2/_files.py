@@ -78,7 +78,7 @@ def load(
         check_peers(trace, rank, npus)
         if trace.data not in known:
             known[trace.data] = operations_of(
-                trace, members, replay=settings.replay, roofline=settings.roofline
+                trace, members, replay=settings.replay, roofline=settings.roofline, compat=compat
             )
         one = known[trace.data]
         operations.append(graphs.given_to(one, trace, rank, npus, members) if graphs else one)

@@ -16,6 +16,7 @@ from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
+    BROADCAST,
     DIRECT,
     HALVING,
     IN_NETWORK,
@@ -46,6 +47,7 @@ _LISTS = {
     "reduce-scatter-implementation": REDUCE_SCATTER,
     "all-gather-implementation": ALL_GATHER,
     "all-to-all-implementation": ALL_TO_ALL,
+    "broadcast-implementation": BROADCAST,
 }
 _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 _OPTIMIZATIONS = ("baseline", "localBWAware")

@@ -11,7 +11,7 @@ import numpy as np
 from astranb.chakra import Distinct
 from astranb.core.errors import InputError
 
-from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, COLLECTIVE, REDUCE_SCATTER
+from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, COLLECTIVE, REDUCE_SCATTER
 
 __all__ = ["COLLECTIVE_NAMES", "Operations"]
 
@@ -20,8 +20,9 @@ COLLECTIVE_NAMES = {
     "reduce_scatter": REDUCE_SCATTER,
     "all_gather": ALL_GATHER,
     "all_to_all": ALL_TO_ALL,
+    "broadcast": BROADCAST,
 }
-"""The collectives there are; broadcasts take their recorded duration."""
+"""The collectives there are."""
 
 COLUMN = np.dtype(
     [
@@ -30,7 +31,7 @@ COLUMN = np.dtype(
         ("duration_us", "i8"),  # as recorded
         ("flops", "i8"),  # operations of a computation
         ("bytes", "i8"),  # of a message, a collective, or the tensors of a computation
-        ("peer", "i8"),  # rank at the other end
+        ("peer", "i8"),  # rank at the other end; a broadcast's root, -1: the first of its group
         ("tag", "i8"),
         ("collective", "i8"),
         ("group", "i8"),  # number of a group of ranks, -1 for all

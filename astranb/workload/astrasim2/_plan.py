@@ -8,8 +8,12 @@ from ._schedule import THEMIS
 from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
+    BROADCAST,
+    COLLECTIVES,
+    IN_NETWORK,
     REDUCE_SCATTER,
     RING_STEPS,
+    SPREAD,
     TREE,
     Machine,
 )
@@ -98,8 +102,8 @@ def _add_phase(
         queue = _next_last(m, s.npu, dim)
         p.direction = -1
     p.queue = dim * queues + queue
-    if p.algorithm == TREE:
-        t = m.trees[(s.npu * 4 + requested) * m.config[0].dims + dim]
+    if p.algorithm == TREE and collective != BROADCAST:
+        t = m.trees[(s.npu * COLLECTIVES + requested) * m.config[0].dims + dim]
         p.tree = t.value % 2
         t.value += 1
         return size
@@ -120,6 +124,25 @@ def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int)
 
 
 @kernel_apart
+def _mark_broadcast(m: Machine, stream: int, operation: int, at: int, dims: int) -> None:
+    """Say of a broadcast's phase which shape it has, and whether the NPU has a part in it.
+
+    It has where it is as far as the root in all dimensions that are still to come.
+    """
+    o = m.operations[operation]
+    p = m.phases[stream * m.config[0].max_phases + m.streams[stream].phases - 1]
+    for later in range(at + 1, dims):
+        dim = m.schedule[later].order
+        if _takes_part(m, o.group, BROADCAST, o.involved, dim):
+            i = m.implementations[BROADCAST * m.config[0].dims + dim]
+            if (o.npu // i.stride) % i.nodes != (o.peer // i.stride) % i.nodes:
+                p.direction = 0
+    if p.direction == 0 or p.algorithm != IN_NETWORK:
+        p.window = p.algorithm
+        p.algorithm = SPREAD
+
+
+@kernel_apart
 def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
     """Plan the phases of one chunk, through the dimensions in the order that has been found for it.
 
@@ -136,6 +159,12 @@ def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
     o = m.operations[operation]
     dims = m.config[0].dims if o.group < 0 else 1
     s = m.schedule
+    if o.collective == BROADCAST:
+        for at in range(dims):
+            if _takes_part(m, o.group, BROADCAST, o.involved, s[at].order):
+                _add_phase(m, stream, o.group, BROADCAST, BROADCAST, s[at].order, size, 0)
+                _mark_broadcast(m, stream, operation, at, dims)
+        return
     if o.collective != ALL_REDUCE or m.config[0].baseline == 1:
         for at in range(dims):
             if _takes_part(m, o.group, o.collective, o.involved, s[at].order):

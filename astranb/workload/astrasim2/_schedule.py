@@ -12,7 +12,7 @@ from typing import Final
 
 from astranb.core.jit import kernel, kernel_apart
 
-from ._tables import ALL_GATHER, ALL_TO_ALL, Machine
+from ._tables import ALL_GATHER, ALL_TO_ALL, BROADCAST, Machine
 
 __all__ = [
     "ALTERNATING",
@@ -235,7 +235,7 @@ def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
     if o.group >= 0:
         m.schedule[0].order = 0
         return chunk
-    if config.inter >= THEMIS and o.collective != ALL_TO_ALL:
+    if config.inter >= THEMIS and o.collective != ALL_TO_ALL and o.collective != BROADCAST:
         return _themis(m, o.collective, left, chunk, o.involved)
     turn = 0
     if config.inter == ROUND_ROBIN:
@@ -243,7 +243,7 @@ def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
         m.npus[o.npu].turn = (turn + 1) % count
     for at in range(count):
         dim = (at + turn) % count
-        if o.collective == ALL_GATHER:
+        if o.collective == ALL_GATHER or o.collective == BROADCAST:
             dim = count - 1 - dim
         m.schedule[at].order = dim
     return chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
+from ._broadcast import begin_broadcast, load_broadcast
 from ._noted import PHASE_BEGINS
 from ._notes import note_phase
 from ._schedule import ALTERNATING, FIFO, SHORTEST_FIRST, SMALLEST_FIRST
@@ -13,10 +14,12 @@ from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
+    BROADCAST,
     CUSTOM,
     IN_NETWORK,
     NONE,
     REDUCE_SCATTER,
+    SPREAD,
     TREE,
     Machine,
 )
@@ -82,11 +85,13 @@ def _load(m: Machine, stream: int) -> None:
         s.delay_ns = m.config[0].endpoint_ns
         s.index = (s.npu // p.stride) % p.nodes
         s.origin = s.npu - s.index * p.stride
+    if p.collective == BROADCAST:
+        load_broadcast(m, stream, p.bytes, p.window)
     if p.algorithm == TREE:
         load_tree(m, stream, p.bytes, p.tree)
     elif p.algorithm == IN_NETWORK:
         load_switch(m, stream, p.bytes)
-    elif p.algorithm != CUSTOM:
+    elif p.algorithm != CUSTOM and p.algorithm != SPREAD:
         load_steps(m, stream, p.bytes, p.window)
 
 
@@ -200,6 +205,8 @@ def wake(m: Machine, queue: int) -> int:
             custom = row
         elif m.streams[row].algorithm == IN_NETWORK:
             begin_switch(m, row)
+        elif m.streams[row].algorithm == SPREAD:
+            begin_broadcast(m, row)
         else:
             begin_steps(m, row)
         m.queues[queue].running += 1

@@ -1,7 +1,8 @@
 """Collectives in a switch: all send up once, the switch reduces or joins, and all get it once.
 
 A chunk of ``D`` bytes on ``n`` NPUs: an all-reduce goes up and down whole; a reduce-scatter comes
-down as ``D / n``; an all-gather, of which each has ``D``, comes down as ``(n - 1) D``. It takes
+down as ``D / n``; an all-gather, of which each has ``D``, comes down as ``(n - 1) D``; a broadcast
+goes up from its root alone, down to the others when all of them have begun. It takes
 
     e + up + reduce + down + e
 
@@ -21,6 +22,8 @@ from ._appoint import appoint_apart
 from ._steps import member_at
 from ._tables import (
     ALL_GATHER,
+    BROADCAST,
+    BUNDLE,
     KIND_BITS,
     REDUCE_SCATTER,
     REDUCING,
@@ -48,7 +51,11 @@ def load_switch(m: Machine, stream: int, size: int) -> None:
 
 @kernel
 def begin_switch(m: Machine, stream: int) -> None:
-    """Begin: the chunk passes the endpoint's memory."""
+    """Begin: the chunk passes the endpoint's memory; who is to get it stands at the switch at once."""
+    s = m.streams[stream]
+    if s.collective == BROADCAST and s.node != 0:
+        at_switch(m, stream)
+        return
     pass_endpoint(m, stream, 0, 1, 0)
 
 
@@ -91,6 +98,10 @@ def at_switch(m: Machine, stream: int) -> None:
 def switch_done(m: Machine, stream: int) -> None:
     """The switch sends a stream what it is to have."""
     s = m.streams[stream]
+    if s.collective == BROADCAST and s.node == 0:
+        s.state = _DOWN
+        appoint_apart(m, s.npu, 0, BUNDLE, stream, 0)
+        return
     size = s.message_bytes
     if s.collective == REDUCE_SCATTER:
         size //= s.nodes

@@ -14,7 +14,7 @@ COLLECTIVE: Final = 1
 SEND: Final = 2
 RECV: Final = 3
 MEMORY: Final = 4
-REPLAY: Final = 5  # takes its duration: broadcasts, and everything under ``replay-only``
+REPLAY: Final = 5  # takes its duration: ASTRA-sim 2.0's broadcasts, and everything under ``replay-only``
 
 # What an operation occupies: one of each at a time, receives nothing.
 ON_CPU: Final = 0
@@ -28,7 +28,8 @@ ALL_REDUCE: Final = 0
 REDUCE_SCATTER: Final = 1
 ALL_GATHER: Final = 2
 ALL_TO_ALL: Final = 3
-COLLECTIVES: Final = 4
+BROADCAST: Final = 4
+COLLECTIVES: Final = 5
 NONE: Final = -1
 
 # Algorithms of one phase.
@@ -38,6 +39,7 @@ HALVING: Final = 2
 TREE: Final = 3
 CUSTOM: Final = 4
 IN_NETWORK: Final = 5
+SPREAD: Final = 6  # of a broadcast, whatever its shape
 
 # What the network's queue holds: the low three bits of an event.
 CALLS: Final = 0  # an NPU's appointments of this instant
@@ -194,7 +196,7 @@ OPERATION_ROW = np.dtype(
         ("place", "i8"),
         ("duration_ns", "i8"),
         ("bytes", "i8"),
-        ("peer", "i8"),
+        ("peer", "i8"),  # of a broadcast: its root
         ("tag", "i8"),
         ("collective", "i8"),
         ("group", "i8"),  # -1: all NPUs
@@ -271,8 +273,8 @@ PHASE = np.dtype(
         ("group", "i8"),
         ("bytes", "i8"),
         ("queue", "i8"),
-        ("direction", "i8"),
-        ("window", "i8"),
+        ("direction", "i8"),  # 0: the NPU has no part in it
+        ("window", "i8"),  # of a broadcast: its shape
         ("tree", "i8"),
     ]
 )

@@ -32,10 +32,22 @@ _COLLECTIVES: Final = {
     for kind in CollectiveType
     if kind.name.lower() in COLLECTIVE_NAMES
 }
+_AS_OTHERS: Final = {
+    CollectiveType.BARRIER: CollectiveType.ALL_REDUCE,
+    CollectiveType.REDUCE_SCATTER_BLOCK: CollectiveType.REDUCE_SCATTER,
+}
+"""What is done as something else, and is nothing that ASTRA-sim 2.0 does."""
+
+_BARRIER_BYTES: Final = 4  # PyTorch's barrier all-reduces one number (ProcessGroupNCCL.cpp, barrier)
 
 
 def operations_of(
-    trace: Trace, groups: Collection[int] = (), *, replay: bool = False, roofline: bool = False
+    trace: Trace,
+    groups: Collection[int] = (),
+    *,
+    replay: bool = False,
+    roofline: bool = False,
+    compat: bool = False,
 ) -> Operations:
     """Turn the trace of a rank into its operations.
 
@@ -50,6 +62,8 @@ def operations_of(
         Whether every operation takes its recorded duration.
     roofline : bool
         Whether computations say how much they do.
+    compat : bool
+        Whether broadcasts take their recorded duration, as ASTRA-sim 2.0's do.
 
     Returns
     -------
@@ -72,7 +86,7 @@ def operations_of(
     check(trace)
     order = np.argsort(trace.id, kind="stable")
     kept = order[trace.type[order] != NodeType.METADATA]
-    columns = _columns(trace, groups, replay=replay)
+    columns = _columns(trace, groups, replay=replay, compat=compat)
     if roofline and not replay:
         _check_roofline(trace)
     rows = np.zeros(len(kept), COLUMN)
@@ -116,30 +130,34 @@ def check_peers(trace: Trace, rank: int, npus: int) -> None:
             raise InputError(said, where=trace.place(row), mend=mend)
 
 
-def _columns(trace: Trace, groups: Collection[int], *, replay: bool) -> dict[str, Any]:
+def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: bool) -> dict[str, Any]:
     """Give the fields of all nodes, in the file's order."""
     kind = np.full(len(NodeType), -1)
     kind[list(_KINDS)] = list(_KINDS.values())
     kinds = kind[trace.type]
     collective = np.full(len(CollectiveType), -1)
-    collective[list(_COLLECTIVES)] = list(_COLLECTIVES.values())
+    known = dict(_COLLECTIVES)
+    if not compat:
+        known |= {kind: _COLLECTIVES[other] for kind, other in _AS_OTHERS.items()}
+    collective[list(known)] = list(known.values())
     is_collective = trace.type == NodeType.COMM_COLL
     # What a node that is no collective says of one counts for nothing.
     said = np.where(is_collective, trace.comm_type, 0)
     which = np.where(is_collective, collective[said], 0)
-    recorded = is_collective & ((said == CollectiveType.BROADCAST) | replay)
+    recorded = is_collective & (((said == CollectiveType.BROADCAST) & compat) | replay)
     wrong = np.flatnonzero(is_collective & (which < 0) & ~recorded)
     if len(wrong):
         row = int(wrong[0])
-        known = ", ".join(name.name for name in (*_COLLECTIVES, CollectiveType.BROADCAST))
-        what = f"ASTRA-sim 2.0 does no {CollectiveType(int(said[row])).name}"
-        raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
+        what = f"there is no {CollectiveType(int(said[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
+        names = ", ".join(kind.name for kind in known)
+        raise InputError(what, where=trace.place(row), mend=f"take one of {names}")
     kinds[recorded] = REPLAY
-    wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0))
+    barrier = is_collective & (said == CollectiveType.BARRIER)
+    wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)
     if len(wrong):
         raise InputError("comm_size is 0", where=trace.place(int(wrong[0])), mend="say how many bytes")
     moves = is_collective | np.isin(trace.type, (NodeType.COMM_SEND, NodeType.COMM_RECV))
-    size = np.where(moves, trace.comm_size, trace.tensor_size)
+    size = np.where(barrier, _BARRIER_BYTES, np.where(moves, trace.comm_size, trace.tensor_size))
     for name, column in (("size", size), ("duration_micros", trace.duration_us)):
         wrong = np.flatnonzero((column > _MOST) | ((column < 0) & (name != "size")))
         if len(wrong):
@@ -152,6 +170,7 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool) -> dict[str
         "duration_us": trace.duration_us,
         "flops": np.maximum(trace.num_ops, 0),
         "bytes": np.maximum(size, 0),
+        # A broadcast names its root as the rank that it comes from.
         "peer": np.where(sends, trace.comm_dst, trace.comm_src),
         "tag": trace.comm_tag,
         "collective": np.maximum(which, 0),

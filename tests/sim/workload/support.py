@@ -3,6 +3,8 @@
 from typing import Any
 
 from astranb.sim.workload import WorkloadSimulation
+from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Run, Workload
+from astranb.workload.astrasim1 import System as LayerSystem
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 
 SYSTEM: dict[str, Any] = {
@@ -34,3 +36,29 @@ def mixed(**options: Any) -> WorkloadSimulation:
     network = ONE_RING if options.get("aware") else TWO_DIMS
     system = {k: v[:1] if options.get("aware") and isinstance(v, list) else v for k, v in SYSTEM.items()}
     return WorkloadSimulation(ranks, network, System.from_document(system), **options)
+
+
+_KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+TORUS = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500, 500, 500), (50, 50, 50))
+CONVS = tuple(
+    Layer(f"conv{n}", Part(3_000), Part(2_500), Part(2_000, "ALLREDUCE", (n + 1) << 17), update_ns=100)
+    for n in range(3)
+)
+
+
+def run_of(
+    loop: str = "DATA",
+    layers: tuple[Layer, ...] = CONVS,
+    passes: int = 2,
+    network: HierarchicalNetwork = TORUS,
+    **system: Any,
+) -> Run:
+    """A run of a layer table: by default three layers, trained on 64 ranks."""
+    dims = len(network.units)
+    algorithms = dict.fromkeys(_KINDS, (Algorithm("ring"),) * dims)
+    return Run(Workload(loop, layers), LayerSystem(algorithms, **{"splits": 4, **system}), network, passes)
+
+
+def sim_of(*args: Any, record: bool = True, **more: Any) -> WorkloadSimulation:
+    """The same under the verbs."""
+    return WorkloadSimulation.of_run(run_of(*args, **more), record=record)

@@ -13,37 +13,19 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.sim.workload import WorkloadSimulation
 from astranb.workload.astrasim1 import (
-    Algorithm,
     HierarchicalNetwork,
     Layer,
     Part,
     Run,
-    System,
     Workload,
     read_system,
     training_loop,
     write_workload,
 )
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
-TORUS = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500, 500, 500), (50, 50, 50))
+from .support import CONVS, TORUS, run_of, sim_of
+
 UNITS = ("event", "cycle", "operation", "phase", "pass")
-LAYERS = tuple(
-    Layer(f"conv{n}", Part(3_000), Part(2_500), Part(2_000, "ALLREDUCE", (n + 1) << 17), update_ns=100)
-    for n in range(3)
-)
-
-
-def run_of(loop="DATA", layers=LAYERS, passes=2, network=TORUS, **system):
-    dims = len(network.units)
-    algorithms = dict.fromkeys(KINDS, (Algorithm("ring"),) * dims)
-    return Run(Workload(loop, layers), System(algorithms, **{"splits": 4, **system}), network, passes)
-
-
-def sim_of(*args, record=True, **more):
-    return WorkloadSimulation.of_run(run_of(*args, **more), record=record)
-
-
 WHOLE = run_of()
 WHOLE.step()
 
@@ -129,14 +111,14 @@ def test_there_are_no_messages_to_step_by():
 @pytest.mark.parametrize("compat", [False, True])
 def test_what_is_changed_at_the_start_is_another_input(why, compat):
     network = replace(TORUS, compat=compat)
-    layers, other = LAYERS, network
+    layers, other = CONVS, network
     if why == "speed":
         change = ("rank[0].speed", "0.5")
-        layers = Workload("DATA", LAYERS).scaled(compute_scale=2).layers
+        layers = Workload("DATA", CONVS).scaled(compute_scale=2).layers
     elif why == "layer":
         change = ("conv1.speed", "0.5")
-        slow = Workload("DATA", LAYERS[1:2]).scaled(compute_scale=2).layers
-        layers = (LAYERS[0], *slow, LAYERS[2])
+        slow = Workload("DATA", CONVS[1:2]).scaled(compute_scale=2).layers
+        layers = (CONVS[0], *slow, CONVS[2])
     elif why == "bandwidth":
         change = ("dim[1].bandwidth", f"{5 * 2**30 if compat else 5 * 10**9} B/s")
         other = replace(network, bandwidth=(50, 5, 50))
@@ -316,7 +298,7 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
     assert len(frames["phases"]) == sim.counts["phase"]
     assert len(frames["operations"]) == sim.counts["operation"]
     if len(frames["collectives"]):
-        totals = [column for column in frames["layers"] if column.endswith("total_comm_ps")]
+        totals = [column for column in map(str, frames["layers"]) if column.endswith("total_comm_ps")]
         took = frames["collectives"]["end_ps"] - frames["collectives"]["start_ps"]
         assert took.sum() == frames["layers"][totals].to_numpy().sum()
     assert sum(one["bytes"] for one in sim.result.table("dimensions")) == 64 * result.message_bytes
@@ -413,7 +395,7 @@ def test_loops_step_side_by_side():
 
 
 def test_files_are_told_by_their_content(tmp_path):
-    write_workload(Workload("DATA", LAYERS), tmp_path / "w.txt")
+    write_workload(Workload("DATA", CONVS), tmp_path / "w.txt")
     keys = {"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1}
     keys |= {"preferred-dataset-splits": 4, "all-reduce-implementation": "ring_ring_ring"}
     keys |= {"collective-optimization": "localBWAware"}
@@ -428,7 +410,7 @@ def test_files_are_told_by_their_content(tmp_path):
     )
     assert sim.title == "w.txt"
     sim.run()
-    run = Run(Workload("DATA", LAYERS), read_system(tmp_path / "s.txt"), TORUS, 2)
+    run = Run(Workload("DATA", CONVS), read_system(tmp_path / "s.txt"), TORUS, 2)
     run.step()
     assert sim.state_hash() == run.state_hash()
 

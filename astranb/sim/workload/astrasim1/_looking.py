@@ -41,7 +41,14 @@ def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rows: Any = state.machine.operations
     kind = rows.kind
     at = np.flatnonzero(((kind == t.WAIT) | (kind == t.END)) & (rows.begun_ps >= 0))
-    return state.program.of[at], np.asarray(rows.begun_ps)[at], np.asarray(rows.ended_ps)[at]
+    what = state.program.of[at]
+    if len(at) and kind[at[-1]] == t.END:
+        # The end waits for all that is under way: what ends last is what it waits for.
+        start, end = state.times_ps()
+        begun = np.flatnonzero((state.about.kind == 1) & (start >= 0))
+        left = begun[end[begun] < 0]
+        what[-1] = left[-1] if len(left) else begun[np.argmax(end[begun])]
+    return what, np.asarray(rows.begun_ps)[at], np.asarray(rows.ended_ps)[at]
 
 
 def inspect(sim: Standing, state: LayerState, path: str) -> dict[str, Any]:

@@ -68,10 +68,14 @@ class LayerState:
         return 1
 
     @property
-    def crowd(self) -> str:
-        """How many ranks it stands for, in words."""
-        count = self.run.network.npus
-        return "1 rank" if count == 1 else f"{count:,} ranks (all alike)"
+    def stands_for(self) -> int:
+        """All ranks of the network."""
+        return self.run.network.npus
+
+    @property
+    def places(self) -> Sequence[str]:
+        """The layers."""
+        return [f"layer[{layer.name}]" for layer in self.run.workload.layers]
 
     def config(self) -> dict[str, int]:
         """Numbers that the run was made with."""

@@ -1,0 +1,145 @@
+"""Draw how all-reduce algorithms move chunks: docs/explanation/pictures/*.svg, from simulated runs.
+
+    python scripts/algorithm_pictures.py [FOLDER]
+
+A row is a GPU, time goes to the right. An arrow begins when the first line of a chunk leaves a GPU
+and ends when its last line has reached the other one; its colour and number are the chunk's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import astranb as anb
+from astranb.core.colours import LIGHT, OKABE_ITO
+from astranb.core.units import format_time
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
+
+PICTURES = {
+    "ring": ("switch:gpus=4", "ring", "Simple"),
+    "allpairs": ("switch:gpus=4", "allpairs", "Simple"),
+    "allpairs_oneshot": ("switch:gpus=4", "allpairs_oneshot", "Simple"),
+    "halving_doubling": ("switch:gpus=4", "halving_doubling", "Simple"),
+    "tree": ("switch:gpus=4", "tree", "Simple"),
+    "hierarchical": ("single-tier:servers=2,server=server,factor=1", "hierarchical", "Simple"),
+}
+"""By the picture's name: infrastructure, algorithm, protocol."""
+
+_WIDTH, _LEFT, _TOP, _ROW, _RIGHT = 720, 64, 40, 46, 20
+_INK = ("#ffffff", "#000000")
+_MOST_NUMBERS = 32
+_DARK = (0, 2, 5)  # chunks on whose colour white is read better
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A chunk on its way from one rank to another."""
+
+    source: int
+    target: int
+    chunk: int
+    start_ps: int
+    end_ps: int
+
+
+def arrows(sim: anb.Simulation) -> list[Arrow]:
+    """Take from a finished run which chunk went from where to where, and when."""
+    program = sim.collective.program(sim.program.ranks, sim.fabric.per_node)
+    # The order of the simulation's table of operations (collectives/_lower.py).
+    blocks = sorted(program.blocks, key=lambda b: (b.rank, b.unit != "sm", b.kernel))
+    operations = [(block.rank, operation) for block in blocks for operation in block.operations]
+    flights = sim.result.to_dataframe("flights")
+    data = flights[flights["kind"].isin(["store data", "load data"])]
+    found = []
+    for number, start, end in (
+        data.groupby("op").agg(start=("start_ps", "min"), end=("end_ps", "max")).itertuples()
+    ):
+        here, operation = operations[number]
+        chunks = [*operation.sources, *operation.targets]
+        named = next((chunk for chunk in chunks if chunk.buffer in {"input", "output"}), chunks[0])
+        ways = {(here, chunk.rank) for chunk in operation.targets} | {
+            (chunk.rank, here) for chunk in operation.sources
+        }
+        found += [Arrow(a, b, named.index, int(start), int(end)) for a, b in sorted(ways) if a != b]
+    return found
+
+
+def draw(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> str:
+    """Draw arrows between the rows of ranks."""
+    return "\n".join(_lines(title, ranks, time_ps, found)) + "\n"
+
+
+def _lines(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> Iterator[str]:
+    height = _TOP + _ROW * (ranks - 1) + 40
+    bottom = _TOP + _ROW * (ranks - 1)
+
+    def x(ps: int) -> float:
+        return round(_LEFT + (_WIDTH - _LEFT - _RIGHT) * ps / time_ps, 1)
+
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        f'font-family="sans-serif" font-size="12" role="img">'
+    )
+    yield f"<title>{escape(title)}</title>"
+    yield f'<rect width="{_WIDTH}" height="{height}" rx="6" fill="{LIGHT.back}"/>'
+    yield f'<text x="{_LEFT}" y="20" fill="{LIGHT.ink}" font-weight="bold">{escape(title)}</text>'
+    for rank in range(ranks):
+        y = _TOP + rank * _ROW
+        yield f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="{LIGHT.line}"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end" fill="{LIGHT.ink}">GPU {rank}</text>'
+    for part in range(5):
+        ps, anchor = time_ps * part // 4, ("start", "middle", "middle", "middle", "end")[part]
+        yield (
+            f'<text x="{x(ps)}" y="{bottom + 28}" fill="{LIGHT.dim}" text-anchor="{anchor}">'
+            f"{format_time(ps)}</text>"
+        )
+    yield f'<path d="M{_LEFT} {bottom + 12}H{_WIDTH - _RIGHT}" stroke="{LIGHT.dim}"/>'
+    nth: Counter[tuple[int, int]] = Counter()  # of those that leave a GPU together
+    for arrow in sorted(found, key=lambda a: (a.start_ps, a.source, a.target)):
+        start = arrow.source, 24 * arrow.start_ps // time_ps
+        yield from _arrow(arrow, x, nth[start] if len(found) <= _MOST_NUMBERS else -1)
+        nth[start] += 1
+    yield "</svg>"
+
+
+def _arrow(arrow: Arrow, x: Callable[[int], float], number: int) -> Iterator[str]:
+    colour = OKABE_ITO[arrow.chunk % 8]
+    x1, y1 = x(arrow.start_ps), _TOP + arrow.source * _ROW
+    x2, y2 = x(arrow.end_ps), _TOP + arrow.target * _ROW
+    long = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1
+    ux, uy = (x2 - x1) / long, (y2 - y1) / long
+    tip = " ".join(
+        f"{round(x2 - 7 * ux + side * 3 * uy, 1)},{round(y2 - 7 * uy - side * 3 * ux, 1)}" for side in (1, -1)
+    )
+    yield f'<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}" stroke-width="1.8"/>'
+    yield f'<polygon points="{x2},{y2} {tip}" fill="{colour}"/>'
+    if number < 0:
+        return
+    at = 0.2 + 0.17 * (number % 3)  # near where it starts, and not on one another
+    cx, cy = round(x1 + at * (x2 - x1), 1), round(y1 + at * (y2 - y1), 1)
+    yield f'<circle cx="{cx}" cy="{cy}" r="6" fill="{colour}"/>'
+    yield (
+        f'<text x="{cx}" y="{cy + 3.2}" text-anchor="middle" font-size="9" '
+        f'fill="{_INK[arrow.chunk % 8 not in _DARK]}">{arrow.chunk}</text>'
+    )
+
+
+def picture(infra: str, algorithm: str, protocol: str) -> str:
+    """Run an all-reduce of 4 KiB and draw it."""
+    collective = anb.collectives.all_reduce("4 KiB", algorithm, protocol=protocol, lanes=1)
+    sim = anb.Simulation(infra, collective)
+    sim.run()
+    title = f"all-reduce, {algorithm}, {sim.program.ranks} GPUs, 4 KiB: {format_time(sim.result.time_ps)}"
+    return draw(title, sim.program.ranks, sim.result.time_ps, arrows(sim))
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if sys.argv[1:] else FOLDER
+    for name, of in PICTURES.items():
+        (folder / f"{name}.svg").write_text(picture(*of), encoding="utf-8")

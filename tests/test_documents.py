@@ -1,0 +1,76 @@
+"""Every page of docs/how-to and docs/contributing does what it says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.documents import DOCS, Block, apart, blocks, commands, fits, run_page
+
+README = DOCS.parent / "README.md"
+GUIDES = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "troubleshooting.md", README]
+RECIPES = sorted((DOCS / "contributing").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide_does_what_it_says(page, tmp_path):
+    assert run_page(page, tmp_path) >= 1
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.stem)
+def test_a_recipe_works_as_it_is_written(page, tmp_path):
+    assert apart(page, tmp_path) == ""
+
+
+def test_every_page_is_reached_from_the_first():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^(?:\.\./)?[\w/-]+$", index, re.MULTILINE))
+    pages = [
+        page for page in DOCS.rglob("*.md") if page.parent.name != "reference" and page.name != "index.md"
+    ]
+    for page in [*pages, README]:
+        name = page.relative_to(DOCS if page != README else README.parent).with_suffix("").as_posix()
+        assert name in listed or f"../{name}" in listed, name
+
+
+def test_a_page_that_is_wrong_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ astranb infra check ring:gpus=4\nill formed\n```\n")
+    with pytest.raises(AssertionError, match="well formed"):
+        run_page(page, tmp_path)
+    page.write_text("```console\n$ astranb infra check ring:gpus=4  # exit 2\n…\n```\n")
+    with pytest.raises(AssertionError, match="exit 0"):
+        run_page(page, tmp_path)
+    page.write_text("```python\nprint(1)\n```\n\n```text\n2\n```\n")
+    with pytest.raises(AssertionError, match="printed"):
+        run_page(page, tmp_path)
+
+
+def test_what_stands_for_any_lines():
+    assert fits("a\nb\nc\n", ["a", "…"])
+    assert fits("a\nb\nc\n", ["…", "b", "…"])
+    assert fits("a\n", ["a"])
+    assert not fits("a\nb\n", ["a"])
+    assert not fits("a\nb\n", ["…", "c", "…"])
+
+
+def test_blocks_of_a_page():
+    (file, console) = blocks("Say `a/b.yml`:\n\n```yaml\nx: 1\n```\n\n```console\n$ astranb x\ny\n```\n")
+    assert (file.language, file.file, file.how, file.text) == ("yaml", "a/b.yml", "", "x: 1\n")
+    assert (console.language, console.file) == ("console", "")
+    assert list(commands(console.text)) == [("astranb x", ["y"])]
+
+
+@pytest.mark.parametrize(
+    "how,expected",
+    [("behind", "a\nb\nnew\nc\n"), ("in front of", "a\nnew\nb\nc\n"), ("in the place of", "a\nnew\nc\n")],
+)
+def test_a_file_is_changed_where_the_page_says(how, expected, tmp_path):
+    (tmp_path / "x.txt").write_text("a\nb\nc\n")
+    (block,) = blocks(f"In `x.txt`, {how} `b`:\n\n```text\nnew\n```\n")
+    assert (block.file, block.how, block.line) == ("x.txt", how, "b")
+    block.write(tmp_path)
+    assert (tmp_path / "x.txt").read_text() == expected
+    with pytest.raises(ValueError, match="unpack"):  # there is no such line
+        Block("text", "new\n", "x.txt", how, "z", 0).write(tmp_path)

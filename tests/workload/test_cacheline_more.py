@@ -1,0 +1,216 @@
+"""Workloads by cache lines: saved and gone on with, collectives of one's own, the cost of a launch."""
+
+import json
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.chakra import TraceBuilder, write
+from astranb.cli import main
+from astranb.collectives import Joined
+from astranb.core.errors import InputError
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    MEMORY,
+    RECV,
+    SEND,
+    Memory,
+    Operations,
+    System,
+)
+from astranb.workload.cacheline import Graph
+
+SYSTEM = System.from_document(
+    {"all-reduce-implementation": ["ring"], "model-shared-bus": 1, "L": 2, "npu-speed": {"1": 0.5}}
+)
+POOL = Memory.from_document(
+    {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
+)
+
+
+def call(name, size, **more):
+    return {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": size, **more}
+
+
+def passed_on(rank, ranks=4, size=4096, us=0):
+    """An all-gather of one's own: each sends what it has to the next, once, and computes."""
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    return Operations.of(
+        [
+            {"kind": SEND, "peer": after, "bytes": size, "tag": 5},
+            {"kind": RECV, "peer": before, "bytes": size, "tag": 5},
+            {"kind": COMPUTE, "duration_us": us},
+        ],
+        [[], [], [1]],
+    )
+
+
+def ended(sim):
+    assert isinstance(sim.program, Joined)
+    return [int(sim.machine.blocks[gate].ended_ps) for gate in sim.program.gates]
+
+
+def run(work, **more):
+    sim = anb.Simulation(f"ring:gpus={len(work.operations)}", work, gpu="h100-sxm", **more)
+    sim.run()
+    return sim
+
+
+def workload():
+    """Everything that a workload may hold: shared and own operations, groups, graphs, memory."""
+    rows = [
+        call("all_reduce", 2048),
+        {"kind": COMPUTE, "duration_us": 2},
+        call("all_gather", 4096),
+        {"kind": MEMORY, "bytes": 5000},
+        call("broadcast", 1024, group=3, peer=2),
+    ]
+    deps = [[], [0], [1], [], [2]]
+    ranks = [Operations.of(rows, deps, {2: passed_on(rank, us=1)}) for rank in range(4)]
+    return Graph(ranks, SYSTEM, {3: [2, 3, 0, 1]}, POOL, "all of it")
+
+
+def test_a_run_is_saved_and_gone_on_with(tmp_path):
+    sim = anb.Simulation("ring:gpus=4", workload(), gpu="h100-sxm", launch="graph")
+    sim.step(700)
+    sim.set("gpu[1].sms", 8)
+    sim.step(100)
+    sim.save(tmp_path / "run")
+    again = anb.Simulation.load(tmp_path / "run")
+    assert again.state_hash() == sim.state_hash()
+    loaded = again.collective
+    assert isinstance(loaded, Graph)
+    assert (loaded.title, loaded.system, loaded.memory) == ("all of it", SYSTEM, POOL)
+    again.back(300)
+    sim.back(300)
+    assert again.state_hash() == sim.state_hash()
+    sim.run()
+    again.run()
+    assert again.state_hash() == sim.state_hash()
+    assert again.program.phase_names == sim.program.phase_names
+    assert loaded.compute_ps().tolist() == workload().compute_ps().tolist()
+    again.save(tmp_path / "twice")
+    assert anb.Simulation.load(tmp_path / "twice").state_hash() == sim.state_hash()
+
+
+def test_operations_that_ranks_share_are_saved_once(tmp_path):
+    one = Operations.of([call("all_reduce", 512)])
+    anb.Simulation("ring:gpus=4", Graph([one] * 4, SYSTEM)).save(tmp_path / "run")
+    with np.load(tmp_path / "run") as data:
+        assert [name for name in data.files if name.endswith("/rows")] == ["graph/0/rows"]
+    loaded = anb.Simulation.load(tmp_path / "run").collective
+    assert isinstance(loaded, Graph)
+    assert all(other is loaded.operations[0] for other in loaded.operations)
+
+
+def test_a_damaged_file_is_said_to_be_one(tmp_path):
+    anb.Simulation("ring:gpus=2", Graph([Operations.of([call("all_reduce", 512)])] * 2, SYSTEM)).save(
+        tmp_path / "run"
+    )
+    with np.load(tmp_path / "run") as data:
+        tables = dict(data)
+    said = json.loads(tables["inputs"].tobytes())
+    said["graph"]["ranks"] = [0, 7]
+    for broken in (
+        tables | {"inputs": np.frombuffer(json.dumps(said).encode(), np.uint8)},
+        tables | {"graph/0/rows": np.zeros(1)},
+        {name: table for name, table in tables.items() if name != "graph/0/deps"},
+    ):
+        np.savez(tmp_path / "bad.npz", **broken)
+        with pytest.raises(InputError, match="not a saved simulation"):
+            anb.Simulation.load(tmp_path / "bad.npz")
+
+
+def test_a_collective_of_ones_own_takes_as_long_as_what_it_is_made_of():
+    custom = Graph(
+        [Operations.of([call("all_gather", 4096)], [[]], {0: passed_on(r)}) for r in range(4)], SYSTEM
+    )
+    plain = Graph([passed_on(rank) for rank in range(4)], SYSTEM)
+    whole, parts = run(custom), run(plain)
+    # Of each rank four nodes (three of its own and the collective's end), and three.
+    ends, same = np.reshape(ended(whole), (4, 4)), np.reshape(ended(parts), (4, 3))
+    assert (ends[:, 0] == same[:, 0]).all()
+    # A receive polls: thread blocks on other SMs may see what has come one round trip sooner or later.
+    assert np.abs(ends[:, 1:3] - same[:, 1:]).max() < 700_000
+    assert (ends[:, 3] == ends[:, :3].max(1)).all()
+    assert "all_gather 0: message 0" in whole.program.phase_names
+
+
+def test_what_follows_waits_for_the_end_and_what_comes_before_is_waited_for():
+    rows = [
+        {"kind": COMPUTE, "duration_us": 7},
+        call("all_gather", 4096),
+        {"kind": COMPUTE, "duration_us": 2},
+    ]
+    deps = [[], [0], [1]]
+    alone = Graph([Operations.of([rows[1]], [[]], {0: passed_on(r, us=3)}) for r in range(4)], SYSTEM)
+    within = Graph([Operations.of(rows, deps, {1: passed_on(r, us=3)}) for r in range(4)], SYSTEM)
+    took, ends = ended(run(alone)), np.reshape(ended(run(within)), (4, 6))
+    assert (ends[:, 4] == ends[:, 0] + np.array(took)[3::4]).all()
+    assert (ends[:, 5] == ends[:, 4] + 2_000_000).all()
+
+
+def test_messages_of_a_graph_do_not_meet_others_of_the_same_tag():
+    rows = [
+        call("all_gather", 4096),
+        {"kind": SEND, "peer": None, "bytes": 4096, "tag": 5},
+        {"kind": RECV, "peer": None, "bytes": 4096, "tag": 5},
+    ]
+    ranks = []
+    for rank in range(4):
+        own = [rows[0], rows[1] | {"peer": (rank + 1) % 4}, rows[2] | {"peer": (rank - 1) % 4}]
+        ranks.append(Operations.of(own, [[], [0], []], {0: passed_on(rank)}))
+    ends = np.reshape(ended(run(Graph(ranks, SYSTEM))), (4, 6))
+    # The receive outside belongs to the message that is sent when the graph has ended.
+    assert (ends[:, 5] > ends[:, 3]).all()
+
+
+def test_ranks_without_the_graph_and_messages_without_a_half_are_named():
+    with_it = Operations.of([call("all_gather", 64)], [[]], {0: passed_on(0, 2)})
+    without = Operations.of([call("all_gather", 64)])
+    with pytest.raises(InputError, match="graph of its own on rank 0, and none on rank 1"):
+        Graph([with_it, without], SYSTEM)
+    lonely = Operations.of([call("all_gather", 64)], [[]], {0: Operations.of([])})
+    with pytest.raises(InputError, match="all_gather 0: rank 0 sends 1 messages"):
+        Graph([with_it, lonely], SYSTEM)
+
+
+def test_a_launch_comes_before_each_collective_and_no_computation():
+    gpu = anb.gpu.preset("h100-sxm")
+    rows = [{"kind": COMPUTE, "duration_us": 5}, call("all_reduce", 2048), call("all_reduce", 2048)]
+    work = Graph([Operations.of(rows, [[], [0], [1]])] * 4, System.from_document({}))
+    ends = {launch: ended(run(work, launch=launch)) for launch in ("none", "graph", "stream")}
+    assert ends["none"][:3] != ends["stream"][:3]
+    for launch, cost_ps in (("graph", gpu.graph_ps), ("stream", gpu.launch_ps)):
+        assert cost_ps > 0
+        compute, first_launch, first, second_launch, second = ends[launch][:5]
+        assert compute == 5_000_000
+        assert first_launch == compute + cost_ps
+        assert first == ends["none"][1] + cost_ps
+        assert second_launch == first + cost_ps
+        assert second > second_launch
+    with pytest.raises(InputError, match="unknown launch 'often'"):
+        anb.Simulation("ring:gpus=4", work, launch="often")
+
+
+def test_the_command_line_saves_launches_and_reads_graphs(tmp_path, capsys):
+    step = TraceBuilder()
+    step.collective("all_gather", 4096)
+    for rank in range(4):
+        write(tmp_path / f"w.{rank}.et", step.build())
+        own = TraceBuilder()
+        own.send(4096, (rank + 1) % 4, tag=5)
+        own.recv(4096, (rank - 1) % 4, tag=5)
+        write(tmp_path / f"own.{rank}.et", own.build())
+    (tmp_path / "s.json").write_text(json.dumps({"all-gather-implementation-custom": ["own"]}))
+    files = [f"--workload={tmp_path / 'w'}", f"--system={tmp_path / 's.json'}", "--infra=ring:gpus=4"]
+    lines = ["run", *files, "--fidelity=cacheline", "--gpu=h100-sxm", "--json"]
+    times = []
+    for more in ([], ["--launch=stream", f"--save={tmp_path / 'saved'}"]):
+        assert main([*lines, *more]) == 0
+        times.append(json.loads(capsys.readouterr().out)["time_ps"])
+    assert times[1] == times[0] + anb.gpu.preset("h100-sxm").launch_ps
+    assert anb.Simulation.load(tmp_path / "saved").result.time_ps == times[1]
