@@ -50,9 +50,9 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     # The list grows by the graphs of collectives on the way.
     custom = [{row: number(own) for row, own in one.custom.items()} for one in listed]
     tables = {f"{n}/{name}": getattr(one, name) for n, one in enumerate(listed) for name in _COLUMNS}
-    tables |= {f"{n}/names": one.names.index for n, one in enumerate(listed) if one.names is not None}
     if graph.durations is not None:
         tables["durations"] = graph.durations
+    tables |= {f"{n}/names": one.names.index for n, one in enumerate(listed) if one.names is not None}
     system = {field.name: getattr(graph.system, field.name) for field in dataclasses.fields(System)}
     system["algorithms"] = {
         collective: [dataclasses.asdict(one) for one in chosen]

@@ -115,7 +115,7 @@ class Graph:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(self.operations, self.system, self.groups, self.memory, self.title, self.durations)
+        return Calls(self.operations, self.groups, self.took_ns, self.title)
 
     def lowered(
         self,
