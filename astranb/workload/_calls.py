@@ -69,7 +69,7 @@ class Calls:
         One for each rank.
     groups : mapping of int to sequence of int
     took_ns : callable
-        Gives what each row of some operations takes; 0 for what the machine decides on.
+        Gives what each row of some operations takes on a rank; 0 for what the machine decides on.
     title : str
         Whose they are, for messages.
 
@@ -83,7 +83,7 @@ class Calls:
         self,
         operations: Sequence[Operations],
         groups: Mapping[int, Sequence[int]],
-        took_ns: Callable[[Operations], np.ndarray],
+        took_ns: Callable[[Operations, int], np.ndarray],
         title: str,
     ) -> None:
         self._operations, self._groups = operations, groups
@@ -200,7 +200,7 @@ class Calls:
     def _add(self, nodes: list[Node], rank: int, launch_ps: int) -> None:
         """Add a rank's nodes: they wait for what they name, and for the one before them in their place."""
         one = self._operations[rank]
-        took_ns = self._took_ns(one)
+        took_ns = self._took_ns(one, rank)
         node_of: dict[int, int] = {}
         last: dict[int, int] = {}
         for row in self._order_of[id(one)]:
@@ -231,7 +231,7 @@ class Calls:
         """Add what a rank does in an algorithm's place, as soon as its dependencies allow; gives its ends."""
         rank, row = where
         one = self._operations[rank].custom[row]
-        took_ns = self._took_ns(one)
+        took_ns = self._took_ns(one, rank)
         node_of: dict[int, int] = {}
         for inner in self._order_of[id(one)]:
             deps = {node_of[int(dep)] for dep in one.deps[one.dep_start[inner] : one.dep_start[inner + 1]]}

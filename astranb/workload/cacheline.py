@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -89,16 +90,24 @@ class Graph:
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""
-        known: dict[int, int] = {}
-        for one in self.operations:
-            if id(one) not in known:
-                took_ns = self.took_ns(one)
-                known[id(one)] = 1000 * int(took_ns[_computes(one)].sum())
-        return np.array([known[id(one)] for one in self.operations], np.int64)
+        known: dict[tuple[int, Fraction], int] = {}
+        keys = [(id(one), self._speed(rank)) for rank, one in enumerate(self.operations)]
+        for rank, one in enumerate(self.operations):
+            if keys[rank] not in known:
+                known[keys[rank]] = 1000 * int(self.took_ns(one, rank)[_computes(one)].sum())
+        return np.array([known[key] for key in keys], np.int64)
 
-    def took_ns(self, one: Operations) -> np.ndarray:
-        """Give what each operation of a rank takes; 0 for what the machine decides on."""
-        return durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
+    def took_ns(self, one: Operations, rank: int) -> np.ndarray:
+        """Give what each of a rank's operations takes at its speed; 0 for what the machine decides on."""
+        took = durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
+        speed = self._speed(rank)
+        if speed == 1:
+            return took
+        slowed = [ns * speed.denominator // speed.numerator for ns in took.tolist()]
+        return np.where(one.rows["kind"] == COMPUTE, slowed, took)
+
+    def _speed(self, rank: int) -> Fraction:
+        return self.system.speeds.get(rank, Fraction(1))
 
     def __post_init__(self) -> None:
         """Refuse what does not match before a machine is built."""
