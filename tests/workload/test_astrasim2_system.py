@@ -304,7 +304,7 @@ def test_a_deadlock_says_who_waits_for_whom(ranks, message):
 def test_a_deadlock_of_an_algorithm_is_called_so():
     network = Network(["Ring"], [3], [50], [500])
     with pytest.raises(Deadlock, match="every rank is in it, and its algorithm waits"):
-        simulate([_chain(_REDUCE)] * 3, network, _system("halvingDoubling"))
+        simulate([_chain(_REDUCE)] * 3, network, _system("halvingDoubling"), compat=True)
 
 
 def test_steps_change_nothing_with_turns_switches_and_ways():
