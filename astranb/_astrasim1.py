@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from astranb._cacheline import run_lines
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
@@ -23,8 +24,9 @@ _ONLY_HERE = (
     *_ROWS,
 )
 _SLICE = 200_000
-_FIDELITIES = ("analytical", "congestion")
+_FIDELITIES = ("analytical", "congestion", "cacheline")
 _NOT_HERE = ("memory", "comm_group", "infra", "dimensions")
+_NOT_LINES = ("path", "frames", "explain", "run_name", *_ROWS)
 
 
 def add_options(group: Any) -> None:
@@ -66,8 +68,14 @@ def refuse_options(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what 1.0's files do not have."""
+    lines = args.fidelity == "cacheline"
+    for name in _NOT_LINES if lines else ():
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            what = f"{option} does not go with --fidelity cacheline"
+            raise InputError(what, where="run", mend="leave it out (--json has every number)")
     for name in _NOT_HERE:
-        if getattr(args, name) is not None:
+        if getattr(args, name) is not None and not (lines and name == "infra"):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} is not for ASTRA-sim 1.0's files", where="run", mend="leave it out")
     if args.compat not in (None, "astrasim1"):
@@ -84,7 +92,7 @@ def _check(args: argparse.Namespace) -> None:
     fidelity = args.fidelity or "analytical"
     if fidelity not in _FIDELITIES:
         what = f"ASTRA-sim 1.0's files are not simulated at {fidelity[:40]!r}"
-        raise InputError(what, where="--fidelity", mend="take analytical or congestion")
+        raise InputError(what, where="--fidelity", mend=near(fidelity, _FIDELITIES))
 
 
 def _rows(args: argparse.Namespace) -> tuple[int, int]:
@@ -95,7 +103,7 @@ def _rows(args: argparse.Namespace) -> tuple[int, int]:
 
 def run_files(args: argparse.Namespace) -> int:
     """Run ASTRA-sim 1.0's files."""
-    from astranb.workload.astrasim1 import load, write_tables
+    from astranb.workload.astrasim1 import lines_of, load, write_tables
 
     _check(args)
     if args.training_loops is not None:
@@ -115,6 +123,9 @@ def run_files(args: argparse.Namespace) -> int:
         congested=args.fidelity == "congestion",
         compat=args.compat is not None,
     )
+    if args.fidelity == "cacheline":
+        inputs, durations = lines_of(run)
+        return run_lines(args, inputs, durations)
     explained = ""
     if args.explain or args.perfetto or args.frames:
         explained = _recorded(args, run)

@@ -9,6 +9,8 @@ from astranb._leave import recorded, write_files
 from astranb._print import print_json
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from astranb.workload.astrasim2 import Inputs
 
 __all__ = ["LINES_TOO", "run_lines"]
@@ -17,7 +19,7 @@ LINES_TOO: Final = ("infra", "gpu", "launch", "save", "html", "svg", "perfetto")
 """Options of a run of one collective that a workload by cache lines takes as well."""
 
 
-def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
+def run_lines(args: argparse.Namespace, inputs: Inputs, durations_ns: np.ndarray | None = None) -> int:
     """Run files by cache lines, on ``--infra`` or on an infrastructure made of the network's dimensions.
 
     Parameters
@@ -25,6 +27,8 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
     args : Namespace
     inputs : Inputs
         What the files hold.
+    durations_ns : ndarray, optional
+        What each operation takes, where the inputs do not say it.
     """
     from astranb.infragraph import dimensions, resolve
     from astranb.sim import Simulation
@@ -39,7 +43,7 @@ def run_lines(args: argparse.Namespace, inputs: Inputs) -> int:
         infra = dimensions(network.topology, network.npus_count, rates, network.latency)
     else:
         infra = network.infra
-    graph = Graph.of(inputs, str(args.workload or args.model))
+    graph = Graph.of(inputs, str(args.workload or args.model), durations_ns)
     sim = Simulation(
         infra, graph, gpu=args.gpu, launch=args.launch, record=recorded(args), checkpoint_bytes=0
     )

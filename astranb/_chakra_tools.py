@@ -129,6 +129,7 @@ def _link(args: argparse.Namespace) -> int:
         "hosts": found.hosts,
         "devices": found.devices,
         "orphans": found.orphans,
+        "waits": found.waits,
         "nodes": len(found.document["nodes"]),
     }
     text = f"{found.hosts:,} operations of the host, {found.devices:,} of the device"

@@ -95,16 +95,20 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
 
 
 def _tour() -> Path:
-    """Find the tour: in the checkout, else a copy of the packaged one that the user may edit."""
+    """Find the tour: in the checkout, else in a copy of all notebooks and lessons that the user may edit."""
     checkout = _PACKAGE.parent
     if (checkout / "pyproject.toml").is_file():
         return checkout / "notebooks" / "tour.ipynb"
     folder = Path.cwd() / "astranb-notebooks"
-    for packaged in sorted((_PACKAGE / "_notebooks").glob("*.ipynb")):
-        target = folder / packaged.name
-        if not target.exists():
-            folder.mkdir(exist_ok=True)
-            shutil.copyfile(packaged, target)
+    for packaged, into in (
+        (_PACKAGE / "_notebooks", folder),
+        (_PACKAGE / "_tutorials", folder / "tutorials"),
+    ):
+        for file in sorted(packaged.rglob("*")):
+            target = into / file.relative_to(packaged)
+            if file.is_file() and "__pycache__" not in file.parts and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
     return folder / "tour.ipynb"
 
 

@@ -33,6 +33,8 @@ _NUMBERS = {
 _FLAGS = {
     "sp": "sequence parallelism between the matrices of tensor parallelism",
     "recompute": "compute activations again in the backward pass",
+    "elementwise": "count norms, residuals and softmax too, each a pass over memory of its own",
+    "dropout": "with --elementwise: dropout in training",
 }
 _OTHERS = (
     *("collective", "size", "algorithm", "lanes", "save", "roce", "html", "svg"),
@@ -48,6 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{name}", type=int, metavar="N", help=text)
     for name, text in _FLAGS.items():
         group.add_argument(f"--{name}", action="store_true", help=text)
+    group.add_argument(
+        "--expert-imbalance", type=float, metavar="F", help="load of the busiest expert, of the mean (1)"
+    )
     group.add_argument("--mode", help="training (the default), prefill or decode")
 
 
@@ -68,9 +73,10 @@ def model_or(other: Callable[[argparse.Namespace], int]) -> Callable[[argparse.N
     def run(args: argparse.Namespace) -> int:
         if args.model is not None:
             return _run(args)
-        for name in (*_NUMBERS, *_FLAGS, "mode"):
+        for name in (*_NUMBERS, *_FLAGS, "expert_imbalance", "mode"):
             if getattr(args, name):
-                raise InputError(f"--{name} needs --model", where="run", mend="give --model NAME")
+                what = f"--{name.replace('_', '-')} needs --model"
+                raise InputError(what, where="run", mend="give --model NAME")
         return other(args)
 
     return run
@@ -103,6 +109,9 @@ def _workload(args: argparse.Namespace, gpu: str | None) -> Workload:
         mode=args.mode or "training",
         tokens=said["tokens"] or 1,
         recompute=args.recompute,
+        elementwise=args.elementwise,
+        dropout=args.dropout,
+        expert_imbalance=1.0 if args.expert_imbalance is None else args.expert_imbalance,
         gpu=None if gpu is None else roofline(gpu),
     )
 

@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "command_line",
+    "lessons",
     "names",
     "offline",
 ]

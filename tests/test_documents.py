@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 
 import pytest
 
 from tests.documents import DOCS, Block, apart, blocks, commands, fits, run_page
 
-README = DOCS.parent / "README.md"
+ROOT = DOCS.parent
+README = ROOT / "README.md"
 GUIDES = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "troubleshooting.md", README]
 RECIPES = sorted((DOCS / "contributing").glob("*.md"))
 
@@ -30,7 +33,7 @@ def test_every_page_is_reached_from_the_first():
         page for page in DOCS.rglob("*.md") if page.parent.name != "reference" and page.name != "index.md"
     ]
     for page in [*pages, README]:
-        name = page.relative_to(DOCS if page != README else README.parent).with_suffix("").as_posix()
+        name = page.relative_to(DOCS if page != README else ROOT).with_suffix("").as_posix()
         assert name in listed or f"../{name}" in listed, name
 
 
@@ -74,3 +77,21 @@ def test_a_file_is_changed_where_the_page_says(how, expected, tmp_path):
     assert (tmp_path / "x.txt").read_text() == expected
     with pytest.raises(ValueError, match="unpack"):  # there is no such line
         Block("text", "new\n", "x.txt", how, "z", 0).write(tmp_path)
+
+
+def test_pictures_of_lessons_stand_behind_the_cells_that_show_them():
+    spec = importlib.util.spec_from_file_location("lessons", DOCS / "_ext" / "lessons.py")
+    assert spec
+    assert spec.loader
+    lessons = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lessons)
+    paths = [*(ROOT / "notebooks").rglob("*.ipynb"), *(ROOT / "tutorials").rglob("*.ipynb")]
+    notebooks = {path.stem: path for path in paths}
+    folders = {path.parent for path in (DOCS / "lessons").glob("*/*.png")}
+    assert folders
+    for folder in folders:
+        notebook = json.loads(notebooks[folder.name].read_text(encoding="utf-8"))
+        shown = lessons.with_pictures(notebook, folder, "/docs/lessons")["cells"]
+        pictures = [cell["source"] for cell in shown if cell["id"].endswith("-p")]
+        assert len(pictures) == len(list(folder.glob("*.png"))), "a picture of a cell that is gone"
+        assert len(shown) == len(notebook["cells"]) + len(pictures)

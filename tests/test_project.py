@@ -50,6 +50,7 @@ FLOORS = {
 SAME_FLOOR = {
     ("gpu", "net"),
     ("export", "widgets"),
+    ("_astrasim1", "_cacheline"),
     ("_astrasim2", "_cacheline"),
     ("_cacheline", "_leave"),
     ("_astrasim2", "_astrasim1"),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from astranb.sim.workload import EVENTS, UNITS
+from astranb.sim.workload import EVENTS, UNITS, WorkloadSimulation
 from astranb.sim.workload._paths import FIELDS
+from astranb.sim.workload._readers import READERS
 from astranb.sim.workload._result import TABLES
 
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "stepping.md").read_text(encoding="utf-8")
@@ -21,7 +22,21 @@ def test_the_python_of_the_document_runs(capsys):
     printed = capsys.readouterr().out
     assert "stopped at a breakpoint (collective end of rank[0])" in printed
     assert "What the time consists of (critical path):" in printed
+    assert "run and exact" in printed
+    assert "rank[3].speed" in printed
     assert getattr(scope["sim"], "finished", False)
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_what_can_be_watched_is_told(kind):
+    for word in READERS[kind]:
+        assert f"`{word}`" in TEXT or f"{word}`" in TEXT or f"`{word}" in TEXT
+
+
+@pytest.mark.parametrize("verb", ["parameters", "kill", "repair", "undo", "fork_with", "why", "lost_time"])
+def test_every_verb_that_is_told_is_there(verb):
+    assert f"`{verb}" in TEXT
+    assert callable(getattr(WorkloadSimulation, verb))
 
 
 @pytest.mark.parametrize("word", [*TABLES, *UNITS, *(word for part in FIELDS.values() for word in part)])

@@ -58,6 +58,8 @@ class Event:
         self.correlation = _id(args, "correlation")
         self.stream = args.get("stream", None).value
         self.group = args.get("Process Group Name", None).value
+        self.wait_stream = _id(args, "wait_on_stream")
+        self.wait_record = _id(args, "wait_on_cuda_event_record_corr_id")
         self.after: Event | None = None
 
     @property
@@ -71,9 +73,14 @@ class Event:
         return self.category in ("cpu_op", "user_annotation") and "ProfilerStep" not in self.name
 
     @property
+    def is_call(self) -> bool:
+        """Whether the host asks the device's driver for something."""
+        return self.category in ("cuda_runtime", "cuda_driver")
+
+    @property
     def is_launch(self) -> bool:
         """Whether it starts something on a device."""
-        return self.category in ("cuda_runtime", "cuda_driver") and self.name in _CALLS
+        return self.is_call and self.name in _CALLS
 
     @property
     def is_device(self) -> bool:

@@ -2,8 +2,9 @@
 
 As ``chakra_trace_link`` of mlcommons/chakra: a kernel belongs to the operation that launched it, found by
 the launch's correlation id, then the thread and the external id; host operations meet Kineto's by the
-id of their record function. Times of gaps between threads become dependencies. What that tool takes from
-Holistic Trace Analysis besides (waits of streams for each other) is not done here.
+id of their record function. Times of gaps between threads become dependencies, and so do waits of streams
+for each other and of the host for the device, as far as the trace tells of them (that tool has them from
+Holistic Trace Analysis).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from astranb.core.errors import InputError
 
 from ._kineto import Event, kineto_events
 from ._pytorch import pytorch_document
+from ._syncs import synchronisations
 
 __all__ = ["Linked", "link"]
 
@@ -36,12 +38,15 @@ class Linked(NamedTuple):
         Operations of the device that were joined to one of the host.
     orphans : int
         Those that were not.
+    waits : int
+        Waits of streams for each other, and of the host for the device.
     """
 
     document: dict[str, Any]
     hosts: int
     devices: int
     orphans: int
+    waits: int = 0
 
 
 def link(host: str | Path, device: str | Path) -> Linked:
@@ -84,6 +89,7 @@ def link(host: str | Path, device: str | Path) -> Linked:
     numbers: dict[int, int] = {}
     count = joined = 0
     added: list[tuple[dict[str, Any], int]] = []
+    op_of: dict[Event, dict[str, Any]] = {}
     for op in ops:
         old = int(op["id"])
         numbers[old] = count
@@ -95,8 +101,10 @@ def link(host: str | Path, device: str | Path) -> Linked:
         before = event.after
         op["inter_thread_dep"] = None if before is None else known.get(id(before))
         known[id(event)] = count - 1
+        op_of[event] = op
         for kernel in sorted(launched.pop(event.external, []), key=lambda one: one.start):
             added.append((_kernel(op, kernel, count), old))
+            op_of[kernel] = added[-1][0]
             count += 1
             joined += 1
     for op in ops:
@@ -105,9 +113,12 @@ def link(host: str | Path, device: str | Path) -> Linked:
         op["ctrl_deps"] = numbers.get(caller, count) if isinstance(caller, int) else count
     for kernel_op, old in added:
         kernel_op["ctrl_deps"] = numbers[old]
+    waits = synchronisations(events, op_of)
+    for later in dict.fromkeys(later for later, _ in waits):
+        op_of[later]["sync_dep"] = [op_of[before]["id"] for one, before in waits if one is later]
     orphans += sum(map(len, launched.values()))
     nodes = sorted([*ops, *[one for one, _ in added]], key=lambda op: int(op["id"]))
-    return Linked({**document.value, "nodes": nodes}, len(meets), joined, orphans)
+    return Linked({**document.value, "nodes": nodes}, len(meets), joined, orphans, len(waits))
 
 
 def _record(op: dict[str, Any]) -> int:

@@ -13,6 +13,8 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 
+from .link import PACKET_BYTES
+
 __all__ = [
     "DEAD",
     "DIMENSION",
@@ -31,6 +33,7 @@ __all__ = [
     "link_from",
     "node_after",
     "way_of",
+    "wire_ns",
 ]
 
 RING: Final = 0
@@ -58,8 +61,8 @@ SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
 DEAD: Final = 2
 """Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""
 
-WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8")])
-"""What a link with congestion is."""
+WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8"), ("gap_ns", "f8")])
+"""What a link with congestion is; ``gap_ns``: least time between two packets of a NIC, 0: none."""
 
 WAY = np.dtype(
     [
@@ -69,6 +72,7 @@ WAY = np.dtype(
         ("hops", "i8"),
         ("latency_ns", "f8"),  # of all links
         ("rate_Bpns", "f8"),  # of the narrowest
+        ("gap_ns", "f8"),  # of the NIC with the fewest messages a second
     ]
 )
 """One way from an NPU to another over links of an infrastructure."""
@@ -120,6 +124,30 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
             if every_dim == 0:
                 break
     return int(latency_ns + float(size) / rate)
+
+
+@kernel
+def wire_ns(size: int, rate_Bpns: float, gap_ns: float) -> float:  # noqa: N803 - unit in the name
+    """Give what a message occupies a link of an infrastructure: its bytes, or its packets' slots at a NIC.
+
+    Parameters
+    ----------
+    size : int
+        Bytes; a NIC cuts them into packets of :data:`PACKET_BYTES`.
+    rate_Bpns : float
+        Bytes a nanosecond.
+    gap_ns : float
+        Least time between two packets, 0 where there is none.
+
+    Examples
+    --------
+    >>> wire_ns(8192, 50.0, 0.0), wire_ns(8193, 50.0, 100.0), wire_ns(1, 50.0, 100.0)
+    (163.84, 300.0, 100.0)
+    """
+    wire = float(size) / rate_Bpns
+    if gap_ns > 0.0:
+        wire = max(wire, float((size + PACKET_BYTES - 1) // PACKET_BYTES) * gap_ns)
+    return wire
 
 
 def link_count(kind: int, nodes: int, npus: int) -> int:

@@ -162,12 +162,16 @@ def _tables(
             for stage in way:
                 numbers.setdefault(stage, len(numbers))
     fast, far, slow = (fabric.links[name].tolist() for name in ("bandwidth_Bps", "latency_ps", "forward_ps"))
+    slots = fabric.links["gap_ps"].tolist()
     own = [[lane for edge in sorted(stage) for lane in fabric.bundles[edge]] for stage in numbers]
     rate = [sum(fast[lane] for lane in each) / 1e9 for each in own]
     latency = [max(far[lane] + slow[lane] for lane in each) / 1000 for each in own]
+    # NICs side by side send as many packets as all of them.
+    gap = [_together([slots[lane] for lane in each]) for each in own]
     wires = allocate(max(len(numbers), 1), WIRE)
     wires.rate_Bpns[: len(own)], wires.latency_ns[: len(own)] = rate, latency
-    rows: list[tuple[int, int, int, int, float, float]] = []
+    wires.gap_ns[: len(own)] = gap
+    rows: list[tuple[int, int, int, int, float, float, float]] = []
     hops: list[int] = []
     for (source, target), found in chosen.items():
         for left, way in enumerate(found):
@@ -176,10 +180,20 @@ def _tables(
             for number in numbered:  # from the first to the last: the same with every Python's sum()
                 whole += latency[number]
             narrowest = min(rate[number] for number in numbered)
+            slowest = max(gap[number] for number in numbered)
             key = source * npus + target
-            rows.append((key, len(found) - left, len(hops), len(numbered), whole, narrowest))
+            rows.append((key, len(found) - left, len(hops), len(numbered), whole, narrowest, slowest))
             hops += numbered
     ways = allocate(len(rows), WAY)
     if rows:
         ways[:] = np.array(rows, WAY)
     return MessageWays(ways, np.array(hops, np.int64), wires, own)
+
+
+def _together(gap_ps: list[int]) -> float:
+    """Give the least time between packets of several NICs side by side, in ns; 0 for none."""
+    if 0 in gap_ps:
+        return 0.0
+    if len(set(gap_ps)) == 1:
+        return gap_ps[0] / len(gap_ps) / 1000
+    return 1 / sum(1000 / one for one in gap_ps)

@@ -2,6 +2,7 @@
 
 from ._aggregate import Aggregate, phase_times
 from ._breakpoints import Breakpoint
+from ._change import Change, WhatIf
 from ._compare import Comparison, Shown
 from ._contributions import Contributions, sums
 from ._critical import CriticalPath, Segment
@@ -18,7 +19,6 @@ from ._stop import Stop
 from ._view import ObjectView
 from ._walk import CAUSES
 from ._watch import Watch, series_of
-from ._what_if import Change, WhatIf
 from ._where import SPOT, spot_text
 from ._why import Step, Why
 

@@ -11,13 +11,13 @@ from astranb.core.progress import bar
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ._change import Change, WhatIf
     from ._critical import CriticalPath
     from ._simulation import Simulation
     from ._view import ObjectView
-    from ._what_if import Change, WhatIf
     from ._why import Why
 
-__all__ = ["Explained"]
+__all__ = ["Explained", "watched"]
 
 _PERCENT = 100
 _T = TypeVar("_T")
@@ -85,7 +85,7 @@ class Explained:
         key = (sim.events, tuple(sim.edits))
         kept = sim.__dict__.get("_critical")
         if kept is None or kept[0] != key:
-            kept = (key, _watched(search(sim), "critical path"))
+            kept = (key, watched(search(sim), "critical path"))
             sim.__dict__["_critical"] = kept
         return cast("CriticalPath", kept[1])
 
@@ -144,20 +144,38 @@ class Explained:
         >>> change.at_least_ps <= change.exact_ps < change.before_ps
         True
         """
-        from ._what_if import Question, answer, suggest
+        from ._what_if import suggest
+
+        if not path:
+            return suggest(self._self, self.critical_path())
+        return watched(self.asked(path, value), "what if")
+
+    def asked(self, path: str, value: int | str = "") -> Generator[float, None, Change]:
+        """Begin to work out :meth:`what_if` in a copy: each step gives the part that is done.
+
+        Raises
+        ------
+        InputError
+            At once: there is no such thing to change.
+        """
+        from ._what_if import Question, answer
 
         sim = self._self
-        if not path:
-            return suggest(sim, self.critical_path())
         question = Question(sim, path, value if value != "" else _usual(path))
-        return _watched(answer(sim, question), "what if")
+
+        def work() -> Generator[float, None, Change]:
+            copy = sim.fork(record=False)  # the simulation may go on meanwhile
+            yield 0.0
+            return (yield from answer(copy, question))
+
+        return work()
 
     @property
     def _self(self) -> Simulation:
         return cast("Simulation", self)
 
 
-def _watched(work: Generator[float, None, _T], what: str) -> _T:
+def watched(work: Generator[float, None, _T], what: str) -> _T:
     """Carry out some work at once, with a bar of its progress."""
     with bar(_PERCENT, what=what, unit="%") as progress:
         while True:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from astranb.core.errors import InputError
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
 
+from ._change import Change, WhatIf, factor_of
 from ._critical import CriticalPath, search
 from ._edits import Edit, apply_edit, read_edit
 from ._paths import resolve
 from ._walk import WAITS, Piece
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ._simulation import Simulation
 
-__all__ = ["Change", "Question", "WhatIf", "answer", "estimate", "suggest"]
+__all__ = ["Question", "answer", "estimate", "suggest"]
 
 _MOST = 8
 _SLICE = 32_768
@@ -35,97 +33,6 @@ _FIELDS = {
 }
 """What may be changed, and the causes whose time follows it."""
 _LINK = ("bandwidth", "latency")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a change would do to the time of a run.
-
-    Attributes
-    ----------
-    path : str
-        What is changed: ``A->B.bandwidth`` (all lanes), ``gpu.hbm``, ``*->*.latency`` (every
-        link), ``gpu[*].noc`` (every GPU).
-    value : str
-        ``x2`` (twice as much), ``x0.5``, or a value with a unit.
-    was : str
-        What it is now.
-    before_ps : int
-        Time of the run as it is.
-    on_path_ps : int
-        Time of the critical path that depends on it.
-    estimate_ps : int
-        ESTIMATE of the time with the change: what of the critical path depends on it is
-        scaled, everything else stays.
-    at_least_ps : int
-        The run cannot become shorter than this: the same path with the change and without
-        any wait for others. It holds while reads hit and miss the same caches, and messages
-        take the same ways.
-    exact_ps : int or None
-        EXACT time with the change, of a run of its own; None where it has not been run.
-    """
-
-    path: str
-    value: str
-    was: str
-    before_ps: int
-    on_path_ps: int
-    estimate_ps: int
-    at_least_ps: int
-    exact_ps: int | None = None
-
-    def __str__(self) -> str:
-        """One line for a person."""
-        share = _share(self.estimate_ps, self.before_ps)
-        text = f"{self.path} {self.value} (is {self.was}): about {format_time(self.estimate_ps)} ({share})"
-        if self.exact_ps is None:
-            return f"{text}, an estimate; now {format_time(self.before_ps)}"
-        exact = f"{format_time(self.exact_ps)} ({_share(self.exact_ps, self.before_ps)}), run and exact"
-        return f"{self.path} {self.value} (is {self.was}): {exact}; now {format_time(self.before_ps)}"
-
-
-class WhatIf:
-    """Changes that matter most to the time of a run, each with an estimate.
-
-    Attributes
-    ----------
-    rows : tuple of Change
-        The largest estimated gain first.
-    """
-
-    def __init__(self, rows: list[Change]) -> None:
-        self.rows = tuple(rows)
-
-    def __iter__(self) -> Iterator[Change]:
-        """The changes."""
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        """How many changes."""
-        return len(self.rows)
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """The changes as a pandas frame; times in ps."""
-        import pandas as pd
-
-        return pd.DataFrame([{name: getattr(row, name) for name in Change.__slots__} for row in self.rows])
-
-    def __str__(self) -> str:
-        """A line a change."""
-        return "\n".join(str(row) for row in self.rows) or "nothing that could be changed is on the path"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(r.path)}</td><td>{escape(r.value)}</td><td>{escape(r.was)}</td>"
-            f"<td>{format_time(r.estimate_ps)} ({_share(r.estimate_ps, r.before_ps)})</td>"
-            f"<td>{format_time(r.at_least_ps)}</td>"
-            f"<td>{'not run' if r.exact_ps is None else format_time(r.exact_ps)}</td></tr>"
-            for r in self.rows
-        )
-        head = "<th>what</th><th>change</th><th>is</th><th>estimate</th><th>at least</th><th>exact</th>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 class Question:
@@ -200,8 +107,9 @@ def suggest(sim: Simulation, path: CriticalPath) -> WhatIf:
         except InputError:
             continue  # it is 0 already
         rows.append(estimate(path, question))
-    rows.sort(key=lambda row: row.estimate_ps)
-    return WhatIf([row for row in rows if row.estimate_ps < row.before_ps][:_MOST])
+    gains = [(row.estimate_ps, row) for row in rows if row.estimate_ps is not None]
+    gains.sort(key=lambda pair: pair[0])
+    return WhatIf([row for estimate_ps, row in gains if estimate_ps < row.before_ps][:_MOST])
 
 
 def estimate(path: CriticalPath, question: Question) -> Change:
@@ -294,12 +202,7 @@ def _changed(value: str, was: int, path: str, field: str) -> int:
     """The new number: a factor, or a value with a unit."""
     text = value.strip().lower()
     if text.startswith("x"):
-        try:
-            factor = float(text[1:])
-        except ValueError:
-            factor = 0.0
-        if not 0 < factor < 1e6:
-            raise InputError(f"{value!r} is no factor", where=path, mend="for example x2 or x0.5")
+        factor = factor_of(text, path)
         return max(1, round(was * factor)) if was else 0
     number = bandwidth_Bps(value, where=path) if field == "bandwidth" else time_ps(value, where=path)
     if field in ("bandwidth", "issue") and number == 0:
@@ -318,7 +221,3 @@ def _owner(sim: Simulation, piece: Piece) -> str:
 def _row(piece: Piece, path: CriticalPath) -> int:
     kind, number = piece.where
     return path.gpu_of_sm[number] if kind == "sm" else number
-
-
-def _share(new_ps: int, old_ps: int) -> str:
-    return f"{(new_ps - old_ps) / max(1, old_ps):+.1%}"

@@ -12,7 +12,7 @@ from astranb.sim import CAUSES, LOSSES, Change, CriticalPath, Simulation, WhatIf
 from astranb.sim._critical import search
 from astranb.sim._lost import lost_times
 from astranb.sim._paths import resolve
-from astranb.sim._what_if import Question, answer, suggest
+from astranb.sim._what_if import suggest
 
 from ._feed import Feed, Message
 from ._session import Session
@@ -21,7 +21,7 @@ from ._study import study_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Explaining", "critical_path", "line", "lost_time", "what_if", "what_if_run", "why"]
+__all__ = ["Explaining", "critical_path", "line", "lost_time", "row_of", "what_if", "what_if_run", "why"]
 
 _MOST_ROWS = 12
 _MOST_SEGMENTS = 50_000  # drawn; of more the longest
@@ -38,24 +38,25 @@ class Explaining:
         """Say why an object waits at the cursor (the selected one): see :meth:`Simulation.why`."""
         return self._there().why(self._selection if path is None else path)
 
-    def critical_path(self) -> CriticalPath:
+    def critical_path(self) -> Any:
         """Find what the time up to the cursor consists of: see :meth:`Simulation.critical_path`."""
         return self._there().critical_path()
 
-    def lost_time(self, per: str = "gpu") -> pd.DataFrame:
+    def lost_time(self, *per: str) -> pd.DataFrame:
         """Where the time up to the cursor went: see :meth:`Simulation.lost_time`."""
-        return self._there().lost_time(per)
+        return self._there().lost_time(*per)
 
     @overload
     def what_if(self) -> WhatIf: ...
 
     @overload
-    def what_if(self, path: str, value: int | str = "") -> Change: ...
+    def what_if(self, path: str, value: float | str = "") -> Change: ...
 
-    def what_if(self, path: str = "", value: int | str = "") -> WhatIf | Change:
+    def what_if(self, path: str = "", value: float | str = "") -> WhatIf | Change:
         """Ask what a change would do: see :meth:`Simulation.what_if`."""
-        sim = self._there()
-        return sim.what_if(path, value) if path else sim.what_if()
+        sim: Any = self._there()  # of either kind
+        found: WhatIf | Change = sim.what_if(path, value) if path else sim.what_if()
+        return found
 
     def _there(self) -> Simulation:
         return self._session.at(self._at())
@@ -101,7 +102,8 @@ def lost_time(feed: Feed, content: dict[str, Any]) -> Message:
     times = lost_times(sim)[mine]
     sums = sorted(zip(times.sum(axis=0).tolist(), LOSSES.items(), strict=True), reverse=True)
     rows = [{"cause": cause, "means": means, "ps": ps} for ps, (cause, means) in sums if ps]
-    return {"name": name, "blocks": len(times), "total_ps": int(times.sum()), "rows": rows}, []
+    of = "1 thread block" if len(times) == 1 else f"{len(times):,} thread blocks, their times added"
+    return {"of": f"{name}: {of}", "blocks": len(times), "total_ps": int(times.sum()), "rows": rows}, []
 
 
 def _studied(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
@@ -136,7 +138,7 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
         "top": [
             {
                 "start_ps": s.start_ps, "ps": s.length_ps, "cause": s.cause, "path": s.resource,
-                "block": s.block, "op": s.op, "phase": s.phase, "passes": s.passes,
+                "title": f"{s.block}, operation {s.op} {s.phase}", "text": f"{s.cause}: {s.resource}",
             }
             for s in longest
         ],
@@ -175,7 +177,7 @@ def what_if(feed: Feed, content: dict[str, Any]) -> Message:
     done, progress, result = _studied(feed, content)
     if not done:
         return {"working": True, "progress": progress}, []
-    return {"rows": [_row(change) for change in suggest(*result)]}, []
+    return {"rows": [row_of(change) for change in suggest(*result)]}, []
 
 
 def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:
@@ -184,17 +186,12 @@ def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:
     path, value = content.get("path"), content.get("value")
     if not isinstance(path, str) or not isinstance(value, str | int):
         raise InputError("what is to be changed, and to what?", where="what if", mend="a path and a value")
-    question = Question(sim, path, value)
+    work = sim.asked(path, value)
     key = ("what if", path, str(value), tuple(e for e in sim.edits if e[0] == 0))
-
-    def begin() -> Generator[float, None, Change]:
-        copy = sim.fork(record=False)
-        yield 0.0
-        return (yield from answer(copy, question))
-
-    done, progress, result = study_of(feed.session).ask(key, begin)
-    return ({"row": _row(result)} if done else {"working": True, "progress": progress}), []
+    done, progress, result = study_of(feed.session).ask(key, lambda: work)
+    return ({"row": row_of(result)} if done else {"working": True, "progress": progress}), []
 
 
-def _row(change: Change) -> dict[str, Any]:
+def row_of(change: Change) -> dict[str, Any]:
+    """A change as the panel is told it."""
     return {name: getattr(change, name) for name in Change.__slots__}

@@ -15,7 +15,7 @@ from astranb.sim import FLIGHT_KINDS, Simulation
 from ._layout import Layout
 from ._picture import bundle_name, describe
 
-__all__ = ["Box", "Dot", "Line", "Picture", "Text", "still"]
+__all__ = ["Box", "Dot", "Line", "Picture", "Shape", "Text", "still"]
 
 _APART = 4.0  # between the two directions of a link
 _DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn

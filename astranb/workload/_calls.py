@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +14,7 @@ from astranb.collectives import Collective, Node, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 
-from .astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Memory, Operations, System
-from .astrasim2._durations import durations_ns
+from .astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
 from .astrasim2._tables import DIRECT, HALVING, TREE
 
 __all__ = ["Call", "Calls"]
@@ -68,9 +67,9 @@ class Calls:
     ----------
     operations : sequence of Operations
         One for each rank.
-    system : System
     groups : mapping of int to sequence of int
-    memory : Memory
+    took_ns : callable
+        Gives what each row of some operations takes on a rank; 0 for what the machine decides on.
     title : str
         Whose they are, for messages.
 
@@ -83,13 +82,12 @@ class Calls:
     def __init__(
         self,
         operations: Sequence[Operations],
-        system: System,
         groups: Mapping[int, Sequence[int]],
-        memory: Memory,
+        took_ns: Callable[[Operations, int], np.ndarray],
         title: str,
     ) -> None:
-        self._operations, self._system, self._groups = operations, system, groups
-        self._memory, self._title = memory, title
+        self._operations, self._groups = operations, groups
+        self._took_ns, self._title = took_ns, title
         self.parts: list[Call] = []
         # The call of a rank's row, or of a row of the graph that a collective (its row) has.
         self._of: dict[tuple[int, ...], int] = {}
@@ -202,7 +200,7 @@ class Calls:
     def _add(self, nodes: list[Node], rank: int, launch_ps: int) -> None:
         """Add a rank's nodes: they wait for what they name, and for the one before them in their place."""
         one = self._operations[rank]
-        took_ns = durations_ns(one.rows, self._system, self._memory)
+        took_ns = self._took_ns(one, rank)
         node_of: dict[int, int] = {}
         last: dict[int, int] = {}
         for row in self._order_of[id(one)]:
@@ -233,7 +231,7 @@ class Calls:
         """Add what a rank does in an algorithm's place, as soon as its dependencies allow; gives its ends."""
         rank, row = where
         one = self._operations[rank].custom[row]
-        took_ns = durations_ns(one.rows, self._system, self._memory)
+        took_ns = self._took_ns(one, rank)
         node_of: dict[int, int] = {}
         for inner in self._order_of[id(one)]:
             deps = {node_of[int(dep)] for dep in one.deps[one.dep_start[inner] : one.dep_start[inner + 1]]}

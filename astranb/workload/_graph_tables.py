@@ -50,6 +50,8 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     # The list grows by the graphs of collectives on the way.
     custom = [{row: number(own) for row, own in one.custom.items()} for one in listed]
     tables = {f"{n}/{name}": getattr(one, name) for n, one in enumerate(listed) for name in _COLUMNS}
+    if graph.durations is not None:
+        tables["durations"] = graph.durations
     tables |= {f"{n}/names": one.names.index for n, one in enumerate(listed) if one.names is not None}
     system = {field.name: getattr(graph.system, field.name) for field in dataclasses.fields(System)}
     system["algorithms"] = {
@@ -118,4 +120,5 @@ def graph_of(said: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph
         {int(group): members for group, members in said["groups"].items()},
         Memory(**memory),
         said["title"],
+        tables.get("durations"),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +41,8 @@ class Graph:
         Remote memory: its latency and bandwidth; nobody waits for another.
     title : str
         What it is called.
+    durations : ndarray of int64, optional
+        Nanoseconds of each operation, on all ranks the same; what the operations say unless given.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class Graph:
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     title: str = "workload"
+    durations: np.ndarray | None = None
     name = "workload"
     algorithm_name = ""
     root = 0
@@ -71,7 +75,7 @@ class Graph:
     protocol = "Simple"
 
     @classmethod
-    def of(cls, inputs: Inputs, title: str = "workload") -> Graph:
+    def of(cls, inputs: Inputs, title: str = "workload", durations: np.ndarray | None = None) -> Graph:
         """Take what a run on another network was made of; the network is left to the infrastructure.
 
         Parameters
@@ -79,17 +83,31 @@ class Graph:
         inputs : Inputs
             As :attr:`Run.inputs`.
         title : str
+        durations : ndarray of int64, optional
+            As for the class.
         """
-        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title)
+        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title, durations)
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""
-        known: dict[int, int] = {}
-        for one in self.operations:
-            if id(one) not in known:
-                took_ns = durations_ns(one.rows, self.system, self.memory)
-                known[id(one)] = 1000 * int(took_ns[_computes(one)].sum())
-        return np.array([known[id(one)] for one in self.operations], np.int64)
+        known: dict[tuple[int, Fraction], int] = {}
+        keys = [(id(one), self._speed(rank)) for rank, one in enumerate(self.operations)]
+        for rank, one in enumerate(self.operations):
+            if keys[rank] not in known:
+                known[keys[rank]] = 1000 * int(self.took_ns(one, rank)[_computes(one)].sum())
+        return np.array([known[key] for key in keys], np.int64)
+
+    def took_ns(self, one: Operations, rank: int) -> np.ndarray:
+        """Give what each of a rank's operations takes at its speed; 0 for what the machine decides on."""
+        took = durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
+        speed = self._speed(rank)
+        if speed == 1:
+            return took
+        slowed = [ns * speed.denominator // speed.numerator for ns in took.tolist()]
+        return np.where(one.rows["kind"] == COMPUTE, slowed, took)
+
+    def _speed(self, rank: int) -> Fraction:
+        return self.system.speeds.get(rank, Fraction(1))
 
     def __post_init__(self) -> None:
         """Refuse what does not match before a machine is built."""
@@ -106,7 +124,7 @@ class Graph:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(self.operations, self.system, self.groups, self.memory, self.title)
+        return Calls(self.operations, self.groups, self.took_ns, self.title)
 
     def lowered(
         self,

@@ -173,7 +173,9 @@ def test_kernels_find_the_operations_that_launched_them(run, capsys):
     out = folder / "t.et"
     command = ["chakra", "link", str(folder / "host.json"), str(folder / "device.json"), "--output"]
     assert main([*command, str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"hosts": 3, "devices": 2, "orphans": 1, "nodes": 8}
+    assert json.loads(capsys.readouterr().out) == {
+        "hosts": 3, "devices": 2, "orphans": 1, "waits": 0, "nodes": 8,
+    }  # fmt: skip
     trace = read(out)
     rows = {name: row for row in range(len(trace)) if (name := trace.names[row])}
     gemm, reduce = rows["gemm"], rows["ncclDevKernel_AllReduce_Sum"]

@@ -24,6 +24,10 @@ def same(fabric, pairs):
         said.setdefault(divmod(int(way.key), npus), []).append((way.latency_ns, way.rate_Bpns, lanes))
         for own, wire in zip(lanes, found.hops[way.first_hop : way.first_hop + way.hops], strict=True):
             assert found.wires[wire].rate_Bpns == fabric.links["bandwidth_Bps"][own].sum() / 1e9
+            gaps_ps = fabric.links["gap_ps"][own].tolist()
+            packets = 0 if 0 in gaps_ps else sum(1000 / gap for gap in gaps_ps)
+            assert found.wires[wire].gap_ns == pytest.approx(1 / packets if packets else 0)
+        assert way.gap_ns == found.wires.gap_ns[found.hops[way.first_hop : way.first_hop + way.hops]].max()
     assert said == ways_whole.message_ways(fabric, pairs)
     assert found.ways.key.tolist() == sorted(found.ways.key.tolist())
 

@@ -104,6 +104,7 @@ sim = anb.WorkloadSimulation.of_run(Run(Workload("DATA", layers), system, torus,
 def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab) -> None:
     page.set_viewport_size({"width": 1400, "height": 1300})
     open_notebook(page, lab, [MAKE_LAYERS, SHOW])
+    set_theme(page, "light")
     run_cell(page, 0)
     run_cell(page, 1)
     bench = page.locator(".anb-workbench").first

@@ -9,7 +9,8 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.sim import CAUSES, ObjectView
 from astranb.widgets._answers import ANSWERS
-from astranb.widgets._html import _answers, _Columns
+from astranb.widgets._html import QUESTIONS
+from astranb.widgets._page import Columns, answers_of
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_a_page_without_a_kernel_has_the_path(bench):
     """Also where an event loop would have answered later."""
 
     async def written():
-        return _answers(bench._feed, _Columns())
+        return answers_of(bench._feed, Columns(), ANSWERS, QUESTIONS)
 
     told = {answer["question"]: answer for answer in asyncio.run(written())}
     assert told["critical_path"]["message"]["time_ps"] == bench.sim.result.time_ps

@@ -18,7 +18,8 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.widgets import _static
 from astranb.widgets._answers import ANSWERS
-from astranb.widgets._html import QUESTIONS, VARIABLES
+from astranb.widgets._html import QUESTIONS
+from astranb.widgets._page import VARIABLES
 from astranb.widgets._still import Dot, still
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 

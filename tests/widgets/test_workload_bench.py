@@ -201,7 +201,7 @@ def test_every_question_has_an_answer_at_any_moment():
     sim, page = _opened()
     for _ in range(3):
         for question in ANSWERS:
-            if question not in ("apply", "fork"):
+            if question not in ("apply", "fork", "what_if_run", "critical_path"):
                 answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
                 assert "error" not in answer, question
         sim.step(300)
@@ -313,6 +313,48 @@ def test_what_is_looked_at_is_saved_with_the_run(tmp_path):
         one.close()
 
 
+# Explaining ------------------------------------------------------------------------------
+
+
+def test_the_panel_explains_the_moment_and_runs_what_ifs():
+    sim, page = _opened()
+    sim.run("8500 ns")
+    why, _ = page.ask("why", path="rank[2]", at_ps=None)
+    assert [step["path"] for step in why["steps"]] == ["rank[2].op[1]", "rank[5].op[0]"]
+    early, _ = page.ask("why", path="rank[2]", at_ps=1_000_000)
+    assert [step["path"] for step in early["steps"]] == ["rank[2].op[0]"]
+    lost, _ = page.ask("lost_time", path="rank[2].op[1]", at_ps=None)
+    assert lost["of"] == "rank 2"
+    assert sum(row["ps"] for row in lost["rows"]) == lost["total_ps"] == sim.result.time_ps
+    sim.run()
+    found, buffers = page.ask("critical_path", at_ps=None)
+    start, end = (np.frombuffer(buffers[k], "<f8") for k in (0, 1))
+    assert (start[0], end[-1]) == (0, sim.result.time_ps)
+    assert (start[1:] == end[:-1]).all()
+    assert sum(row["ps"] for row in found["causes"]) == found["time_ps"] == sim.result.time_ps
+    assert found["top"][0]["path"].startswith("rank[")
+    changes, _ = page.ask("what_if", at_ps=None)
+    assert changes["quick"]
+    row = next(row for row in changes["rows"] if row["path"] == "rank[5].speed")
+    assert row["exact_ps"] is None
+    answer, _ = page.ask("what_if_run", path=row["path"], value=row["value"])
+    assert answer["row"]["exact_ps"] == sim.what_if(row["path"], row["value"]).exact_ps
+    answer, _ = page.ask("what_if_run", path="rank[5].sped", value="x2")
+    assert "did you mean 'speed'" in answer["error"]
+
+
+def test_the_workbench_explains_what_its_cursor_shows():
+    sim, page = _opened()
+    bench: Any = page.bench
+    sim.run()
+    bench.scrub("8500 ns")
+    assert bench.why("rank[2]").resource == "rank[5].op[0]"
+    assert bench.lost_time()["time_ps"].iloc[0] <= 9_000_000
+    assert bench.what_if("rank[5].speed", "x3").exact_ps < sim.result.time_ps
+    bench.follow()
+    assert bench.critical_path()[-1].end_ps == sim.result.time_ps
+
+
 def test_layers_of_one_zero_are_shown_in_their_own_words():
     sim = sim_of()
     page = _Page(anb.Workbench(sim))
@@ -348,6 +390,6 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     table, _ = page.ask("ranks")
     assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layers", "layer[conv0]", 3)
     for question in ANSWERS:
-        if question not in ("apply", "fork"):
+        if question not in ("apply", "fork", "what_if_run"):
             answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
             assert "error" not in answer, question

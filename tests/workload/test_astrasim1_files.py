@@ -418,7 +418,7 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
     "more, message",
     [
         (["--compat", "astrasim2"], "--compat: 'astrasim2' is not for ASTRA-sim 1.0's files"),
-        (["--fidelity", "cacheline"], "--fidelity: ASTRA-sim 1.0's files are not simulated at 'cacheline'"),
+        (["--fidelity", "cachelin"], "not simulated at 'cachelin'; did you mean 'cacheline'"),
         (["--memory", "m.json"], "--memory is not for ASTRA-sim 1.0's files"),
         (["--comm-group", "g.json"], "--comm-group is not for"),
         (["--rendezvous-protocol"], "--rendezvous-protocol"),

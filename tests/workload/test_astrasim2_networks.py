@@ -13,6 +13,7 @@ from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import Deadlock, InputError
 from astranb.infragraph import blueprint
+from astranb.infragraph import load as load_infra
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -327,3 +328,34 @@ def test_the_command_line_takes_an_infrastructure(tmp_path, capsys):
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_a_nic_sends_so_many_packets_a_second(aware):
+    # A million a second: a packet of 4 KiB each 1000 ns, where its bytes would take some 80 ns.
+    said = [{"name": "link", "attributes": [{"attribute": "astranb.message_rate", "value": "1e6"}]}]
+    slow = load_infra(blueprint("switch:gpus=2").to_dict(), annotations={"links": said})
+    network = InfraNetwork(slow)
+    links = network.fabric.links
+    up, down = (
+        (float(links[k].latency_ps + links[k].forward_ps) / 1000, float(links[k].bandwidth_Bps) / 1e9)
+        for k in (int(np.flatnonzero(links.src == network.fabric.gpus[0])[0]),
+                  int(np.flatnonzero(links.dst == network.fabric.gpus[1])[0]))
+    )  # fmt: skip
+    for size, packets in ((1, 1), (4096, 1), (4097, 2), (10_000, 3)):
+        run = Run(_one_message(2, 0, 1, size), network, System.from_document({}), aware=aware)
+        run.step()
+        took = int(up[0] + down[0] + packets * 1000)
+        if aware:  # the switch has no such limit
+            took = int(up[0] + packets * 1000) + int(down[0] + size / down[1])
+        assert run.result().end_ns[1] == took
+    # With enough bytes behind each packet the wire is what counts.
+    free = InfraNetwork(blueprint("switch:gpus=2"))
+    fast = [{"name": "link", "attributes": [{"attribute": "astranb.message_rate", "value": "1e9"}]}]
+    quick = InfraNetwork(load_infra(blueprint("switch:gpus=2").to_dict(), annotations={"links": fast}))
+    ends = []
+    for one in (free, quick):
+        run = Run(_one_message(2, 0, 1, 1 << 20), one, System.from_document({}), aware=aware)
+        run.step()
+        ends.append(int(run.result().end_ns[1]))
+    assert ends[0] == ends[1]

@@ -146,8 +146,9 @@ def test_what_follows_waits_for_the_end_and_what_comes_before_is_waited_for():
         {"kind": COMPUTE, "duration_us": 2},
     ]
     deps = [[], [0], [1]]
-    alone = Graph([Operations.of([rows[1]], [[]], {0: passed_on(r, us=3)}) for r in range(4)], SYSTEM)
-    within = Graph([Operations.of(rows, deps, {1: passed_on(r, us=3)}) for r in range(4)], SYSTEM)
+    even = System.from_document({})
+    alone = Graph([Operations.of([rows[1]], [[]], {0: passed_on(r, us=3)}) for r in range(4)], even)
+    within = Graph([Operations.of(rows, deps, {1: passed_on(r, us=3)}) for r in range(4)], even)
     took, ends = ended(run(alone)), np.reshape(ended(run(within)), (4, 6))
     assert (ends[:, 4] == ends[:, 0] + np.array(took)[3::4]).all()
     assert (ends[:, 5] == ends[:, 4] + 2_000_000).all()
@@ -214,3 +215,13 @@ def test_the_command_line_saves_launches_and_reads_graphs(tmp_path, capsys):
         times.append(json.loads(capsys.readouterr().out)["time_ps"])
     assert times[1] == times[0] + anb.gpu.preset("h100-sxm").launch_ps
     assert anb.Simulation.load(tmp_path / "saved").result.time_ps == times[1]
+
+
+def test_a_slow_rank_computes_slowly_and_the_others_wait_for_it():
+    step = Operations.of([{"kind": COMPUTE, "duration_us": 3}, call("all_reduce", 4096)], [[], [0]])
+    plain = System.from_document({"all-reduce-implementation": ["ring"]})
+    third = System.from_document({"all-reduce-implementation": ["ring"], "npu-speed": {"2": 0.3}})
+    even, slow = (Graph([step] * 4, system) for system in (plain, third))
+    assert slow.compute_ps().tolist() == [3_000_000, 3_000_000, 10_000_000, 3_000_000]
+    # To the next poll: the others have begun, and look whether anything has come.
+    assert 7_000_000 <= run(slow).now_ps - run(even).now_ps < 7_500_000

@@ -6,6 +6,7 @@ from ._compare import WorkloadComparison
 from ._critical import CAUSES, Piece
 from ._either import compare, load_any
 from ._inspect import STATES, running_chunks, states_of
+from ._lost import LOSSES, lost_times
 from ._result import WorkloadResult
 from ._simulation import WorkloadSimulation
 from ._spans import LANES, Spans, shares, spans_of
@@ -17,6 +18,7 @@ __all__ = [
     "EVENTS",
     "KINDS",
     "LANES",
+    "LOSSES",
     "STATES",
     "UNITS",
     "About",
@@ -27,6 +29,7 @@ __all__ = [
     "WorkloadSimulation",
     "compare",
     "load_any",
+    "lost_times",
     "running_chunks",
     "shares",
     "spans_of",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
 from astranb.net._astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
 from astranb.sim._edits import Parameter, yes_or_no
@@ -18,6 +18,7 @@ from astranb.workload.astrasim2 import _tables as t
 from astranb.workload.astrasim2._transport import free_link
 
 from ._about import About
+from ._ends import ends_of, waiting_for
 from ._paths import Place, resolve
 
 __all__ = [
@@ -25,10 +26,12 @@ __all__ = [
     "SPEED",
     "Edit",
     "apply_edit",
+    "check_links",
     "dead_links",
     "parameters_of",
     "read_edit",
     "read_value",
+    "value_of",
 ]
 
 _LINK = {
@@ -177,6 +180,24 @@ def _bring_up(machine: t.Machine, link: int) -> None:
 def dead_links(machine: t.Machine) -> list[int]:
     """Links that take in nothing any more."""
     return np.flatnonzero(machine.links.busy & DEAD).tolist()
+
+
+def check_links(about: About, machine: t.Machine, edits: Sequence[Edit]) -> None:
+    """Nothing is left to happen, and a rank is not done: where a dead link is why, say so.
+
+    Raises
+    ------
+    Deadlock
+        Messages wait for a dead link.
+    """
+    for link in dead_links(machine):
+        if waiting := waiting_for(machine, link):
+            since = max(e.at_ps for e in edits if e.field == "up" and link in e.rows)
+            a, b = ends_of(about, machine, link)
+            messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
+            raise Deadlock(
+                f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
+            )
 
 
 def parameters_of(place: Place, machine: t.Machine, speed: float) -> list[Parameter]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from astranb.sim._breakpoints import Breakpoint
     from astranb.sim._edits import Parameter
+    from astranb.sim._why import Why
 
     from ._about import About
     from ._critical import Piece
@@ -135,6 +136,10 @@ class Engine(Protocol):
         ...
 
     def read_edit(self, path: str, value: float | str | bool) -> Edit: ...
+    def number(self, edit: Edit, edits: Sequence[Edit]) -> float:
+        """What an edit is about as it is now, in the unit of the edit's field."""
+        ...
+
     def apply(self, edit: Edit, edits: Sequence[Edit]) -> None:
         """Carry an edit out, behind those that were carried out before."""
         ...
@@ -194,6 +199,18 @@ class Engine(Protocol):
         ...
 
     def critical_path(self, sim: Standing) -> list[Piece]: ...
+    def ready_ps(self, sim: Standing) -> np.ndarray:
+        """From when on each of the ranks' operations waits for no other rank; 0 where it never does."""
+        ...
+
+    def why(self, sim: Standing, path: str) -> Why:
+        """Why a rank or an operation waits; where there is no path, the rank that has waited longest."""
+        ...
+
+    def slow(self) -> list[tuple[int, float]]:
+        """Ranks that compute longer than the one in the middle, and how many times as long."""
+        ...
+
     def dimension(self, sim: Standing, dim: int) -> dict[str, Any]: ...
     def tables(self, sim: Standing) -> dict[str, Callable[[], Any]]:
         """Tables of results that only this kind of workload has, by name."""

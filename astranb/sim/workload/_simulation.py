@@ -13,10 +13,11 @@ from astranb.sim._editing import Edited
 from astranb.sim._history import History
 from astranb.sim._stop import Stop
 from astranb.workload import astrasim1
-from astranb.workload.astrasim2 import Memory, Network, Operations, Run, System, load
+from astranb.workload.astrasim2 import InfraNetwork, Memory, Network, Operations, Run, System, load
 
 from ._driver import FOREVER, SLICE, Driver
 from ._engine import Engine
+from ._explain import Explained
 from ._state import State
 from ._stopping import Stopping
 from .astrasim1 import LayerState
@@ -26,14 +27,14 @@ __all__ = ["WorkloadSimulation"]
 _CHECKPOINT_BYTES = 2**30
 
 
-class WorkloadSimulation(Stopping, Edited):
+class WorkloadSimulation(Stopping, Explained, Edited):
     """One workload on its network, stopped between two events until told to go on.
 
     Parameters
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network
+    network : Network or InfraNetwork
     system : System
     memory : Memory, optional
         None of it unless given.
@@ -73,7 +74,7 @@ class WorkloadSimulation(Stopping, Edited):
     def __init__(
         self,
         operations: Sequence[Operations],
-        network: Network,
+        network: Network | InfraNetwork,
         system: System,
         *,
         memory: Memory | None = None,

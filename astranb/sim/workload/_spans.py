@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,17 @@ from astranb.workload.astrasim2 import _tables as t
 if TYPE_CHECKING:
     from ._standing import Standing
 
-__all__ = ["COMMUNICATION", "LANES", "Spans", "computed_ns", "instances", "pairs", "shares", "spans_of"]
+__all__ = [
+    "COMMUNICATION",
+    "LANES",
+    "Spans",
+    "computed_ns",
+    "instances",
+    "pairs",
+    "shares",
+    "spans_of",
+    "sweep",
+]
 
 LANES = ("compute", "communication", "memory")
 """The lanes of a rank: what an operation of it does."""
@@ -62,21 +73,9 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     """
     spans, done = spans_of(sim), sim.state.ends_ps()
     end = np.where(done >= 0, done, sim.now_ps).astype(np.int64)
-    # One sweep over the beginnings and ends of a rank after another; between two ranks nothing is under way.
-    point, rank = np.concatenate([spans.start_ps, spans.end_ps]), np.tile(spans.npu, 2)
-    order = np.lexsort((point, rank))
-    at, rank = point[order], rank[order]
-    length = np.diff(at, append=at[-1:])
-    change = np.where(np.arange(len(point)) < len(spans.row), 1, -1)
-    lane = np.tile(spans.lane, 2)
-    under_way = [np.cumsum(np.where(lane == which, change, 0)[order]) > 0 for which in range(len(LANES))]
-
-    def total(which: Any) -> np.ndarray:
-        found = np.zeros(len(end), np.int64)
-        np.add.at(found, rank[which], length[which])  # whole numbers, exact
-        return found
-
-    compute, communication, memory = under_way
+    total, (compute, communication, memory) = sweep(
+        spans.npu, spans.start_ps, spans.end_ps, spans.lane, len(LANES), len(end)
+    )
     parts = {
         "compute": total(compute),
         "communication": total(communication),
@@ -86,6 +85,35 @@ def shares(sim: Standing) -> dict[str, np.ndarray]:
     }
     parts["idle"] = end - parts["compute"] - parts["exposed_comm"] - parts["memory"]
     return parts
+
+
+def sweep(
+    npu: np.ndarray, start_ps: np.ndarray, end_ps: np.ndarray, kind: np.ndarray, kinds: int, ranks: int
+) -> tuple[Callable[[np.ndarray], np.ndarray], list[np.ndarray]]:
+    """Go over the beginnings and ends of spans, one rank after another.
+
+    Returns
+    -------
+    total : callable
+        How long each rank has been in chosen stretches, in ps: whole numbers, exact.
+    under_way : list of ndarray of bool
+        For each kind, in which stretches at least one span of it is under way.
+    """
+    # Between two ranks nothing is under way.
+    point, rank = np.concatenate([start_ps, end_ps]), np.tile(npu, 2)
+    order = np.lexsort((point, rank))
+    at, rank = point[order], rank[order]
+    length = np.diff(at, append=at[-1:])
+    change = np.where(np.arange(len(point)) < len(npu), 1, -1)
+    both = np.tile(kind, 2)
+    under_way = [np.cumsum(np.where(both == which, change, 0)[order]) > 0 for which in range(kinds)]
+
+    def total(chosen: np.ndarray) -> np.ndarray:
+        found = np.zeros(ranks, np.int64)
+        np.add.at(found, rank[chosen], length[chosen])
+        return found
+
+    return total, under_way
 
 
 def computed_ns(m: t.Machine, own: int, now_ns: int) -> np.ndarray:

@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from astranb.core.errors import Deadlock, InputError
+from astranb.core.errors import InputError
 from astranb.core.state import allocate, digest
-from astranb.core.units import format_time
 from astranb.sim._breakpoints import Breakpoint
 from astranb.sim._edits import Parameter
+from astranb.sim._why import Why
 from astranb.workload.astrasim2 import DTYPES, Run
 from astranb.workload.astrasim2 import _tables as t
 
 from . import _breakpoints as breakpoints
 from ._about import ABOUT, About
 from ._critical import Piece, critical_path
-from ._edits import Edit, apply_edit, dead_links, parameters_of, read_edit
-from ._ends import ends_of, other_way, waiting_for
+from ._edits import Edit, apply_edit, check_links, parameters_of, read_edit, value_of
+from ._ends import other_way
 from ._inspect import chunks_of, inspect, narrate, running_chunks, states_of
 from ._paths import FIELDS, Place, field_of, resolve
 from ._readers import NOTED, READERS
+from ._ready import ready_ps, slow_ranks
 from ._spans import LANES, Spans, computed_ns, pairs, spans_of
 from ._traffic import collectives, dimension, links
+from ._why import explain_wait
 
 if TYPE_CHECKING:
     from ._standing import Standing
@@ -167,16 +169,8 @@ class State:
 
     def check(self, edits: Sequence[Edit]) -> None:
         """Nothing is left to happen: a rank that is not done is an error, which names a dead link."""
-        m = self.machine
-        if m.clock[0].finished < self.ranks:
-            for link in dead_links(m):
-                if waiting := waiting_for(m, link):
-                    since = max(e.at_ps for e in edits if e.field == "up" and link in e.rows)
-                    a, b = ends_of(self.about, m, link)
-                    messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
-                    raise Deadlock(
-                        f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
-                    )
+        if self.machine.clock[0].finished < self.ranks:
+            check_links(self.about, self.machine, edits)
         self.run.result()
 
     # Stopping and changing ---------------------------------------------------
@@ -241,6 +235,13 @@ class State:
     def read_edit(self, path: str, value: float | str | bool) -> Edit:
         """Check a change and make an edit of it."""
         return read_edit(self.count("events"), self.now_ps, path, value, self.about, self.machine)
+
+    def number(self, edit: Edit, edits: Sequence[Edit]) -> float:
+        """What an edit is about as it is now, in the unit of the edit's field."""
+        row = edit.rows[0]
+        if edit.field == "speed":
+            return ([1.0] + [e.number for e in edits if e.kind == "rank" and row in e.rows])[-1]
+        return value_of(edit.kind, edit.field, row, self.machine, 1.0)
 
     def apply(self, edit: Edit, edits: Sequence[Edit]) -> None:
         """Carry an edit out."""
@@ -324,6 +325,18 @@ class State:
     def critical_path(self, sim: Standing) -> list[Piece]:
         """The operations each of which had to wait for the one before."""
         return critical_path(sim)
+
+    def ready_ps(self, sim: Standing) -> np.ndarray:
+        """From when on each operation that has begun waits for no other rank."""
+        return ready_ps(sim)
+
+    def why(self, sim: Standing, path: str) -> Why:
+        """Follow the waits of a rank or an operation."""
+        return explain_wait(sim, path)
+
+    def slow(self) -> list[tuple[int, float]]:
+        """Ranks that compute longer than the one in the middle; the slowest first."""
+        return slow_ranks(self.machine, self.about.own)
 
     def dimension(self, sim: Standing, dim: int) -> dict[str, Any]:
         """What was sent in a dimension."""

@@ -82,9 +82,8 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     ]);
     return make("div", { class: "anb-causes" }, ...cells);
   }
-  function showLost({ name, blocks, total_ps: total, rows }) {
-    const many = blocks === 1 ? "1 thread block" : `${blocks.toLocaleString("en-US")} thread blocks, their times added`;
-    return [hint(`${name}: ${many}`), bars(rows, total, causeColour)];
+  function showLost({ of, total_ps: total, rows }) {
+    return [hint(of), bars(rows, total, causeColour)];
   }
 
   // The critical path ---------------------------------------------------------------------
@@ -109,7 +108,10 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
       element.scrollTop = find.offsetTop - element.offsetTop - 4;
       store.emit("change");
       const table = await store.ask("what_if", about);
-      if (mine === search && !table.working) changes.replaceChildren(...showChanges(table.rows));
+      if (mine !== search || table.working) return undefined;
+      const [items, runs] = showChanges(table.rows);
+      changes.replaceChildren(...items);
+      for (const run of table.quick ? runs : []) if (mine === search) await run();
     } catch (error) {
       if (mine === search) {
         words.textContent = "";
@@ -143,8 +145,8 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     const rows = found.top.map((top) => {
       const mark = make("i", { class: "anb-mark", style: `background: ${causeColour(top.cause)}` });
       const when = `${formatTime(top.start_ps, 3)} to ${formatTime(top.start_ps + top.ps, 3)}`;
-      const to = link("", top.path, `${top.block}, operation ${top.op} ${top.phase}, ${when}`);
-      to.append(mark, `${top.cause}: ${top.path}`);
+      const to = link("", top.path, `${top.title}, ${when}`);
+      to.append(mark, top.text);
       const cell = make("td", {}, to);
       const jump = make("button", {
         type: "button", class: "anb-child", text: formatTime(top.ps, 3), title: `show ${when}`,
@@ -162,22 +164,23 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
   // What if -----------------------------------------------------------------------------------
 
   function showChanges(rows) {
-    if (!rows.length) return [];
+    if (!rows.length) return [[], []];
+    const runs = [];
     const items = rows.map((row) => {
-      const estimate = make("span", { text: `about ${gain(row.estimate_ps, row)}` });
+      const guessed = row.estimate_ps !== null;
+      const estimate = make("span", { text: guessed ? `about ${gain(row.estimate_ps, row)}` : `now ${row.was}` });
       const exact = make("span", { class: "anb-exact" });
       const run = make("button", {
         type: "button", class: "anb-button anb-small-button", text: "run it", "aria-label": `Run with ${row.path} ${row.value}`,
         onclick: () => runIt(row, estimate, exact, run),
       });
       exact.append(run);
-      const least = `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}`;
+      runs.push(() => runIt(row, estimate, exact, run));
+      const least = guessed ? `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}` : `of the critical path ${formatTime(row.on_path_ps, 3)} depend on it`;
       return make("li", { title: least }, `${row.path} ${row.value}`, make("div", { class: "anb-estimate" }, estimate, exact));
     });
-    return [
-      make("h5", { text: `What if: estimates for ${store.state?.finished ? "the run" : "the time so far"}` }),
-      make("ul", { "aria-label": "What if" }, ...items),
-    ];
+    const how = rows[0].estimate_ps === null ? "the whole run, from the start with the change" : `estimates for ${store.state?.finished ? "the run" : "the time so far"}`;
+    return [[make("h5", { text: `What if: ${how}` }), make("ul", { "aria-label": "What if" }, ...items)], runs];
   }
   const gain = (ps, { before_ps: before }) => `${ps < before ? "−" : "+"}${percent(Math.abs(ps - before), before)}`;
   async function runIt(row, estimate, cell, button) {
@@ -188,9 +191,11 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
       const answer = await patiently("what_if_run", options, progress, () => !cell.isConnected);
       if (!answer) return;
       const run = answer.row; // of the whole run, both of them
-      estimate.textContent = `about ${gain(run.estimate_ps, run)}`;
+      if (run.estimate_ps !== null) estimate.textContent = `about ${gain(run.estimate_ps, run)}`;
       const text = `exactly ${gain(run.exact_ps, run)} · ${formatTime(run.exact_ps, 3)}`;
       cell.replaceChildren(make("b", { text, title: `the whole run took ${formatTime(run.before_ps, 3)}` }));
+      const moved = run.causes.filter(([, old, now]) => old !== now).map(([cause, old, now]) => `${cause} ${now < old ? "−" : "+"}${formatTime(Math.abs(now - old), 3)}`);
+      if (moved.length) cell.closest("li").append(make("div", { class: "anb-hint", text: moved.join(", ") }));
     } catch (error) {
       cell.replaceChildren(failed(error));
     }

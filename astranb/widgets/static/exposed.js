@@ -7,7 +7,7 @@ export function createExposed(store, theme, { make, settle, createAsker }) {
   const dims = make("div", { class: "anb-legend anb-dims" });
   const table = make("table", { class: "anb-table" }, caption, make("thead", {}, head), body);
   const element = make("section", { class: "anb-tablepanel anb-exposed", "aria-label": "Ranks", tabindex: "0" }, dims, table);
-  const asker = createAsker(store, "ranks", { every: 300, answered: (reply) => reply && lay(reply) });
+  const asker = createAsker(store, "ranks", { every: 300, answered: (reply, error) => (reply ? lay(reply) : settle(caption, error.message)) });
 
   function lay({ what, heads, rows, all, dimensions }) {
     const number = (n) => n.toLocaleString("en-US");

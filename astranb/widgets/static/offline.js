@@ -17,9 +17,19 @@ async function unpack(text) {
   return header;
 }
 
+/** Of a collective: what was recorded are flights of lines over links. */
+function createFlown(pack, column) {
+  const [kinds, links] = [column(Uint8Array, pack.moments[2]), column(Uint32Array, pack.moments[3])];
+  return {
+    answers: {},
+    narration: (k) => `${pack.words[kinds[k]]} on ${pack.links[links[k]]}`,
+    changed: (k) => pack.links[links[k]].split("#")[0],
+  };
+}
+
 /** What stands in for the widget's model, and for the kernel behind it. */
 export function createRecording(pack) {
-  const values = { _modules: pack.modules, _selection: pack.selection, _cursor_ps: -1, _panels: pack.panels };
+  const values = { _kind: pack.workload ? "workload" : "collective", _modules: pack.modules, _selection: pack.selection, _cursor_ps: -1, _panels: pack.panels };
   const listeners = new Map();
   const views = (places) => places.map((k) => pack.views[k]);
   const column = (Type, k) => new Type(pack.views[k].buffer, pack.views[k].byteOffset, pack.views[k].byteLength / Type.BYTES_PER_ELEMENT);
@@ -27,6 +37,7 @@ export function createRecording(pack) {
   const events = column(Float64Array, pack.moments[1]); // its number in the run
   const last = pack.state.message;
   const phases = pack.phases; // ps at which one ended
+  const own = pack.workload ? createReplayed(pack, column) : createFlown(pack, column);
   const answers = new Map(pack.answers.map((answer) => [key(answer.question, answer.options), answer]));
   let sequence = 0;
   let done = 0; // recorded events that have happened
@@ -72,6 +83,7 @@ export function createRecording(pack) {
         else place(until(times[done]));
       }
     },
+    operation: (n) => place(own.operation(n, done)),
     phase(n) {
       for (let k = 0; k < n && !ended(); k++) goto(phases.find((time) => time > now) ?? last.now_ps);
     },
@@ -87,6 +99,12 @@ export function createRecording(pack) {
         for (let k = 0; k < n; k++) goto(phases.findLast((time) => time < now) ?? pack.oldest);
       } else if (message.unit === "cycle") {
         for (let k = 0; k < n && done > 0; k++) place(until(times[done - 1] - 1));
+      } else if (message.unit === "operation") {
+        for (let k = done - 1, left = n; left > 0; k--) {
+          if (k < 0) left = 0;
+          else if (own.operation(1, k) === k + 1) left -= 1;
+          place(Math.max(0, k));
+        }
       } else place(done - n);
     },
   };
@@ -94,14 +112,14 @@ export function createRecording(pack) {
   function narration() {
     if (ended()) return last.narration;
     if (!done) return pack.oldest ? "the recording begins here" : "nothing has happened yet";
-    return `${pack.words[column(Uint8Array, pack.moments[2])[done - 1]]} on ${pack.links[column(Uint32Array, pack.moments[3])[done - 1]]}`;
+    return own.narration(done - 1);
   }
   function show(flights = []) {
     sequence += 1;
     const message = {
       ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : pack.oldest ? events[0] : 0,
       finished: ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
-      changed: done && !ended() ? pack.links[column(Uint32Array, pack.moments[3])[done - 1]].split("#")[0] : "",
+      changed: done && !ended() ? own.changed(done - 1) : "",
       coarse: false, pace: {},
     };
     const empty = new DataView(new ArrayBuffer(0));
@@ -130,7 +148,9 @@ export function createRecording(pack) {
   const received = {
     ready() {
       sequence = 0;
-      tell({ ...pack.scene.message, recorded: { to_breakpoint: `breakpoints: ${NEEDS}` } }, views(pack.scene.buffers));
+      const recorded = { to_breakpoint: `breakpoints: ${NEEDS}` };
+      for (const unit of ["message", "pass"]) if (pack.scene.message.units?.includes(unit)) recorded[unit] = `these steps: ${NEEDS}`;
+      tell({ ...pack.scene.message, recorded }, views(pack.scene.buffers));
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];
       goto(last.now_ps);
@@ -157,7 +177,9 @@ export function createRecording(pack) {
     ask(message) {
       const found = answers.get(key(message.question, message.options));
       const about = { type: "answer", id: message.id };
-      if (!found) tell({ ...about, error: `“${message.question}” ${NEEDS}.` });
+      const known = own.answers[message.question]?.(message.options, now);
+      if (known) tell({ ...known[0], ...about }, known[1]);
+      else if (!found) tell({ ...about, error: `“${message.question}” ${NEEDS}.` });
       else if (!found.always && !ended()) tell({ ...about, error: `“${message.question}”: ${AT_END}` });
       else tell({ ...found.message, ...about }, views(found.buffers));
     },

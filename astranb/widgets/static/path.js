@@ -5,6 +5,8 @@ const COLOURS = {
   queue: "#d55e00", wire: "#e69f00", latency: "#f0e442", switch: "#cc79a7", pacing: "#cc79a7",
   "on chip": "#56b4e9", issue: "#0072b2", issuing: "#0072b2", stalled: "#0072b2", signalling: "#0072b2",
   L2: "#009e73", "L2 queue": "#009e73", HBM: "#009e73", "HBM queue": "#009e73", data: "#009e73", stores: "#e69f00",
+  compute: "#0072b2", collective: "#e69f00", message: "#d55e00", others: "#f0e442", memory: "#009e73", broadcast: "#cc79a7",
+  idle: "#999999", start: "#999999",
   fence: "#cc79a7", signal: "#d55e00", poll: "#999999", launch: "#999999", "no SM": "#999999", ended: "#bbbbbb",
 };
 

@@ -14,7 +14,7 @@ const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 
 export function createRanks(store, theme, modules) {
   const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createTip, createSight, scrollOf } = modules;
-  const { paintDensity, RANK_COLOURS, GUTTER, RULER } = modules;
+  const { drawPathOverTime, paintDensity, RANK_COLOURS, GUTTER, RULER } = modules;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every rank did when" });
   const tip = createTip(make, canvas, say);
   const legend = make("div", { class: "anb-legend" });
@@ -95,7 +95,7 @@ export function createRanks(store, theme, modules) {
     const rest = `${Math.max(0, full + RULER - height)}px`;
     if (spacer.style.height !== rest) spacer.style.height = rest;
     const scale = scaleOf(store, width);
-    if (sight(scale, kind, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
+    if (sight(scale, kind, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height, store.path)) return;
     const ranks = visible();
     ask(scale, ranks);
     if (asker.reply?.kind === kind) read(asker.reply);
@@ -112,6 +112,7 @@ export function createRanks(store, theme, modules) {
     context.rect(GUTTER, scroll.top, width - GUTTER, SIGHT);
     context.clip();
     if (picture) drawSpans(context, scale);
+    if (store.path) drawPathOverTime(context, store, theme, { scale, left: GUTTER, width, rowAt: (rank, lane) => rowOf(rank, lane) });
     outline(context);
     context.restore();
     drawRuler(context, theme, scale, width, formatTime);
@@ -171,6 +172,12 @@ export function createRanks(store, theme, modules) {
     const each = (high() - 1) / picture.slots[n];
     const x = scale.x(picture.start[n]);
     return [x, rank * tall() + lane * high() + picture.slot[n] * each, scale.x(picture.end[n]) - x, Math.max(1, each), lane, rank];
+  }
+  /** Where the critical path is drawn: a rank's lane, or all of its lanes where they are dimensions. */
+  function rowOf(rank, lane) {
+    if (rank < 0) return null;
+    const top = rank * tall();
+    return kind === "operations" ? { top: top + lane * high(), height: high() - 1 } : { top, height: tall() - APART };
   }
   function outline(context) {
     const rank = Number(store.selection.match(/^rank\[(\d+)\]/)?.[1] ?? -1);

@@ -8,8 +8,10 @@ from typing import Any
 from astranb.core.units import format_time
 from astranb.widgets._breaking import answer_breaks
 from astranb.widgets._changing import answer_apply, answer_difference, answer_fork, answer_parameters
+from astranb.widgets._explaining import what_if_run, why
 from astranb.widgets._feed import Message
 
+from . import _explaining
 from ._feed import WorkloadFeed
 from ._graph import graph
 from ._lanes import lanes
@@ -63,9 +65,14 @@ ANSWERS: dict[str, Callable[[Any, dict[str, Any]], Message]] = {
     "graph": graph,
     "apply": answer_apply,
     "breaks": answer_breaks,
+    "critical_path": _explaining.critical_path,
     "difference": answer_difference,
     "fork": answer_fork,
     "parameters": answer_parameters,
     "ranks": _ranks,
+    "lost_time": _explaining.lost_time,
+    "what_if": _explaining.what_if,
+    "what_if_run": what_if_run,
+    "why": why,
 }
 """By the name of the question: ``await store.ask(name, options)`` in the browser."""

@@ -11,6 +11,7 @@ from astranb.core.errors import InputError
 from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._breaking import Breaking
 from astranb.widgets._changing import Changing
+from astranb.widgets._explaining import Explaining
 from astranb.widgets._keeping import Keeping
 from astranb.widgets._static import ENTRY, MODULES, STYLES
 from astranb.widgets._transport import Transport
@@ -18,12 +19,15 @@ from astranb.widgets._wire import Wire
 
 from ._answers import ANSWERS
 from ._feed import WorkloadFeed
+from ._leaving import WorkloadLeaving
 from ._session import session_of
 
 __all__ = ["WorkloadWorkbench"]
 
 
-class WorkloadWorkbench(Keeping, Transport, Changing, Breaking, Wire, anywidget.AnyWidget):
+class WorkloadWorkbench(
+    Explaining, Keeping, WorkloadLeaving, Transport, Changing, Breaking, Wire, anywidget.AnyWidget
+):
     """Watch a workload, and move it: graph of operations, timeline of ranks, inspector, breakpoints.
 
     ``astranb.Workbench(sim)`` gives one for a :class:`~astranb.sim.workload.WorkloadSimulation`.
@@ -108,12 +112,16 @@ class WorkloadWorkbench(Keeping, Transport, Changing, Breaking, Wire, anywidget.
         self._keep_soon()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live view, and text for places that run no widgets."""
+        """The live view, and a still picture and text for places that run no widgets."""
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/plain": f"{self!r}\n{self.sim.result.summary()}"}, metadata
+        return {
+            **data,
+            "text/plain": f"{self!r}\n{self.sim.result.summary()}",
+            "image/svg+xml": self.to_svg(),
+        }, metadata
 
     def __repr__(self) -> str:
         """One line: what it shows."""

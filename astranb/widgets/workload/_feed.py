@@ -35,6 +35,11 @@ class WorkloadFeed:
         """The lanes of a rank."""
         return list(self.sim.state.lanes)
 
+    @property
+    def title(self) -> str:
+        """What is simulated, in a line."""
+        return f"{self.sim.title}: {self.sim.crowd} on {' x '.join(self.sim.about.topology)}"
+
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
 
@@ -47,7 +52,7 @@ class WorkloadFeed:
         return {
             "type": "scene",
             "version": VERSION,
-            "title": f"{sim.title}: {sim.crowd} on {' x '.join(sim.about.topology)}",
+            "title": self.title,
             "ranks": sim.ranks,
             "lanes": self.lanes,
             "dims": list(sim.about.topology),

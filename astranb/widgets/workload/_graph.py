@@ -13,10 +13,11 @@ from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed
 
-__all__ = ["graph", "window"]
+__all__ = ["graph", "laid_out", "window"]
 
 _MOST = 160
 _LABEL = 40
+_MOST_SEARCHED = 1000  # operations above one another
 
 
 def window(sim: WorkloadSimulation, rank: int, most: int, centre: int = -1) -> np.ndarray:
@@ -99,6 +100,19 @@ def _lines(depth: list[int], edges: list[list[int]]) -> list[int]:
         )
         used.add(line[number])
     return line
+
+
+def laid_out(sim: WorkloadSimulation, rows: np.ndarray) -> tuple[list[int], list[int]]:
+    """Where operations of one rank stand in the graph: how far to the right, and how far down."""
+    depth, edges = _depths(sim, rows)
+    if np.bincount(depth, minlength=1).max() <= _MOST_SEARCHED:
+        return depth, _lines(depth, edges)
+    count: dict[int, int] = {}
+    line = []
+    for column in depth:  # as they come, where looking for a free place would take long
+        line.append(count.get(column, 0))
+        count[column] = line[-1] + 1
+    return depth, line
 
 
 def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:

@@ -14,7 +14,7 @@ from astranb.widgets._spans import window_of
 
 from ._feed import WorkloadFeed
 
-__all__ = ["KINDS", "lanes"]
+__all__ = ["KINDS", "index_of", "lanes"]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
@@ -35,7 +35,7 @@ class _Index:
     end_ps: np.ndarray
 
 
-def _index(feed: WorkloadFeed, kind: str) -> _Index:
+def index_of(feed: WorkloadFeed, kind: str) -> _Index:
     """The spans of now; kept until time moves."""
     sim = feed.sim
     key = (kind, sim.events, tuple(sim.edits))
@@ -112,7 +112,7 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
     ranks = [int(rank) for rank in options.get("ranks", ())][:_MOST_RANKS]
     if any(not 0 <= rank < sim.ranks for rank in ranks):
         raise InputError(f"no such rank among {ranks[:4]}", where="timeline", mend=f"0 to {sim.ranks - 1}")
-    index = _index(feed, kind)
+    index = index_of(feed, kind)
     places, found = [], []
     for at, rank in enumerate(ranks):
         for lane in range(index.lanes):

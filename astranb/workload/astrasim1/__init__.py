@@ -10,6 +10,7 @@ from __future__ import annotations
 from ._csv import result_tables, write_tables
 from ._files import load, read_network
 from ._layers import Layer, Part, Workload
+from ._lines import lines_of
 from ._loops import Action, Layers, training_loop
 from ._network import HierarchicalNetwork
 from ._plan import retime
@@ -32,6 +33,7 @@ __all__ = [
     "System",
     "Workload",
     "is_layer_table",
+    "lines_of",
     "load",
     "loop_names",
     "read_network",

@@ -19,6 +19,7 @@ from astranb.net._astrasim2 import (
     link_from,
     node_after,
     way_of,
+    wire_ns,
 )
 
 from ._notes import note_link, note_sent
@@ -123,10 +124,10 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     now = m.queue[0].now
     size = m.messages[row].bytes
     m.links[link].busy = 1
-    wire_ns = float(size) / m.wires[link].rate_Bpns
-    arrival = now + int(m.wires[link].latency_ns + wire_ns)
+    taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    arrival = now + int(m.wires[link].latency_ns + taken_ns)
     put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
-    free = now + int(wire_ns)
+    free = now + int(taken_ns)
     if m.watch[0].noting == 1:
         note_link(m, link, size, free - now)
     put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
@@ -222,7 +223,8 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
     if m.config[0].aware == 0:
         if m.config[0].routed == 1:
             way = _way(m, src, dst, tag)
-            delay = int(m.ways[way].latency_ns + float(size) / m.ways[way].rate_Bpns)
+            w = m.ways[way]
+            delay = int(w.latency_ns + wire_ns(size, w.rate_Bpns, w.gap_ns))
         else:
             delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
         put_event(m.queue, m.instants, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)

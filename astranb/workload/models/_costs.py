@@ -8,6 +8,7 @@ each number of a query's head and of a value's, the mask not taken off (Narayana
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ._job import Job
 from ._program import Cost
@@ -87,18 +88,35 @@ class Costs:
         return self._product(block.split // t + block.whole, 2 * m.hidden + m.experts)
 
     def experts(self) -> Cost:
-        """The experts of a rank, on as many tokens as went to the experts from it: all are taken alike."""
+        """The experts of the rank that has most to do; where all are used alike, of any.
+
+        It has as many tokens as went to experts from it, times :attr:`load`.
+        """
         m, ways = self.model, self.job.parallelism
         numbers = (m.experts // ways.expert) * m.expert // ways.tensor
-        wide = m.top_k * self.tokens * (2 * m.hidden + m.expert_ffn // ways.tensor)
+        wide = int(self.load * m.top_k * self.tokens * (2 * m.hidden + m.expert_ffn // ways.tensor))
         flops = 2 * self.tokens * m.top_k * m.expert // ways.tensor
-        return Cost(flops, (numbers + wide) * self.job.bytes_each)
+        return Cost(int(self.load * flops), (numbers + wide) * self.job.bytes_each, useful=flops)
+
+    @property
+    def load(self) -> Fraction:
+        """Tokens of the rank with the busiest expert, of what they would be were all used alike.
+
+        Of ``E`` experts, ``e`` on each rank, one has ``f`` times the mean and the others share the
+        rest alike: ``(f + (e - 1) (E - f) / (E - 1)) / e``.
+        """
+        count, each = self.model.experts, self.model.experts // self.job.parallelism.expert
+        busiest = Fraction(str(self.job.expert_imbalance))
+        if busiest == 1 or each == count:
+            return Fraction(1)
+        return (busiest + (each - 1) * (count - busiest) / (count - 1)) / each
 
     @property
     def dispatched(self) -> int:
-        """Bytes of a microbatch's tokens on their way to experts, of one rank."""
+        """Bytes of a microbatch's tokens on their way to experts, of the rank to which most go."""
         ways = self.job.parallelism
-        return self.model.top_k * self.activation // (ways.tensor if ways.sequence else 1)
+        alike = self.model.top_k * self.activation // (ways.tensor if ways.sequence else 1)
+        return int(self.load * alike)
 
     def embedding(self) -> Cost:
         """Words looked up, and positions added."""

@@ -35,6 +35,12 @@ class Job:
         Of decoding: how many are generated, one after another.
     recompute : bool
         Whether backward passes do the forward pass of their layer again (full activation recomputation).
+    elementwise : bool
+        Whether norms, residuals and the softmax of attention are computations of their own.
+    dropout : bool
+        Whether it is trained with dropout; goes with ``elementwise``.
+    expert_imbalance : float
+        Tokens of the busiest expert of a layer, of what they would be were all used alike.
     bytes_each : int
         Of a parameter, activation or gradient: 2 for bfloat16.
     optimizer_bytes : int
@@ -58,6 +64,9 @@ class Job:
     mode: str = "training"
     tokens: int = 1
     recompute: bool = False
+    elementwise: bool = False
+    dropout: bool = False
+    expert_imbalance: float = 1.0
     bytes_each: int = 2
     optimizer_bytes: int = 12
 
@@ -87,8 +96,11 @@ class Job:
         if ways.interleave > 1 and self.microbatches % ways.pipeline:
             what = f"{self.microbatches} microbatches on {ways.pipeline} interleaved stages"
             raise InputError(what, where="microbatches", mend=f"take a multiple of {ways.pipeline}")
+        if self.dropout and not self.elementwise:
+            raise InputError("dropout goes with elementwise", where="dropout", mend="give both")
         if self.mode != "training":
-            for name, used in (("zero", ways.zero), ("recompute", self.recompute)):
+            told = (("zero", ways.zero), ("recompute", self.recompute), ("dropout", self.dropout))
+            for name, used in told:
                 if used:
                     raise InputError(f"{self.mode} has no use for {name}", where=name, mend="leave it out")
             if ways.interleave > 1:

@@ -38,6 +38,9 @@ def workload(
     mode: str = "training",
     tokens: int = 1,
     recompute: bool = False,
+    elementwise: bool = False,
+    dropout: bool = False,
+    expert_imbalance: float = 1.0,
     gpu: Roofline | None = None,
 ) -> Workload:
     """Write what every rank does in one step of a model.
@@ -62,6 +65,12 @@ def workload(
         That are generated, of decoding.
     recompute : bool
         Whether activations are computed again in the backward pass.
+    elementwise : bool
+        Whether norms, residuals and softmax are counted, each a pass over memory of its own.
+    dropout : bool
+        Whether dropout is, too.
+    expert_imbalance : float
+        Load of the busiest expert of a layer, 1 where all are used alike.
     gpu : Roofline, optional
         For durations in the traces.
 
@@ -87,6 +96,9 @@ def workload(
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", mend="leave it out")
+        if elementwise or dropout or expert_imbalance != 1:
+            what = f"{known.name} is no transformer: elementwise, dropout and expert_imbalance say nothing"
+            raise InputError(what, where="model", mend="leave them out")
         each = batch or ways.data * micro * _SAMPLES
         job = Job(ways, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
         if isinstance(known, Dlrm):
@@ -100,6 +112,9 @@ def workload(
         mode=mode,
         tokens=tokens,
         recompute=recompute,
+        elementwise=elementwise,
+        dropout=dropout,
+        expert_imbalance=expert_imbalance,
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(ways.pipeline)]

@@ -26,15 +26,19 @@ class Cost(NamedTuple):
         Bytes that it reads and writes.
     vector : bool
         Whether its operations are not those of matrices, and count for no model.
+    useful : int, optional
+        Operations that count for the model, where those are not all.
     """
 
     flops: int
     touched: int
     vector: bool = False
+    useful: int | None = None
 
     def times(self, count: int) -> Cost:
         """So many of it."""
-        return Cost(self.flops * count, self.touched * count, self.vector)
+        useful = None if self.useful is None else self.useful * count
+        return Cost(self.flops * count, self.touched * count, self.vector, useful)
 
 
 class Program:
@@ -100,7 +104,7 @@ class Program:
         """
         number = self._add(NodeType.COMP, name, cost.touched, (*after, self.computed), flops=cost.flops)
         if not again and not cost.vector:
-            self.useful[number] = cost.flops
+            self.useful[number] = cost.flops if cost.useful is None else cost.useful
         self.computed = number
         return number
 

@@ -8,6 +8,7 @@ from ._costs import Costs
 from ._job import Job
 from ._parallel import NEXT_STAGE, PEERS
 from ._program import Cost, Program
+from ._small import norm, residual, softmax
 from ._transformer import Transformer
 from ._weights import Held, chunks, of_embedding, of_head, of_layer
 
@@ -163,22 +164,27 @@ class Stage:
             done = p.compute(f"embedding fwd {micro}", c.embedding(), ready)
             return self._join(f"embedding {micro}", done)
         if key == _HEAD:
+            ready = self._small(f"head norm {micro}", norm(c), ready)
             done = p.compute(f"head fwd {micro}", c.head(), self._open(f"head {micro}", ready))
             if self.job.mode == "training":
                 return p.collect("all_reduce", "tensor", 12 * c.tokens, f"loss {micro}", [done])
             size = self.job.micro * c.words * self.job.bytes_each
             return p.collect("all_gather", "tensor", size, f"logits {micro}", [done])
         name = f"L{key} {again_text} {micro}"
-        x = self._attention(name, self._open(f"{name} attn", ready), seen, 1, again=again)
-        x = self._open(f"{name} mlp", x)
+        x = self._small(f"{name} attn norm", norm(c), ready, again=again)
+        x = self._attention(name, self._open(f"{name} attn", x), seen, 1, again=again)
+        x = self._small(f"{name} attn residual", residual(c), x, again=again)
+        x = self._open(f"{name} mlp", self._small(f"{name} mlp norm", norm(c), x, again=again))
         if not self.model.has_experts(key):
             done = p.compute(f"{name} mlp", c.mlp(), x, again=again)
-            return self._join(f"{name} mlp", done)
+            x = self._join(f"{name} mlp", done)
+            return self._small(f"{name} mlp residual", residual(c), x, again=again)
         done = p.compute(f"{name} router", c.around_experts(), x, again=again)
         sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
         done = p.compute(f"{name} experts", c.experts(), sent, again=again)
         back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", [done])
-        return self._join(f"{name} mlp", *back)
+        x = self._join(f"{name} mlp", *back)
+        return self._small(f"{name} mlp residual", residual(c), x, again=again)
 
     def _unit_back(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         p, c = self.program, self.costs
@@ -187,12 +193,14 @@ class Stage:
             return (p.compute(f"embedding bwd {micro}", c.embedding(), ready),)
         if key == _HEAD:
             done = p.compute(f"head bwd {micro}", c.head().times(2), ready)
-            return self._join(f"head bwd {micro}", done)
+            g = self._join(f"head bwd {micro}", done)
+            return self._small(f"head norm bwd {micro}", norm(c).times(2), g)
         if self.job.recompute:
             # The layer's input lies in memory: nothing to wait for but its parameters.
             again = self._unit(key, micro, ready[len(g) :], seen=self.job.sequence, again=True)
             ready = (*ready, *again)
         name = f"L{key} bwd {micro}"
+        ready = self._small(f"{name} mlp residual", residual(c).times(2), ready)
         g = self._open(f"{name} mlp", ready, back=True)
         if self.model.has_experts(key):
             back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
@@ -201,9 +209,17 @@ class Stage:
             done = p.compute(f"{name} router", c.around_experts().times(2), sent)
         else:
             done = p.compute(f"{name} mlp", c.mlp().times(2), g)
-        g = self._join(f"{name} mlp", done)
+        g = self._small(f"{name} mlp norm", norm(c).times(2), self._join(f"{name} mlp", done))
+        g = self._small(f"{name} attn residual", residual(c).times(2), g)
         g = self._open(f"{name} attn", g, back=True)
-        return self._attention(name, g, self.job.sequence, 2)
+        g = self._attention(name, g, self.job.sequence, 2)
+        return self._small(f"{name} attn norm", norm(c).times(2), g)
+
+    def _small(self, name: str, cost: Cost, x: tuple[int, ...], *, again: bool = False) -> tuple[int, ...]:
+        """Add what is no product of matrices, where such is counted."""
+        if not self.job.elementwise:
+            return x
+        return (self.program.compute(name, cost, x, again=again),)
 
     def _attention(
         self, name: str, x: tuple[int, ...], seen: int, times: int, *, again: bool = False
@@ -213,7 +229,9 @@ class Stage:
         ends, core = c.projections().times(times), c.attention(seen // parts).times(times)
         if parts == 1:
             whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
-            return self._join(f"{name} attn", p.compute(f"{name} attn", whole, x, again=again))
+            x = (p.compute(f"{name} attn", whole, x, again=again),)
+            x = self._small(f"{name} softmax", softmax(c, seen).times(times), x, again=again)
+            return self._join(f"{name} attn", *x)
         # Forward the projections come first, backward they wait for the gradients that come home.
         back = times > 1
         have = x if back else (p.compute(f"{name} qkv", ends, x, again=again),)
@@ -229,6 +247,7 @@ class Stage:
                 coming = (p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}"),)
             done = (p.compute(f"{name} ring{step}", core, have, again=again),)
             have = coming
+        done = self._small(f"{name} softmax", softmax(c, seen).times(times), done, again=again)
         if back:
             done = (p.compute(f"{name} qkv", ends, (*done, *have)),)
         return self._join(f"{name} attn", *done)

@@ -40,6 +40,12 @@ def check(model: Transformer, job: Job) -> None:
         raise InputError(what, where="expert", mend="take divisors")
     if ways.expert > 1 and not model.experts:
         raise InputError(f"{model.name} has no experts", where="expert", mend="leave it out")
+    if job.expert_imbalance != 1:
+        # A token goes to an expert once at most.
+        most = model.experts / model.top_k if model.experts else 1
+        if not 1 <= job.expert_imbalance <= most:
+            what = f"{model.name} has no expert with {job.expert_imbalance} times the mean"
+            raise InputError(what, where="expert_imbalance", mend=f"take 1 to {most:g}")
     if model.layers < ways.pipeline * ways.interleave:
         what = f"{ways.pipeline * ways.interleave} stages and chunks of {model.layers} layers"
         raise InputError(what, where="pipeline", mend=f"take at most {model.layers}")

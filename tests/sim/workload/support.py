@@ -1,7 +1,9 @@
 """Small workloads that have everything in them."""
 
+import dataclasses
 from typing import Any
 
+from astranb.chakra._columns import Distinct
 from astranb.sim.workload import WorkloadSimulation
 from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Run, Workload
 from astranb.workload.astrasim1 import System as LayerSystem
@@ -36,6 +38,28 @@ def mixed(**options: Any) -> WorkloadSimulation:
     network = ONE_RING if options.get("aware") else TWO_DIMS
     system = {k: v[:1] if options.get("aware") and isinstance(v, list) else v for k, v in SYSTEM.items()}
     return WorkloadSimulation(ranks, network, System.from_document(system), **options)
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>&<!--"
+"""Operations may be called anything."""
+
+
+def hostile() -> WorkloadSimulation:
+    """Four ranks whose operations are all markup, run to the end."""
+    ranks = []
+    for rank in range(4):
+        rows = [
+            {"kind": COMPUTE, "duration_us": 3 + rank},
+            {"kind": COLLECTIVE, "collective": 0, "bytes": 65536},
+        ]
+        one = Operations.of(rows * 3, [[], [0], [0], [2], [2], [4]])
+        names = Distinct.of([HOSTILE, f"{rank} {HOSTILE}"] * 3)
+        ranks.append(dataclasses.replace(one, names=names))
+    system = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 2, "local-mem-bw": 1600}
+    sim = WorkloadSimulation(ranks, Network(["Ring"], [4], [50], [500]), System.from_document(system))
+    sim.title = HOSTILE
+    sim.run()
+    return sim
 
 
 _KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")

@@ -132,6 +132,7 @@ def divided(draw: Any) -> tuple[Transformer, Parallelism, dict[str, Any]]:
     micro = draw(st.integers(1, 4)) * (pipeline if interleave > 1 else 1)
     more = {
         "mode": mode,
+        "elementwise": draw(st.booleans()),
         "microbatches": micro,
         "batch": data * micro * draw(st.sampled_from([1, 2])),
         "recompute": train and draw(st.booleans()),

@@ -9,6 +9,7 @@ import numpy as np
 from astranb.sim.workload._about import About
 from astranb.workload.astrasim1 import Run
 from astranb.workload.astrasim1 import _tables as t
+from astranb.workload.astrasim1._depend import dependencies, slots_of
 
 __all__ = ["PARTS", "Program", "about_of"]
 
@@ -48,11 +49,8 @@ def about_of(run: Run) -> tuple[About, Program]:
     between them; a collective waits for the same.
     """
     m, layers = run.machine, run.workload.layers
-    kind = np.asarray(m.operations.kind)
-    at = np.flatnonzero((kind == t.COMPUTE) | (kind == t.ISSUE))
-    collective = kind[at] == t.ISSUE
-    slot = np.array(m.operations.slot)[at]
-    slot[collective] = m.collectives.slot[slot[collective]]
+    at, slot = slots_of(m)
+    collective = np.asarray(m.operations.kind)[at] == t.ISSUE
     names: list[str] = []
     number, size = [], []
     for layer in layers:
@@ -61,7 +59,7 @@ def about_of(run: Run) -> tuple[About, Program]:
             names += [f"{layer.name} {word}", f"{layer.name} {word} comm"]
             number.append(_NUMBERS.get(part.collective, -1))
             size.append(part.size)
-    of, first, parents = _dependencies(m, at, slot)
+    of, first, parents = dependencies(m, at, slot)
     about = About(
         np.zeros(len(at), np.int64),
         np.where(collective, _COLLECTIVE, _COMPUTE),
@@ -75,35 +73,3 @@ def about_of(run: Run) -> tuple[About, Program]:
         len(at),
     )
     return about, Program(at, of, slot)
-
-
-def _dependencies(m: t.Machine, at: np.ndarray, slot: np.ndarray) -> tuple[np.ndarray, ...]:
-    """What the program waits for where it waits, and what each operation has to wait for."""
-    of = np.full(len(m.operations), -1, np.int64)
-    of[at] = np.arange(len(at))
-    kinds, slots, rows = m.operations.kind.tolist(), m.operations.slot.tolist(), of.tolist()
-    slot_of = slot.tolist()
-    issued: dict[int, list[int]] = {}  # collectives not waited for yet
-    waited: dict[int, int] = {}
-    gate: list[int] = []
-    last = -1
-    counts, parents = [], []
-    for place, (kind, row) in enumerate(zip(kinds, rows, strict=True)):
-        if kind == t.WAIT:
-            found = issued.pop(slots[place], [])
-            gate += [one for one in found if one not in gate]
-            if found:
-                waited[slots[place]] = found[-1]
-            of[place] = waited.get(slots[place], -1)
-        elif kind == t.END:
-            of[place] = last
-        elif row >= 0:
-            counts.append(len(gate))
-            parents += gate
-            if kind == t.COMPUTE:
-                gate = [row]
-            else:
-                issued.setdefault(slot_of[row], []).append(row)
-                last = row
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return of, first, np.array(parents, np.int64)

@@ -89,6 +89,15 @@ def read_edit(path: str, value: float | str | bool, run: Run, about: About) -> E
     return Edit(run.events, f"{place.path}.{name}", str(value), place.kind, field, rows, number, run.now_ps)
 
 
+def number(edit: Edit, edits: Sequence[Edit], run: Run) -> float:
+    """What an edit is about as it is now, in the unit of its field."""
+    if edit.field == "speed":
+        return ([1.0] + [e.number for e in edits if e.path == edit.path])[-1]
+    if edit.field == "rate_Bpns":
+        return bandwidth_now(run, edits, edit.rows[0]) / 1e9
+    return _network(run, edits).latency_ns[run.levels.physical[edit.rows[0]]]
+
+
 def apply(edit: Edit, edits: Sequence[Edit], run: Run, base_ps: np.ndarray) -> None:
     """Carry an edit out: computations and phases that have begun keep their times."""
     m = run.machine

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from astranb.core.units import format_bytes, format_time
+from astranb.sim._why import Step, Why
 from astranb.sim.workload._about import ALGORITHMS
 from astranb.sim.workload._inspect import STATES
 from astranb.workload.astrasim1 import _tables as t
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ._state import LayerState
 
-__all__ = ["inspect", "narrate", "states_of", "waits_of"]
+__all__ = ["inspect", "narrate", "states_of", "waits_of", "why"]
 
 _MOST = 64
 
@@ -49,6 +50,31 @@ def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         left = begun[end[begun] < 0]
         what[-1] = left[-1] if len(left) else begun[np.argmax(end[begun])]
     return what, np.asarray(rows.begun_ps)[at], np.asarray(rows.ended_ps)[at]
+
+
+def why(sim: Standing, state: LayerState, path: str) -> Why:
+    """What the loop computes, else what it waits for."""
+    about = state.about
+    place = resolve(path, state.run, about) if path else None
+    found = Why(place.path if place else "rank[0]", sim.now_ps)
+    start, end = state.times_ps()
+    running = np.flatnonzero((start >= 0) & (end < 0))
+    asked = place.operation if place is not None else -1
+    computing = [int(row) for row in running if about.kind[row] == 0]
+    rows = [asked] if asked >= 0 else computing or [int(row) for row in running]
+    for row in rows:
+        over, chunks = state.progress(row)
+        part = f"; {over} of {chunks} chunks are done" if chunks else ""
+        word = STATES[int(states_of(state, np.array([row]))[0])]
+        since = int(start[row]) if start[row] >= 0 else -1
+        found.links.append(Step(f"{about.text(row)} is {word}{part}", about.path(row), since))
+    if asked >= 0 and start[asked] < 0:
+        for row in [int(one) for one in about.parents_of(asked) if end[one] < 0]:
+            found.links.append(Step(f"it waits for {about.label(row)}", about.path(row)))
+    if not found.links:
+        said = "the loop has ended" if sim.finished else "nothing is under way"
+        found.links.append(Step(said, "rank[0]"))
+    return found
 
 
 def inspect(sim: Standing, state: LayerState, path: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.sim._breakpoints import Breakpoint
 from astranb.sim._edits import Parameter
+from astranb.sim._why import Why
 from astranb.sim.workload import _breakpoints as breakpoints
 from astranb.sim.workload._critical import Piece
 from astranb.sim.workload._edits import Edit
@@ -206,6 +207,10 @@ class LayerState:
         """Check a change and make an edit of it."""
         return _changes.read_edit(path, value, self.run, self.about)
 
+    def number(self, edit: Edit, edits: Sequence[Edit]) -> float:
+        """What an edit is about as it is now, in the unit of the edit's field."""
+        return _changes.number(edit, edits, self.run)
+
     def apply(self, edit: Edit, edits: Sequence[Edit]) -> None:
         """Carry an edit out, behind those that were carried out before."""
         _changes.apply(edit, edits, self.run, self.base_ps)
@@ -311,6 +316,19 @@ class LayerState:
         """The operations each of which had to wait for the one before."""
         del sim
         return _tables.critical_path(self)
+
+    def ready_ps(self, sim: Standing) -> np.ndarray:
+        """At once: all ranks do the same at the same time."""
+        del sim
+        return np.zeros(self.about.own, np.int64)
+
+    def why(self, sim: Standing, path: str) -> Why:
+        """What the loop does or waits for."""
+        return _looking.why(sim, self, path)
+
+    def slow(self) -> list[tuple[int, float]]:
+        """None: all ranks are alike."""
+        return []
 
     def dimension(self, sim: Standing, dim: int) -> dict[str, Any]:
         """What was sent in a dimension."""

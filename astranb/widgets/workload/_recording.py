@@ -1,0 +1,139 @@
+"""What a workload's run was, as columns: for a page without a kernel (``static/replayed.js``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astranb.sim.workload import KINDS, STATES, WorkloadSimulation
+from astranb.widgets._page import Columns
+
+from ._feed import WorkloadFeed
+from ._graph import laid_out
+from ._lanes import KINDS as KINDS_OF_LANES
+from ._lanes import index_of
+
+__all__ = ["Recording", "record"]
+
+_NEVER = 9e15  # ps: a number that the page compares with
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The header's part about the workload, and what else follows from it.
+
+    Attributes
+    ----------
+    workload : dict
+        What ``static/replayed.js`` reads.
+    moments : list of int
+        Numbers of the columns of begins and ends: times, counts, what, operation.
+    count : int
+        How many moments there are.
+    phases_ps : list of int
+        When phases of chunks ended.
+    ranks : int
+        How many of the ranks are in it, the first ones.
+    """
+
+    workload: dict[str, Any]
+    moments: list[int]
+    count: int
+    phases_ps: list[int]
+    ranks: int
+
+
+def record(feed: WorkloadFeed, columns: Columns, most_operations: int) -> Recording:
+    """Take the operations of as many ranks as there is room for.
+
+    Parameters
+    ----------
+    feed : WorkloadFeed
+    columns : Columns
+        Gets the columns.
+    most_operations : int
+    """
+    sim = feed.sim
+    about = sim.about
+    sizes = np.diff(about.start)
+    ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
+    rows = np.arange(int(about.start[ranks]))
+    begun, ended = sim.state.times_ps()
+    start, end = _ever(begun[: len(rows)]), _ever(ended[: len(rows)])
+    labels: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    label = [labels.setdefault(about.label(row), len(labels)) for row in rows.tolist()]
+    text = [texts.setdefault(about.text(row), len(texts)) for row in rows.tolist()]
+    x, y = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for rank in range(ranks):
+        mine = slice(int(about.start[rank]), int(about.start[rank + 1]))
+        x[mine], y[mine] = laid_out(sim, rows[mine])
+    npu = about.npu[rows]
+    whole = [npu, rows - about.start[npu], label, text, about.kind[rows]]
+    first = about.first[: len(rows) + 1]
+    parents = about.parents[: int(first[-1])]
+    ready = np.zeros(len(rows))
+    if len(parents):
+        some = np.flatnonzero(np.diff(first))
+        ready[some] = np.maximum.reduceat(end[parents], first[some])
+    operations = columns.add(
+        *(np.asarray(one).astype("<u4").tobytes() for one in whole),
+        *(one.astype("<f8").tobytes() for one in (start, end, ready, x, y)),
+    )
+    edges = columns.add(first.astype("<u4").tobytes(), parents.astype("<u4").tobytes())
+    spans = {kind: columns.add(*_spans(feed, kind, labels, ranks)) for kind in KINDS_OF_LANES}
+    workload = {
+        "operations": operations,
+        "edges": edges,
+        "spans": spans,
+        "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
+        "ranks": ranks, "lanes": len(feed.lanes), "dims": len(about.topology),
+    }  # fmt: skip
+    moments, count = _moments(columns, start, end)
+    return Recording(workload, moments, count, _phases(sim), ranks)
+
+
+def _ever(ps: np.ndarray) -> np.ndarray:
+    """Times; of what has not happened, one that never comes."""
+    return np.where(ps >= 0, ps.astype(np.float64), _NEVER)
+
+
+def _spans(feed: WorkloadFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
+    """Spans of the timeline: rank, number and label of the operation, lane, slot, slots, begin, end."""
+    index, about = index_of(feed, kind), feed.sim.about
+    places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
+    inside = places // index.lanes < ranks
+    row, place = index.row[inside], places[inside]
+    own = [about.number(one) for one in row.tolist()]
+    names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
+    whole = [place // index.lanes, own, names, place % index.lanes, index.slot[inside], index.slots[place]]
+    times = [index.start_ps[inside], index.end_ps[inside]]
+    return [
+        *(np.asarray(one).astype("<u4").tobytes() for one in whole),
+        *(one.astype("<f8").tobytes() for one in times),
+    ]
+
+
+def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list[int], int]:
+    """Begins and ends in the order of time; at one time ends come first, as they let others begin."""
+    times = np.concatenate([end, start])
+    what = np.repeat([1, 0], len(start))
+    row = np.tile(np.arange(len(start)), 2)
+    known = times < _NEVER
+    times, what, row = times[known], what[known], row[known]
+    short = (what == 1) & (start[row] == end[row])  # begins and ends at once
+    order = np.lexsort((row, np.where(short, 2, 1 - what), times))
+    count = len(order)
+    numbers = np.arange(1, count + 1)
+    return columns.add(
+        times[order].astype("<f8").tobytes(), numbers.astype("<f8").tobytes(),
+        what[order].astype("u1").tobytes(), row[order].astype("<u4").tobytes(),
+    ), count  # fmt: skip
+
+
+def _phases(sim: WorkloadSimulation) -> list[int]:
+    """When phases of chunks ended, each time once."""
+    found: list[int] = np.unique(sim.state.passed()["end_ps"]).tolist()
+    return found

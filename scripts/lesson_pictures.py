@@ -1,0 +1,89 @@
+"""Take pictures of what lessons show: docs/lessons/NOTEBOOK/CELL.png, for the rendered pages.
+
+    python -m scripts.lesson_pictures [NOTEBOOK.ipynb]...
+
+Notebooks are committed without pictures. This runs them in a real JupyterLab, as the browser tests
+do, and takes a picture of every cell that shows a view or a figure; the site puts it behind the cell
+(docs/_ext/lessons.py). Without arguments, all of tutorials/ and the tour.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from tests.ui.harness import REPOSITORY, chromium, open_notebook, run_cell, serve, wait_idle
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FOLDER = REPOSITORY / "docs" / "lessons"
+WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 64, 760, 120
+SHOWS = ".anb-workbench, .anb-editor, canvas"
+"""What a cell's output has where a picture says more than text."""
+
+
+def picture(shot: bytes) -> Image.Image:
+    """A small picture of few colours."""
+    image = Image.open(io.BytesIO(shot)).convert("RGB")
+    size = WIDTH, image.height * WIDTH // image.width
+    return image.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS, dither=Image.Dither.NONE)
+
+
+def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
+    """Run the cells of an open notebook; give how many pictures there are."""
+    taken = 0
+    for index, cell in enumerate(cells):
+        if cell["cell_type"] != "code":
+            continue
+        run_cell(page, index, wait=False)
+        wait_idle(page, timeout_s=TIMEOUT_S)
+        output = page.locator(".jp-Cell.jp-mod-active .jp-Cell-outputArea").first
+        try:  # a view comes a moment after its cell is done
+            output.locator(SHOWS).first.wait_for(timeout=1500)
+        except PlaywrightTimeout:
+            continue
+        output.scroll_into_view_if_needed()
+        page.wait_for_timeout(1500)  # views ask for what they draw
+        box = output.bounding_box()
+        if not box:
+            continue
+        clip = {**box, "height": min(box["height"], MOST_HEIGHT)}
+        folder.mkdir(parents=True, exist_ok=True)
+        picture(page.screenshot(clip=clip)).save(folder / f"{cell['id']}.png", optimize=True)
+        taken += 1
+    return taken
+
+
+def main(notebooks: list[Path]) -> None:
+    """Take the pictures of some notebooks."""
+    with (
+        tempfile.TemporaryDirectory() as home,
+        tempfile.TemporaryDirectory() as root,
+        serve(Path(home), Path(root)) as lab,
+        chromium() as browser,
+    ):
+        shutil.copytree(REPOSITORY / "tutorials", lab.root / "tutorials", dirs_exist_ok=True)
+        for notebook in notebooks:
+            name = notebook.resolve().relative_to(REPOSITORY)
+            folder = FOLDER / notebook.stem
+            shutil.rmtree(folder, ignore_errors=True)
+            page = browser.new_page(viewport={"width": 1250, "height": 1500}, locale="en-US")
+            page.set_default_timeout(TIMEOUT_S * 1000)
+            open_notebook(page, lab, name)
+            taken = take(page, json.loads(notebook.read_text(encoding="utf-8"))["cells"], folder)
+            print(f"{name}: {taken} pictures", flush=True)
+            page.close()
+
+
+if __name__ == "__main__":
+    lessons = sorted((REPOSITORY / "tutorials").glob("*.ipynb"))
+    main([Path(name) for name in sys.argv[1:]] or [REPOSITORY / "notebooks" / "tour.ipynb", *lessons])

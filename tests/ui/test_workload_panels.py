@@ -1,0 +1,181 @@
+"""Changing, watching and explaining a workload, and its page without a kernel, as a person would."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+import astranb as anb
+from tests.sim.workload.support import HOSTILE, hostile
+from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.test_export import alone, open_page, shows
+from tests.ui.test_workbench import button
+from tests.ui.test_workload import MAKE, SHOW
+
+__all__ = ["alone"]  # a fixture
+
+
+def start(page: Page, lab: Lab) -> Locator:
+    page.set_viewport_size({"width": 1400, "height": 1700})
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    return bench
+
+
+def tab(bench: Locator, name: str) -> None:
+    bench.get_by_role("tab", name=name, exact=True).click()
+
+
+def press(bench: Locator, name: str) -> None:
+    bench.get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "workbench.select('rank[2]') or workbench.event(100)")
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change").first
+    expect(panel.get_by_text("rank[2]", exact=True)).to_be_visible()
+    panel.get_by_label("speed", exact=True).fill("-1")
+    press(panel, "Apply speed")
+    expect(panel.get_by_role("alert")).to_contain_text("above 0")
+    panel.get_by_label("speed", exact=True).fill("0.5")
+    press(panel, "Apply speed")
+    expect(panel.get_by_text("rank[2].speed = 0.5")).to_be_visible()
+    assert evaluate(page, "sim.edits") == [[100, "rank[2].speed", "0.5"]]
+    press(panel, "Undo rank[2].speed")
+    expect(panel.get_by_text("rank[2].speed = 0.5")).to_have_count(0)
+
+    evaluate(page, "[workbench.watch('rank[2].in_flight'), workbench.watch('dim[0].bytes')] and None")
+    evaluate(page, "workbench.select('dim[0]')")
+    panel.get_by_label("bandwidth", exact=True).fill("10 GB/s")
+    press(panel, "Fork with bandwidth")
+    compare = bench.locator(".anb-compare").first
+    other = compare.locator(".anb-workbench")
+    expect(other.locator(".anb-title")).to_contain_text("8 ranks on Ring x Switch")
+    press(other, "End")
+    expect(compare.locator(".anb-verdict").first).to_contain_text("dim[0].bandwidth unchanged is faster by")
+    assert evaluate(page, "sim.finished and workbench._clock.b.sim.finished")
+    compare.get_by_label("Table of differences").first.select_option("Operations: how long")
+    expect(compare.locator("tbody").first).to_contain_text("all_reduce")
+    page.wait_for_timeout(500)
+    bench.screenshot(path="build/ui/workload-fork-bench.png")
+    set_theme(page, "dark")
+    page.wait_for_timeout(300)
+    bench.screenshot(path="build/ui/workload-fork-dark.png")
+    set_theme(page, "light")
+    compare.get_by_role("button", name="Close the other run").click()
+    tab(bench, "Breakpoints")
+    marks = bench.locator(".anb-breaks").first
+    expect(marks.locator("canvas.anb-spark")).to_have_count(2)
+    drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
+    page.wait_for_timeout(300)
+    assert marks.locator("canvas.anb-spark").first.evaluate(drawn)
+    screenshot(page, "workload-watches")
+
+
+def test_a_workload_explains_itself(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    press(bench, "End")
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left")
+    tab(bench, "Explain")
+    panel = bench.locator(".anb-explain")
+    expect(panel).to_contain_text("all 8 ranks, their times added")
+    press(panel, "Show critical path")
+    changes = panel.get_by_label("What if")
+    expect(changes.get_by_role("listitem").first).to_contain_text(re.compile(r"rank\[5\]\.speed x1\.\d+"))
+    expect(changes.get_by_role("button", name=re.compile("^Run with"))).to_have_count(0)  # each has been run
+    gain = evaluate(page, "min(c.exact_ps for c in sim.what_if()) < sim.result.time_ps")
+    assert gain
+    expect(changes).to_contain_text(re.compile("exactly \u2212" r"\d+\.\d%"))
+    page.wait_for_timeout(300)
+    changes.scroll_into_view_if_needed()
+    screenshot(page, "workload-explain-light")
+    set_theme(page, "dark")
+    page.wait_for_timeout(300)
+    screenshot(page, "workload-explain-dark")
+
+
+# The page without a kernel ---------------------------------------------------------------
+
+
+def slow() -> anb.WorkloadSimulation:
+    """The run of the notebook's cell, to its end."""
+    scope: dict[str, Any] = {}
+    exec(MAKE, scope)
+    sim: anb.WorkloadSimulation = scope["sim"]
+    sim.run()
+    return sim
+
+
+def test_a_page_plays_operations_and_timelines_alone(alone: Page, tmp_path: Path) -> None:
+    sim = slow()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    frame = sim.result.to_dataframe("operations")
+    expect(bench.locator(".anb-title")).to_contain_text("8 ranks on Ring x Switch")
+    expect(bench).to_have_attribute("data-events", "0")
+    press(bench, "Event")
+    expect(bench.locator(".anb-narration")).to_contain_text("rank 0 begins compute")
+    press(bench, "Operation")
+    first = int(frame["end_ps"].min())
+    shows(bench, first)
+    expect(bench.locator(".anb-narration")).to_contain_text("ends compute")
+    press(bench, "Phase")
+    shows(bench, int(sim.result.to_dataframe("phases")["end_ps"].min()))
+    middle = int(frame["end_ps"].quantile(0.5)) + 1000
+    bench.get_by_label("View cursor").fill(str(middle / sim.now_ps))
+    shows(bench, middle)
+    mine = frame[frame["rank"] == 0]
+    over = int((mine["end_ps"] <= middle).sum())
+    graph = bench.locator(".anb-dag")
+    expect(graph.locator("[data-state=done]")).to_have_count(over)
+    under_way = int(((mine["start_ps"] <= middle) & (mine["end_ps"] > middle)).sum())
+    expect(graph.locator("[data-state=running]")).to_have_count(under_way)
+    timeline = bench.locator(".anb-ranks")
+    expect(timeline).to_have_attribute("data-count", str(int((frame["start_ps"] <= middle).sum())))
+    alone.wait_for_timeout(300)
+    screenshot(alone, "workload-page-light")
+    expect(button(bench, "Breakpoint")).to_be_disabled()
+    expect(button(bench, "Message")).to_be_disabled()
+    bench.get_by_label("Speed").fill("8.5")
+    press(bench, "Reset")
+    press(bench, "Play")
+    expect(bench.locator(".anb-status")).to_contain_text("playing the recording")
+    press(bench, "End")
+    expect(bench).to_have_attribute("data-events", str(2 * len(frame)))
+    bench.get_by_role("button", name="Chunks by dimension").click()
+    expect(timeline).to_have_attribute("data-count", str(len(sim.result.to_dataframe("phases"))))
+    tab(bench, "Ranks")
+    expect(bench.locator(".anb-exposed tbody tr")).to_have_count(8)
+    tab(bench, "Explain")
+    press(bench, "Show critical path")
+    expect(bench.get_by_label("What if")).to_contain_text("exactly")
+    for _ in range(3):
+        bench.focus()
+        alone.keyboard.press("ArrowLeft")
+    expect(bench).to_have_attribute("data-events", str(2 * len(frame) - 3))
+    alone.emulate_media(color_scheme="dark")
+    alone.wait_for_timeout(300)
+    screenshot(alone, "workload-page-dark")
+
+
+def test_names_of_operations_are_text(alone: Page, tmp_path: Path) -> None:
+    sim = hostile()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
+    press(bench, "End")
+    expect(bench.locator(".anb-op-label").first).to_contain_text("</script><img")
+    bench.locator("[data-path='rank[0].op[1]']").click()
+    expect(bench.locator(".anb-inspector h4")).to_contain_text(f"0 {HOSTILE}")
+    for name in ("Ranks", "Explain", "Change", "Breakpoints", "Inspect"):
+        tab(bench, name)
+    press(bench, "Comparison")
+    assert alone.locator("img").count() == 0
+    assert alone.locator("script").count() == 2  # the recording, and what plays it
+    screenshot(alone, "workload-page-hostile")
