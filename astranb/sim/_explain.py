@@ -182,6 +182,7 @@ def watched(work: Generator[float, None, _T], what: str) -> _T:
             try:
                 progress.update(int(_PERCENT * next(work)) - progress.n)
             except StopIteration as end:
+                progress.update(_PERCENT - progress.n)
                 return cast("_T", end.value)
 
 
