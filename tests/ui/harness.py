@@ -235,7 +235,7 @@ def wait_idle(page: Page, *, timeout_s: float = TIMEOUT_S) -> None:
     Raises
     ------
     AssertionError
-        A cell has raised; the message is the traceback.
+        A cell has raised that is not tagged ``raises-exception``; the message is the traceback.
     """
     page.wait_for_function(
         """() => {
@@ -249,6 +249,7 @@ def wait_idle(page: Page, *, timeout_s: float = TIMEOUT_S) -> None:
     raised = page.evaluate(
         """() => window.jupyterapp.shell.currentWidget.content.widgets
             .filter(cell => cell.model.type === 'code')
+            .filter(cell => !(cell.model.getMetadata('tags') ?? []).includes('raises-exception'))
             .flatMap(cell => cell.model.outputs.toJSON())
             .filter(output => output.output_type === 'error')
             .map(output => output.traceback.join('\\n'))"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.harness import (
@@ -71,3 +72,29 @@ def test_a_lesson_draws_its_figures_and_folds_its_solution(page: Page, lab: Lab)
         "Two layers on a ring of 8",
         "Tensor parallel: the input gradient first",
     ]
+
+
+LESSONS = sorted(path.stem for path in (REPOSITORY / "tutorials").glob("*.ipynb"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_lesson_runs_and_its_workbench_moves(page: Page, lab: Lab, name: str) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    take(page, lab, name)
+    benches = page.locator(".anb-workbench")
+    screens = page.locator(".jp-RenderedHTMLCommon, .anb-workbench")
+    expect(screens.first).to_be_attached()
+    for theme in ("light", "dark"):
+        set_theme(page, theme)
+        if benches.count():
+            benches.first.scroll_into_view_if_needed()
+        screenshot(page, f"lesson-{name[:2]}-all-{theme}")
+    if not benches.count():
+        return
+    bench = benches.first
+    bench.scroll_into_view_if_needed()
+    bench.get_by_role("button", name="Reset", exact=True).click()
+    expect(bench.get_by_role("button", name="Back", exact=True)).to_be_disabled()
+    bench.get_by_role("button", name="Event", exact=True).click()
+    expect(bench.get_by_role("button", name="Back", exact=True)).to_be_enabled()
