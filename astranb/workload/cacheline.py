@@ -19,7 +19,7 @@ from astranb.collectives import Joined, Lowered, Section, join, lower
 
 from ._calls import Calls
 from .astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System
-from .astrasim2._durations import durations_ns
+from .astrasim2._durations import at_speed, durations_ns
 from .astrasim2._run import Inputs
 
 __all__ = ["Graph"]
@@ -103,8 +103,7 @@ class Graph:
         speed = self._speed(rank)
         if speed == 1:
             return took
-        slowed = [ns * speed.denominator // speed.numerator for ns in took.tolist()]
-        return np.where(one.rows["kind"] == COMPUTE, slowed, took)
+        return np.where(one.rows["kind"] == COMPUTE, at_speed(took, speed), took)
 
     def _speed(self, rank: int) -> Fraction:
         return self.system.speeds.get(rank, Fraction(1))

@@ -108,7 +108,7 @@ class WorkloadComparison(Comparison):
         def of(sim: Any) -> Rows:
             return [
                 {"collective": f"{number}: {row['name']}", "lasts_ps": row["end_ps"] - row["start_ps"]}
-                for number, row in enumerate(_rows(sim, "collectives"))
+                for number, row in enumerate(sim.result.rows("collectives"))
                 if row["done"]
             ]
 
@@ -144,7 +144,7 @@ class WorkloadComparison(Comparison):
                     "link": f"link[{row['link']}] {row['from']} to {row['to']}",
                     "bytes": row["bytes"], "busy_ps": row["busy_ps"],
                 }
-                for row in _rows(sim, "links")
+                for row in sim.result.rows("links")
             ]  # fmt: skip
 
         return self._join("link", of, ("bytes", "busy_ps"))
@@ -180,8 +180,3 @@ class WorkloadComparison(Comparison):
         rows = [row for row in self.ranks() if row["end_ps_difference"]]
         rows.sort(key=lambda row: (-abs(row["end_ps_difference"]), row["rank"]))
         return [f"rank {row['rank']}: {signed(row['end_ps_difference'])}" for row in rows[:_MOST_LINES]]
-
-
-def _rows(sim: Any, table: str) -> Rows:
-    """A table that not every kind of workload has."""
-    return list(sim.state.tables(sim).get(table, list)())

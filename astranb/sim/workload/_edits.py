@@ -32,6 +32,7 @@ __all__ = [
     "read_edit",
     "read_value",
     "value_of",
+    "written",
 ]
 
 _LINK = {
@@ -200,23 +201,24 @@ def check_links(about: About, machine: t.Machine, edits: Sequence[Edit]) -> None
             )
 
 
-def parameters_of(place: Place, machine: t.Machine, speed: float) -> list[Parameter]:
-    """What can be changed of an object, as it stands now, with the speed of its rank."""
+def parameters_of(place: Place, machine: t.Machine, edits: Sequence[Edit]) -> list[Parameter]:
+    """What can be changed of an object, as it stands after the edits."""
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
         return []
     found = []
     for name, (field, unit, limits, meaning) in CHANGEABLE.get(place.kind, {}).items():
-        value = _WRITTEN[field](value_of(place.kind, field, place.rows[0], machine, speed))
+        value = written(field, value_of(place.kind, field, place.rows[0], machine, edits))
         effect = _EFFECTS.get(field, "now, for messages that have not been sent over it")
         choices = ("yes", "no") if field == "up" else ()
         found.append(Parameter(f"{place.path}.{name}", value, unit, limits, effect, meaning, choices))
     return found
 
 
-def value_of(kind: str, field: str, row: int, machine: t.Machine, speed: float) -> float:
+def value_of(kind: str, field: str, row: int, machine: t.Machine, edits: Sequence[Edit]) -> float:
     """What something that can be changed is now."""
     if field == "speed":
-        return speed
+        speeds = [edit.number for edit in edits if edit.kind == "rank" and row in edit.rows]
+        return speeds[-1] if speeds else 1.0
     if field == "up":
         return float(not machine.links[row].busy & DEAD)
     return float((machine.dims if kind == "dim" else machine.wires)[field][row])
@@ -228,3 +230,8 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
     "latency_ns": lambda ns: format_time(round(ns * 1000)),
     "up": lambda up: "yes" if up else "no",
 }
+
+
+def written(field: str, number: float) -> str:
+    """Write a number in the unit of its field for a person."""
+    return _WRITTEN[field](number)

@@ -129,8 +129,7 @@ class WorkloadResult:
                 f"  {row['utilisation']:>6.1%}  dim {dim} ({row['shape']}): {format_bytes(row['bytes'])}"
                 for row, dim in used
             ]
-        links = self._sim.state.tables(sim).get("links", list)()
-        busiest = sorted(links, key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
+        busiest = sorted(self.rows("links"), key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
         if busiest:
             lines += ["", "Busiest links:"]
             lines += [
@@ -180,6 +179,10 @@ class WorkloadResult:
         if what not in makers:
             raise InputError(f"there is no table {what!r}", where="to_dataframe", mend=near(what, makers))
         return makers[what]()
+
+    def rows(self, what: str) -> list[dict[str, Any]]:
+        """The rows of a table; none where this kind of workload has no such table."""
+        return list(self._makers.get(what, list)())
 
     @property
     def tables(self) -> list[str]:

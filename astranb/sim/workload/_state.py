@@ -218,8 +218,7 @@ class State:
     def parameters(self, path: str, edits: Sequence[Edit]) -> list[Parameter]:
         """What can be changed of an object, as it stands now."""
         place = resolve(path, self.about, self.machine)
-        speeds = [e.number for e in edits if e.kind == "rank" and place.npu in e.rows]
-        return parameters_of(place, self.machine, speeds[-1] if speeds else 1.0)
+        return parameters_of(place, self.machine, edits)
 
     def ways(self, link: str, *, both: bool) -> list[str]:
         """A link's full path, and, if wanted, that of the one the other way."""
@@ -238,10 +237,7 @@ class State:
 
     def number(self, edit: Edit, edits: Sequence[Edit]) -> float:
         """What an edit is about as it is now, in the unit of the edit's field."""
-        row = edit.rows[0]
-        if edit.field == "speed":
-            return ([1.0] + [e.number for e in edits if e.kind == "rank" and row in e.rows])[-1]
-        return value_of(edit.kind, edit.field, row, self.machine, 1.0)
+        return value_of(edit.kind, edit.field, edit.rows[0], self.machine, edits)
 
     def apply(self, edit: Edit, edits: Sequence[Edit]) -> None:
         """Carry an edit out."""

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from astranb.core.errors import InputError, near
-from astranb.core.units import format_bandwidth, format_time
 from astranb.sim._change import Change, factor_of
 
-from ._edits import Edit, read_value
+from ._edits import Edit, read_value, written
 
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation
@@ -74,14 +73,8 @@ class Question:
     def words(self) -> str:
         """What it is now, for a person."""
         low, high = min(self.was), max(self.was)
-        return self._written(low) if low == high else f"{self._written(low)} to {self._written(high)}"
-
-    def _written(self, number: float) -> str:
-        if self.field == "speed":
-            return f"{number:g}"
-        return (
-            format_bandwidth(number * 1e9) if self.field == "rate_Bpns" else format_time(round(number * 1000))
-        )
+        shown = written(self.field, low)
+        return shown if low == high else f"{shown} to {written(self.field, high)}"
 
     def edits(self) -> Iterator[Edit]:
         """What carries the change out."""
@@ -119,7 +112,7 @@ def suggest(sim: WorkloadSimulation) -> list[Change]:
         if not sim.recording or sim.result.dimension(dim)["bytes"]:
             ask(f"dim[{dim}].bandwidth", "x2", moved)
             ask(f"dim[{dim}].latency", "x0.5", moved)
-    links = sim.state.tables(sim).get("links", list)()
+    links = sim.result.rows("links")
     if links:
         busiest = max(links, key=lambda row: (row["busy_ps"], -row["link"]))
         ask(f"link[{busiest['link']}].bandwidth", "x2", min(moved, busiest["busy_ps"]))

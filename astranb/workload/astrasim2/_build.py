@@ -18,7 +18,7 @@ from astranb.net._astrasim2 import FULLY_CONNECTED
 from . import _tables as t
 from ._bus import LISTS, SIDES
 from ._checks import check_algorithms, check_switches, find_roots
-from ._durations import Memory, durations_ns
+from ._durations import Memory, at_speed, durations_ns
 from ._infra import InfraNetwork
 from ._inputs import Algorithm, Network, System
 from ._links import Links, make_links, talking
@@ -328,8 +328,7 @@ def _slow(table: Records, speeds: Mapping[int, Fraction], npus: int, where: str)
                 f"npu-speed of rank {rank}, of {npus}", where=where, mend="name ranks that there are"
             )
         computes = (table.npu == rank) & np.isin(table.place, (t.ON_CPU, t.ON_GPU))
-        taken = [ns * speed.denominator // speed.numerator for ns in table.duration_ns[computes].tolist()]
-        table.duration_ns[computes] = taken
+        table.duration_ns[computes] = at_speed(table.duration_ns[computes], speed)
 
 
 def _numbered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ._inputs import System
 from ._pool import Pool
 from ._tables import COMPUTE, MEMORY, REPLAY
 
-__all__ = ["Memory", "durations_ns"]
+__all__ = ["Memory", "at_speed", "durations_ns"]
 
 _KINDS = (
     "NO_MEMORY_EXPANSION",
@@ -132,3 +133,8 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
         moved = (rows["bytes"][remote].astype(np.float64) / memory.rate_Bpns).astype(np.int64)
         result[remote] = memory.latency_ns + moved
     return result
+
+
+def at_speed(took_ns: np.ndarray, speed: Fraction) -> np.ndarray:
+    """Give what computations take on an NPU of a speed, in whole nanoseconds, rounded down."""
+    return np.array([ns * speed.denominator // speed.numerator for ns in took_ns.tolist()], np.int64)
