@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.ui.harness import PICTURES, TIMEOUT_S, Lab, Record, chromium, end_kernels, serve
 
@@ -34,6 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.ui)
 
+
+# Five seconds by default: too short for a page that shares two cores with another test's kernel.
+expect.set_options(timeout=TIMEOUT_S * 1000 / 2)
 
 _failed = pytest.StashKey[bool]()
 
