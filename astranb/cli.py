@@ -18,11 +18,12 @@ from astranb._astrasim2 import add_options as add_file_options
 from astranb._astrasim2 import files_or
 from astranb._chakra import add_commands as add_chakra_commands
 from astranb._gpu import add_commands as add_gpu_commands
+from astranb._infra import add_commands as add_infra_commands
 from astranb._leave import add_options as add_leave_options
 from astranb._leave import recorded, write_files
 from astranb._models import add_options as add_model_options
 from astranb._models import model_or
-from astranb._print import print_json
+from astranb._print import print_json, print_summary
 from astranb.core.errors import AstranbError, InputError, near
 
 __all__ = ["entry", "main"]
@@ -128,18 +129,7 @@ def _parser() -> _Parser:
     run.add_argument("--json", action="store_true", help="one JSON document on standard output")
     run.set_defaults(command=model_or(files_or(_run)))
 
-    infra = commands.add_parser("infra", help="infrastructures").add_subparsers(
-        required=True, metavar="VERB", parser_class=_Parser
-    )
-    show = infra.add_parser("show", help="what an infrastructure consists of", allow_abbrev=False)
-    show.add_argument("file", help="an InfraGraph file or a blueprint")
-    show.add_argument("--json", action="store_true")
-    show.set_defaults(command=_infra_show)
-    check = infra.add_parser("check", help="whether an infrastructure is well formed", allow_abbrev=False)
-    check.add_argument("file", help="an InfraGraph file or a blueprint")
-    check.add_argument("--json", action="store_true")
-    check.set_defaults(command=_infra_check)
-
+    add_infra_commands(commands, _Parser)
     collective = commands.add_parser("collective", help="algorithms").add_subparsers(
         required=True, metavar="VERB", parser_class=_Parser
     )
@@ -271,23 +261,6 @@ def _algorithm(text: str | None) -> Any:
     return defined[name]
 
 
-def _infra_show(args: argparse.Namespace) -> int:
-    from astranb.infragraph import resolve
-
-    return _print_summary(resolve(args.file).summary(), as_json=args.json)
-
-
-def _infra_check(args: argparse.Namespace) -> int:
-    from astranb.infragraph import resolve
-
-    warnings = resolve(args.file).check()
-    if args.json:
-        print_json({"valid": True, "warnings": warnings})
-    else:
-        print("\n".join(warnings) or "well formed, nothing to remark")
-    return 0
-
-
 def _collective_list(args: argparse.Namespace) -> int:
     from astranb.collectives import algorithms
 
@@ -303,7 +276,7 @@ def _collective_list(args: argparse.Namespace) -> int:
 def _collective_import(args: argparse.Namespace) -> int:
     from astranb.collectives import read_algorithm
 
-    return _print_summary(read_algorithm(args.file).summary(), as_json=args.json)
+    return print_summary(read_algorithm(args.file).summary(), as_json=args.json)
 
 
 def _collective_export(args: argparse.Namespace) -> int:
@@ -381,18 +354,3 @@ def _program(args: argparse.Namespace, ranks: int | None, lanes: int | None = No
     count = getattr(algorithm, "ranks", 4) if ranks is None else ranks
     chosen = Collective.of(args.collective, "1MiB", algorithm, lanes=lanes or 1, protocol=args.protocol)
     return chosen.program(count)
-
-
-def _print_summary(summary: dict[str, Any], *, as_json: bool) -> int:
-    """Print what a document says of itself, a line a fact."""
-    if as_json:
-        print_json(summary)
-        return 0
-    for name, value in summary.items():
-        if isinstance(value, list):
-            print(f"{name}:", "".join(f"\n  - {line}" for line in value) or "none")
-        elif isinstance(value, dict):
-            print(f"{name}:", ", ".join(f"{key} {count}" for key, count in value.items()) or "none")
-        else:
-            print(f"{name}: {value}")
-    return 0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from astranb.core.document import contents
+from astranb.core.xml import Tag, xml_document
 
-from ._document import Tag, xml_document
 from ._plan import MOST_CHUNKS, Plan, collective_name, counts, protocol_name
 from ._steps import Flag, Place, PlanBlock, Step
 

@@ -1,8 +1,8 @@
 """What leaves the notebook: traces, figures for analysis, the picture of an infrastructure.
 
-``perfetto`` writes a trace for Perfetto and Chrome, ``figures`` draws with Bokeh, ``pyvis``
-writes an InfraGraph as a page to drag about. Pages that play, pictures and GIFs come from
-:class:`astranb.Workbench` (``to_html``, ``to_svg``, ``to_png``, ``to_gif``, ``animate``),
+``perfetto`` writes a trace for Perfetto and Chrome, ``figures`` draws with Bokeh, ``draw`` an
+InfraGraph as a picture, ``pyvis`` as a page to drag about. Pages that play, pictures and GIFs come
+from :class:`astranb.Workbench` (``to_html``, ``to_svg``, ``to_png``, ``to_gif``, ``animate``),
 tables from ``sim.result.to_dataframe``.
 """
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.sim import perfetto
 
+from ._draw import draw
 from ._pyvis import pyvis
 
 if TYPE_CHECKING:
     from . import figures as figures
 
-__all__ = ["figures", "perfetto", "pyvis"]
+__all__ = ["draw", "figures", "perfetto", "pyvis"]
 
 
 def __getattr__(name: str) -> Any:

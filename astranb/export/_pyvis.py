@@ -50,6 +50,7 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
             "pyvis is not installed", where="export.pyvis", mend="pip install 'astranb[pyvis]'"
         ) from None
     from astranb.widgets._layout import lay_out
+    from astranb.widgets._map import joined
 
     fabric = compile_fabric((infra if isinstance(infra, Infra) else resolve(str(infra))).expand())
     layout = lay_out(fabric, np.arange(len(fabric.links)))
@@ -76,7 +77,8 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
             color={"background": colours.gpu if gpu else colours.node, "border": colours.line},
             physics=False,
         )
-    for (a, b), lanes in _joined(layout.bundles).items():
+    for (a, b), bundle in joined(layout).items():
+        lanes = list(layout.bundles[bundle][2])
         rate = int(fabric.links["bandwidth_Bps"][lanes].sum())
         latency = int(fabric.links["latency_ps"][lanes].max())
         words = f"{len(lanes)} lanes, {format_bandwidth(rate)} each way, {format_time(latency)}"
@@ -86,14 +88,6 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
     with whole_file(Path(path)) as file:
         file.write(text.encode())
     return Path(path)
-
-
-def _joined(bundles: tuple[tuple[int, int, tuple[int, ...]], ...]) -> dict[tuple[int, int], list[int]]:
-    """Pairs of boxes, with the lanes of one direction."""
-    found: dict[tuple[int, int], list[int]] = {}
-    for a, b, lanes in bundles:
-        found.setdefault((min(a, b), max(a, b)), list(lanes))
-    return found
 
 
 def _text(title: str) -> str:

@@ -8,6 +8,7 @@ has to be quick for a whole data centre.
 from __future__ import annotations
 
 from ._blueprints import blueprint, blueprints, resolve
+from ._convert import convert
 from ._dimensions import dimensions
 from ._graph import Graph, Link
 from ._infra import Infra
@@ -24,6 +25,7 @@ __all__ = [
     "NodeKind",
     "blueprint",
     "blueprints",
+    "convert",
     "dimensions",
     "load",
     "resolve",

@@ -15,7 +15,7 @@ from astranb.sim import FLIGHT_KINDS, Simulation
 from ._layout import Layout
 from ._picture import bundle_name, describe
 
-__all__ = ["Box", "Dot", "Line", "Picture", "Shape", "Text", "still"]
+__all__ = ["Box", "Dot", "Line", "Picture", "Shape", "Text", "Way", "boxes_of", "frames_of", "still"]
 
 _APART = 4.0  # between the two directions of a link
 _DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn
@@ -122,7 +122,7 @@ def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bo
     busy = _busy(sim, layout, at_ps)
     hot = layout.detail.hot or len(busy)
     lined = set(sorted(range(len(busy)), key=lambda number: (-busy[number], number))[:hot])
-    ways = [_Way(layout, number) for number in range(len(layout.bundles))]
+    ways = [Way(layout, number) for number in range(len(layout.bundles))]
     moving, said = _flying(sim, ways, now)
     what = f"{sim.collective.title} on {sim.infra.name}"
     state = "finished" if sim.finished and now >= sim.now_ps else "under way"
@@ -139,7 +139,7 @@ def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bo
         colours,
         first,
         (
-            *_frames(layout, colours),
+            *frames_of(layout, colours),
             *(
                 line
                 for number, way in enumerate(ways)
@@ -148,15 +148,15 @@ def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bo
             ),
         ),
         tuple(moving),
-        tuple(_boxes(layout, colours)),
+        tuple(boxes_of(layout, colours)),
         caption,
     )
 
 
-class _Way:
+class Way:
     """One direction between two boxes: straight, on the right of the middle, from edge to edge."""
 
-    def __init__(self, layout: Layout, number: int) -> None:
+    def __init__(self, layout: Layout, number: int, apart: float = _APART) -> None:
         a, b, self.lanes = layout.bundles[number]
         p, q = layout.boxes[a], layout.boxes[b]
         dx, dy = q.x - p.x, q.y - p.y
@@ -165,15 +165,15 @@ class _Way:
         start, end = _reach(p, ux, uy), _reach(q, ux, uy)
         self.length = max(1.0, length - start - end)
         self.ux, self.uy = ux, uy
-        self.x, self.y = p.x + ux * start - uy * _APART, p.y + uy * start + ux * _APART
+        self.x, self.y = p.x + ux * start - uy * apart, p.y + uy * start + ux * apart
         self.second: tuple[float, float] | None = None  # where it comes in, if it wraps round a torus
         bent = layout.bent[number] if layout.bent else ""
         if bent:
             ux, uy = -ux, -uy
             self.ux, self.uy, self.length = ux, uy, _STUB
             out, into = _reach(p, ux, uy), _reach(q, ux, uy) + _STUB
-            self.x, self.y = p.x + ux * out - uy * _APART, p.y + uy * out + ux * _APART
-            self.second = q.x - ux * into - uy * _APART, q.y - uy * into + ux * _APART
+            self.x, self.y = p.x + ux * out - uy * apart, p.y + uy * out + ux * apart
+            self.second = q.x - ux * into - uy * apart, q.y - uy * into + ux * apart
 
     def at(self, gone: float, lane: int = 0) -> tuple[float, float]:
         """A point on it; lanes stand side by side."""
@@ -216,7 +216,7 @@ def _busy(sim: Simulation, layout: Layout, at_ps: int | None) -> list[float]:
     return [float(part) for part in busy[:, place]]
 
 
-def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape], str]:
+def _flying(sim: Simulation, ways: list[Way], at_ps: int) -> tuple[list[Shape], str]:
     """Lines on their way at a moment, where their recorded start and end put them, and how many."""
     if not sim.recorder.on:
         return [], "lines are not recorded"
@@ -241,13 +241,15 @@ def _flying(sim: Simulation, ways: list[_Way], at_ps: int) -> tuple[list[Shape],
     return shown, f"{total:,} lines in flight{drawn}"
 
 
-def _frames(layout: Layout, colours: Colours) -> Iterator[Shape]:
+def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
+    """Give the frames of the instances, with their names."""
     for frame in layout.frames:
         yield Box(frame.x, frame.y, frame.width, frame.height, 6, colours.back, colours.line, frame.name)
         yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
 
 
-def _boxes(layout: Layout, colours: Colours) -> Iterator[Shape]:
+def boxes_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
+    """Give the boxes of the nodes, with their labels."""
     for box in layout.boxes:
         is_gpu = box.rank >= 0
         label = f"{box.label} \u00d7{box.count}" if box.kind == "instance" and box.count > 1 else box.label

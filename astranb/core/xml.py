@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-# Documents with a DOCTYPE are refused before they are parsed, see xml_document().
+# Documents that declare entities are refused before they are parsed, see xml_document().
 from xml.etree import ElementTree as ET
 
-from astranb.core.errors import InputError
+from .errors import InputError
 
 __all__ = ["Tag", "xml_document"]
+
+_DOCTYPE = re.compile(rb"<!DOCTYPE\s+[\w.-]+(\s+SYSTEM\s+(\"[^\"<>]*\"|'[^'<>]*'))?\s*>")
+"""A document type that only names its definition, as hwloc writes it: nothing is fetched."""
 
 
 class Tag:
@@ -32,6 +36,14 @@ class Tag:
             if child.tag not in names:
                 raise self.error(f"an element <{str(child.tag)[:40]}>", f"<{names[0]}> is expected here")
             yield tag
+
+    def inside(self, *names: str) -> list[Tag]:
+        """The elements inside that have one of the names; others may stand there, too."""
+        return [
+            Tag(child, self.file, f"{self.path}/{child.tag}[{number}]")
+            for number, child in enumerate(self.element)
+            if child.tag in names
+        ]
 
     def text(self, name: str, default: str | None = None) -> str:
         """An attribute as it stands; without a default it must be there."""
@@ -59,13 +71,14 @@ class Tag:
 
 
 def xml_document(path: str | Path, data: bytes) -> Tag:
-    """Parse XML without a document type: those can make a short file endless."""
+    """Parse XML that declares nothing of its own: entities can make a short file endless."""
     file = str(path)
-    if b"\0" in data or b"<!DOCTYPE" in data or b"<!ENTITY" in data:
+    plain = _DOCTYPE.sub(b"", data, count=1)
+    if b"\0" in data or b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         raise InputError(
-            "a DOCTYPE, an ENTITY or an encoding other than UTF-8",
+            "a DOCTYPE with declarations, an ENTITY or an encoding other than UTF-8",
             where=file,
-            mend="take it out: plans have none",
+            mend="take it out: such files have none",
         )
     try:
         element = ET.fromstring(data)  # noqa: S314

@@ -1,0 +1,184 @@
+"""One server as tools find it: parts, what joins them, and the InfraGraph document of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from astranb.core.errors import InputError
+
+__all__ = ["Machine", "Part", "Slot", "Wire"]
+
+_CHOICES = {"gpu": "xpu", "nvsw": "switch", "pciesw": "switch", "nic": "nic", "eth": "nic", "cpu": "cpu"}
+_IDLE_GBPS = 8.0
+_MOST_CPUS = 256
+_MODEL = re.compile(r"gb[23]00|b[123]00|h[12]00|h20|h800|a100|a800|v100|p100|mi\d{3}x?")
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_() -]+")
+
+
+@dataclass(eq=False, slots=True)
+class Part:
+    """A GPU, NVSwitch, PCIe switch, NIC or CPU.
+
+    Attributes
+    ----------
+    kind : str
+        The name that its component gets: gpu, nvsw, pciesw, nic, eth (a NIC without RDMA) or cpu.
+    address : str
+        Where it was found, as ``0000:07:00.0``.
+    model : str
+    order : int
+        Among its kind: GPUs by CUDA device, the rest as found (0).
+    """
+
+    kind: str
+    address: str = ""
+    model: str = ""
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A kind of link; a bandwidth of None is not known, in GB/s of one lane and direction."""
+
+    name: str
+    GBps: float | None = None
+    description: str = ""
+
+
+_PCIE = Wire("pcie")
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A place on PCIe: a part, or a bridge with what is behind it; the wire leads upwards."""
+
+    part: Part | None
+    wire: Wire = _PCIE
+    address: str = ""
+    inside: list[Slot] = field(default_factory=list)
+
+    def kept(self) -> list[Slot]:
+        """What is behind it and leads to a part."""
+        return [slot for slot in self.inside if slot.part or slot.kept()]
+
+
+@dataclass(slots=True)
+class Machine:
+    """Parts and joints, collected by the reader of a format."""
+
+    name: str
+    parts: list[Part] = field(default_factory=list)
+    joints: list[tuple[Part, Part, Wire, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def join(self, a: Part, b: Part, wire: Wire, lanes: int = 1) -> None:
+        """Join two parts by some lanes of a kind of link."""
+        self.joints.append((a, b, wire, lanes))
+
+    def hang(self, slot: Slot, onto: Part, above: Wire = _PCIE) -> None:
+        """Hang what is in a PCIe slot onto a CPU or a switch.
+
+        A bridge with one thing behind it is a port, and its rate bounds that of the way; one
+        with several is a PCIe switch.
+        """
+        known = [wire for wire in (above, slot.wire) if wire.GBps is not None]
+        wire = min(known, key=lambda wire: wire.GBps or 0.0, default=_PCIE)
+        kept = slot.kept()
+        if slot.part is None and len(kept) == 1:
+            self.hang(kept[0], onto, wire)
+        elif slot.part or kept:
+            part = slot.part or Part("pciesw", slot.address)
+            self.parts.append(part)
+            self.join(onto, part, wire)
+            for inner in kept:
+                self.hang(inner, part)
+            if part.kind == "gpu" and wire.GBps is not None and wire.GBps < _IDLE_GBPS:
+                self.notes.append(
+                    f"PCIe of GPU {part.address} is said to carry {wire.GBps:g} GB/s: an idle GPU lowers it"
+                )
+
+    def join_cpus(self, cpus: Sequence[Part]) -> None:
+        """Join all CPUs of a host, by what no file tells.
+
+        Raises
+        ------
+        InputError
+            There are more than a host has.
+        """
+        if len(cpus) > _MOST_CPUS:
+            raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, mend="is the file whole?")
+        for a, b in combinations(cpus, 2):
+            self.join(a, b, Wire("cpu fabric"))
+
+    def document(self) -> dict[str, Any]:
+        """Give it as an InfraGraph document of one host."""
+        members = {kind: [p for p in self.parts if p.kind == kind] for kind in _CHOICES}
+        members = {
+            kind: sorted(found, key=lambda part: part.order) for kind, found in members.items() if found
+        }
+        place = {part: f"{kind}[{n}]" for kind, found in members.items() for n, part in enumerate(found)}
+        wires = {wire.name: wire for _, _, wire, _ in self.joints}
+        models = " ".join(part.model for part in members.get("gpu", ())).lower()
+        model = _MODEL.search(models)
+        device = f"{model[0]}-server" if model else "server"
+        return {
+            "name": _NO_NAME.sub("-", self.name).strip("- ")[:60] or "converted",
+            "devices": [
+                {
+                    "name": device,
+                    "components": [
+                        {
+                            "name": kind,
+                            "description": _described(found),
+                            "choice": _CHOICES[kind],
+                            "count": len(found),
+                        }
+                        for kind, found in members.items()
+                    ],
+                    "links": [_link(wire) for wire in wires.values()],
+                    "edges": list(self._edges(members, place)),
+                }
+            ],
+            "instances": [{"name": "host", "device": device, "count": 1}],
+        }
+
+    def _edges(self, members: dict[str, list[Part]], place: dict[Part, str]) -> Iterator[dict[str, Any]]:
+        """Edges, once for each lane; all with all as one."""
+        groups: dict[tuple[str, str, str, int], list[tuple[Part, Part]]] = {}
+        for a, b, wire, lanes in self.joints:
+            groups.setdefault((a.kind, b.kind, wire.name, lanes), []).append((a, b))
+        for (one, other, link, lanes), pairs in groups.items():
+            count, distinct = len(members[one]), {frozenset(pair) for pair in pairs}
+            every = count * (count - 1) // 2 if one == other else count * len(members[other])
+            if len(pairs) == len(distinct) == every > 1:
+                ends = [(one, other)]
+            else:
+                ends = [(place[a], place[b]) for a, b in pairs]
+            scheme = "one2one" if ends[0][0] in place.values() else "many2many"
+            for a_end, b_end in ends * lanes:
+                yield {
+                    "ep1": {"component": a_end},
+                    "ep2": {"component": b_end},
+                    "scheme": scheme,
+                    "link": link,
+                }
+
+
+def _described(parts: list[Part]) -> str:
+    models = "; ".join(dict.fromkeys(part.model for part in parts if part.model))
+    places = ", ".join(part.address for part in parts if part.address)
+    return ": ".join(filter(None, (models, places)))
+
+
+def _link(wire: Wire) -> dict[str, Any]:
+    said: dict[str, Any] = {"name": wire.name}
+    if wire.description:
+        said["description"] = wire.description
+    if wire.GBps is not None:
+        rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": wire.GBps}
+        said["physical"] = {"bandwidth": rate}
+    return said

@@ -1,0 +1,215 @@
+"""Read what hwloc's ``lstopo FILE.xml`` found in a server.
+
+PCIe is a tree of objects; NVLinks are a matrix of bandwidths between GPUs and NVSwitches,
+there where lstopo was built with NVML (or RSMI, for xGMI).
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+from astranb.core.xml import Tag
+
+from ._link_types import recognise
+from ._machine import Machine, Part, Slot, Wire
+
+__all__ = ["read_lstopo"]
+
+_DEEPEST = 120
+_NVIDIA, _AMD = "10de", "1002"
+_PCI = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", re.ASCII)
+_DEVICE = re.compile(r"(?:nvml|cuda|rsmi|ze)(\d{1,4})", re.ASCII)
+_COPROCESSOR, _RDMA = "5", "3"  # osdev_type of hwloc 2: HWLOC_OBJ_OSDEV_COPROC and _OPENFABRICS
+_LINKS = {"NVLinkBandwidth": "nvlink", "XGMIBandwidth": "xgmi"}
+_INDEX = re.compile(r"(?:\w+:)?(\d{1,9})", re.ASCII)
+_MOST = 4096
+_FASTEST_MBPS = 10**7  # hwloc writes a huge one for a GPU with itself
+
+
+def read_lstopo(root: Tag, name: str) -> Machine:
+    """Make a machine of a ``<topology>``.
+
+    Raises
+    ------
+    InputError
+        There is no machine in it, elements are nested beyond reason, or a matrix is not square.
+    """
+    reader = _Reader(Machine(name))
+    reader.read(root)
+    return reader.machine
+
+
+class _Reader:
+    """What is found on the way through the tree."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._by_index: dict[int, Part] = {}
+        self._cpus: list[Part] = []
+        self._bridges: list[tuple[Part | None, Slot]] = []
+        self._switches: list[Part] = []
+
+    def read(self, root: Tag) -> None:
+        machine = next(iter(root.inside("object")), None)
+        if machine is None or machine.text("type") != "Machine":
+            raise root.error("there is no object of type Machine", "write the file with 'lstopo FILE.xml'")
+        if said := _infos(machine).get("DMIProductName", "").strip():
+            self.machine.name = said
+        self._walk(machine, None, 0)
+        if not self._cpus:
+            self._cpus.append(Part("cpu"))
+            self.machine.notes.append("no CPU package is told: one is taken")
+        self.machine.parts += self._cpus
+        astray = 0
+        for cpu, slot in self._bridges:
+            astray += cpu is None and bool(slot.kept())
+            for inner in slot.kept():
+                self.machine.hang(inner, cpu or self._cpus[0])
+        if astray and len(self._cpus) > 1:
+            self.machine.notes.append(
+                f"lstopo does not tell the CPU of {astray} PCIe bridges: they hang on the first"
+            )
+        self.machine.parts += self._switches
+        self.machine.join_cpus(self._cpus)
+        for tag in root.inside("distances2", "distances2hetero"):
+            if family := _LINKS.get(tag.text("name", "")):
+                self._join(tag, family)
+        self._unconnected()
+
+    def _walk(self, tag: Tag, cpu: Part | None, depth: int) -> None:
+        """Find packages and the host bridges in or beside them."""
+        _bounded(tag, depth)
+        for inner in tag.inside("object"):
+            kind = inner.text("type")
+            if kind in {"Package", "Socket"}:
+                package = Part(
+                    "cpu", f"package {inner.text('os_index', '?')}", _infos(inner).get("CPUModel", "")
+                )
+                self._cpus.append(package)
+                self._walk(inner, package, depth + 1)
+            elif kind == "Bridge":
+                self._bridges.append((cpu, self._slot(inner, depth + 1)))
+            elif kind == "PCIDev":
+                found = Slot(None, inside=[self._slot(inner, depth + 1)])
+                self._bridges.append((cpu, found))
+            elif kind not in {"PU", "Core"}:
+                self._walk(inner, cpu, depth + 1)
+
+    def _slot(self, tag: Tag, depth: int) -> Slot:
+        _bounded(tag, depth)
+        address = tag.text("pci_busid", "").lower()
+        wire = _upwards(tag)
+        if tag.text("type") == "PCIDev":
+            return Slot(self._device(tag, address), wire, address)
+        found = [self._slot(t, depth + 1) for t in tag.inside("object") if t.text("type") in _ON_PCI]
+        return Slot(None, wire, address, _cards(found))
+
+    def _device(self, tag: Tag, address: str) -> Part | None:
+        match = _PCI.match(tag.text("pci_type", "").lower())
+        code, vendor = (match[1], match[2]) if match else ("", "")
+        systems = [t for t in tag.inside("object") if t.text("type") == "OSDev"]
+        infos = _infos(tag, *systems)
+        types = {t.text("osdev_type", "") for t in systems}
+        model = infos.get("GPUModel") or infos.get("PCIDevice", "")
+        if code[:2] in {"03", "12"}:
+            named = any(_DEVICE.fullmatch(t.text("name", "")) for t in systems)
+            if not (named or _COPROCESSOR in types or vendor in {_NVIDIA, _AMD} or code != "0300"):
+                return None  # the console's graphics
+            numbers = [int(m[1]) for t in systems if (m := _DEVICE.fullmatch(t.text("name", "")))]
+            part = Part("gpu", address, model, min(numbers, default=1 << 20))
+        elif code == "0680" and (vendor == _NVIDIA or tag.text("subtype", "") == "NVSwitch"):
+            self._switches.append(Part("nvsw", address, model))
+            self._note(self._switches[-1], tag)
+            return None  # on PCIe for its management: no data passes there
+        elif code[:2] == "02" or code == "0c06":
+            part = Part("nic" if _RDMA in types else "eth", address, model)
+        else:
+            return None
+        self._note(part, tag, *systems)
+        return part
+
+    def _note(self, part: Part, *tags: Tag) -> None:
+        for tag in tags:
+            self._by_index[tag.number("gp_index", 0, 10**9, 0)] = part
+
+    def _join(self, tag: Tag, family: str) -> None:
+        ends = [int(word) for word in _words(tag, "indexes", _INDEX)]
+        values = [int(word) for word in _words(tag, "u64values", re.compile(r"(\d{1,19})", re.ASCII))]
+        if len(values) != len(ends) ** 2:
+            raise tag.error(f"{len(values)} values for {len(ends)} objects", "a matrix is square")
+        parts = [self._by_index.get(index) for index in ends]
+        for i, j in combinations(range(len(parts)), 2):
+            a, b = parts[i], parts[j]
+            rate = max(values[i * len(ends) + j], values[j * len(ends) + i])
+            if a and b and a is not b and 0 < rate <= _FASTEST_MBPS:
+                first, second = (b, a) if b.kind == "gpu" != a.kind else (a, b)
+                self.machine.join(first, second, *_wire(a, b, family, rate))
+
+    def _unconnected(self) -> None:
+        """Say what NVLink leaves apart: lstopo does not see the links between NVSwitches."""
+        linked = [(a, b) for a, b, wire, _ in self.machine.joints if wire.name.startswith("nvlink")]
+        group = {part: {part} for pair in linked for part in pair}
+        for a, b in linked:
+            if group[a] is not group[b]:
+                group[a] |= group[b]
+                for part in group[b]:
+                    group[part] = group[a]
+        parts = {id(members) for members in group.values()}
+        if len(parts) > 1:
+            self.machine.notes.append(
+                f"NVLink falls into {len(parts)} parts: links between NVSwitches are not in the file"
+            )
+
+
+_ON_PCI = {"Bridge", "PCIDev"}
+
+
+def _bounded(tag: Tag, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise tag.error(f"elements are nested deeper than {_DEEPEST}", "is it a file of lstopo's?")
+
+
+def _cards(slots: list[Slot]) -> list[Slot]:
+    """Take the functions of a card as one: they share its link."""
+    cards: dict[tuple[str, str], Slot] = {}
+    for number, slot in enumerate(slots):
+        card = slot.address.rpartition(".")[0]
+        key = (card or str(number), slot.part.kind if slot.part else str(number))
+        if key in cards and slot.part and (first := cards[key].part):
+            first.address += f" + {slot.address}"
+        cards.setdefault(key, slot)
+    return list(cards.values())
+
+
+def _infos(*tags: Tag) -> dict[str, str]:
+    return {info.text("name", ""): info.text("value", "") for tag in tags for info in tag.inside("info")}
+
+
+def _upwards(tag: Tag) -> Wire:
+    """The PCIe link above: lstopo gives GB/s, and 0 where it does not know."""
+    try:
+        rate = float(tag.text("pci_link_speed", "0"))
+    except ValueError:
+        rate = 0.0
+    if not 1e-3 <= rate < 1e6:
+        return Wire("pcie")
+    return Wire(
+        f"pcie at {rate:.3g} GBps".replace(".", "_").replace("+", ""), float(f"{rate:.3g}"), "PCIe, as found"
+    )
+
+
+def _words(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[str]:
+    words = [word for part in tag.inside(name) for word in (part.element.text or "").split()]
+    if len(words) > _MOST**2 or not all(map(pattern.fullmatch, words)):
+        raise tag.error(f"<{name}> of {tag.text('name', '')!r} holds what is no number", "mend the file")
+    return [pattern.fullmatch(word)[1] for word in words]  # type: ignore[index]
+
+
+def _wire(a: Part, b: Part, family: str, rate: int) -> tuple[Wire, int]:
+    """The kind of link, and how many lanes of it make up a rate in MB/s."""
+    known, _ = recognise(family, "", f"{a.model} {b.model}".lower())
+    lane = known.bandwidth_Bps // 10**6
+    if rate % lane == 0 and rate // lane <= 64:
+        return Wire(known.name, lane / 1000, known.bandwidth_source), rate // lane
+    return Wire(f"{family} at {rate} MBps", rate / 1000, "as found"), 1

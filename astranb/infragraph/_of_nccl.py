@@ -1,0 +1,168 @@
+"""Read what NCCL found in a server (``NCCL_TOPO_DUMP_FILE``), and RCCL, which writes the same.
+
+The tree is PCIe: what stands inside something hangs on it, ``link_speed`` and ``link_width``
+are those upwards. NVLinks lie across the tree, ``count`` of them to each ``target``.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from astranb.core.errors import InputError
+from astranb.core.xml import Tag
+
+from ._annotate import pcie_Bps
+from ._link_types import LINK_TYPES
+from ._machine import Machine, Part, Slot, Wire
+
+__all__ = ["read_nccl"]
+
+_DEEPEST = 60
+_MOST_LANES = 64
+_KINDS = {"0x03": "gpu", "0x12": "gpu", "0x02": "nic", "0x0c06": "nic", "0x0604": "bridge"}
+"""By the first digits of a PCI class code (PCI Code and ID Assignment Specification)."""
+_TO_SWITCH, _TO_CPU = "0x068000", "0x068001"
+_BY_SM = ((100, "B200", 5), (90, "H100", 4), (80, "A100", 3), (70, "V100", 2), (60, "P100", 1))
+_NARROW_SM = 86
+_NARROW = Wire("nvlink3-14GBps", 14.0625, "NVIDIA data sheet of A40: 112.5 GB/s both ways over 4 links")
+_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*GT/s", re.ASCII)
+
+
+def read_nccl(root: Tag, name: str) -> Machine:
+    """Make a machine of a ``<system>``.
+
+    Raises
+    ------
+    InputError
+        A PCI address stands twice, a number is none, or elements are nested beyond reason.
+    """
+    reader = _Reader(Machine(name))
+    reader.read(root)
+    return reader.machine
+
+
+class _Reader:
+    """What is found on the way through the tree."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._at: dict[str, Part] = {}
+        self._links: list[tuple[Part, Tag]] = []
+        self._over: dict[Part, Part] = {}
+        """The CPU over each GPU."""
+
+    def read(self, root: Tag) -> None:
+        hosts: dict[str, list[Part]] = {}
+        for tag in root.inside("cpu"):
+            cpu = Part("cpu", f"NUMA {tag.text('numaid', '?')}", tag.text("vendor", ""))
+            self.machine.parts.append(cpu)
+            hosts.setdefault(tag.text("host_hash", ""), []).append(cpu)
+            for inner in tag.inside("pci"):
+                self.machine.hang(self._slot(inner, cpu, 1), cpu)
+            for inner in tag.inside("nic"):
+                self.machine.hang(Slot(self._nic(inner, "")), cpu)
+        for cpus in hosts.values():
+            self.machine.join_cpus(cpus)
+        if len(hosts) > 1:
+            self.machine.notes.append(
+                f"the file is of {len(hosts)} hosts, and what joins them besides NVLink is not in it"
+            )
+        self._join()
+
+    def _slot(self, tag: Tag, cpu: Part, depth: int) -> Slot:
+        if depth > _DEEPEST:
+            raise tag.error(f"elements are nested deeper than {_DEEPEST}", "is it a file of NCCL's?")
+        address, code = tag.text("busid").lower(), tag.text("class", "").lower()
+        part = None
+        gpu, nic = next(iter(tag.inside("gpu")), None), next(iter(tag.inside("nic")), None)
+        kind = next((kind for start, kind in _KINDS.items() if code.startswith(start)), "")
+        if gpu or kind == "gpu":
+            part = self._gpu(gpu, address, cpu)
+        elif nic or kind == "nic":
+            part = self._nic(nic, address)
+        elif kind != "bridge" and not tag.inside("pci"):
+            self.machine.notes.append(f"{address} of class {code[:20] or '?'} is left out")
+        if part:
+            if address in self._at:
+                raise tag.error(f"the address {address!r} stands twice", "keep one of them")
+            self._at[address] = part
+        return Slot(part, _upwards(tag), address, [self._slot(t, cpu, depth + 1) for t in tag.inside("pci")])
+
+    def _gpu(self, tag: Tag | None, address: str, cpu: Part) -> Part:
+        part = Part("gpu", address, "", 1 << 20)
+        if tag:
+            sm = tag.number("sm", 0, 10_000, 0)
+            part.model = next((model for least, model, _ in _BY_SM if sm >= least), "")
+            if sm:
+                part.model = f"{part.model or 'GPU'} (sm {sm})"
+            if tag.element.get("gcn"):
+                part.model = f"gfx{tag.text('gcn').removeprefix('gfx')}"
+            part.order = tag.number("rank", -1, 1 << 20, tag.number("dev", -1, 1 << 20, 0))
+            self._links += [(part, link) for link in tag.inside("nvlink", "xgmi", "c2c")]
+        self._over[part] = cpu
+        return part
+
+    def _nic(self, tag: Tag | None, address: str) -> Part:
+        ports = tag.inside("net") if tag else []
+        said = [f"{p.text('name', '?')} {p.number('speed', -1, 10**9, 0) / 1000:g} Gb/s" for p in ports]
+        return Part("nic", address, " + ".join(said))
+
+    def _join(self) -> None:
+        """Join what NVLink, xGMI and C2C join: each pair is told from both of its ends."""
+        switches: dict[str, Part] = {}
+        seen: set[frozenset[Part]] = set()
+        missing: dict[str, int] = {}
+        for gpu, tag in self._links:
+            target, towards = tag.text("target", "").lower(), tag.text("tclass", "").lower()
+            lanes = tag.number("count", 1, _MOST_LANES, 1)
+            if tag.element.tag == "c2c" or towards == _TO_CPU:
+                other: Part | None = self._over[gpu]
+            elif towards == _TO_SWITCH:
+                other = switches.setdefault(target, Part("nvsw", target))
+            else:
+                other = self._at.get(target)
+            if other is None or other.kind not in {"gpu", "nvsw", "cpu"}:
+                missing[target] = missing.get(target, 0) + 1
+            elif other is not gpu and frozenset((gpu, other)) not in seen:
+                seen.add(frozenset((gpu, other)))
+                self.machine.join(gpu, other, _wire(tag, gpu), lanes)
+        self.machine.parts += switches.values()
+        for target, count in missing.items():
+            self.machine.notes.append(
+                f"{count} NVLinks to {target[:40] or 'nothing'}, which is not in the file, are left out"
+            )
+
+
+def _wire(tag: Tag, gpu: Part) -> Wire:
+    """The kind of link by the generation of the GPU."""
+    if tag.element.tag == "xgmi":
+        known = LINK_TYPES["xgmi"]
+    elif tag.element.tag == "c2c":
+        known = LINK_TYPES["nvlink-c2c"]
+    else:
+        found = re.search(r"\(sm (\d+)\)", gpu.model)
+        sm = int(found[1]) if found else 0
+        if sm == _NARROW_SM:
+            return _NARROW
+        generation = next((g for least, _, g in _BY_SM if sm >= least), 0)
+        if not generation:
+            return Wire("nvlink")
+        known = LINK_TYPES[f"nvlink{generation}"]
+    return Wire(known.name, known.bandwidth_Bps / 1e9, known.bandwidth_source)
+
+
+def _upwards(tag: Tag) -> Wire:
+    """The PCIe link above; without a rate where speed or width is not known."""
+    speed = _SPEED.match(tag.text("link_speed", "").strip())
+    try:
+        width = tag.number("link_width", 0, 255, 0)
+    except InputError:
+        width = 0  # "Unknown", and the like
+    if not speed or not 0 < width <= 32 or not float(speed[1]):
+        return Wire("pcie")
+    generation = _GENERATIONS.get(float(speed[1]), "")
+    name = f"pcie{generation}-x{width}" if generation else f"pcie-{speed[1]}GT-x{width}".replace(".", "_")
+    rate = round(pcie_Bps(Decimal(speed[1]), width) / 1e9, 3)
+    return Wire(name, rate, f"PCIe, {speed[1]} GT/s, {width} lanes")

@@ -1,0 +1,79 @@
+"""The picture of an infrastructure with nothing running on it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import astranb as anb
+from astranb.cli import main
+from astranb.core.errors import InputError
+from astranb.widgets._map import map_of
+from astranb.widgets._still import Line
+from tests.export.support import hostile_simulation
+
+
+def shown(picture: Path) -> tuple[list[str], list[str]]:
+    """Labels and titles of a picture."""
+    root = ET.fromstring(picture.read_text())
+    name = "{http://www.w3.org/2000/svg}"
+    return [t.text or "" for t in root.iter(f"{name}text")], [t.text or "" for t in root.iter(f"{name}title")]
+
+
+def test_every_gpu_and_every_kind_of_link_is_in_it(tmp_path: Path) -> None:
+    labels, titles = shown(anb.export.draw("dgx-h100", tmp_path / "a.svg"))
+    assert {f"GPU{n}" for n in range(8)} <= set(labels)
+    assert "pcie (pcie5): 63 GB/s each way, 250 ns, 31 edges" in labels
+    assert "xpu_fabric (nvlink4): 25 GB/s \u00d7 4 to 5 each way, 100 ns, 32 edges" in labels
+    joins = [title for title in titles if " of xpu_fabric, " in title]
+    assert len(joins) == 32
+    lanes = [int(re.search(r": (\d+) lanes", title)[1]) for title in joins]  # type: ignore[index]
+    assert sum(lanes) == 8 * 18
+    anb.export.draw("dgx-h100", tmp_path / "b.svg")
+    assert (tmp_path / "b.svg").read_text() == (tmp_path / "a.svg").read_text()
+    assert len(anb.export.draw("dgx-h100").data) > 1000  # what a notebook shows
+
+
+@pytest.mark.parametrize(
+    "name", ["ring:gpus=2", "torus2d:rows=4,columns=4", "fat-tree:ports=16", "dragonfly"]
+)
+@pytest.mark.parametrize("dark", [False, True])
+def test_shapes_lie_in_the_picture(name: str, dark: bool) -> None:
+    drawn = map_of(anb.infragraph.blueprint(name), dark=dark)
+    assert drawn.links
+    for shape in drawn.shapes:
+        x, y = (shape.x0, shape.y0) if isinstance(shape, Line) else (shape.x, shape.y)
+        assert -40 <= x <= drawn.width + 40
+        assert 0 <= y <= drawn.height
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    text = anb.export.draw(hostile_simulation().infra, tmp_path / "a.svg", dark=True).read_text()
+    assert "<img" not in text
+    assert "&lt;img" in text
+
+
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["infra", "draw", "ring:gpus=4"]) == 0
+    (file,) = tmp_path.glob("*.svg")
+    assert capsys.readouterr().out.strip() == file.name
+    assert main(["infra", "draw", "ring:gpus=4", "--out", "ring.html", "--dark"]) == 0
+    assert "GPU3" in Path("ring.html").read_text()
+    capsys.readouterr()
+    assert main(["infra", "draw", "ring:gpus=4", "--out", "ring.gif"]) == 2
+    assert capsys.readouterr().err == "astranb: ring.gif: no picture is known by '.gif'; take .svg or .html\n"
+
+
+def test_without_a_gpu_there_is_nothing_to_draw(tmp_path: Path) -> None:
+    box = {"name": "box", "components": [{"name": "nic", "choice": "nic", "count": 2}]}
+    infra = anb.infragraph.load({"devices": [box], "instances": [{"name": "h", "device": "box", "count": 1}]})
+    for name in ("a.svg", "a.html"):
+        with pytest.raises(InputError, match="has no GPU"):
+            anb.export.draw(infra, tmp_path / name)
+        assert not (tmp_path / name).exists()

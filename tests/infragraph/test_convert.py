@@ -1,0 +1,319 @@
+"""Topology files of NCCL and lstopo, made into documents: what is in them arrives, the rest is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import astranb as anb
+from astranb.cli import main
+from astranb.core.errors import InputError
+from astranb.infragraph import Infra, convert, load
+from tests.infragraph.test_expand import RECORDED
+
+FOUR = Path(__file__).resolve().parents[2] / "tutorials" / "data" / "four_a100_nccl_topology.xml"
+
+PCI = 'link_speed="32.0 GT/s PCIe" link_width="16"'
+
+
+def gpu(address: str, dev: int, inside: str = "", sm: int = 90, pcie: str = PCI) -> str:
+    return (
+        f'<pci busid="{address}" class="0x030200" {pcie}><gpu dev="{dev}" sm="{sm}" rank="{dev}">'
+        f"{inside}</gpu></pci>"
+    )
+
+
+def bridge(address: str, *inside: str, pcie: str = PCI) -> str:
+    return f'<pci busid="{address}" class="0x060400" {pcie}>{"".join(inside)}</pci>'
+
+
+def link(target: str, count: int = 1, towards: str = "0x030200") -> str:
+    return f'<nvlink target="{target}" count="{count}" tclass="{towards}"/>'
+
+
+NIC = f'<pci busid="0000:09:00.0" class="0x020700" {PCI}><nic><net name="mlx5_0" speed="400000"/></nic></pci>'
+
+
+def nccl(tmp_path: Path, *inside: str) -> Infra:
+    file = tmp_path / "box.xml"
+    file.write_text(f'<system version="1"><cpu numaid="0">{"".join(inside)}</cpu></system>')
+    return convert(file)
+
+
+def edges(infra: Infra) -> dict[tuple[str, str], tuple[str, int]]:
+    """Link and lanes of each edge, by its ends without the host."""
+    graph = infra.expand()
+    short = [graph.name(n).removeprefix("host.0.") for n in range(len(graph))]
+    return {
+        (short[a], short[b]): (graph.links[link].name, int(lanes))
+        for a, b, link, lanes in zip(graph.a, graph.b, graph.link, graph.lanes, strict=True)
+    }
+
+
+def test_nccl_of_the_lesson() -> None:
+    infra = convert(FOUR)
+    found = edges(infra)
+    assert infra.summary()["node_types"] == {"cpu": 2, "nic": 2, "switch": 2, "xpu": 4}
+    assert {found[f"gpu.{a}", f"gpu.{b}"] for a in range(4) for b in range(a + 1, 4)} == {("nvlink3", 4)}
+    assert found["cpu.0", "pciesw.0"] == found["pciesw.1", "gpu.3"] == ("pcie4-x16", 1)
+    assert found["cpu.0", "cpu.1"] == ("cpu fabric", 1)
+    graph = infra.expand()
+    rates = {graph.links[k].name: int(r) for k, r in zip(graph.link, graph.bandwidth_ab_Bps, strict=True)}
+    assert rates == {"nvlink3": 25 * 10**9, "pcie4-x16": 31_508_000_000, "cpu fabric": 48 * 10**9}
+    assert not infra.notes
+    assert not infra.check()
+
+
+def test_gpus_are_in_the_order_of_ranks_and_ports_are_no_switches(tmp_path: Path) -> None:
+    infra = nccl(
+        tmp_path,
+        bridge("0000:10:00.0", bridge("0000:11:00.0", gpu("0000:12:00.0", 1))),
+        bridge("0000:20:00.0", gpu("0000:21:00.0", 0), NIC),
+    )
+    assert edges(infra) == {
+        ("cpu.0", "gpu.1"): ("pcie5-x16", 1),
+        ("cpu.0", "pciesw.0"): ("pcie5-x16", 1),
+        ("pciesw.0", "gpu.0"): ("pcie5-x16", 1),
+        ("pciesw.0", "nic.0"): ("pcie5-x16", 1),
+    }
+    components = infra.to_dict()["devices"][0]["components"]
+    said = {c["name"]: c["description"] for c in components}
+    assert said["gpu"] == "H100 (sm 90): 0000:21:00.0, 0000:12:00.0"
+    assert said["nic"] == "mlx5_0 400 Gb/s: 0000:09:00.0"
+
+
+def test_the_slowest_port_of_a_way_is_its_rate(tmp_path: Path) -> None:
+    slow = 'link_speed="8.0 GT/s PCIe" link_width="8"'
+    infra = nccl(tmp_path, bridge("0000:10:00.0", gpu("0000:12:00.0", 0), pcie=slow))
+    assert edges(infra) == {("cpu.0", "gpu.0"): ("pcie3-x8", 1)}
+    assert int(infra.expand().bandwidth_ab_Bps[0]) == 7_877_000_000  # 8 GT/s x 8 x 128/130 / 8
+    assert any("an idle GPU lowers it" in note for note in infra.notes)
+
+
+@pytest.mark.parametrize("pcie", ["", 'link_speed="Unknown" link_width="255"', 'link_speed="16 GT/s"'])
+def test_a_rate_that_is_not_told_is_assumed(tmp_path: Path, pcie: str) -> None:
+    infra = nccl(tmp_path, gpu("0000:12:00.0", 0, pcie=pcie))
+    assert any("bandwidth of 'pcie'" in line for line in infra.summary()["assumed"])
+
+
+def test_nvswitches_are_told_only_by_links_to_them(tmp_path: Path) -> None:
+    ups = "".join(link(f"0000:c{n}:00.0", 2, "0x068000") for n in range(3))
+    infra = nccl(tmp_path, *(gpu(f"0000:1{n}:00.0", n, ups) for n in range(4)))
+    found = edges(infra)
+    assert {found[f"gpu.{g}", f"nvsw.{s}"] for g in range(4) for s in range(3)} == {("nvlink4", 2)}
+    assert not any("nvsw" in b for a, b in found if "gpu" not in a)  # no PCIe to them
+    # All with all is one declaration, once for each lane.
+    nvlinks = [e for e in infra.to_dict()["devices"][0]["edges"] if e["link"] == "nvlink4"]
+    assert (
+        nvlinks
+        == [
+            {
+                "ep1": {"component": "gpu"},
+                "ep2": {"component": "nvsw"},
+                "scheme": "many2many",
+                "link": "nvlink4",
+            }
+        ]
+        * 2
+    )
+
+
+def test_other_links(tmp_path: Path) -> None:
+    xgmi = '<xgmi target="0000:13:00.0" count="1" tclass="0x038000"/>'
+    infra = nccl(tmp_path, gpu("0000:12:00.0", 0, xgmi), gpu("0000:13:00.0", 1))
+    assert edges(infra)["gpu.0", "gpu.1"] == ("xgmi", 1)
+    infra = nccl(tmp_path, gpu("0000:12:00.0", 0, '<c2c bw="450000" count="1"/>'))
+    assert edges(infra)["gpu.0", "cpu.0"] == ("nvlink-c2c", 1)
+    infra = nccl(
+        tmp_path, gpu("0000:12:00.0", 0, link("0000:13:00.0", 4), 86), gpu("0000:13:00.0", 1, "", 86)
+    )
+    assert edges(infra)["gpu.0", "gpu.1"] == ("nvlink3-14GBps", 4)
+
+
+def test_links_out_of_the_file_are_noted(tmp_path: Path) -> None:
+    infra = nccl(tmp_path, gpu("0000:12:00.0", 0, link("0000:99:00.0", 4)))
+    assert infra.notes == ["1 NVLinks to 0000:99:00.0, which is not in the file, are left out"]
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="the shared folder with real topology files is not here")
+@pytest.mark.parametrize("algorithm", ["ring", "allpairs"])
+def test_a_real_dgx_a100_is_the_blueprint(algorithm: str) -> None:
+    times = []
+    for infra in (convert(RECORDED / "xml" / "dgx_a100_nccl_topo.xml"), "dgx-a100"):
+        collective = anb.collectives.all_reduce("64 KiB", algorithm)
+        sim = anb.Simulation(infra, collective, gpu="a100-sxm", record=False)
+        sim.run()
+        times.append(sim.now_ps)
+    assert times[0] == times[1] > 0
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="the shared folder with real topology files is not here")
+def test_a_real_dgx_2() -> None:
+    (file,) = (RECORDED / "xml").glob("NVIDIA-DGX2H*.xml")
+    infra = convert(file)
+    kinds = {c["name"]: c["count"] for c in infra.to_dict()["devices"][0]["components"]}
+    assert infra.name == "NVIDIA DGX-2H"
+    assert kinds == {"gpu": 16, "nvsw": 12, "pciesw": 12, "nic": 10, "eth": 1, "cpu": 2}
+    assert infra.summary()["edges_by_link"]["nvlink2"] == 96
+    assert infra.notes == ["NVLink falls into 2 parts: links between NVSwitches are not in the file"]
+
+
+# hwloc's file: objects in objects, indices for the matrix of NVLinks.
+
+
+def device(index: int, address: str, code: str, inside: str = "", speed: float = 31.507692) -> str:
+    return (
+        f'<object type="PCIDev" gp_index="{index}" pci_busid="{address}" pci_type="{code}" '
+        f'pci_link_speed="{speed}">{inside}</object>'
+    )
+
+
+def system(index: int, name: str, kind: int, **infos: str) -> str:
+    said = "".join(f'<info name="{key}" value="{value}"/>' for key, value in infos.items())
+    return f'<object type="OSDev" gp_index="{index}" name="{name}" osdev_type="{kind}">{said}</object>'
+
+
+def port(*inside: str, speed: float = 31.507692) -> str:
+    return (
+        f'<object type="Bridge" pci_busid="0000:00:01.0" pci_link_speed="{speed}">{"".join(inside)}</object>'
+    )
+
+
+def package(number: int, *bridges: str) -> str:
+    host = f'<object type="Bridge" bridge_type="0-1">{"".join(bridges)}</object>'
+    return f'<object type="Package" os_index="{number}"><info name="CPUModel" value="EPYC"/>{host}</object>'
+
+
+def lstopo(tmp_path: Path, *inside: str, matrix: str = "", doctype: str = "") -> Infra:
+    file = tmp_path / "box.xml"
+    product = '<info name="DMIProductName" value="Box 1.0"/>'
+    file.write_text(
+        f'<?xml version="1.0" encoding="UTF-8"?>\n{doctype}'
+        f'<topology version="2.0"><object type="Machine">{product}{"".join(inside)}</object>'
+        f"{matrix}</topology>"
+    )
+    return convert(file)
+
+
+def v100(number: int) -> str:
+    name = system(100 + number, f"nvml{number}", 1, GPUModel="Tesla V100-SXM2")
+    return port(device(number, f"0000:0{number}:00.0", "0302 [10de:1db8] [10de:131d] a1", name))
+
+
+def nvlinks(*rows: str, ends: str = "OSDev:101 OSDev:102 PCIDev:7") -> str:
+    values = "".join(f'<u64values length="9">{row} </u64values>' for row in rows)
+    inside = f"<indexes>{ends}</indexes>{values}"
+    return f'<distances2hetero nbobjs="3" name="NVLinkBandwidth">{inside}</distances2hetero>'
+
+
+CX6 = device(5, "0000:21:00.0", "0207 [15b3:101b] [15b3:0007] 00", system(50, "mlx5_0", 3))
+I350 = [
+    device(8 + n, f"0000:31:00.{n}", "0200 [8086:1521] [0:0] 01", system(60 + n, f"eno{n}", 2))
+    for n in (0, 1)
+]
+SWITCH = port(device(7, "0000:41:00.0", "0680 [10de:1ac2] [0000:0000] a1", speed=1.0))
+CONSOLE = port(device(9, "0000:51:00.0", "0300 [1a03:2000] [0:0] 52"))
+
+
+def test_lstopo(tmp_path: Path) -> None:
+    infra = lstopo(
+        tmp_path,
+        package(0, v100(2), port(port(CX6), v100(1)), CONSOLE),
+        package(1, port(*I350, speed=2.5), SWITCH),
+        matrix=nvlinks("0 50000 25000", "50000 0 25000", "25000 25000 0"),
+        doctype='<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n',
+    )
+    assert infra.name == "Box 1-0"
+    assert edges(infra) == {
+        ("cpu.0", "gpu.1"): ("pcie at 31_5 GBps", 1),  # nvml2, found first
+        ("cpu.0", "pciesw.0"): ("pcie at 31_5 GBps", 1),
+        ("pciesw.0", "nic.0"): ("pcie at 31_5 GBps", 1),
+        ("pciesw.0", "gpu.0"): ("pcie at 31_5 GBps", 1),
+        ("cpu.1", "eth.0"): ("pcie at 2_5 GBps", 1),
+        ("cpu.0", "cpu.1"): ("cpu fabric", 1),
+        ("gpu.0", "gpu.1"): ("nvlink2", 2),
+        ("gpu.0", "nvsw.0"): ("nvlink2", 1),
+        ("gpu.1", "nvsw.0"): ("nvlink2", 1),
+    }
+    said = {c["name"]: c["description"] for c in infra.to_dict()["devices"][0]["components"]}
+    assert said["gpu"] == "Tesla V100-SXM2: 0000:01:00.0, 0000:02:00.0"
+    assert said["eth"] == "0000:31:00.0 + 0000:31:00.1"
+    assert not infra.notes
+
+
+def test_lstopo_without_nvml_and_packages(tmp_path: Path) -> None:
+    infra = lstopo(tmp_path, f'<object type="Bridge" bridge_type="0-1">{v100(1)}</object>')
+    assert edges(infra) == {("cpu.0", "gpu.0"): ("pcie at 31_5 GBps", 1)}
+    assert infra.notes == ["no CPU package is told: one is taken"]
+
+
+def test_bridges_without_a_package_hang_on_the_first_cpu(tmp_path: Path) -> None:
+    host = f'<object type="Bridge" bridge_type="0-1">{v100(1)}</object>'
+    infra = lstopo(tmp_path, package(0), package(1), host)
+    assert ("cpu.0", "gpu.0") in edges(infra)
+    assert any("they hang on the first" in note for note in infra.notes)
+
+
+def deep(name: str, count: int, inside: str = "") -> str:
+    opened = {"pci": '<pci busid="0000:01:00.0" class="0x060400">', "object": '<object type="Group">'}[name]
+    return opened * count + inside + f"</{name}>" * count
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "no XML"),
+        ("<system><cpu></system>", "box.xml: line 1: no XML"),
+        ("name: yaml", "no XML"),
+        ('<graphs version="1"/>', "a graph of NCCL's"),
+        ("<svg/>", "an element <svg>"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><system/>', "a DOCTYPE with declarations"),
+        ('<!DOCTYPE a SYSTEM "x"><!DOCTYPE b SYSTEM "x"><system/>', "a DOCTYPE with declarations"),
+        (f"<system><cpu>{deep('pci', 5000)}</cpu></system>", "nested deeper than 60"),
+        (f'<topology><object type="Machine">{deep("object", 5000)}</object></topology>', "deeper than 120"),
+        ("<topology/>", "there is no object of type Machine"),
+        ('<topology><object type="NUMANode"/></topology>', "there is no object of type Machine"),
+        (f"<system><cpu>{gpu('a', 0)}{gpu('a', 1)}</cpu></system>", "the address 'a' stands twice"),
+        (f"<system><cpu>{gpu('a', 0, link('b', 0))}</cpu></system>", "count=0 is out of range"),
+        (f"<system><cpu>{gpu('a', 0, link('b', 10**9))}</cpu></system>", "count=1000000000 is out of range"),
+        ('<system><cpu><pci class="0x030200"/></cpu></system>', "attribute 'busid' is missing"),
+        (f"<system>{'<cpu/>' * 300}</system>", "300 CPUs in one host"),
+        (f'<topology><object type="Machine"/>{nvlinks("0 1", "1 0")}</topology>', "a matrix is square"),
+        (f'<topology><object type="Machine"/>{nvlinks("0 x")}</topology>', "holds what is no number"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = tmp_path / "box.xml"
+    file.write_text(text)
+    assert main(["infra", "convert", str(file), "--out", str(tmp_path / "out.yaml")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not (tmp_path / "out.yaml").exists()
+
+
+def test_a_box_without_gpus_converts_and_says_so(tmp_path: Path) -> None:
+    assert "there is no GPU: a GPU is a component with choice: xpu" in nccl(tmp_path, NIC).check()
+
+
+def test_names_from_files_are_names(tmp_path: Path) -> None:
+    said = lstopo(tmp_path, '<info name="DMIProductName" value="&lt;img src=x onerror=alert(1)&gt; [0].b"/>')
+    assert said.name == "img src-x onerror-alert(1)- -0-b"
+    with pytest.raises(InputError, match="No such file"):
+        convert(tmp_path / "none.xml")
+
+
+def test_the_command_writes_what_load_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "four.json"
+    assert main(["infra", "convert", str(FOUR), "--out", str(out), "--name", "four", "--json"]) == 0
+    import json
+
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    infra = load(out)
+    assert (said["name"], said["gpus"], said["file"]) == ("four", 4, str(out))
+    assert edges(infra) == edges(convert(FOUR))
+    assert infra.device_names() == ["a100-server"]
