@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER = REPOSITORY / "docs" / "lessons"
 WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 64, 760, 120
-SHOWS = ".anb-workbench, .anb-editor, canvas"
+SHOWS = ".anb-workbench, .anb-editor, .jp-RenderedSVG, canvas"
 """What a cell's output has where a picture says more than text."""
 
 
