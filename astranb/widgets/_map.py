@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,7 @@ __all__ = ["joined", "map_of"]
 
 _ROW = 18.0
 _SWATCH = 26.0
+_DEEPEST, _PIECES = 40.0, 16  # of an arc
 
 
 def map_of(infra: Infra, *, dark: bool = False) -> Picture:
@@ -96,11 +98,24 @@ def _lines(
             f"{layout.boxes[a].name} - {layout.boxes[b].name}: {count} of {graph.links[kind].name}, "
             f"{rate} each way, {format_time(int(rows['latency_ps'].max()))}"
         )
-        way = Way(layout, number, 0.0)
-        ends = [(way.x, way.y)] + ([way.second] if way.second else [])
-        for x, y in ends:
-            to = x + way.ux * way.length, y + way.uy * way.length
-            yield Line(x, y, *to, colour[kind], 1.2 + 0.8 * float(np.log2(len(lanes))), words)
+        width = 1.2 + 0.8 * float(np.log2(len(lanes)))
+        for points in _path(layout, number):
+            for start, end in pairwise(points):
+                yield Line(*start, *end, colour[kind], width, words)
+
+
+def _path(layout: Layout, number: int) -> list[list[tuple[float, float]]]:
+    """Where a line goes: straight, in two stubs round a torus, or below the boxes it would cross."""
+    a, b = (layout.boxes[end] for end in layout.bundles[number][:2])
+    left, right = sorted((a, b), key=lambda box: box.x)
+    if abs(a.y - b.y) < 1 and any(abs(box.y - a.y) < 1 and left.x < box.x < right.x for box in layout.boxes):
+        down, span = a.y + a.height / 2, right.x - left.x
+        deep = min(_DEEPEST, 8 + span / 12)
+        turns = [k / _PIECES for k in range(_PIECES + 1)]
+        return [[(left.x + span * t, down + deep * 4 * t * (1 - t)) for t in turns]]
+    way = Way(layout, number, 0.0)
+    starts = [(way.x, way.y)] + ([way.second] if way.second else [])
+    return [[(x, y), (x + way.ux * way.length, y + way.uy * way.length)] for x, y in starts]
 
 
 def _legend(
@@ -110,6 +125,7 @@ def _legend(
     for row, kind in enumerate(used):
         y = layout.height + 20 + _ROW * row
         mine = graph.link == kind
+        count = int(mine.sum())
         rates = np.unique(np.concatenate([graph.bandwidth_ab_Bps[mine], graph.bandwidth_ba_Bps[mine]]))
         rate = " to ".join(format_bandwidth(int(r)) for r in sorted({rates[0], rates[-1]}))
         lanes = np.unique(graph.lanes[mine])
@@ -119,7 +135,6 @@ def _legend(
         link = graph.links[kind]
         name = link.name if link.type == link.name else f"{link.name} ({link.type})"
         yield Line(12, y - 4, 12 + _SWATCH, y - 4, colour[kind], 3)
-        yield Text(
-            18 + _SWATCH, y, f"{name}: {rate}{each} each way, {delay}, {int(mine.sum()):,} edges",
-            12, colours.dim, room=layout.width - 30 - _SWATCH,
-        )  # fmt: skip
+        edges = f"{count:,} edge{'s' if count > 1 else ''}"
+        words = f"{name}: {rate}{each} each way, {delay}, {edges}"
+        yield Text(18 + _SWATCH, y, words, 12, colours.dim, room=layout.width - 30 - _SWATCH)

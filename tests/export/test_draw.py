@@ -12,8 +12,10 @@ import astranb as anb
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.widgets._map import map_of
-from astranb.widgets._still import Line
+from astranb.widgets._still import Box, Line
 from tests.export.support import hostile_simulation
+
+FOUR = Path(__file__).resolve().parents[2] / "tutorials" / "data" / "four_a100_nccl_topology.xml"
 
 
 def shown(picture: Path) -> tuple[list[str], list[str]]:
@@ -29,7 +31,7 @@ def test_every_gpu_and_every_kind_of_link_is_in_it(tmp_path: Path) -> None:
     assert "pcie (pcie5): 63 GB/s each way, 250 ns, 31 edges" in labels
     assert "xpu_fabric (nvlink4): 25 GB/s \u00d7 4 to 5 each way, 100 ns, 32 edges" in labels
     joins = [title for title in titles if " of xpu_fabric, " in title]
-    assert len(joins) == 32
+    assert len(joins) == 32  # one straight line each
     lanes = [int(re.search(r": (\d+) lanes", title)[1]) for title in joins]  # type: ignore[index]
     assert sum(lanes) == 8 * 18
     anb.export.draw("dgx-h100", tmp_path / "b.svg")
@@ -48,6 +50,17 @@ def test_shapes_lie_in_the_picture(name: str, dark: bool) -> None:
         x, y = (shape.x0, shape.y0) if isinstance(shape, Line) else (shape.x, shape.y)
         assert -40 <= x <= drawn.width + 40
         assert 0 <= y <= drawn.height
+
+
+def test_a_line_does_not_run_behind_a_box() -> None:
+    boxes = anb.infragraph.convert(FOUR)
+    drawn = map_of(boxes)
+    lines = [s for s in drawn.links if isinstance(s, Line) and "nvlink3" in s.title]
+    far = [s for s in lines if "gpu.0" in s.title and "gpu.2" in s.title]
+    below = max(s.y0 for s in far)
+    gpus = [b for b in drawn.boxes if isinstance(b, Box) and ".gpu." in b.title]
+    assert len(gpus) == 4
+    assert below > gpus[0].y + gpus[0].height
 
 
 def test_names_are_text(tmp_path: Path) -> None:
