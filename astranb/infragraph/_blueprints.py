@@ -363,7 +363,7 @@ def resolve(text: str) -> Infra:
     >>> resolve("dgx-a100").name
     'dgx_a100-infra'
     """
-    looks_like_file = text.lower().endswith((".yaml", ".yml", ".json")) or os.sep in text
+    looks_like_file = text.lower().endswith((".yaml", ".yml", ".json", ".xml")) or os.sep in text
     if looks_like_file or os.path.lexists(text.replace("\0", "")):
         return load(os.fspath(text)) if "\n" not in text else load(text)
     if text.partition(":")[0].strip() not in {*SERVERS, *_MADE}:

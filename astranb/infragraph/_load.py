@@ -8,6 +8,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
+from ._convert import convert
 from ._infra import Infra
 from ._source import Place, Source, read_file, read_text
 
@@ -24,7 +25,8 @@ def load(source: Any, annotations: Any = None) -> Infra:
     source : path, str, dict or object
         A YAML or JSON file; text (it has a line break or begins with ``{``); a dict; an object
         of the ``infragraph`` package (anything with ``serialize``). The combined form
-        ``{infrastructure: …, annotations: …}`` is read as well.
+        ``{infrastructure: …, annotations: …}`` is read as well, and so is a topology file of
+        NCCL or lstopo (``.xml``; see `convert`).
     annotations : path, str, dict or object, optional
         Annotations kept apart from the document; they replace those of a combined form.
 
@@ -45,6 +47,11 @@ def load(source: Any, annotations: Any = None) -> Infra:
     astranb.core.errors.InputError: infrastructure, instances[0].device: there is no device 'box'; declare it
     under devices
     """
+    if _is_topology(source):
+        made = convert(source)
+        if annotations is None:
+            return made
+        source = made
     data, place = _read(source, "infrastructure")
     at: Place = ()
     noted_at: Place = ()
@@ -59,6 +66,11 @@ def load(source: Any, annotations: Any = None) -> Infra:
         if isinstance(notes, dict) and set(notes) <= _COMBINED and "annotations" in notes:
             notes, noted_at = notes["annotations"], ("annotations",)
     return Infra(data, notes, source=place, annotations_source=notes_place, at=at, annotations_at=noted_at)
+
+
+def _is_topology(source: Any) -> bool:
+    named = isinstance(source, str | os.PathLike) and "\n" not in str(source)
+    return named and str(source).lower().endswith(".xml")
 
 
 def _read(source: Any, name: str) -> tuple[Any, Source]:

@@ -307,6 +307,18 @@ def test_names_from_files_are_names(tmp_path: Path) -> None:
         convert(tmp_path / "none.xml")
 
 
+def test_a_topology_file_is_read_wherever_a_document_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert edges(load(FOUR)) == edges(load(str(FOUR))) == edges(convert(FOUR))
+    noted = load(FOUR, {"links": [{"name": "pcie4-x16", "attributes": [note("astranb.latency", "1 us")]}]})
+    assert set(noted.expand().latency_ps.tolist()) == {100_000, 120_000, 1_000_000}
+    assert main(["infra", "check", str(FOUR)]) == 0
+    assert capsys.readouterr().out == "well formed, nothing to remark\n"
+
+
+def note(attribute: str, value: str) -> dict[str, str]:
+    return {"attribute": attribute, "value": value}
+
+
 def test_the_command_writes_what_load_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "four.json"
     assert main(["infra", "convert", str(FOUR), "--out", str(out), "--name", "four", "--json"]) == 0
