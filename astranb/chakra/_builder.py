@@ -161,8 +161,8 @@ class TraceBuilder:
             The dimensions of the network that it goes over.
         priority : int, optional
         root : int, optional
-            The rank that a broadcast comes from (``comm_src``); the first of its group where it is
-            not given.
+            The rank that a broadcast or scatter comes from (``comm_src``), or a reduce or gather
+            goes to (``comm_dst``); the first of its group where it is not given.
         duration_us : int
             As recorded.
         after : int or iterable of int
@@ -181,7 +181,7 @@ class TraceBuilder:
             "comm_type": int(_COLLECTIVES[collective]),
             "comm_size": size_bytes(size, where=f"size of {name or collective!r}"),
             "pg_name": group,
-            "comm_src": root,
+            "comm_dst" if collective in ("reduce", "gather") else "comm_src": root,
             "involved_dim": None if dims is None else tuple(bool(one) for one in dims),
             "comm_priority": priority,
         }

@@ -31,6 +31,8 @@ _KINDS: Final = {
     "reducescatter": CollectiveType.REDUCE_SCATTER,
     "broadcast": CollectiveType.BROADCAST,
     "reduce": CollectiveType.REDUCE,
+    "gather": CollectiveType.GATHER,
+    "scatter": CollectiveType.SCATTER,
     "sendrecv": CollectiveType.ALL_TO_ALL,
 }
 _INTEGERS: Final = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")

@@ -54,7 +54,7 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     text = draw("ring:gpus=4", Path(folder, "ring.svg")).read_text()
-    >>> text[:4], text.count("<rect"), "25 GB/s" in text
+    >>> text[:4], text.count("<rect"), "each way" in text
     ('<svg', 5, True)
     """
     known = infra if isinstance(infra, Infra) else resolve(str(infra))

@@ -20,6 +20,7 @@ from .astrasim2._tables import DIRECT, HALVING, TREE
 __all__ = ["Call", "Calls"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
+_ROOTED: Final = ("broadcast", "reduce", "scatter", "gather")
 _ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
 _LANES_OF_A_MESSAGE: Final = 16
 
@@ -43,8 +44,10 @@ class Call:
             return Collective.of("send_recv", self.size, _message, lanes=lanes).program(2)
         chosen = system.algorithms.get(COLLECTIVE_NAMES[self.name], ())
         name = _ALGORITHMS.get(chosen[0].number, "ring") if chosen else "ring"
-        if self.name == "all_to_all" or (name != "allpairs" and self.name != "all_reduce"):
-            name = "allpairs" if self.name == "all_to_all" else "ring"
+        if self.name in ("all_to_all", "gather", "scatter"):
+            name = "allpairs"
+        elif name != "allpairs" and self.name != "all_reduce":
+            name = "ring"
         ranks = len(self.ranks)
         if self.name == "all_reduce" and name == "ring" and per_node is not None and 1 < per_node < ranks:
             name = "hierarchical"
@@ -143,7 +146,7 @@ class Calls:
                 raise InputError(what, where=self._title, mend="give each rank of a group the same")
             row = self._operations[rank].rows[listed[rank][turn]]
             name, peer = _NAMES[int(row["collective"])], int(row["peer"])
-            root = ranks.index(peer) if name == "broadcast" and peer in ranks else 0
+            root = ranks.index(peer) if name in _ROOTED and peer in ranks else 0
             said[rank] = (name, int(row["bytes"]), root)
         first = ranks[0]
         for rank in ranks:
@@ -168,7 +171,7 @@ class Calls:
             return
         name, size, root = said[first]
         # The size of a collective is that of the larger of a rank's buffers.
-        whole = size * len(ranks) if name == "all_gather" else size
+        whole = size * len(ranks) if name in ("all_gather", "gather") else size
         for rank in ranks:
             self._of[rank, listed[rank][turn]] = len(self.parts)
         self.parts.append(Call(name, whole, ranks, f"{name} {listed[first][turn]}", root))

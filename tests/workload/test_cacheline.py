@@ -91,6 +91,17 @@ def test_a_broadcast_comes_from_its_root(root):
     )
 
 
+@pytest.mark.parametrize("name", ["reduce", "scatter", "gather"])
+def test_others_have_a_root_too(name):
+    size = 4096
+    whole = size * 4 if name == "gather" else size  # what each puts in, and the larger of the buffers
+    make = getattr(anb.collectives, name)
+    alone = anb.Simulation("ring:gpus=4", make(whole, root=2), gpu="h100-sxm")
+    alone.run()
+    took = ended(run(alike(4, [call(name, size, peer=2)])))
+    assert took == alone.machine.gpus["ended_ps"].tolist()
+
+
 def test_roots_that_differ_are_named():
     with pytest.raises(InputError, match="root 0 on rank 0 meets root 1 on rank 1"):
         graph(([call("broadcast", 64)], ()), ([call("broadcast", 64, peer=1)], ()))

@@ -23,7 +23,7 @@ from ._infra import InfraNetwork
 from ._inputs import Algorithm, Network, System
 from ._links import Links, make_links, talking
 from ._noted import PASSED, POINT, TRAFFIC, USED, WATCH
-from ._operations import Operations
+from ._operations import COLLECTIVE_NAMES, Operations
 from ._pools import thread
 from ._schedule import INTER, INTRA
 
@@ -84,10 +84,10 @@ def build(
     rows, children, ready, places = _operations(operations, system, memory, groups)
     if compat and system.speeds:
         raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, mend="leave it out")
-    if compat and t.BROADCAST in system.algorithms:
-        raise InputError(
-            "ASTRA-sim 2.0 has no broadcast-implementation", where=system.where, mend="leave it out"
-        )
+    for name, number in COLLECTIVE_NAMES.items():
+        if compat and number >= t.BROADCAST and number in system.algorithms:
+            what = f"ASTRA-sim 2.0 has no {name}-implementation"
+            raise InputError(what, where=system.where, mend="leave it out")
     _slow(rows, system.speeds, npus, system.where)
     group_rows, members, streams = _groups(groups, npus)
     find_roots(rows, group_rows, members, npus)
@@ -220,8 +220,9 @@ def _implementations(system: System, counts: Sequence[int], npus: int) -> Record
     strides = [1, *np.cumprod(counts).tolist()]
     table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
     table.algorithm = -1
-    # Files of ASTRA-sim 2.0 say nothing of broadcasts.
-    usual = {} if t.BROADCAST in system.algorithms else {t.BROADCAST: [Algorithm(t.RING_STEPS)] * count}
+    # Files of ASTRA-sim 2.0 say nothing of collectives with a root; NCCL scatters and gathers directly.
+    rings, direct = [Algorithm(t.RING_STEPS)] * count, [Algorithm(t.DIRECT)] * count
+    usual = {t.BROADCAST: rings, t.REDUCE: rings, t.SCATTER: direct, t.GATHER: direct}
     for collective, algorithms in (usual | dict(system.algorithms)).items():
         if len(algorithms) > count:
             raise InputError(

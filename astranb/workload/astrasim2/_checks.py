@@ -11,25 +11,26 @@ from astranb.net._astrasim2 import SWITCH
 from . import _tables as t
 from ._infra import InfraNetwork
 from ._inputs import Network, System
+from ._operations import COLLECTIVE_NAMES
 
 __all__ = ["check_algorithms", "check_switches", "find_roots"]
 
 
 def find_roots(table: Records, groups: Records, members: Records, npus: int) -> None:
-    """Find the root of each broadcast: the first of its group where none is named."""
-    broadcasts = (table.kind == t.COLLECTIVE) & (table.collective == t.BROADCAST) & (table.custom < 0)
-    for group, peer in {(int(o.group), int(o.peer)) for o in table[broadcasts]}:
+    """Find the root of each collective that has one: the first of its group where none is named."""
+    rooted = (table.kind == t.COLLECTIVE) & (table.collective >= t.BROADCAST) & (table.custom < 0)
+    for group, peer in {(int(o.group), int(o.peer)) for o in table[rooted]}:
         ranks = range(npus)
         if group >= 0:
             ranks = members.value[groups[group].first :][: groups[group].count].tolist()
         if peer >= 0 and peer not in ranks:
             raise InputError(
-                f"the root of a broadcast is rank {peer}, which has no part in it",
-                where="broadcast",
-                mend="name a rank of its group (comm_src)",
+                f"the root of a collective is rank {peer}, which has no part in it",
+                where="broadcast, reduce, scatter or gather",
+                mend="name a rank of its group (comm_src; of a reduce or gather comm_dst)",
             )
         if peer < 0:
-            table.peer[broadcasts & (table.group == group) & (table.peer == peer)] = ranks[0]
+            table.peer[rooted & (table.group == group) & (table.peer == peer)] = ranks[0]
 
 
 def check_algorithms(
@@ -38,7 +39,7 @@ def check_algorithms(
     """See to it that every collective has an algorithm that can do it."""
     chosen = implementations.reshape(t.COLLECTIVES, count)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
-    names = {0: "all-reduce", 1: "reduce-scatter", 2: "all-gather", 3: "all-to-all", 4: "broadcast"}
+    names = {number: name.replace("_", "-") for name, number in COLLECTIVE_NAMES.items()}
     for collective in sorted(set(used.collective.tolist())):
         rows = chosen[collective]
         key = f"{names[collective]}-implementation"
@@ -47,7 +48,7 @@ def check_algorithms(
         for row in rows:
             if row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
                 raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
-            if collective == t.BROADCAST:
+            if collective >= t.BROADCAST:
                 continue
             odd = row.nodes & (row.nodes - 1)
             what = ""
@@ -79,5 +80,7 @@ def check_switches(
                 what = f"inNetwork in dimension {dim}, which is no Switch"
             elif collective == t.ALL_TO_ALL:
                 what = "an all-to-all has nothing to do in a switch (inNetwork)"
+            elif collective in (t.SCATTER, t.GATHER):
+                what = "a scatter and a gather have nothing to do in a switch (inNetwork)"
             if what:
                 raise InputError(what, where=system.where, mend="use ring")

@@ -12,6 +12,7 @@ from astranb.net._cost import PLACES
 
 from ._durations import Memory
 from ._inputs import TOPOLOGIES, Network, System
+from ._operations import COLLECTIVE_NAMES
 
 __all__ = [
     "custom_collectives",
@@ -24,7 +25,7 @@ __all__ = [
 
 _MOST_BYTES: Final = 16 << 20
 _MANY: Final = 1 << 31
-_COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
+_COLLECTIVES: Final = tuple(name.replace("_", "-") for name in COLLECTIVE_NAMES)
 
 Check = Callable[[Node], Any]
 

@@ -82,9 +82,8 @@ def foldable(
     shapes = set(network.shapes)
     if not shapes <= {RING, FULLY_CONNECTED, SWITCH}:
         return False
-    # A broadcast has a root.
     used = set(one.rows["collective"][kinds == t.COLLECTIVE].tolist())
-    if t.BROADCAST in used:
+    if any(collective >= t.BROADCAST for collective in used):  # it has a root
         return False
     algorithms = {a for number, row in system.algorithms.items() if number in used for a in row}
     if any(a.number in (t.TREE, t.IN_NETWORK) or (a.whole and len(network.shapes) > 1) for a in algorithms):

@@ -18,10 +18,13 @@ from ._tables import (
     ALL_TO_ALL,
     BROADCAST,
     DIRECT,
+    GATHER,
     HALVING,
     IN_NETWORK,
+    REDUCE,
     REDUCE_SCATTER,
     RING_STEPS,
+    SCATTER,
     TREE,
 )
 
@@ -48,6 +51,9 @@ _LISTS = {
     "all-gather-implementation": ALL_GATHER,
     "all-to-all-implementation": ALL_TO_ALL,
     "broadcast-implementation": BROADCAST,
+    "reduce-implementation": REDUCE,
+    "scatter-implementation": SCATTER,
+    "gather-implementation": GATHER,
 }
 _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 _OPTIMIZATIONS = ("baseline", "localBWAware")

@@ -10,12 +10,12 @@ from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
 from astranb.workload._why import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 
 from ._appoint import appoint, appoint_apart, close_appointments
-from ._broadcast import broadcast_passed, broadcast_received
 from ._bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
 from ._exchange import begin_receive, begin_send
 from ._issue import custom_done, fire, memory_free, operation_done, phase_over
 from ._noted import DELIVERED, PASSED, POINT, TRAFFIC, USED, WATCH
 from ._notes import conditions_hold, note
+from ._rooted import rooted_passed, rooted_received
 from ._steps import bundle_passed, insert_packet
 from ._switch import at_switch, from_switch, switch_bundle_passed, switch_done
 from ._tables import (
@@ -50,9 +50,9 @@ from ._tables import (
     QUEUE,
     RECEIVING,
     REDUCING,
+    ROOTED,
     SCHEDULE,
     SENDING,
-    SPREAD,
     STREAM,
     STREAM_ROW,
     SWITCH_DONE,
@@ -79,8 +79,8 @@ def _tell(m: Machine, handler: int) -> None:
             tree_received(m, row)
         elif m.streams[row].algorithm == IN_NETWORK:
             from_switch(m, row)
-        elif m.streams[row].algorithm == SPREAD:
-            broadcast_received(m, row)
+        elif m.streams[row].algorithm == ROOTED:
+            rooted_received(m, row)
         else:
             insert_packet(m, row)
     elif who == OPERATION:
@@ -126,8 +126,8 @@ def _passed(m: Machine, stream: int) -> None:
         over = tree_bundle_passed(m, stream)
     elif algorithm == IN_NETWORK:
         over = switch_bundle_passed(m, stream)
-    elif algorithm == SPREAD:
-        over = broadcast_passed(m, stream)
+    elif algorithm == ROOTED:
+        over = rooted_passed(m, stream)
     else:
         over = bundle_passed(m, stream)
     if over:

@@ -11,7 +11,17 @@ import numpy as np
 from astranb.chakra import Distinct
 from astranb.core.errors import InputError
 
-from ._tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, COLLECTIVE, REDUCE_SCATTER
+from ._tables import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BROADCAST,
+    COLLECTIVE,
+    GATHER,
+    REDUCE,
+    REDUCE_SCATTER,
+    SCATTER,
+)
 
 __all__ = ["COLLECTIVE_NAMES", "Operations"]
 
@@ -21,6 +31,9 @@ COLLECTIVE_NAMES = {
     "all_gather": ALL_GATHER,
     "all_to_all": ALL_TO_ALL,
     "broadcast": BROADCAST,
+    "reduce": REDUCE,
+    "scatter": SCATTER,
+    "gather": GATHER,
 }
 """The collectives there are."""
 
@@ -31,7 +44,7 @@ COLUMN = np.dtype(
         ("duration_us", "i8"),  # as recorded
         ("flops", "i8"),  # operations of a computation
         ("bytes", "i8"),  # of a message, a collective, or the tensors of a computation
-        ("peer", "i8"),  # rank at the other end; a broadcast's root, -1: the first of its group
+        ("peer", "i8"),  # rank at the other end; a collective's root, -1: the first of its group
         ("tag", "i8"),
         ("collective", "i8"),
         ("group", "i8"),  # number of a group of ranks, -1 for all

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
-from ._schedule import THEMIS
+from ._schedule import THEMIS, outward
 from ._tables import (
     ALL_GATHER,
     ALL_REDUCE,
     BROADCAST,
     COLLECTIVES,
+    GATHER,
     IN_NETWORK,
     REDUCE_SCATTER,
     RING_STEPS,
-    SPREAD,
+    ROOTED,
+    SCATTER,
     TREE,
     Machine,
 )
@@ -102,14 +104,14 @@ def _add_phase(
         queue = _next_last(m, s.npu, dim)
         p.direction = -1
     p.queue = dim * queues + queue
-    if p.algorithm == TREE and collective != BROADCAST:
+    if p.algorithm == TREE and collective < BROADCAST:
         t = m.trees[(s.npu * COLLECTIVES + requested) * m.config[0].dims + dim]
         p.tree = t.value % 2
         t.value += 1
         return size
-    if collective == ALL_GATHER:
+    if collective in (ALL_GATHER, GATHER):
         return int(size * p.nodes)
-    if collective == REDUCE_SCATTER:
+    if collective in (REDUCE_SCATTER, SCATTER):
         return int(size // p.nodes)
     return size
 
@@ -124,22 +126,28 @@ def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int)
 
 
 @kernel_apart
-def _mark_broadcast(m: Machine, stream: int, operation: int, at: int, dims: int) -> None:
-    """Say of a broadcast's phase which shape it has, and whether the NPU has a part in it.
+def _mark_rooted(m: Machine, stream: int, operation: int, at: int, dims: int) -> None:
+    """Say of a phase of a collective with a root which shape it has, and whether the NPU has a part in it.
 
-    It has where it is as far as the root in all dimensions that are still to come.
+    It has where it is as far as the root in all dimensions that are still to come, or, where all
+    goes in to the root, that have been.
     """
     o = m.operations[operation]
     p = m.phases[stream * m.config[0].max_phases + m.streams[stream].phases - 1]
-    for later in range(at + 1, dims):
-        dim = m.schedule[later].order
-        if _takes_part(m, o.group, BROADCAST, o.involved, dim):
-            i = m.implementations[BROADCAST * m.config[0].dims + dim]
+    first = 0
+    end = at
+    if outward(o.collective):
+        first = at + 1
+        end = dims
+    for other in range(first, end):
+        dim = m.schedule[other].order
+        if _takes_part(m, o.group, o.collective, o.involved, dim):
+            i = m.implementations[o.collective * m.config[0].dims + dim]
             if (o.npu // i.stride) % i.nodes != (o.peer // i.stride) % i.nodes:
                 p.direction = 0
     if p.direction == 0 or p.algorithm != IN_NETWORK:
         p.window = p.algorithm
-        p.algorithm = SPREAD
+        p.algorithm = ROOTED
 
 
 @kernel_apart
@@ -159,11 +167,11 @@ def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
     o = m.operations[operation]
     dims = m.config[0].dims if o.group < 0 else 1
     s = m.schedule
-    if o.collective == BROADCAST:
+    if o.collective >= BROADCAST:
         for at in range(dims):
-            if _takes_part(m, o.group, BROADCAST, o.involved, s[at].order):
-                _add_phase(m, stream, o.group, BROADCAST, BROADCAST, s[at].order, size, 0)
-                _mark_broadcast(m, stream, operation, at, dims)
+            if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
+                size = _add_phase(m, stream, o.group, o.collective, o.collective, s[at].order, size, 0)
+                _mark_rooted(m, stream, operation, at, dims)
         return
     if o.collective != ALL_REDUCE or m.config[0].baseline == 1:
         for at in range(dims):

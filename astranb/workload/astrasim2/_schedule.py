@@ -12,7 +12,7 @@ from typing import Final
 
 from astranb.core.jit import kernel, kernel_apart
 
-from ._tables import ALL_GATHER, ALL_TO_ALL, BROADCAST, Machine
+from ._tables import ALL_GATHER, ALL_TO_ALL, BROADCAST, SCATTER, Machine
 
 __all__ = [
     "ALTERNATING",
@@ -24,6 +24,7 @@ __all__ = [
     "THEMIS",
     "forget_loads",
     "order_dimensions",
+    "outward",
 ]
 
 ASCENDING: Final = 0
@@ -64,6 +65,12 @@ all others.
 
 _MIB: Final = 1048576.0
 _GAP: Final = 16  # a gap of loads below this part of a chunk is none
+
+
+@kernel
+def outward(collective: int) -> bool:
+    """Say whether a collective has a root, and goes out from it."""
+    return collective in (BROADCAST, SCATTER)
 
 
 @kernel
@@ -235,7 +242,7 @@ def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
     if o.group >= 0:
         m.schedule[0].order = 0
         return chunk
-    if config.inter >= THEMIS and o.collective != ALL_TO_ALL and o.collective != BROADCAST:
+    if config.inter >= THEMIS and o.collective < ALL_TO_ALL:
         return _themis(m, o.collective, left, chunk, o.involved)
     turn = 0
     if config.inter == ROUND_ROBIN:
@@ -243,7 +250,7 @@ def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
         m.npus[o.npu].turn = (turn + 1) % count
     for at in range(count):
         dim = (at + turn) % count
-        if o.collective == ALL_GATHER or o.collective == BROADCAST:
+        if o.collective == ALL_GATHER or outward(o.collective):
             dim = count - 1 - dim
         m.schedule[at].order = dim
     return chunk

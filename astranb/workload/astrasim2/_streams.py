@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel, kernel_apart
 
-from ._broadcast import begin_broadcast, load_broadcast
 from ._noted import PHASE_BEGINS
 from ._notes import note_phase
+from ._rooted import begin_rooted, load_rooted
 from ._schedule import ALTERNATING, FIFO, SHORTEST_FIRST, SMALLEST_FIRST
 from ._steps import begin_steps, load_steps
 from ._switch import begin_switch, load_switch
@@ -19,7 +19,7 @@ from ._tables import (
     IN_NETWORK,
     NONE,
     REDUCE_SCATTER,
-    SPREAD,
+    ROOTED,
     TREE,
     Machine,
 )
@@ -85,13 +85,13 @@ def _load(m: Machine, stream: int) -> None:
         s.delay_ns = m.config[0].endpoint_ns
         s.index = (s.npu // p.stride) % p.nodes
         s.origin = s.npu - s.index * p.stride
-    if p.collective == BROADCAST:
-        load_broadcast(m, stream, p.bytes, p.window)
+    if p.collective >= BROADCAST:
+        load_rooted(m, stream, p.bytes, p.window)
     if p.algorithm == TREE:
         load_tree(m, stream, p.bytes, p.tree)
     elif p.algorithm == IN_NETWORK:
         load_switch(m, stream, p.bytes)
-    elif p.algorithm != CUSTOM and p.algorithm != SPREAD:
+    elif p.algorithm != CUSTOM and p.algorithm != ROOTED:
         load_steps(m, stream, p.bytes, p.window)
 
 
@@ -205,8 +205,8 @@ def wake(m: Machine, queue: int) -> int:
             custom = row
         elif m.streams[row].algorithm == IN_NETWORK:
             begin_switch(m, row)
-        elif m.streams[row].algorithm == SPREAD:
-            begin_broadcast(m, row)
+        elif m.streams[row].algorithm == ROOTED:
+            begin_rooted(m, row)
         else:
             begin_steps(m, row)
         m.queues[queue].running += 1

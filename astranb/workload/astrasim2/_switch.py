@@ -25,6 +25,7 @@ from ._tables import (
     BROADCAST,
     BUNDLE,
     KIND_BITS,
+    REDUCE,
     REDUCE_SCATTER,
     REDUCING,
     STREAM,
@@ -98,7 +99,7 @@ def at_switch(m: Machine, stream: int) -> None:
 def switch_done(m: Machine, stream: int) -> None:
     """The switch sends a stream what it is to have."""
     s = m.streams[stream]
-    if s.collective == BROADCAST and s.node == 0:
+    if (s.collective == BROADCAST and s.node == 0) or (s.collective == REDUCE and s.node != 0):
         s.state = _DOWN
         appoint_apart(m, s.npu, 0, BUNDLE, stream, 0)
         return

@@ -28,8 +28,11 @@ ALL_REDUCE: Final = 0
 REDUCE_SCATTER: Final = 1
 ALL_GATHER: Final = 2
 ALL_TO_ALL: Final = 3
-BROADCAST: Final = 4
-COLLECTIVES: Final = 5
+BROADCAST: Final = 4  # it and all that follow have a root
+REDUCE: Final = 5
+SCATTER: Final = 6
+GATHER: Final = 7
+COLLECTIVES: Final = 8
 NONE: Final = -1
 
 # Algorithms of one phase.
@@ -39,7 +42,7 @@ HALVING: Final = 2
 TREE: Final = 3
 CUSTOM: Final = 4
 IN_NETWORK: Final = 5
-SPREAD: Final = 6  # of a broadcast, whatever its shape
+ROOTED: Final = 6  # of a collective with a root, whatever its shape
 
 # What the network's queue holds: the low three bits of an event.
 CALLS: Final = 0  # an NPU's appointments of this instant
@@ -196,7 +199,7 @@ OPERATION_ROW = np.dtype(
         ("place", "i8"),
         ("duration_ns", "i8"),
         ("bytes", "i8"),
-        ("peer", "i8"),  # of a broadcast: its root
+        ("peer", "i8"),  # of a collective: its root
         ("tag", "i8"),
         ("collective", "i8"),
         ("group", "i8"),  # -1: all NPUs
@@ -274,7 +277,7 @@ PHASE = np.dtype(
         ("bytes", "i8"),
         ("queue", "i8"),
         ("direction", "i8"),  # 0: the NPU has no part in it
-        ("window", "i8"),  # of a broadcast: its shape
+        ("window", "i8"),  # of a collective with a root: its shape
         ("tree", "i8"),
     ]
 )

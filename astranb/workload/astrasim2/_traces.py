@@ -12,7 +12,7 @@ from astranb.core.arrays import distinct
 from astranb.core.errors import InputError, near
 
 from ._operations import COLLECTIVE_NAMES, COLUMN, Operations
-from ._tables import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
+from ._tables import BROADCAST, COLLECTIVE, COMPUTE, GATHER, MEMORY, RECV, REDUCE, REPLAY, SEND
 
 __all__ = ["check_peers", "operations_of"]
 
@@ -139,6 +139,8 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     known = dict(_COLLECTIVES)
     if not compat:
         known |= {kind: _COLLECTIVES[other] for kind, other in _AS_OTHERS.items()}
+    else:
+        known = {kind: number for kind, number in known.items() if number <= BROADCAST}
     collective[list(known)] = list(known.values())
     is_collective = trace.type == NodeType.COMM_COLL
     # What a node that is no collective says of one counts for nothing.
@@ -164,14 +166,15 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
             what = f"{name} is {column[wrong[0]]}"
             raise InputError(what, where=trace.place(int(wrong[0])), mend="take 0 to 2^48")
     sends = trace.type == NodeType.COMM_SEND
+    inward = is_collective & np.isin(which, (REDUCE, GATHER)) & (trace.comm_dst >= 0)
     return {
         "kind": kinds,
         "on_cpu": trace.is_cpu_op,
         "duration_us": trace.duration_us,
         "flops": np.maximum(trace.num_ops, 0),
         "bytes": np.maximum(size, 0),
-        # A broadcast names its root as the rank that it comes from.
-        "peer": np.where(sends, trace.comm_dst, trace.comm_src),
+        # The root is the rank that a collective comes from, or the one that it goes to.
+        "peer": np.where(sends | inward, trace.comm_dst, trace.comm_src),
         "tag": trace.comm_tag,
         "collective": np.maximum(which, 0),
         "group": np.where(is_collective, _groups(trace, groups), -1),
