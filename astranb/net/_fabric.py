@@ -17,6 +17,7 @@ from astranb.core.ticks import transfer_ps
 from astranb.infragraph import Graph, NodeKind
 
 from ._nearest import Incoming, costs_to
+from ._onward import Onward, Outgoing
 from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
 
 __all__ = ["Fabric", "compile_fabric"]
@@ -158,9 +159,9 @@ class Fabric:
         Yields
         ------
         pair : (int, int)
-        onward : dict of int to list of int
-            For each node on a way, the nodes that may come next, found when asked for: one for
-            all pairs with the same target.
+        onward : Onward
+            For each node on a way, the nodes that may come next: one for all pairs with the same
+            target.
 
         Raises
         ------
@@ -175,7 +176,7 @@ class Fabric:
             cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS, around)
             if any(cost[start] < 0 for start in starts):
                 cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
-            onward = Onward(self, end, cost)
+            onward = Onward(self._outgoing, cost, end, _THROUGH_GPU_PS)
             for source in sources:
                 self._start(source, target, cost)
                 yield (source, target), onward
@@ -233,6 +234,15 @@ class Fabric:
         return set(self.gpus.tolist())
 
     @cached_property
+    def _outgoing(self) -> Outgoing:
+        """Where each node leads to, and for how much."""
+        bundles = sorted(self._out.items())
+        rows = [(src, to, price) for src, found in bundles for to, _, price in found]
+        source, target, price = np.array(rows, np.int64).reshape(-1, 3).T
+        first = np.searchsorted(source, np.arange(len(self.graph) + 1))
+        return Outgoing(first, source, target, price, np.isin(target, self.gpus))
+
+    @cached_property
     def _incoming(self) -> Incoming:
         """From where each node is reached, and for how much; without nodes that lead nowhere."""
         around = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
@@ -258,20 +268,6 @@ class Fabric:
         home = np.where(np.isin(instance, instance[self.gpus]), instance, -1).astype(np.int64)
         ranked = np.isin(nodes, self.gpus).astype(np.int64)
         return Incoming(first, np.array(rows[:, 1]), np.array(rows[:, 2]), ranked, home)
-
-
-class Onward(dict[int, list[int]]):
-    """For each node the nodes after it on ways of least cost to one target, found when asked for."""
-
-    def __init__(self, fabric: Fabric, target: int, cost: list[int]) -> None:
-        super().__init__()
-        self._looked_at = fabric, target, cost
-
-    def __missing__(self, node: int) -> list[int]:
-        """Look for them."""
-        fabric, target, cost = self._looked_at
-        found = self[node] = [to for to, _ in fabric._next(node, target, cost)]  # noqa: SLF001
-        return found
 
 
 def compile_fabric(graph: Graph) -> Fabric:

@@ -8,10 +8,10 @@ are. Elsewhere (a torus) each message takes one of them, by its tag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from astranb.core.state import allocate
 
 from ._astrasim2 import WAY, WIRE
 from ._fabric import Fabric
+from ._onward import Onward
 
 __all__ = ["MessageWays", "message_ways"]
 
@@ -28,7 +29,12 @@ _MOST_WAYS: Final = 16
 
 _Edge = tuple[int, int]
 _Stage = frozenset[_Edge]
-_Steps = dict[int, list[int]]
+
+
+class _Steps(Protocol):
+    """For each node those that may come next."""
+
+    def __getitem__(self, node: int) -> list[int]: ...
 
 
 @dataclass(frozen=True)
@@ -82,22 +88,68 @@ def message_ways(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) ->
     ([1, 2, 2], [1, 2, 1])
     """
     stages: dict[_Stage, _Stage] = {}
-    spread: dict[tuple[int, int], list[_Stage]] = {}
-    single: dict[tuple[int, int], list[list[_Stage]]] = {}
+    spread: dict[tuple[int, int], Sequence[_Stage]] = {}
+    single: dict[tuple[int, int], Sequence[Sequence[_Stage]]] = {}
+    to_one: _ToOne | None = None
     for pair, onward in fabric.shortest(pairs):
         start, end = int(fabric.gpus[pair[0]]), int(fabric.gpus[pair[1]])
-        layers = _layers(onward, start, end)
+        if to_one is None or to_one.onward is not onward:
+            to_one = _ToOne(onward, end, stages)
+        layers = to_one.layers(start)
         if layers is None:
             single[pair] = _single(onward, start, end)
         else:
-            # What many pairs share is kept once.
-            spread[pair] = [stages.setdefault(layer, layer) for layer in layers]
+            spread[pair] = layers
     while leaving := _clashing(spread, single):
         for pair in leaving:
             steps = _steps(spread.pop(pair), fabric.bundles)
             single[pair] = _single(steps, int(fabric.gpus[pair[0]]), int(fabric.gpus[pair[1]]))
-    chosen = {pair: [spread[pair]] if pair in spread else single[pair] for pair in sorted([*spread, *single])}
+    chosen: dict[tuple[int, int], Sequence[Sequence[_Stage]]] = {}
+    chosen |= {
+        pair: [spread[pair]] if pair in spread else single[pair] for pair in sorted([*spread, *single])
+    }
     return _tables(fabric, chosen, npus)
+
+
+class _ToOne:
+    """The links of all ways to one target, hop by hop; what is behind the same nodes is found once.
+
+    Parameters
+    ----------
+    onward : Onward
+    end : int
+        The target.
+    kept : dict
+        Links of hops that many pairs share are kept once, over all targets.
+    """
+
+    def __init__(self, onward: Onward, end: int, kept: dict[_Stage, _Stage]) -> None:
+        self.onward = onward
+        self._end = end
+        self._kept = kept
+        self._behind: dict[frozenset[int], tuple[_Stage, ...] | None] = {frozenset((end,)): ()}
+
+    def layers(self, start: int) -> tuple[_Stage, ...] | None:
+        """Give the links of all ways from a node, hop by hop; None where the ways differ in length."""
+        onward, cost, behind = self.onward, self.onward.cost, self._behind
+        chain: list[tuple[frozenset[int], _Stage]] = []
+        frontier = frozenset((start,))
+        while frontier not in behind:
+            stage = frozenset([(node, to) for node in frontier for to in onward[node]])
+            following = frozenset([to for _, to in stage])
+            if self._end in following and len(following) > 1:
+                behind[frontier] = None
+                break
+            if min(cost[node] for node in frontier) <= max(cost[node] for node in following):
+                # A node may come again further on: looked for from the start.
+                found = _layers(onward, start, self._end)
+                return None if found is None else tuple(self._kept.setdefault(one, one) for one in found)
+            chain.append((frontier, self._kept.setdefault(stage, stage)))
+            frontier = following
+        tail = behind[frontier]
+        for nodes, stage in reversed(chain):
+            tail = behind[nodes] = None if tail is None else (stage, *tail)
+        return tail
 
 
 def _layers(onward: _Steps, start: int, end: int) -> list[_Stage] | None:
@@ -115,9 +167,9 @@ def _layers(onward: _Steps, start: int, end: int) -> list[_Stage] | None:
     return layers
 
 
-def _steps(layers: list[_Stage], lanes: dict[_Edge, list[int]]) -> _Steps:
+def _steps(layers: Sequence[_Stage], lanes: dict[_Edge, list[int]]) -> dict[int, list[int]]:
     """Give the nodes that may come next from the links of all ways, in the fabric's order."""
-    steps: _Steps = {}
+    steps: dict[int, list[int]] = {}
     for edge in sorted({edge for layer in layers for edge in layer}, key=lambda edge: lanes[edge][0]):
         steps.setdefault(edge[0], []).append(edge[1])
     return steps
@@ -136,7 +188,7 @@ def _walk(steps: _Steps, node: int, end: int) -> Iterable[list[_Edge]]:
 
 
 def _clashing(
-    spread: dict[tuple[int, int], list[_Stage]], single: dict[tuple[int, int], list[list[_Stage]]]
+    spread: dict[tuple[int, int], Sequence[_Stage]], single: dict[tuple[int, int], Sequence[Sequence[_Stage]]]
 ) -> list[tuple[int, int]]:
     """Find the pairs spread over links that somebody uses in another set of them."""
     used = {stage for layers in spread.values() for stage in layers}
@@ -152,7 +204,7 @@ def _clashing(
 
 def _tables(
     fabric: Fabric,
-    chosen: dict[tuple[int, int], list[list[_Stage]]],
+    chosen: dict[tuple[int, int], Sequence[Sequence[_Stage]]],
     npus: int,
 ) -> MessageWays:
     """Number the links and make the tables."""

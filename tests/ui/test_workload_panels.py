@@ -71,6 +71,7 @@ def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
     bench.screenshot(path="build/ui/workload-fork-dark.png")
     set_theme(page, "light")
     compare.get_by_role("button", name="Close the other run").click()
+    expect(other).to_have_count(0)
     tab(bench, "Breakpoints")
     marks = bench.locator(".anb-breaks").first
     expect(marks.locator("canvas.anb-spark")).to_have_count(2)
