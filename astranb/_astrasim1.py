@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb._cacheline import run_lines
+from astranb._leave import told_of, write_files
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
@@ -127,7 +128,7 @@ def run_files(args: argparse.Namespace) -> int:
         inputs, durations = lines_of(run)
         return run_lines(args, inputs, durations)
     explained = ""
-    if args.explain or args.perfetto or args.frames:
+    if told_of(args):
         explained = _recorded(args, run)
     while not run.step(_SLICE):  # Ctrl-C acts between slices
         pass
@@ -152,10 +153,7 @@ def _recorded(args: argparse.Namespace, run: Run) -> str:
     title = Path(args.workload).name
     sim = WorkloadSimulation.of_run(run, title=title, record=True, checkpoint_bytes=0)
     sim.run()
-    if args.perfetto:
-        sim.result.to_perfetto(args.perfetto)
-    if args.frames:
-        sim.result.write_frames(args.frames)
+    write_files(sim, args)
     return sim.result.explain() if args.explain else ""
 
 

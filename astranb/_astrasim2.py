@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb import _astrasim1 as astrasim1
 from astranb._cacheline import LINES_TOO, run_lines
+from astranb._leave import told_of, write_files
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
@@ -24,10 +25,7 @@ _COLLECTIVE_ONLY = (
     "algorithm",
     "gpu",
     "lanes",
-    "save",
     "roce",
-    "html",
-    "svg",
 )
 _COLLECTIVE_USUAL = {
     "protocol": "Simple",
@@ -129,10 +127,10 @@ def _run(args: argparse.Namespace) -> int:
     if fidelity == "cacheline":
         _refuse(args, ("frames",), "--fidelity cacheline")
         return run_lines(args, run.inputs)
-    if not (args.explain or args.perfetto or args.frames):
+    if not told_of(args):
         run.step()
         result = run.result()
-    if not (args.json or args.explain or args.perfetto or args.frames):
+    if not (args.json or told_of(args)):
         rows = zip(result.end_ns.tolist(), result.exposed_comm_ns.tolist(), strict=True)
         for rank, (end, exposed) in enumerate(rows):
             print(f"sys[{rank}] finished, {end} cycles, exposed communication {exposed} cycles.")
@@ -145,16 +143,13 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     """Run with a recording where that is asked for and it has not run, and say more than ASTRA-sim does."""
     from astranb.sim.workload import WorkloadSimulation
 
-    recorded = bool(args.explain or args.perfetto or args.frames)
+    recorded = told_of(args)
     title = Path(args.workload).name
     sim = WorkloadSimulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
     if recorded:
         sim.run()
     result = sim.result
-    if args.perfetto:
-        result.to_perfetto(args.perfetto)
-    if args.frames:
-        result.write_frames(args.frames)
+    write_files(sim, args)
     rows = result.per_rank()
     if args.compat:
         rows = [{**row, "exposed_comm_ps": row["astrasim_exposed_comm_ps"]} for row in rows]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINES_TOO", "run_lines"]
 
-LINES_TOO: Final = ("infra", "gpu", "launch", "save", "html", "svg", "perfetto")
+LINES_TOO: Final = ("infra", "gpu", "launch")
 """Options of a run of one collective that a workload by cache lines takes as well."""
 
 
@@ -49,8 +49,6 @@ def run_lines(args: argparse.Namespace, inputs: Inputs, durations_ns: np.ndarray
     )
     sim.run()
     write_files(sim, args)
-    if args.save:
-        sim.save(args.save)
     ends = sim.machine.gpus["ended_ps"].tolist()
     computed = graph.compute_ps().tolist()
     if not args.json:

@@ -1,20 +1,26 @@
-"""What ``astranb run`` leaves behind besides its numbers: a page that plays, a picture, a trace."""
+"""What ``astranb run`` leaves behind besides its numbers: a page that plays, a picture, tables, the run."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
+    from astranb.sim.workload import WorkloadSimulation
 
-__all__ = ["add_options", "recorded", "write_files"]
+__all__ = ["add_options", "recorded", "told_of", "write_files"]
 
 
 def add_options(run: argparse.ArgumentParser) -> None:
-    """Add ``--html``, ``--svg`` and ``--perfetto`` to a command that runs something."""
+    """Add ``--html``, ``--svg``, ``--perfetto`` and ``--save`` to a command that runs something."""
+    run.add_argument("--save", metavar="FILE", help="save the finished simulation")
     run.add_argument("--html", metavar="FILE", help="write a page that plays the run without a network")
-    run.add_argument("--svg", metavar="FILE", help="draw the topology and how busy its links were")
+    run.add_argument(
+        "--svg",
+        metavar="FILE",
+        help="draw the topology and how busy its links were, or a workload's timeline",
+    )
     run.add_argument(
         "--perfetto", metavar="FILE", help="write a trace for Perfetto and Chrome (.json or .json.gz)"
     )
@@ -25,10 +31,20 @@ def recorded(args: argparse.Namespace) -> bool:
     return bool(args.html or args.perfetto)
 
 
-def write_files(sim: Simulation, args: argparse.Namespace) -> None:
+def told_of(args: argparse.Namespace) -> bool:
+    """Whether more of a workload is asked for than its numbers: it is recorded then."""
+    return bool(recorded(args) or args.explain or args.frames or args.svg or args.save)
+
+
+def write_files(sim: Simulation | WorkloadSimulation, args: argparse.Namespace) -> None:
     """Write what was asked for."""
+    if args.save:
+        sim.save(args.save)
+    result: Any = sim.result
+    if args.frames:  # of a workload
+        result.write_frames(args.frames)
     if args.perfetto:
-        sim.result.to_perfetto(args.perfetto)
+        result.to_perfetto(args.perfetto)
     if args.html or args.svg:
         from astranb.widgets import Workbench
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb._astrasim2 import check_infra, check_numbers, infra_network
 from astranb._cacheline import LINES_TOO, run_lines
+from astranb._leave import told_of, write_files
 from astranb._print import print_json
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
@@ -37,7 +38,7 @@ _FLAGS = {
     "dropout": "with --elementwise: dropout in training",
 }
 _OTHERS = (
-    *("collective", "size", "algorithm", "lanes", "save", "roce", "html", "svg"),
+    *("collective", "size", "algorithm", "lanes", "roce"),
     *("workload", "comm_group", "compat"),
 )
 
@@ -187,14 +188,10 @@ def _run(args: argparse.Namespace) -> int:
     )
     if fidelity == "cacheline":
         return run_lines(args, run.inputs)
-    recorded = bool(args.explain or args.perfetto or args.frames)
-    sim = WorkloadSimulation.of_run(run, title=str(args.model), record=recorded, checkpoint_bytes=0)
+    sim = WorkloadSimulation.of_run(run, title=str(args.model), record=told_of(args), checkpoint_bytes=0)
     sim.run()
     result, told = run.result(), sim.result
-    if args.perfetto:
-        told.to_perfetto(args.perfetto)
-    if args.frames:
-        told.write_frames(args.frames)
+    write_files(sim, args)
     if args.explain and not args.json:
         print(told.explain())
         return 0

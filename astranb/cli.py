@@ -122,7 +122,6 @@ def _parser() -> _Parser:
     )
     run.add_argument("--coalesce", type=int, default=1, help="lines of a request: faster, not exact (1)")
     run.add_argument("--explain", action="store_true", help="say where the time went")
-    run.add_argument("--save", metavar="FILE", help="save the finished simulation")
     add_file_options(run)
     add_model_options(run)
     add_leave_options(run)
@@ -206,8 +205,6 @@ def _run(args: argparse.Namespace) -> int:
         checkpoint_bytes=0,
     )
     sim.run()
-    if args.save:
-        sim.save(args.save)
     write_files(sim, args)
     result = sim.result
     if args.json:

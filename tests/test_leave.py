@@ -6,7 +6,11 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
+import astranb as anb
 from astranb.cli import main
+from tests.workload.test_astrasim1_files import NETWORK, SYSTEM, TABLE
 
 RUN = ["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "2KiB", "--json"]
 
@@ -22,6 +26,33 @@ def test_a_run_leaves_a_page_a_picture_and_a_trace(tmp_path: Path, capsys) -> No
     # What is recorded changes nothing that is simulated.
     assert main(RUN) == 0
     assert json.loads(capsys.readouterr().out)["state_hash"] == said["state_hash"]
+
+
+@pytest.mark.parametrize("engine", ["2.0", "1.0"])
+def test_a_workload_leaves_as_much(tmp_path: Path, capsys, engine: str) -> None:
+    if engine == "2.0":
+        run = ["run", "--model", "gpt3-125m", "--dp", "2", "--tp", "2", "--json"]
+    else:
+        (tmp_path / "w.txt").write_text(TABLE)
+        (tmp_path / "s.txt").write_text(SYSTEM)
+        (tmp_path / "n.json").write_text(json.dumps(NETWORK))
+        names = {"workload": "w.txt", "system": "s.txt", "network": "n.json"}
+        run = ["run", *(f"--{name}={tmp_path / file}" for name, file in names.items()), "--json"]
+    assert main(run) == 0
+    said = json.loads(capsys.readouterr().out)
+    page, drawing, trace, saved = (tmp_path / name for name in ("r.html", "r.svg", "r.json", "r.npz"))
+    wanted = ["--html", str(page), "--svg", str(drawing), "--perfetto", str(trace), "--save", str(saved)]
+    assert main([*run, *wanted]) == 0
+    assert json.loads(capsys.readouterr().out)["time_ps"] == said["time_ps"]
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert ET.fromstring(drawing.read_text()).tag.endswith("svg")
+    assert json.loads(trace.read_text())["traceEvents"]
+    again = anb.WorkloadSimulation.load(saved)
+    assert again.finished
+    assert again.result.time_ps == said["time_ps"]
+    again.back(3)
+    again.run()
+    assert again.result.time_ps == said["time_ps"]
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, capsys) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from tests.sim.workload.support import HOSTILE, hostile
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
-from tests.ui.test_export import alone, open_page, shows
+from tests.ui.test_export import alone, open_page, save_picture, shows
 from tests.ui.test_workbench import button
 from tests.ui.test_workload import MAKE, SHOW
 
@@ -81,10 +81,13 @@ def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
     screenshot(page, "workload-watches")
 
 
-def test_a_workload_explains_itself(page: Page, lab: Lab) -> None:
+def test_a_workload_explains_itself(page: Page, lab: Lab, tmp_path: Path) -> None:
     bench = start(page, lab)
     press(bench, "End")
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left")
+    expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
+    save_picture(page, bench, tmp_path / "timeline.png")
+    (Path("build/ui") / "workload-saved.png").write_bytes((tmp_path / "timeline.png").read_bytes())
     tab(bench, "Explain")
     panel = bench.locator(".anb-explain")
     expect(panel).to_contain_text("all 8 ranks, their times added")

@@ -1,11 +1,11 @@
-// A button that saves the picture on the stage as PNG, with its title and moment below it.
+// A button that saves the picture on the stage, or of a workload the timeline, as PNG, with its title and moment below.
 
 const FOOT = 34; // CSS pixels
 
 export function createSave(store, { make, formatTime }) {
   async function save() {
     const root = button.closest(".anb-workbench");
-    const canvas = [...root.querySelectorAll(".anb-slot-stage canvas")].find((one) => one.offsetParent && one.width > 1);
+    const canvas = [...root.querySelectorAll(".anb-slot-stage canvas, .anb-ranks canvas")].find((one) => one.offsetParent && one.width > 1);
     if (!canvas || !store.scene) return;
     const ratio = canvas.width / canvas.clientWidth;
     const sheet = make("canvas", { width: canvas.width, height: Math.round(canvas.height + FOOT * ratio) });

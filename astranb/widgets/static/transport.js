@@ -128,7 +128,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
-      workload ? "" : createSave(store, { make, formatTime }),
+      createSave(store, { make, formatTime }),
       helpButton,
     ),
     make(
