@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from astranb._print import print_json, print_summary
+from astranb.core.errors import InputError
 
 __all__ = ["add_commands"]
 
@@ -62,6 +63,8 @@ def _convert(args: argparse.Namespace) -> int:
 
     made = convert(args.file, args.name)
     path = Path(args.out or f"{Path(args.file).stem}.yaml")
+    if args.out is None and path.exists():
+        raise InputError("is there already", where=str(path), mend="name another, or this one, by --out")
     made.save(path)
     said = made.summary()
     if args.json:

@@ -329,3 +329,18 @@ def test_the_command_writes_what_load_reads(tmp_path: Path, capsys: pytest.Captu
     assert (said["name"], said["gpus"], said["file"]) == ("four", 4, str(out))
     assert edges(infra) == edges(convert(FOUR))
     assert infra.device_names() == ["a100-server"]
+
+
+def test_no_document_is_written_over_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["infra", "convert", str(FOUR)]) == 0
+    written = Path("four_a100_nccl_topology.yaml")
+    written.write_text("mine")
+    capsys.readouterr()
+    assert main(["infra", "convert", str(FOUR)]) == 2
+    assert "four_a100_nccl_topology.yaml: is there already" in capsys.readouterr().err
+    assert written.read_text() == "mine"
+    assert main(["infra", "convert", str(FOUR), "--out", str(written)]) == 0
+    assert load(written).summary()["gpus"] == 4
