@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = REPOSITORY / "docs" / "lessons"
-WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 64, 760, 120
+WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 256, 760, 120
 SHOWS = ".anb-workbench, .anb-editor, .jp-RenderedSVG, canvas"
 """What a cell's output has where a picture says more than text."""
+NOT_TEXT = ".jp-OutputArea-child:not(:has(.jp-RenderedText))"
 
 
 def picture(shot: bytes) -> Image.Image:
     """A small picture of few colours."""
     image = Image.open(io.BytesIO(shot)).convert("RGB")
     size = WIDTH, image.height * WIDTH // image.width
-    return image.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS, dither=Image.Dither.NONE)
+    small = image.resize(size, Image.Resampling.LANCZOS)
+    # The median cut would merge the few pixels of thin coloured lines.
+    return small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
@@ -47,8 +50,10 @@ def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
         run_cell(page, index, wait=False)
         wait_idle(page, timeout_s=TIMEOUT_S)
         output = page.locator(".jp-Cell.jp-mod-active .jp-Cell-outputArea").first
+        if not output.locator(NOT_TEXT).count():
+            continue
         try:  # a view comes a moment after its cell is done
-            output.locator(SHOWS).first.wait_for(timeout=1500)
+            output.locator(SHOWS).first.wait_for(timeout=5000)
         except PlaywrightTimeout:
             continue
         output.scroll_into_view_if_needed()
