@@ -155,10 +155,9 @@ class Machine:
             count, distinct = len(members[one]), {frozenset(pair) for pair in pairs}
             every = count * (count - 1) // 2 if one == other else count * len(members[other])
             if len(pairs) == len(distinct) == every > 1:
-                ends = [(one, other)]
+                scheme, ends = "many2many", [(one, other)]
             else:
-                ends = [(place[a], place[b]) for a, b in pairs]
-            scheme = "one2one" if ends[0][0] in place.values() else "many2many"
+                scheme, ends = "one2one", [(place[a], place[b]) for a, b in pairs]
             for a_end, b_end in ends * lanes:
                 yield {
                     "ep1": {"component": a_end},

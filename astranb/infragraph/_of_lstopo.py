@@ -23,6 +23,7 @@ _DEVICE = re.compile(r"(?:nvml|cuda|rsmi|ze)(\d{1,4})", re.ASCII)
 _COPROCESSOR, _RDMA = "5", "3"  # osdev_type of hwloc 2: HWLOC_OBJ_OSDEV_COPROC and _OPENFABRICS
 _LINKS = {"NVLinkBandwidth": "nvlink", "XGMIBandwidth": "xgmi"}
 _INDEX = re.compile(r"(?:\w+:)?(\d{1,9})", re.ASCII)
+_VALUE = re.compile(r"(\d{1,19})", re.ASCII)
 _MOST = 4096
 _FASTEST_MBPS = 10**7  # hwloc writes a huge one for a GPU with itself
 
@@ -35,9 +36,9 @@ def read_lstopo(root: Tag, name: str) -> Machine:
     InputError
         There is no machine in it, elements are nested beyond reason, or a matrix is not square.
     """
-    reader = _Reader(Machine(name))
-    reader.read(root)
-    return reader.machine
+    machine = Machine(name)
+    _Reader(machine).read(root)
+    return machine
 
 
 class _Reader:
@@ -113,10 +114,9 @@ class _Reader:
         types = {t.text("osdev_type", "") for t in systems}
         model = infos.get("GPUModel") or infos.get("PCIDevice", "")
         if code[:2] in {"03", "12"}:
-            named = any(_DEVICE.fullmatch(t.text("name", "")) for t in systems)
-            if not (named or _COPROCESSOR in types or vendor in {_NVIDIA, _AMD} or code != "0300"):
-                return None  # the console's graphics
             numbers = [int(m[1]) for t in systems if (m := _DEVICE.fullmatch(t.text("name", "")))]
+            if not (numbers or _COPROCESSOR in types or vendor in {_NVIDIA, _AMD} or code != "0300"):
+                return None  # the console's graphics
             part = Part("gpu", address, model, min(numbers, default=1 << 20))
         elif code == "0680" and (vendor == _NVIDIA or tag.text("subtype", "") == "NVSwitch"):
             self._switches.append(Part("nvsw", address, model))
@@ -134,8 +134,7 @@ class _Reader:
             self._by_index[tag.number("gp_index", 0, 10**9, 0)] = part
 
     def _join(self, tag: Tag, family: str) -> None:
-        ends = [int(word) for word in _words(tag, "indexes", _INDEX)]
-        values = [int(word) for word in _words(tag, "u64values", re.compile(r"(\d{1,19})", re.ASCII))]
+        ends, values = _numbers(tag, "indexes", _INDEX), _numbers(tag, "u64values", _VALUE)
         if len(values) != len(ends) ** 2:
             raise tag.error(f"{len(values)} values for {len(ends)} objects", "a matrix is square")
         parts = [self._by_index.get(index) for index in ends]
@@ -199,11 +198,12 @@ def _upwards(tag: Tag) -> Wire:
     )
 
 
-def _words(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[str]:
+def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
     words = [word for part in tag.inside(name) for word in (part.element.text or "").split()]
-    if len(words) > _MOST**2 or not all(map(pattern.fullmatch, words)):
+    found = [match for word in words if (match := pattern.fullmatch(word))]
+    if len(words) > _MOST**2 or len(found) < len(words):
         raise tag.error(f"<{name}> of {tag.text('name', '')!r} holds what is no number", "mend the file")
-    return [pattern.fullmatch(word)[1] for word in words]  # type: ignore[index]
+    return [int(match[1]) for match in found]
 
 
 def _wire(a: Part, b: Part, family: str, rate: int) -> tuple[Wire, int]:

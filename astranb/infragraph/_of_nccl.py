@@ -38,9 +38,9 @@ def read_nccl(root: Tag, name: str) -> Machine:
     InputError
         A PCI address stands twice, a number is none, or elements are nested beyond reason.
     """
-    reader = _Reader(Machine(name))
-    reader.read(root)
-    return reader.machine
+    machine = Machine(name)
+    _Reader(machine).read(root)
+    return machine
 
 
 class _Reader:
@@ -49,7 +49,8 @@ class _Reader:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._at: dict[str, Part] = {}
-        self._links: list[tuple[Part, Tag]] = []
+        self._links: list[tuple[Part, int, Tag]] = []
+        """Each GPU, its compute capability as NCCL writes it (80), and a link of it."""
         self._over: dict[Part, Part] = {}
         """The CPU over each GPU."""
 
@@ -98,9 +99,9 @@ class _Reader:
             if sm:
                 part.model = f"{part.model or 'GPU'} (sm {sm})"
             if tag.element.get("gcn"):
-                part.model = f"gfx{tag.text('gcn').removeprefix('gfx')}"
+                part.model, sm = f"gfx{tag.text('gcn').removeprefix('gfx')}", 0
             part.order = tag.number("rank", -1, 1 << 20, tag.number("dev", -1, 1 << 20, 0))
-            self._links += [(part, link) for link in tag.inside("nvlink", "xgmi", "c2c")]
+            self._links += [(part, sm, link) for link in tag.inside("nvlink", "xgmi", "c2c")]
         self._over[part] = cpu
         return part
 
@@ -114,7 +115,7 @@ class _Reader:
         switches: dict[str, Part] = {}
         seen: set[frozenset[Part]] = set()
         missing: dict[str, int] = {}
-        for gpu, tag in self._links:
+        for gpu, sm, tag in self._links:
             target, towards = tag.text("target", "").lower(), tag.text("tclass", "").lower()
             lanes = tag.number("count", 1, _MOST_LANES, 1)
             if tag.element.tag == "c2c" or towards == _TO_CPU:
@@ -127,7 +128,7 @@ class _Reader:
                 missing[target] = missing.get(target, 0) + 1
             elif other is not gpu and frozenset((gpu, other)) not in seen:
                 seen.add(frozenset((gpu, other)))
-                self.machine.join(gpu, other, _wire(tag, gpu), lanes)
+                self.machine.join(gpu, other, _wire(tag, sm), lanes)
         self.machine.parts += switches.values()
         for target, count in missing.items():
             self.machine.notes.append(
@@ -135,15 +136,13 @@ class _Reader:
             )
 
 
-def _wire(tag: Tag, gpu: Part) -> Wire:
+def _wire(tag: Tag, sm: int) -> Wire:
     """The kind of link by the generation of the GPU."""
     if tag.element.tag == "xgmi":
         known = LINK_TYPES["xgmi"]
     elif tag.element.tag == "c2c":
         known = LINK_TYPES["nvlink-c2c"]
     else:
-        found = re.search(r"\(sm (\d+)\)", gpu.model)
-        sm = int(found[1]) if found else 0
         if sm == _NARROW_SM:
             return _NARROW
         generation = next((g for least, _, g in _BY_SM if sm >= least), 0)

@@ -76,12 +76,13 @@ def _kinds(graph: Graph, fabric: Fabric, layout: Layout) -> dict[int, int]:
     nodes = len(graph)
     keys = np.minimum(graph.a, graph.b).astype(np.int64) * nodes + np.maximum(graph.a, graph.b)
     order = np.argsort(keys, kind="stable")
+    keys = keys[order]
     found = {}
     for number in joined(layout).values():
         lanes = list(layout.bundles[number][2])
         src, dst = (fabric.links[end][lanes].astype(np.int64) for end in ("src", "dst"))
         wanted = np.minimum(src, dst) * nodes + np.maximum(src, dst)
-        links = graph.link[order[np.searchsorted(keys[order], wanted)]]
+        links = graph.link[order[np.searchsorted(keys, wanted)]]
         found[number] = int(np.bincount(links).argmax())
     return found
 
@@ -113,9 +114,7 @@ def _path(layout: Layout, number: int) -> list[list[tuple[float, float]]]:
         deep = min(_DEEPEST, 8 + span / 12)
         turns = [k / _PIECES for k in range(_PIECES + 1)]
         return [[(left.x + span * t, down + deep * 4 * t * (1 - t)) for t in turns]]
-    way = Way(layout, number, 0.0)
-    starts = [(way.x, way.y)] + ([way.second] if way.second else [])
-    return [[(x, y), (x + way.ux * way.length, y + way.uy * way.length)] for x, y in starts]
+    return [list(piece) for piece in Way(layout, number, 0.0).pieces()]
 
 
 def _legend(

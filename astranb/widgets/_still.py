@@ -189,11 +189,13 @@ class Way:
     def lines(self, busy: float, colours: Colours, name: str) -> Iterator[Line]:
         """Its line: width and colour by load; two stubs where it wraps round."""
         colour = busy_colour(busy, colours) if busy else colours.line
+        for start, end in self.pieces():
+            yield Line(*start, *end, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
+
+    def pieces(self) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+        """Where its line begins and ends; twice where it wraps round."""
         for x, y in filter(None, ((self.x, self.y), self.second)):
-            yield Line(
-                x, y, x + self.ux * self.length, y + self.uy * self.length, colour, 1 + 5 * busy,
-                f"{name}: {busy:.0%} busy",
-            )  # fmt: skip
+            yield (x, y), (x + self.ux * self.length, y + self.uy * self.length)
 
 
 def _reach(box: Any, ux: float, uy: float) -> float:

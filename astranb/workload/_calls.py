@@ -15,12 +15,11 @@ from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 
 from .astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
-from .astrasim2._tables import DIRECT, HALVING, TREE
+from .astrasim2._tables import BROADCAST, DIRECT, HALVING, TREE
 
 __all__ = ["Call", "Calls"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
-_ROOTED: Final = ("broadcast", "reduce", "scatter", "gather")
 _ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
 _LANES_OF_A_MESSAGE: Final = 16
 
@@ -146,7 +145,8 @@ class Calls:
                 raise InputError(what, where=self._title, mend="give each rank of a group the same")
             row = self._operations[rank].rows[listed[rank][turn]]
             name, peer = _NAMES[int(row["collective"])], int(row["peer"])
-            root = ranks.index(peer) if name in _ROOTED and peer in ranks else 0
+            rooted = int(row["collective"]) >= BROADCAST
+            root = ranks.index(peer) if rooted and peer in ranks else 0
             said[rank] = (name, int(row["bytes"]), root)
         first = ranks[0]
         for rank in ranks:
