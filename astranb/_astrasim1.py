@@ -13,7 +13,7 @@ from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
 if TYPE_CHECKING:
-    from astranb.workload.astrasim1 import Result, Run
+    from .engine.layers import Result, Run
 
 __all__ = ["add_options", "is_astrasim1", "refuse_options", "run_files"]
 
@@ -104,7 +104,7 @@ def _rows(args: argparse.Namespace) -> tuple[int, int]:
 
 def run_files(args: argparse.Namespace) -> int:
     """Run ASTRA-sim 1.0's files."""
-    from astranb.workload.astrasim1 import lines_of, load, write_tables
+    from .engine.layers import lines_of, load, write_tables
 
     _check(args)
     if args.training_loops is not None:
@@ -169,7 +169,7 @@ def _register(file: str) -> None:
 
 
 def _document(args: argparse.Namespace, run: Run, result: Result) -> dict[str, Any]:
-    from astranb.workload.astrasim1 import LAYER_COLUMNS
+    from .engine.layers import LAYER_COLUMNS
 
     return {
         "workload": args.workload,
@@ -215,7 +215,7 @@ _WORDS = (
 
 def _print_lines(result: Result, name: str) -> None:
     """Print ASTRA-sim 1.0's lines, and its tutorial's table."""
-    from astranb.workload.astrasim1 import result_tables
+    from .engine.layers import result_tables
 
     for number, end in enumerate(result.pass_end_ps):
         print(f"pass: {number} finished at time: {end // 1000}")

@@ -14,7 +14,8 @@ from astranb._print import print_json
 from astranb.core.errors import InputError, near
 
 if TYPE_CHECKING:
-    from astranb.workload.astrasim2 import InfraNetwork, Run
+    from .engine.messages import Run
+    from .workload.astrasim2 import InfraNetwork
 
 __all__ = ["add_options", "check_infra", "check_numbers", "files_or", "infra_network"]
 
@@ -107,7 +108,7 @@ def _run(args: argparse.Namespace) -> int:
     _check_options(args)
     if astrasim1.is_astrasim1(args):
         return astrasim1.run_files(args)
-    from astranb.workload.astrasim2 import load
+    from .engine.messages import load
 
     astrasim1.refuse_options(args)
     fidelity = _check(args)
@@ -182,7 +183,8 @@ def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
 def infra_network(args: argparse.Namespace) -> InfraNetwork:
     """Make a network of an infrastructure, with the dimensions that were asked for."""
     from astranb.infragraph import resolve
-    from astranb.workload.astrasim2 import InfraNetwork
+
+    from .workload.astrasim2 import InfraNetwork
 
     text, dimensions = args.infra, args.dimensions
     counts = [] if dimensions is None else dimensions.split("x")

@@ -11,7 +11,7 @@ from astranb._print import print_json
 if TYPE_CHECKING:
     import numpy as np
 
-    from astranb.workload.astrasim2 import Inputs
+    from .engine.messages import Inputs
 
 __all__ = ["LINES_TOO", "run_lines"]
 
@@ -33,7 +33,8 @@ def run_lines(args: argparse.Namespace, inputs: Inputs, durations_ns: np.ndarray
     from astranb.infragraph import dimensions, resolve
     from astranb.sim import Simulation
     from astranb.workload.astrasim2 import Network
-    from astranb.workload.cacheline import Graph
+
+    from .engine.cacheline.workload import Graph
 
     network = inputs.network
     if args.infra is not None:

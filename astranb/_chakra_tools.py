@@ -166,7 +166,8 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
     import numpy as np
 
     from astranb.chakra import NodeType, Times
-    from astranb.workload.astrasim2 import load
+
+    from .engine.messages import load
 
     run = load(args.file, args.system, args.network, groups=args.comm_group)
     run.step()

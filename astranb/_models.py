@@ -164,9 +164,10 @@ def _list(*, as_json: bool) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from astranb.sim.workload import WorkloadSimulation
-    from astranb.workload.astrasim2 import Run
     from astranb.workload.astrasim2 import read_memory as memory_of
     from astranb.workload.models import machine
+
+    from .engine.messages import Run
 
     fidelity = _check(args)
     options = {

@@ -12,8 +12,9 @@ from statistics import median
 from time import perf_counter
 
 from astranb.chakra import TraceBuilder, write
+from astranb.engine.messages import Run
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, Run, System
+from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, System
 
 __all__ = ["astrasim2"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.sim import SPAN
-from astranb.sim._density import Stretch, flatten
+from astranb.core.density import Stretch, flatten
+from astranb.engine.cacheline import SPAN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

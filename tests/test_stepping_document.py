@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astranb.sim.workload import EVENTS, UNITS, WorkloadSimulation
-from astranb.sim.workload._paths import FIELDS
-from astranb.sim.workload._readers import READERS
+from astranb.engine.messages import EVENTS, UNITS
+from astranb.engine.messages._paths import FIELDS
+from astranb.engine.messages._readers import READERS
+from astranb.sim.workload import WorkloadSimulation
 from astranb.sim.workload._result import TABLES
 
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "stepping.md").read_text(encoding="utf-8")

@@ -16,9 +16,10 @@ from bokeh.models import FixedTicker, HoverTool
 from astranb.core.colours import Colours
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes, format_time
+from astranb.engine.cacheline import SPAN_STATES
 from astranb.gpu import Preset
 from astranb.gpu import preset as find_preset
-from astranb.sim import SPAN_STATES, Simulation
+from astranb.sim import Simulation
 
 from ._roofline import reached, roofs_of_preset, roofs_of_run
 from ._scales import colour_bar, mapper, named

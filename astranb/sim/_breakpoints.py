@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_bytes, format_time, size_bytes, time_ps
+from astranb.engine.cacheline._machine import Machine
+from astranb.engine.cacheline._paths import FIELDS, resolve, split_field
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Fabric
-
-from ._machine import Machine
-from ._paths import FIELDS, resolve, split_field
 
 if TYPE_CHECKING:
     from ._simulation import Simulation

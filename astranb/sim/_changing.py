@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 from astranb.collectives import PROTOCOLS, Collective, algorithms
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
+from astranb.engine.cacheline._build import LAUNCHES
+from astranb.engine.cacheline._edits import RECORD, Parameter, parameters_of, read_edit, switch_recording
+from astranb.engine.cacheline._paths import resolve
+from astranb.engine.cacheline.workload import Graph
 from astranb.gpu import Preset, preset
 from astranb.net import Network
 from astranb.net._options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS
-from astranb.workload.cacheline import Graph
 
-from ._build import LAUNCHES
 from ._editing import Edited
-from ._edits import RECORD, Parameter, parameters_of, read_edit, switch_recording
-from ._paths import resolve
 
 if TYPE_CHECKING:
     from ._simulation import Simulation

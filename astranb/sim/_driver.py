@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from astranb.engine.cacheline._dead import LAST_PS, any_dead, stranded
+from astranb.engine.cacheline._edits import Edit, apply_edit
+from astranb.engine.cacheline._machine import Machine
+from astranb.engine.cacheline.loop import STOPS
+
 from ._breakpoints import Breakpoint, install
-from ._dead import LAST_PS, any_dead, stranded
-from ._edits import Edit, apply_edit
 from ._history import History
-from ._machine import Machine
-from .loop import STOPS
 
 if TYPE_CHECKING:
     from ._simulation import Simulation
@@ -81,7 +82,7 @@ class Driver:
         Returns
         -------
         why : str
-            One of :data:`~astranb.sim.loop.STOPS`, or ``stranded``: all that is left waits for
+            One of :data:`~astranb.engine.cacheline.loop.STOPS`, or ``stranded``: all that is left waits for
             dead links.
         point : Breakpoint or None
             The one that stopped it.

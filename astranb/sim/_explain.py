@@ -11,10 +11,11 @@ from astranb.core.progress import bar
 if TYPE_CHECKING:
     import pandas as pd
 
+    from astranb.engine.cacheline._critical import CriticalPath
+    from astranb.engine.cacheline._view import ObjectView
+
     from ._change import Change, WhatIf
-    from ._critical import CriticalPath
     from ._simulation import Simulation
-    from ._view import ObjectView
     from ._why import Why
 
 __all__ = ["Explained", "watched"]
@@ -46,7 +47,7 @@ class Explained:
         >>> sim.at("gpu[3]").state["max_outstanding"] > 0
         True
         """
-        from ._view import ObjectView
+        from astranb.engine.cacheline._view import ObjectView
 
         return ObjectView(self._self, path)
 
@@ -69,7 +70,7 @@ class Explained:
         >>> len(why.links) > 1
         True
         """
-        from ._chain import explain_wait
+        from astranb.engine.cacheline._chain import explain_wait
 
         return explain_wait(self._self, path)
 
@@ -79,7 +80,7 @@ class Explained:
         A private copy replays the run and notes every event: that takes about as long as
         running it, and nothing need have been recorded.
         """
-        from ._critical import search
+        from astranb.engine.cacheline._critical import search
 
         sim = self._self
         key = (sim.events, tuple(sim.edits))
@@ -104,7 +105,7 @@ class Explained:
             up to its ``time_ps``: the time of the run for a thread block, for a GPU that
             times its number of blocks.
         """
-        from ._lost import lost_time
+        from astranb.engine.cacheline._lost import lost_time
 
         if per not in ("gpu", "block"):
             raise InputError(f"lost time per {per!r}", where="lost_time", mend="per gpu or per block")
@@ -144,7 +145,7 @@ class Explained:
         >>> change.at_least_ps <= change.exact_ps < change.before_ps
         True
         """
-        from ._what_if import suggest
+        from astranb.engine.cacheline._what_if import suggest
 
         if not path:
             return suggest(self._self, self.critical_path())
@@ -158,7 +159,7 @@ class Explained:
         InputError
             At once: there is no such thing to change.
         """
-        from ._what_if import Question, answer
+        from astranb.engine.cacheline._what_if import Question, answer
 
         sim = self._self
         question = Question(sim, path, value if value != "" else _usual(path))

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from astranb.collectives import Source
 from astranb.core.jit import Records
-
-from ._contributions import Contributions, contributions
-from ._where import next_line, where
+from astranb.engine.cacheline._contributions import Contributions, contributions
+from astranb.engine.cacheline._where import next_line, where
 
 if TYPE_CHECKING:
     from ._simulation import Simulation

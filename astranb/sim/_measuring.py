@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from astranb.core.units import time_ps
-
-from ._aggregate import Aggregate, aggregate
-from ._memory import memory
+from astranb.engine.cacheline._aggregate import Aggregate, aggregate
+from astranb.engine.cacheline._memory import memory
 
 if TYPE_CHECKING:
     from astranb.core.jit import Records

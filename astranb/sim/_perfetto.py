@@ -18,9 +18,8 @@ import numpy as np
 
 from astranb.core.files import whole_file
 from astranb.core.units import format_bytes
-
-from ._frames import signals, spans
-from ._recorder import FLIGHT_KINDS
+from astranb.engine.cacheline._frames import signals, spans
+from astranb.engine.cacheline._recorder import FLIGHT_KINDS
 
 if TYPE_CHECKING:
     from ._simulation import Simulation

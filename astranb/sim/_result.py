@@ -12,12 +12,11 @@ import numpy as np
 from astranb.collectives import COLLECTIVES
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.engine.cacheline._dead import queued_ps
+from astranb.engine.cacheline._ethernet import explain_ethernet, paused_ps
+from astranb.engine.cacheline._frames import FRAMES
+from astranb.engine.cacheline._walk import CAUSES
 from astranb.gpu import tables as t
-
-from ._dead import queued_ps
-from ._ethernet import explain_ethernet, paused_ps
-from ._frames import FRAMES
-from ._walk import CAUSES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,28 +10,28 @@ from typing import Any
 from astranb.collectives import Collective, Joined, check
 from astranb.core.errors import AstranbError, Deadlock, InputError, near
 from astranb.core.units import format_bytes, format_time, time_ps
+from astranb.engine.cacheline._assumptions import presets_of
+from astranb.engine.cacheline._build import Plan, build, lower_for
+from astranb.engine.cacheline._dead import explain_stranded
+from astranb.engine.cacheline._edits import Edit
+from astranb.engine.cacheline._hash import state_hash
+from astranb.engine.cacheline._inspect import Inspector
+from astranb.engine.cacheline._machine import Machine
+from astranb.engine.cacheline._recorder import Recorder
+from astranb.engine.cacheline.workload import Graph
 from astranb.gpu import Preset
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, Network, compile_fabric
-from astranb.workload.cacheline import Graph
 
 from . import _breakpoints as breakpoints
-from ._assumptions import presets_of
 from ._breakpoints import Breakpoint, reason
-from ._build import Plan, build, lower_for
 from ._changing import Changing
-from ._dead import explain_stranded
 from ._driver import FOREVER, SLICE, Driver
-from ._edits import Edit
 from ._explain import Explained
-from ._hash import state_hash
 from ._history import History
-from ._inspect import Inspector
 from ._looking import Looking
-from ._machine import Machine
 from ._measuring import Measuring
-from ._recorder import Recorder
 from ._result import Result
 from ._stop import Stop
 from ._stopping import Stopped
@@ -53,7 +53,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
         An infrastructure, the path of an InfraGraph document, or a blueprint's name.
     collective : Collective or Graph
         What runs, as :func:`astranb.collectives.all_reduce` makes it, or a whole workload
-        (:class:`astranb.workload.cacheline.Graph`).
+        (:class:`astranb.engine.cacheline.workload.Graph`).
     gpu : str or Path or Preset, optional
         The kind of GPU; where not given, what the infrastructure says or its name suggests.
     fidelity : str
@@ -318,7 +318,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
         points = [p for p in self._points if p.enabled]
         why, point = self._driver.forward(self, points, self._beat, **limits)
         if why == "deadlock" or (self.finished and self.machine.clock[0].done < len(self.machine.blocks)):
-            from ._deadlock import explain_deadlock
+            from astranb.engine.cacheline._deadlock import explain_deadlock
 
             raise Deadlock(explain_deadlock(self.machine, self.program, self.fabric))
         if why == "stranded":

@@ -13,18 +13,18 @@ import numpy as np
 from astranb.collectives import Collective, Lowered, Part, Source
 from astranb.core.errors import InputError
 from astranb.core.state import read_tables, write_tables
+from astranb.engine.cacheline._build import Plan, build, lower_for
+from astranb.engine.cacheline._edits import RECORD, Edit
+from astranb.engine.cacheline._graph_tables import graph_of, graph_tables
+from astranb.engine.cacheline.loop import OWNERS
+from astranb.engine.cacheline.workload import Graph
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net._roce import read_roce
-from astranb.workload._graph_tables import graph_of, graph_tables
-from astranb.workload.cacheline import Graph
 
 from ._breakpoints import Breakpoint
-from ._build import Plan, build, lower_for
-from ._edits import RECORD, Edit
 from ._history import History
-from .loop import OWNERS
 
 if TYPE_CHECKING:
     from ._simulation import Simulation

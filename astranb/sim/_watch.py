@@ -10,12 +10,12 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
+from astranb.engine.cacheline._machine import Machine
+from astranb.engine.cacheline._paths import FIELDS, resolve
 from astranb.gpu import tables as t
 from astranb.net.port import CLASSES
 
 from ._breakpoints import with_unit
-from ._machine import Machine
-from ._paths import FIELDS, resolve
 from ._replay import Replay
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from astranb.sim import LANE_STATES, Simulation, lanes_of
-from astranb.sim._density import flatten
+from astranb.core.density import flatten
+from astranb.engine.cacheline import LANE_STATES, lanes_of
+from astranb.sim import Simulation
 
 from ._feed import Feed, Message
 from ._spans import window_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.sim import LANE_STATES
+from astranb.engine.cacheline import LANE_STATES
 
 from ._feed import Feed, Message
 

@@ -9,8 +9,8 @@ import numpy as np
 from astranb.collectives._lower import BUFFERS
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
+from astranb.engine.cacheline._memory import Buffer, buffer_of
 from astranb.sim import Simulation
-from astranb.sim._memory import Buffer, buffer_of
 
 from ._feed import Feed, Message
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.collectives._lower import BUFFERS
 from astranb.core.errors import InputError
-from astranb.sim import sums
+from astranb.engine.cacheline import sums
 
 from ._feed import Feed, Message
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.sim import CAUSES, LOSSES, Change, CriticalPath, Simulation, WhatIf, Why
-from astranb.sim._critical import search
-from astranb.sim._lost import lost_times
-from astranb.sim._paths import resolve
-from astranb.sim._what_if import suggest
+from astranb.engine.cacheline import CAUSES, LOSSES, CriticalPath
+from astranb.engine.cacheline._critical import search
+from astranb.engine.cacheline._lost import lost_times
+from astranb.engine.cacheline._paths import resolve
+from astranb.engine.cacheline._what_if import suggest
+from astranb.sim import Change, Simulation, WhatIf, Why
 
 from ._feed import Feed, Message
 from ._session import Session

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_bytes
+from astranb.engine.cacheline import FLIGHT_KINDS, SPAN_STATES
 from astranb.gpu import tables as t
-from astranb.sim import FLIGHT_KINDS, SPAN_STATES, Simulation
+from astranb.sim import Simulation
 
 from ._layout import Layout, lay_out
 from ._picture import bundle_name, bundle_of, picture

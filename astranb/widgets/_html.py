@@ -9,7 +9,8 @@ import numpy as np
 from astranb import __version__
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
-from astranb.sim import FLIGHT_KINDS, Simulation
+from astranb.engine.cacheline import FLIGHT_KINDS
+from astranb.sim import Simulation
 
 from ._answers import ANSWERS
 from ._feed import Feed

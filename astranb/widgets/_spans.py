@@ -12,7 +12,8 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
-from astranb.sim import LANE_STATES, Simulation, lanes_of, phase_times
+from astranb.engine.cacheline import LANE_STATES, lanes_of, phase_times
+from astranb.sim import Simulation
 
 from ._feed import Feed, Message
 

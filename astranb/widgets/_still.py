@@ -10,7 +10,8 @@ import numpy as np
 
 from astranb.core.colours import Colours, busy_colour
 from astranb.core.units import format_time
-from astranb.sim import FLIGHT_KINDS, Simulation
+from astranb.engine.cacheline import FLIGHT_KINDS
+from astranb.sim import Simulation
 
 from ._layout import Layout
 from ._picture import bundle_name, describe

@@ -6,7 +6,8 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.sim import ObjectView, Simulation
+from astranb.engine.cacheline import ObjectView
+from astranb.sim import Simulation
 
 from ._session import Session
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.sim import Simulation, Stop, spot_text
+from astranb.engine.cacheline import spot_text
+from astranb.sim import Simulation, Stop
 
 from ._changes import CHANGES
 

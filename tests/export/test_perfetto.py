@@ -14,7 +14,7 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.sim import SPAN_STATES
+from astranb.engine.cacheline import SPAN_STATES
 from tests.export.support import MARKUP, hostile_simulation
 
 NEEDS = {

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.sim import FLIGHT_KINDS
-from astranb.sim._lanes import LANE_STATES, lanes_of
+from astranb.engine.cacheline import FLIGHT_KINDS
+from astranb.engine.cacheline._lanes import LANE_STATES, lanes_of
 
 
 @pytest.fixture(scope="module")

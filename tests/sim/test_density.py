@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.sim._density import NOTHING, flatten, join
+from astranb.core.density import NOTHING, flatten, join
 
 LANES, STATES, LENGTH = 3, 4, 60
 

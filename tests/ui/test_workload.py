@@ -98,7 +98,8 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
 
 
 MAKE_LAYERS = """import astranb as anb
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Run, System, Workload
+from astranb.engine.layers import Run
+from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, System, Workload
 part = Part(20_000)
 layers = tuple(
     Layer(f"conv{n}", part, part, Part(20_000, "ALLREDUCE", 8 << n << 20), update_ns=100) for n in range(4)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.sim._memory import buffer_of
+from astranb.engine.cacheline._memory import buffer_of
 from astranb.widgets import _buffer
 from astranb.widgets._feed import Feed
 from astranb.widgets._session import session_of

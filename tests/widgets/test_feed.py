@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.sim._machine import Machine
+from astranb.engine.cacheline._machine import Machine
 from astranb.widgets._feed import Feed
 from astranb.widgets._session import session_of
 
@@ -78,7 +78,7 @@ def test_what_was_taken_back_between_two_messages_is_sent_anew() -> None:
 
 
 def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> None:
-    monkeypatch.setattr("astranb.sim._notes._FLIGHTS", 1024)
+    monkeypatch.setattr("astranb.engine.cacheline._notes._FLIGHTS", 1024)
     sim, feed = feed_of("64 KiB", "ring")
     sim.run()
     total = int(sim.machine.recorder[0].flights)

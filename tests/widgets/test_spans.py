@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.sim import LANE_STATES, lanes_of
+from astranb.engine.cacheline import LANE_STATES, lanes_of
 from astranb.widgets import _activity, _spans
 from astranb.widgets._feed import Feed
 from astranb.widgets._session import session_of

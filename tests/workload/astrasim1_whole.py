@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from astranb.engine.layers._build import _Program
 from astranb.workload.astrasim1 import HierarchicalNetwork, System, Workload
-from astranb.workload.astrasim1._build import _Program
 from astranb.workload.astrasim1._loops import WEIGHT_GRADIENT
 
 NAMES = {"ALLREDUCE": "all-reduce", "ALLGATHER": "all-gather", "REDUCESCATTER": "reduce-scatter"}

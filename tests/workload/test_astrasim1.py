@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
-from astranb.workload._why import ENDED
+from astranb.engine.layers import Run
+from astranb.engine.layers._loop import run_astrasim1
+from astranb.engine.layers._run import words
+from astranb.engine.layers._tables import LIMITS
+from astranb.engine.stops import ENDED
 from astranb.workload.astrasim1 import (
     Action,
     Algorithm,
@@ -15,16 +19,12 @@ from astranb.workload.astrasim1 import (
     Layer,
     Layers,
     Part,
-    Run,
     System,
     Workload,
     training_loop,
 )
-from astranb.workload.astrasim1._loop import run_astrasim1
 from astranb.workload.astrasim1._policies import involved, levels_of
-from astranb.workload.astrasim1._run import words
 from astranb.workload.astrasim1._shipped import loop_named
-from astranb.workload.astrasim1._tables import LIMITS
 from tests.workload.astrasim1_whole import Whole
 
 RING = Algorithm("ring")

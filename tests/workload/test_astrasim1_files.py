@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.sim.workload.astrasim1 import LayerState
-from astranb.sim.workload.astrasim1._paths import FIELDS
-from astranb.workload.astrasim1 import (
-    Algorithm,
-    is_layer_table,
-    load,
-    read_network,
-    read_system,
-    read_workload,
-)
+from astranb.engine.layers import LayerState, load, read_network
+from astranb.engine.layers._paths import FIELDS
+from astranb.workload.astrasim1 import Algorithm, is_layer_table, read_system, read_workload
 
 TABLE = "MICRO\n1\nallreduce -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 1048576 1\n"
 SYSTEM = (

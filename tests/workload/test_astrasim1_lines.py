@@ -6,18 +6,12 @@ import numpy as np
 
 import astranb as anb
 from astranb.cli import main
+from astranb.engine.cacheline._graph_tables import graph_of, graph_tables
+from astranb.engine.cacheline.workload import Graph
+from astranb.engine.layers import lines_of
 from astranb.infragraph import dimensions
-from astranb.workload._graph_tables import graph_of, graph_tables
-from astranb.workload.astrasim1 import (
-    HierarchicalNetwork,
-    Layer,
-    Part,
-    Workload,
-    lines_of,
-    write_workload,
-)
+from astranb.workload.astrasim1 import HierarchicalNetwork, Layer, Part, Workload, write_workload
 from astranb.workload.astrasim2 import Network
-from astranb.workload.cacheline import Graph
 from tests.sim.workload.support import run_of
 
 PLANE = HierarchicalNetwork(("Ring", "Switch"), (2, 2), (2, 1), (500, 500), (50, 50))

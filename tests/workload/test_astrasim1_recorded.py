@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astranb.cli import main
-from astranb.workload.astrasim1 import load
+from astranb.engine.layers import load
 
 TABLE = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "astrasim1.json.gz").read_bytes()))
 CASES = TABLE["cases"]

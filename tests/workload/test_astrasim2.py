@@ -11,17 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.workload.astrasim2 import (
-    COLLECTIVE,
-    COMPUTE,
-    RECV,
-    SEND,
-    Network,
-    Operations,
-    Run,
-    System,
-    simulate,
-)
+from astranb.engine.messages import Run, simulate
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 
 RING = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4, "local-mem-bw": 1600}
 ALL: dict[str, Any] = {f"all-{name}-implementation": ["direct"] for name in ("reduce", "gather", "to-all")}

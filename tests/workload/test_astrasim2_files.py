@@ -9,7 +9,7 @@ import pytest
 from astranb.chakra import CollectiveType, Node, NodeType, Trace, TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.workload.astrasim2 import load
+from astranb.engine.messages import load
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "reference" / "astrasim2"
 HERE = pytest.mark.skipif(

@@ -5,18 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock
-from astranb.workload.astrasim2 import (
-    COLLECTIVE,
-    COMPUTE,
-    MEMORY,
-    SEND,
-    Memory,
-    Network,
-    Operations,
-    Run,
-    System,
-)
-from astranb.workload.astrasim2._fold import foldable
+from astranb.engine.messages import Run
+from astranb.engine.messages._fold import foldable
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, MEMORY, SEND, Memory, Network, Operations, System
 
 EVERY_EVENT = 1 << 50
 SHAPES = ("Ring", "FullyConnected", "Switch")

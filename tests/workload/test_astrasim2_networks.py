@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import Deadlock, InputError
+from astranb.engine.messages import Run, simulate
 from astranb.infragraph import blueprint
 from astranb.infragraph import load as load_infra
 from astranb.workload.astrasim2 import (
@@ -22,9 +23,7 @@ from astranb.workload.astrasim2 import (
     InfraNetwork,
     Network,
     Operations,
-    Run,
     System,
-    simulate,
 )
 
 NAMES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")

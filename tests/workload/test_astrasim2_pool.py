@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.engine.messages import simulate
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import MEMORY, InfraNetwork, Memory, Network, Operations, System, simulate
+from astranb.workload.astrasim2 import MEMORY, InfraNetwork, Memory, Network, Operations, System
 from astranb.workload.astrasim2._documents import read_memory, read_network
 from astranb.workload.astrasim2._pool import TOPOLOGIES, Pool
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from astranb.core.errors import Deadlock, InputError
+from astranb.engine.messages import Run
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -22,7 +23,6 @@ from astranb.workload.astrasim2 import (
     Memory,
     Network,
     Operations,
-    Run,
     System,
 )
 

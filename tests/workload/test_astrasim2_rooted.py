@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from astranb.chakra import TraceBuilder, write
 from astranb.core.errors import InputError
+from astranb.engine.messages import Run, load
+from astranb.engine.messages._tables import ALL_REDUCE, BROADCAST, GATHER, REDUCE, SCATTER
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, Run, System, load
-from astranb.workload.astrasim2._tables import ALL_REDUCE, BROADCAST, GATHER, REDUCE, SCATTER
+from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, System
 
 E, SIZE = 10, 1 << 20
 ONE = 500 + SIZE / 50  # one link: 500 ns and 50 GB/s

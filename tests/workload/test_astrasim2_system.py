@@ -8,17 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.workload.astrasim2 import (
-    COLLECTIVE,
-    COMPUTE,
-    RECV,
-    SEND,
-    Network,
-    Operations,
-    Run,
-    System,
-    simulate,
-)
+from astranb.engine.messages import Run, simulate
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 from astranb.workload.astrasim2._documents import read_system
 
 NAMES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")

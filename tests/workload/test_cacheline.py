@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Joined
 from astranb.core.errors import Deadlock, InputError, WrongResult
+from astranb.engine.cacheline.workload import Graph
 from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -20,7 +21,6 @@ from astranb.workload.astrasim2 import (
     Operations,
     System,
 )
-from astranb.workload.cacheline import Graph
 
 SYSTEM = System.from_document(
     {

@@ -10,6 +10,7 @@ from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.collectives import Joined
 from astranb.core.errors import InputError
+from astranb.engine.cacheline.workload import Graph
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -21,7 +22,6 @@ from astranb.workload.astrasim2 import (
     Operations,
     System,
 )
-from astranb.workload.cacheline import Graph
 
 SYSTEM = System.from_document(
     {"all-reduce-implementation": ["ring"], "model-shared-bus": 1, "L": 2, "npu-speed": {"1": 0.5}}

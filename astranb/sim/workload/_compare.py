@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from astranb.engine.messages._spans import spans_of
 from astranb.sim._compare import Comparison, Inputs, Rows, Shown, inputs_of_edits, signed
 
-from ._spans import spans_of
 from ._standing import Standing
 
 __all__ = ["WorkloadComparison"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from astranb.engine.messages._edits import Edit
+from astranb.engine.protocol import Engine
+from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.sim._breakpoints import Breakpoint
 from astranb.sim._history import History
-from astranb.workload._why import BREAK, ENDED, REACHED, TIME
-
-from ._edits import Edit
-from ._engine import Engine
 
 __all__ = ["FOREVER", "SLICE", "Driver"]
 

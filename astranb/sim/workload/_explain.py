@@ -6,10 +6,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, cast, overload
 
 from astranb.core.errors import InputError
+from astranb.engine.messages._critical import Piece
 from astranb.sim._change import Change, WhatIf
 from astranb.sim._explain import watched
-
-from ._critical import Piece
 
 if TYPE_CHECKING:
     import pandas as pd

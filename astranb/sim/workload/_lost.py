@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.workload.astrasim2 import _tables as t
-
-from ._spans import shares, spans_of, sweep
+from astranb.engine.messages import _tables as t
+from astranb.engine.messages._spans import shares, spans_of, sweep
 
 if TYPE_CHECKING:
     import pandas as pd

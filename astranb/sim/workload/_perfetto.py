@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astranb.engine.messages._about import ALGORITHMS
 from astranb.sim._perfetto import Event, name_event, rows_of, write_events
-
-from ._about import ALGORITHMS
 
 if TYPE_CHECKING:
     from ._standing import Standing

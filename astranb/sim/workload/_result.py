@@ -11,10 +11,9 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.units import format_bytes, format_time
-
-from ._about import ALGORITHMS
-from ._critical import CAUSES, Piece, sums
-from ._spans import LANES, shares, spans_of
+from astranb.engine.messages._about import ALGORITHMS
+from astranb.engine.messages._critical import CAUSES, Piece, sums
+from astranb.engine.messages._spans import LANES, shares, spans_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,18 +9,20 @@ from typing import Any
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import time_ps
+from astranb.engine import layers
+from astranb.engine.layers import LayerState
+from astranb.engine.messages import Run, load
+from astranb.engine.messages._state import State
+from astranb.engine.protocol import Engine
 from astranb.sim._editing import Edited
 from astranb.sim._history import History
 from astranb.sim._stop import Stop
 from astranb.workload import astrasim1
-from astranb.workload.astrasim2 import InfraNetwork, Memory, Network, Operations, Run, System, load
+from astranb.workload.astrasim2 import InfraNetwork, Memory, Network, Operations, System
 
 from ._driver import FOREVER, SLICE, Driver
-from ._engine import Engine
 from ._explain import Explained
-from ._state import State
 from ._stopping import Stopping
-from .astrasim1 import LayerState
 
 __all__ = ["WorkloadSimulation"]
 
@@ -111,8 +113,8 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         record, checkpoint_bytes
             As for the class.
         **options
-            Those of :func:`astranb.workload.astrasim2.load`: ``memory``, ``groups``, ``aware``,
-            ``compat``, …; of 1.0's files those of :func:`astranb.workload.astrasim1.load`:
+            Those of :func:`astranb.engine.messages.load`: ``memory``, ``groups``, ``aware``,
+            ``compat``, …; of 1.0's files those of :func:`astranb.engine.layers.load`:
             ``passes``, ``congested``, ``compat``, ``comm_scale``, …
 
         Raises
@@ -120,8 +122,8 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         InputError
             A file cannot be read or used; the text names it, the place and how to mend it.
         """
-        layers = not Path(f"{workload}.0.et").exists() and astrasim1.is_layer_table(workload)
-        read: Any = astrasim1.load if layers else load
+        layered = not Path(f"{workload}.0.et").exists() and astrasim1.is_layer_table(workload)
+        read: Any = layers.load if layered else load
         return cls.of_run(
             read(workload, system, network, **options),
             title=Path(workload).name, record=record, checkpoint_bytes=checkpoint_bytes,
@@ -130,7 +132,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
     @classmethod
     def of_run(
         cls,
-        run: Run | astrasim1.Run,
+        run: Run | layers.Run,
         *,
         title: str = "workload",
         record: bool = True,
@@ -141,14 +143,14 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         Parameters
         ----------
         run : Run
-            As :func:`astranb.workload.astrasim2.load` or :func:`astranb.workload.astrasim1.load`
+            As :func:`astranb.engine.messages.load` or :func:`astranb.engine.layers.load`
             gives it.
         title : str
             What it is called.
         record, checkpoint_bytes
             As for the class.
         """
-        if not isinstance(run, Run | astrasim1.Run):
+        if not isinstance(run, Run | layers.Run):
             raise InputError(f"not a run: {run!r}", mend="astranb.workload.astrasim2.load(...) gives one")
         run.record(on=record)
         sim = object.__new__(cls)

@@ -6,11 +6,11 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
-from astranb.sim._edits import Parameter
+from astranb.engine.cacheline._edits import Parameter
+from astranb.engine.messages._about import About
+from astranb.engine.protocol import Engine
 
-from ._about import About
 from ._driver import FOREVER, Driver
-from ._engine import Engine
 from ._result import WorkloadResult
 
 __all__ = ["Standing"]

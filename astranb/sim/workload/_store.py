@@ -11,13 +11,13 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.state import own, read_tables, write_tables
+from astranb.engine.layers import LayerState
+from astranb.engine.messages._edits import Edit
+from astranb.engine.messages._state import State
 from astranb.sim._breakpoints import Breakpoint
 from astranb.sim._history import History
 
 from ._driver import Driver
-from ._edits import Edit
-from ._state import State
-from .astrasim1 import LayerState
 
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from astranb.core.errors import InputError, near
+from astranb.engine.messages._edits import Edit, read_value, written
 from astranb.sim._change import Change, factor_of
-
-from ._edits import Edit, read_value, written
 
 if TYPE_CHECKING:
     from ._simulation import WorkloadSimulation

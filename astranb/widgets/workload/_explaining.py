@@ -7,7 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.sim.workload import CAUSES, LOSSES, Piece, WorkloadSimulation, lost_times
+from astranb.engine.messages import CAUSES, Piece
+from astranb.sim.workload import LOSSES, WorkloadSimulation, lost_times
 from astranb.sim.workload._what_if import suggest
 from astranb.widgets._explaining import row_of
 from astranb.widgets._feed import Message

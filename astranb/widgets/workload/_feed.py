@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.sim.workload import STATES
+from astranb.engine.messages import STATES
 from astranb.widgets._feed import VERSION, Message
 
 from ._session import WorkloadSession

@@ -8,7 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.sim.workload import KINDS, STATES, WorkloadSimulation
+from astranb.engine.messages import KINDS, STATES
+from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from astranb.sim.workload import KINDS, STATES, WorkloadSimulation
+from astranb.engine.messages import KINDS, STATES
+from astranb.sim.workload import WorkloadSimulation
 from astranb.widgets._page import Columns
 
 from ._feed import WorkloadFeed

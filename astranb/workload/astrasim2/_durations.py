@@ -11,8 +11,8 @@ import numpy as np
 from astranb.core.errors import InputError, near
 
 from ._inputs import System
+from ._kinds import COMPUTE, MEMORY, REPLAY
 from ._pool import Pool
-from ._tables import COMPUTE, MEMORY, REPLAY
 
 __all__ = ["Memory", "at_speed", "durations_ns"]
 

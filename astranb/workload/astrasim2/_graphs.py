@@ -12,8 +12,8 @@ from astranb.chakra import NodeType, Trace, rank_file, read
 from astranb.core.errors import InputError
 
 from ._documents import custom_collectives, per_node_graphs
+from ._kinds import COLLECTIVE, RECV, SEND
 from ._operations import COLLECTIVE_NAMES, Operations
-from ._tables import COLLECTIVE, RECV, SEND
 from ._traces import check_peers, operations_of
 
 __all__ = ["Graphs", "read_graphs"]

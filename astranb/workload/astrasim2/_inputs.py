@@ -11,8 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.net._astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
 from astranb.net._cost import cost_dollars
 
-from ._schedule import INTER, INTRA
-from ._tables import (
+from ._kinds import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -21,6 +20,8 @@ from ._tables import (
     GATHER,
     HALVING,
     IN_NETWORK,
+    INTER,
+    INTRA,
     REDUCE,
     REDUCE_SCATTER,
     RING_STEPS,

@@ -11,7 +11,7 @@ import numpy as np
 from astranb.chakra import Distinct
 from astranb.core.errors import InputError
 
-from ._tables import (
+from ._kinds import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,

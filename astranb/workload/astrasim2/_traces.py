@@ -11,8 +11,18 @@ from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
 from astranb.core.arrays import distinct
 from astranb.core.errors import InputError, near
 
+from ._kinds import (
+    BROADCAST,
+    COLLECTIVE,
+    COMPUTE,
+    GATHER,
+    MEMORY,
+    RECV,
+    REDUCE,
+    REPLAY,
+    SEND,
+)
 from ._operations import COLLECTIVE_NAMES, COLUMN, Operations
-from ._tables import BROADCAST, COLLECTIVE, COMPUTE, GATHER, MEMORY, RECV, REDUCE, REPLAY, SEND
 
 __all__ = ["check_peers", "operations_of"]
 

@@ -4,8 +4,9 @@ import dataclasses
 from typing import Any
 
 from astranb.chakra._columns import Distinct
+from astranb.engine.layers import Run
 from astranb.sim.workload import WorkloadSimulation
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Run, Workload
+from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Workload
 from astranb.workload.astrasim1 import System as LayerSystem
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
+from astranb.engine.layers import Run
 from astranb.sim.workload import WorkloadSimulation
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
     Layer,
     Part,
-    Run,
     Workload,
     read_system,
     training_loop,

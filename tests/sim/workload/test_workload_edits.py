@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
+from astranb.engine.messages._ends import dimension_of, ends_of, other_way
 from astranb.infragraph import blueprint
 from astranb.sim.workload import WorkloadSimulation
-from astranb.sim.workload._ends import dimension_of, ends_of, other_way
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,

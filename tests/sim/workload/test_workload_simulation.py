@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
+from astranb.engine.messages import UNITS
 from astranb.sim import Stop
-from astranb.sim.workload import UNITS, WorkloadSimulation
+from astranb.sim.workload import WorkloadSimulation
 from astranb.workload.astrasim2 import RECV, SEND, Network, Operations, System
 
 from .support import mixed

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.engine.messages._readers import READERS
 from astranb.sim.workload import WorkloadSimulation
-from astranb.sim.workload._readers import READERS
 
 from .support import mixed
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import NodeType
-from astranb.workload.astrasim2 import Network, System, simulate
+from astranb.engine.messages import simulate
+from astranb.workload.astrasim2 import Network, System
 from astranb.workload.models import TRANSFORMERS, Parallelism, Transformer, workload
 from astranb.workload.models._weights import chunks, of_embedding, of_head, of_layer
 from tests.workload.models.support import collected, tiny

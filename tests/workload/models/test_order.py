@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import NodeType, check
-from astranb.workload.astrasim2 import Network, System, simulate
+from astranb.engine.messages import simulate
+from astranb.workload.astrasim2 import Network, System
 from astranb.workload.models import Parallelism, workload
 from astranb.workload.models._schedule import one_forward_one_backward
 from tests.workload.models.support import depends_in_order, divided, stuck, tiny, traces

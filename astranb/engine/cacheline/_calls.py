@@ -1,0 +1,271 @@
+"""A workload's collectives and messages, matched over all ranks: who takes part in which call."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from astranb.collectives import Collective, Node, Program
+from astranb.core.errors import InputError
+from astranb.core.units import format_bytes
+from astranb.engine.messages._tables import BROADCAST, DIRECT, HALVING, TREE
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
+
+__all__ = ["Call", "Calls"]
+
+_NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
+_ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
+_LANES_OF_A_MESSAGE: Final = 16
+
+_Place = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A collective of some ranks, or a message from the first of two to the second."""
+
+    name: str
+    size: int
+    ranks: tuple[int, ...]
+    title: str
+    root: int = 0
+
+    def program(self, system: System, per_node: int | None) -> Program:
+        """Write it down for as many ranks."""
+        if self.name == "send_recv":
+            lanes = max(1, min(_LANES_OF_A_MESSAGE, self.size >> 11))
+            return Collective.of("send_recv", self.size, _message, lanes=lanes).program(2)
+        chosen = system.algorithms.get(COLLECTIVE_NAMES[self.name], ())
+        name = _ALGORITHMS.get(chosen[0].number, "ring") if chosen else "ring"
+        if self.name in ("all_to_all", "gather", "scatter"):
+            name = "allpairs"
+        elif name != "allpairs" and self.name != "all_reduce":
+            name = "ring"
+        ranks = len(self.ranks)
+        if self.name == "all_reduce" and name == "ring" and per_node is not None and 1 < per_node < ranks:
+            name = "hierarchical"
+        return Collective.of(self.name, self.size, name, root=self.root).program(ranks, per_node)
+
+
+def _message(program: Program) -> None:
+    """The first rank puts its buffer into the second one's."""
+    source, target = program.block(0), program.block(1)
+    came = program.semaphore(1)
+    source.put(program.input(0)[0], program.output(1)[0])
+    source.signal(came)
+    target.wait(came)
+
+
+class Calls:
+    """The operations of all ranks, matched: who takes part in which call, and what waits for what.
+
+    Parameters
+    ----------
+    operations : sequence of Operations
+        One for each rank.
+    groups : mapping of int to sequence of int
+    took_ns : callable
+        Gives what each row of some operations takes on a rank; 0 for what the machine decides on.
+    title : str
+        Whose they are, for messages.
+
+    Raises
+    ------
+    InputError
+        Ranks do not match: one sends what nobody receives, or collectives differ.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Operations],
+        groups: Mapping[int, Sequence[int]],
+        took_ns: Callable[[Operations, int], np.ndarray],
+        title: str,
+    ) -> None:
+        self._operations, self._groups = operations, groups
+        self._took_ns, self._title = took_ns, title
+        self.parts: list[Call] = []
+        # The call of a rank's row, or of a row of the graph that a collective (its row) has.
+        self._of: dict[tuple[int, ...], int] = {}
+        known: dict[int, list[int]] = {}
+        for one in operations:
+            for each in (one, *one.custom.values()):
+                if id(each) not in known:
+                    known[id(each)] = _order(each)
+        self._order_of = known
+        orders = [known[id(one)] for one in operations]
+        self._collectives(orders)
+        self._match([(rank, (rank,), one) for rank, one in enumerate(operations)], "")
+
+    def nodes(self, launch_ps: Sequence[int]) -> list[Node]:
+        """Give what each rank does at each point of the graph.
+
+        Parameters
+        ----------
+        launch_ps : sequence of int
+            What each rank takes to launch a kernel that communicates.
+        """
+        nodes: list[Node] = []
+        for rank in range(len(self._operations)):
+            self._add(nodes, rank, launch_ps[rank])
+        return nodes
+
+    def _collectives(self, orders: list[list[int]]) -> None:
+        """Match the collectives of each group in their order."""
+        everyone = tuple(range(len(orders)))
+        calls: dict[tuple[int, ...], dict[int, list[int]]] = defaultdict(dict)
+        for rank, order in enumerate(orders):
+            rows = self._operations[rank].rows
+            for row in order:
+                if rows["kind"][row] == COLLECTIVE:
+                    group = int(rows["group"][row])
+                    ranks = everyone if group < 0 else tuple(self._groups[group])
+                    calls[ranks].setdefault(rank, []).append(row)
+        for ranks, listed in calls.items():
+            most = max(map(len, listed.values()))
+            for turn in range(most):
+                self._collective(ranks, listed, turn)
+
+    def _collective(self, ranks: tuple[int, ...], listed: dict[int, list[int]], turn: int) -> None:
+        said = {}
+        for rank in ranks:
+            if turn >= len(listed.get(rank, ())):
+                first = min(rank for rank in ranks if len(listed.get(rank, ())) > turn)
+                row = self._operations[first].rows[listed[first][turn]]
+                what = (
+                    f"rank {first} waits in {_NAMES[int(row['collective'])]} number {turn + 1} of its group "
+                    f"({format_bytes(int(row['bytes']))}), which rank {rank} never calls"
+                )
+                raise InputError(what, where=self._title, mend="give each rank of a group the same")
+            row = self._operations[rank].rows[listed[rank][turn]]
+            name, peer = _NAMES[int(row["collective"])], int(row["peer"])
+            rooted = int(row["collective"]) >= BROADCAST
+            root = ranks.index(peer) if rooted and peer in ranks else 0
+            said[rank] = (name, int(row["bytes"]), root)
+        first = ranks[0]
+        for rank in ranks:
+            if said[rank] != said[first]:
+                (a, size, own), (b, other, its) = said[first], said[rank]
+                here, there = f"rank {first}", f"{format_bytes(other)} on rank {rank}"
+                what = f"{a} of {format_bytes(size)} on {here} meets {b} of {there}"
+                if (a, size) == (b, other):
+                    what = f"{a} with root {ranks[own]} on {here} meets root {ranks[its]} on rank {rank}"
+                raise InputError(what, where=self._title, mend="give both the same")
+        graphs = {rank: self._operations[rank].custom.get(listed[rank][turn]) for rank in ranks}
+        name = f"{said[first][0]} {listed[first][turn]}"
+        if any(one is not None for one in graphs.values()):
+            without = [rank for rank in ranks if graphs[rank] is None]
+            if without:
+                what = f"{name} has a graph of its own on rank {first}, and none on rank {without[0]}"
+                raise InputError(what, where=self._title, mend="give it to each rank of a group")
+            parts = [(rank, (rank, listed[rank][turn]), one) for rank, one in graphs.items() if one]
+            self._match(parts, f"{name}: ")
+            return
+        if len(ranks) < 2:
+            return
+        name, size, root = said[first]
+        # The size of a collective is that of the larger of a rank's buffers.
+        whole = size * len(ranks) if name in ("all_gather", "gather") else size
+        for rank in ranks:
+            self._of[rank, listed[rank][turn]] = len(self.parts)
+        self.parts.append(Call(name, whole, ranks, f"{name} {listed[first][turn]}", root))
+
+    def _match(self, parts: Iterable[tuple[int, tuple[int, ...], Operations]], prefix: str) -> None:
+        """Match each receive with the send of the same ranks, tag and size, in order."""
+        halves: dict[tuple[int, int, int, int], tuple[list[_Place], list[_Place]]] = {}
+        for rank, where, one in parts:
+            rows = one.rows
+            for row in self._order_of[id(one)]:
+                kind, peer = int(rows["kind"][row]), int(rows["peer"][row])
+                key = (int(rows["tag"][row]), int(rows["bytes"][row]))
+                if kind == SEND:
+                    halves.setdefault((rank, peer, *key), ([], []))[0].append((*where, row))
+                elif kind == RECV:
+                    halves.setdefault((peer, rank, *key), ([], []))[1].append((*where, row))
+        for (source, target, tag, size), (sent, received) in halves.items():
+            if len(sent) != len(received):
+                what = (
+                    f"{prefix}rank {source} sends {len(sent)} messages of {format_bytes(size)} "
+                    f"with tag {tag} to rank {target}, which receives {len(received)}"
+                )
+                raise InputError(what, where=self._title, mend="match each send with a receive")
+            for send, receive in zip(sent, received, strict=True):
+                self._of[send] = self._of[receive] = len(self.parts)
+                title = f"{prefix}message {send[-1]}"
+                self.parts.append(Call("send_recv", max(size, 1), (source, target), title))
+
+    def _add(self, nodes: list[Node], rank: int, launch_ps: int) -> None:
+        """Add a rank's nodes: they wait for what they name, and for the one before them in their place."""
+        one = self._operations[rank]
+        took_ns = self._took_ns(one, rank)
+        node_of: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for row in self._order_of[id(one)]:
+            after = {node_of[int(dep)] for dep in one.deps[one.dep_start[row] : one.dep_start[row + 1]]}
+            place = _place(one, row)
+            if place in last:
+                after.add(last[place])
+            call = self._of.get((rank, row), -1)
+            kind = int(one.rows["kind"][row])
+            name = f"{'compute' if kind == COMPUTE else 'operation'} {row}"
+            if call >= 0:
+                name = self.parts[call].title
+            if launch_ps and (call >= 0 or row in one.custom):
+                before, after = after, {len(nodes)}
+                nodes.append(Node(rank, tuple(sorted(before)), launch_ps, -1, "launch", row))
+            if row in one.custom:
+                name = f"{_NAMES[int(one.rows['collective'][row])]} {row}"
+                after = self._add_graph(nodes, (rank, row), after, name)
+            spends_ps = 1000 * int(took_ns[row]) if kind not in (COLLECTIVE, SEND, RECV) else 0
+            node_of[row] = len(nodes)
+            if kind != RECV:
+                last[place] = len(nodes)
+            nodes.append(Node(rank, tuple(sorted(after)), spends_ps, call, name, row))
+        if len(one.rows) == 0:
+            nodes.append(Node(rank, name="nothing"))
+
+    def _add_graph(self, nodes: list[Node], where: tuple[int, int], after: set[int], title: str) -> set[int]:
+        """Add what a rank does in an algorithm's place, as soon as its dependencies allow; gives its ends."""
+        rank, row = where
+        one = self._operations[rank].custom[row]
+        took_ns = self._took_ns(one, rank)
+        node_of: dict[int, int] = {}
+        for inner in self._order_of[id(one)]:
+            deps = {node_of[int(dep)] for dep in one.deps[one.dep_start[inner] : one.dep_start[inner + 1]]}
+            call = self._of.get((rank, row, inner), -1)
+            name = self.parts[call].title if call >= 0 else f"{title}: operation {inner}"
+            node_of[inner] = len(nodes)
+            spends_ps = 1000 * int(took_ns[inner]) if call < 0 else 0
+            nodes.append(Node(rank, tuple(sorted(deps or after)), spends_ps, call, name, row))
+        ends = set(node_of) - set(one.deps.tolist())
+        return {node_of[inner] for inner in ends} or after
+
+
+def _place(one: Operations, row: int) -> int:
+    """What an operation occupies: the CPU, the GPU's computations, or its communication."""
+    if one.rows["on_cpu"][row]:
+        return 0
+    return 1 if one.rows["kind"][row] == COMPUTE else 2
+
+
+def _order(one: Operations) -> list[int]:
+    """The order in which a rank comes to its operations: the lowest of those that may begin."""
+    start, children = one.children()
+    waits = np.diff(one.dep_start).copy()
+    ready = np.flatnonzero(waits == 0).tolist()
+    order = []
+    while ready:
+        row = heapq.heappop(ready)
+        order.append(row)
+        for child in children[start[row] : start[row + 1]].tolist():
+            waits[child] -= 1
+            if waits[child] == 0:
+                heapq.heappush(ready, child)
+    if len(order) < len(one.rows):
+        raise InputError("operations wait for one another in a circle", mend="see astranb chakra info")
+    return order

@@ -1,0 +1,118 @@
+"""An object of a simulation as Python sees it: numbers with units in their names, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from astranb.gpu import tables as t
+
+from ._lines import utilisation
+from ._paths import Place, resolve
+
+if TYPE_CHECKING:
+    from astranb.sim._simulation import Simulation
+
+__all__ = ["ObjectView"]
+
+_SUMMED = ("bandwidth_Bps", "busy_ps", "queued_ps", "messages", "bytes", "marked", "pauses", "paused_ps")
+_TABLES = {"gpu": "gpus", "sm": "sms", "block": "blocks", "link": "links", "line": "requests"}
+
+
+class ObjectView(Mapping[str, Any]):
+    """An object of a simulation at one moment; what the inspector shows is there by key, too.
+
+    Parameters
+    ----------
+    sim : Simulation
+        As it stands: the view does not change when the simulation goes on.
+    path : str
+
+    Attributes
+    ----------
+    path, kind, title : str
+    now_ps : int
+        The moment.
+    state : dict of str to int, float or str
+        Every number of it, raw: times in ps, sizes in bytes, bandwidths in bytes a second. Of a
+        link with several lanes, counters are summed over them.
+    in_flight : list of str
+        Lines under way, in words; ``lines`` has their paths.
+    lines : list of str
+    recent : list of str
+        What happened to it last, the newest first.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    >>> sim.step(2000).events
+    2000
+    >>> block = sim.at("gpu[3].block.0")
+    >>> block.kind, block.state["gpu"], block["title"] == block.title
+    ('block', 3, True)
+    """
+
+    def __init__(self, sim: Simulation, path: str) -> None:
+        self._found = sim.inspect(path)
+        place = resolve(path, sim.fabric, sim.machine)
+        self.path: str = self._found["path"]
+        self.kind: str = self._found["kind"]
+        self.title: str = self._found["title"]
+        self.in_flight: list[str] = self._found["in_flight"]
+        self.lines: list[str] = self._found["lines"]
+        self.recent: list[str] = self._found["recent"]
+        self.now_ps = sim.now_ps
+        self.state = _numbers(sim, place)
+
+    def __getitem__(self, key: str) -> Any:
+        """What the inspector shows: ``title``, ``state`` (labels and texts), ``children``, ..."""
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys of what the inspector shows."""
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        """How many keys."""
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        """What the inspector shows, as text."""
+        rows = [f"  {label}: {text}" for label, text in self._found["state"]]
+        return "\n".join([self.title, *rows, f"  in flight: {self._found['in_flight_count']:,}"])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(label)}</th><td>{escape(text)}</td></tr>"
+            for label, text in self._found["state"]
+        )
+        recent = "".join(f"<li>{escape(text)}</li>" for text in self.recent)
+        return f"<b>{escape(self.title)}</b><table><tbody>{rows}</tbody></table><ul>{recent}</ul>"
+
+
+def _numbers(sim: Simulation, place: Place) -> dict[str, Any]:
+    """Every field of an object's record, and what its numbers stand for."""
+    machine = sim.machine
+    if place.kind == "node":
+        graph = sim.fabric.graph
+        return {
+            "node": place.row,
+            "kind": graph.kind_name(place.row),
+            "forward_ps": int(graph.forward_ps[place.row]),
+        }
+    table = machine.tables[_TABLES[place.kind]]
+    rows = table[list(place.rows)]
+    state: dict[str, Any] = {
+        name: int(rows[name].sum() if place.kind == "link" and name in _SUMMED else rows[name][0])
+        for name in table.dtype.names or ()
+        if name not in ("pad", "next_free", "live")
+    }
+    if place.kind == "link":
+        state |= {"lanes": len(rows), "utilisation": utilisation(sim, place.rows)}
+    elif place.kind == "block":
+        state["doing"] = t.BLOCK_STATES[state["state"]]
+    elif place.kind == "line":
+        state["what"] = t.REQUEST_KINDS[state["kind"]]
+    return state

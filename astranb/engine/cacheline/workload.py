@@ -1,0 +1,175 @@
+"""A workload by cache lines: every collective and message as loads and stores, all on one machine.
+
+The operations are those of :mod:`astranb.workload.astrasim2`. A computation takes its time and
+no SM; collectives that are under way at once share SMs, L2, HBM and links. Of the operations
+of a rank, one computation, one operation of the CPU and one collective or message is under way
+at a time, in the order of their ids as their dependencies allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from astranb.collectives import Joined, Lowered, Section, join, lower
+from astranb.engine.messages._run import Inputs
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System
+from astranb.workload.astrasim2._durations import at_speed, durations_ns
+
+from ._calls import Calls
+
+__all__ = ["Graph"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What all ranks do, to be simulated by cache lines: give it to a ``Simulation``.
+
+    Parameters
+    ----------
+    operations : sequence of Operations
+        One for each rank.
+    system : System
+        Algorithms (the first dimension's), whether durations are replayed, the roofline.
+    groups : mapping of int to sequence of int
+        Ranks of each numbered group.
+    memory : Memory
+        Remote memory: its latency and bandwidth; nobody waits for another.
+    title : str
+        What it is called.
+    durations : ndarray of int64, optional
+        Nanoseconds of each operation, on all ranks the same; what the operations say unless given.
+
+    Raises
+    ------
+    InputError
+        Ranks do not match: one sends what nobody receives, or collectives differ.
+
+    Examples
+    --------
+    >>> from astranb.workload.astrasim2 import System
+    >>> step = Operations.of(
+    ...     [{"kind": COMPUTE, "duration_us": 5}, {"kind": COLLECTIVE, "bytes": 1 << 16}], [[], [0]]
+    ... )
+    >>> ring = System.from_document(
+    ...     {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 1}
+    ... )
+    >>> Graph([step] * 4, ring).size
+    65536
+    """
+
+    operations: Sequence[Operations]
+    system: System
+    groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    title: str = "workload"
+    durations: np.ndarray | None = None
+    name = "workload"
+    algorithm_name = ""
+    root = 0
+    lanes = None
+    protocol = "Simple"
+
+    @classmethod
+    def of(cls, inputs: Inputs, title: str = "workload", durations: np.ndarray | None = None) -> Graph:
+        """Take what a run on another network was made of; the network is left to the infrastructure.
+
+        Parameters
+        ----------
+        inputs : Inputs
+            As :attr:`Run.inputs`.
+        title : str
+        durations : ndarray of int64, optional
+            As for the class.
+        """
+        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title, durations)
+
+    def compute_ps(self) -> np.ndarray:
+        """Give what each rank's computations on its GPU take, summed."""
+        known: dict[tuple[int, Fraction], int] = {}
+        keys = [(id(one), self._speed(rank)) for rank, one in enumerate(self.operations)]
+        for rank, one in enumerate(self.operations):
+            if keys[rank] not in known:
+                known[keys[rank]] = 1000 * int(self.took_ns(one, rank)[_computes(one)].sum())
+        return np.array([known[key] for key in keys], np.int64)
+
+    def took_ns(self, one: Operations, rank: int) -> np.ndarray:
+        """Give what each of a rank's operations takes at its speed; 0 for what the machine decides on."""
+        took = durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
+        speed = self._speed(rank)
+        if speed == 1:
+            return took
+        return np.where(one.rows["kind"] == COMPUTE, at_speed(took, speed), took)
+
+    def _speed(self, rank: int) -> Fraction:
+        return self.system.speeds.get(rank, Fraction(1))
+
+    def __post_init__(self) -> None:
+        """Refuse what does not match before a machine is built."""
+        _ = self._calls
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes that the collectives and messages of a rank move, of the one with most."""
+        moved = [
+            int(one.rows["bytes"][np.isin(one.rows["kind"], (COLLECTIVE, SEND))].sum())
+            for one in self.operations
+        ]
+        return max(moved, default=0)
+
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(self.operations, self.groups, self.took_ns, self.title)
+
+    def lowered(
+        self,
+        per_node: int,
+        *,
+        line_bytes: int,
+        bulk_lines: int,
+        engine_lines: int,
+        launch_ps: Sequence[int] = (),
+    ) -> Joined:
+        """Give the tables that the machine runs.
+
+        Parameters
+        ----------
+        per_node : int
+            Consecutive ranks that share a node.
+        line_bytes, bulk_lines, engine_lines : int
+            As of :func:`astranb.collectives.lower`.
+        launch_ps : sequence of int, optional
+            What each rank takes to launch the kernel of a collective or message, in ps: from the end
+            of what it waits for to its first instruction.
+
+        Returns
+        -------
+        Joined
+        """
+        known: dict[tuple[object, ...], Lowered] = {}
+        parts = []
+        for call in self._calls.parts:
+            whole = len(call.ranks) == len(self.operations)
+            key = (call.name, call.size, len(call.ranks), whole, call.root)
+            if key not in known:
+                known[key] = lower(
+                    call.program(self.system, per_node if whole else None),
+                    kind=call.name,
+                    size=call.size,
+                    line_bytes=line_bytes,
+                    bulk_lines=bulk_lines,
+                    engine_lines=engine_lines,
+                )
+            kind = "" if call.name == "send_recv" else call.name
+            parts.append(Section(known[key], call.ranks, call.title, kind, call.root))
+        nodes = self._calls.nodes(launch_ps or [0] * len(self.operations))
+        return join(self.title, len(self.operations), nodes, parts, line_bytes)
+
+
+def _computes(one: Operations) -> np.ndarray:
+    """Which operations are computations on the GPU."""
+    return np.asarray((one.rows["kind"] == COMPUTE) & (one.rows["on_cpu"] == 0))

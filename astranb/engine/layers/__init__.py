@@ -1,0 +1,22 @@
+"""The layer engine: ASTRA-sim 1.0's training loops, one NPU for all."""
+
+from ._cacheline import lines_of
+from ._csv import result_tables, write_tables
+from ._files import load, read_network
+from ._plan import retime
+from ._result import LAYER_COLUMNS, Result
+from ._run import Run
+from ._state import LayerState
+
+__all__ = [
+    "LAYER_COLUMNS",
+    "LayerState",
+    "Result",
+    "Run",
+    "lines_of",
+    "load",
+    "read_network",
+    "result_tables",
+    "retime",
+    "write_tables",
+]

@@ -1,0 +1,76 @@
+"""What a layer table's program is about, for people: the passes of its layers and their collectives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from astranb.engine.messages._about import About
+
+from . import _tables as t
+from ._depend import dependencies, slots_of
+from ._run import Run
+
+__all__ = ["PARTS", "Program", "about_of"]
+
+PARTS = ("FWD", "IG", "WG")
+"""The parts of a layer: forward pass, input gradient, weight gradient."""
+
+_NUMBERS = {
+    "ALLREDUCE": t.ALL_REDUCE, "REDUCESCATTER": t.REDUCE_SCATTER, "ALLGATHER": t.ALL_GATHER,
+    "ALLTOALL": t.ALL_TO_ALL,
+}  # fmt: skip
+_COMPUTE, _COLLECTIVE = 0, 1  # kinds of operations of every workload
+
+
+class Program(NamedTuple):
+    """How operations, as people see them, stand in the program.
+
+    Attributes
+    ----------
+    at : ndarray of int64
+        The program's row of each operation.
+    of : ndarray of int64
+        The operation of each of the program's rows: of a wait what is waited for, -1 where there is
+        none.
+    slot : ndarray of int64
+        Part of a layer of each operation: three times the layer, plus the part.
+    """
+
+    at: np.ndarray
+    of: np.ndarray
+    slot: np.ndarray
+
+
+def about_of(run: Run) -> tuple[About, Program]:
+    """Gather what there is to know.
+
+    A computation waits for the one before it, and for the collectives that the program has waited for
+    between them; a collective waits for the same.
+    """
+    m, layers = run.machine, run.workload.layers
+    at, slot = slots_of(m)
+    collective = np.asarray(m.operations.kind)[at] == t.ISSUE
+    names: list[str] = []
+    number, size = [], []
+    for layer in layers:
+        parts = (layer.forward, layer.input_gradient, layer.weight_gradient)
+        for part, word in zip(parts, PARTS, strict=True):
+            names += [f"{layer.name} {word}", f"{layer.name} {word} comm"]
+            number.append(_NUMBERS.get(part.collective, -1))
+            size.append(part.size)
+    of, first, parents = dependencies(m, at, slot)
+    about = About(
+        np.zeros(len(at), np.int64),
+        np.where(collective, _COLLECTIVE, _COMPUTE),
+        np.where(collective, np.array(number, np.int64)[slot], -1),
+        np.where(collective, np.array(size, np.int64)[slot], 0),
+        2 * slot + collective,
+        names,
+        [run.network.topologies[dim] for dim in run.levels.physical],
+        first,
+        parents,
+        len(at),
+    )
+    return about, Program(at, of, slot)

@@ -1,0 +1,134 @@
+"""Names of what a workload's run consists of: ranks, their operations, dimensions, links."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from astranb.core.errors import InputError, near
+
+from . import _tables as t
+from ._about import About
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["FIELDS", "Place", "field_of", "resolve", "words"]
+
+FIELDS: dict[str, dict[str, str]] = {
+    "rank": {
+        "waiting": "ready", "ongoing": "ongoing", "compute_ns": "compute_ns", "end_ns": "end_ns",
+    },
+    "op": {
+        "waits": "waits", "start_ns": "start_ns", "end_ns": "end_ns", "chunks": "streams",
+        "chunks_done": "streams_done",
+    },
+    "queue": {"running": "running"},
+}  # fmt: skip
+"""What a condition may name: by kind of object, the word and the field of the table."""
+
+_PART = re.compile(r"(?P<kind>rank|npu|op|dim|link)\[(?P<which>[^\]]*)\]\Z")
+_MEND = "write rank[3], rank[3].op[0], rank[3].dim[1], dim[0] or link[5]"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that can be looked at.
+
+    Attributes
+    ----------
+    kind : str
+        ``rank``, ``op``, ``queue`` (a rank's in a dimension), ``dim`` or ``link``.
+    path : str
+    rows : tuple of int
+        Of the table of npus, operations, queues, dims or links.
+    npu, operation, dim : int
+        -1 where it is about all of them.
+    """
+
+    kind: str
+    path: str
+    rows: tuple[int, ...]
+    npu: int = -1
+    operation: int = -1
+    dim: int = -1
+
+
+def resolve(path: str, about: About, machine: t.Machine) -> Place:
+    """Find what a path names.
+
+    Raises
+    ------
+    InputError
+        There is no such thing.
+    """
+    parts = [_PART.match(part) for part in re.split(r"\.(?=(?:op|dim)\[)", path.strip())]
+    found = [(part["kind"].replace("npu", "rank"), part["which"].strip()) for part in parts if part]
+    kinds = tuple(kind for kind, _ in found)
+    if len(found) != len(parts) or kinds not in (
+        ("rank",), ("rank", "op"), ("rank", "dim"), ("dim",), ("link",),
+    ):  # fmt: skip
+        raise InputError("names nothing", where=path[:80] or "an empty path", mend=_MEND)
+    npus, dims = len(machine.npus), int(machine.config[0].dims)
+    if kinds == ("dim",):
+        dim = _number(found[0][1], dims, "dimension", path)
+        return Place("dim", f"dim[{dim}]", (dim,), dim=dim)
+    if kinds == ("link",):
+        links = len(machine.links) if machine.config[0].aware else 0
+        if not links:
+            mend = "links are simulated with aware=True (--fidelity congestion)"
+            raise InputError("this run has no links", where=path, mend=mend)
+        link = _number(found[0][1], links, "link", path)
+        return Place("link", f"link[{link}]", (link,))
+    rank = _number(found[0][1], npus, "rank", path)
+    if kinds == ("rank",):
+        return Place("rank", f"rank[{rank}]", (rank,), npu=rank)
+    if kinds == ("rank", "dim"):
+        dim = _number(found[1][1], dims, "dimension", path)
+        each = int(machine.config[0].queues)
+        first = (rank * dims + dim) * each
+        full = f"rank[{rank}].dim[{dim}]"
+        return Place("queue", full, tuple(range(first, first + each)), npu=rank, dim=dim)
+    row = _operation(found[1][1], rank, about, path)
+    return Place("op", about.path(row), (row,), npu=rank, operation=row)
+
+
+def field_of(place: Place, name: str) -> str:
+    """The field of the table that a condition's word means.
+
+    Raises
+    ------
+    InputError
+        Such an object has none of that name.
+    """
+    known = FIELDS.get(place.kind, {})
+    if name not in known:
+        mend = near(name, known) if known else "ranks, operations and a rank's dimensions have some"
+        raise InputError(f"no field {name!r}", where=place.path, mend=mend)
+    return known[name]
+
+
+def _number(text: str, count: int, what: str, path: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
+        raise InputError(f"no {what} {text[:20]!r}", where=path[:80], mend=f"0 to {count - 1}")
+    return int(text)
+
+
+def _operation(text: str, rank: int, about: About, path: str) -> int:
+    """An operation by its number within the rank, or by its name."""
+    first, last = int(about.start[rank]), int(about.start[rank + 1])
+    if text.isascii() and text.isdecimal():
+        return first + _number(text, last - first, "operation", path)
+    names = [about.label(row) for row in range(first, last)]
+    if text not in names:
+        raise InputError(
+            f"rank {rank} has no operation {text[:40]!r}", where=path[:80], mend=near(text, names)
+        )
+    return first + names.index(text)
+
+
+def words(table: np.ndarray, row: int, field: str) -> int:
+    """The number of a field's word in a table of int64."""
+    names = table.dtype.names or ()
+    return row * len(names) + names.index(field)
