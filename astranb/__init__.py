@@ -22,7 +22,6 @@ __all__ = [
     "SideBySide",
     "Simulation",
     "Workbench",
-    "WorkloadSimulation",
     "__version__",
     "collectives",
     "compare",
@@ -37,12 +36,11 @@ _LAZY = {
     "Comparison": ("astranb.sim", "Comparison"),
     "Editor": ("astranb.widgets", "Editor"),
     "SideBySide": ("astranb.widgets", "SideBySide"),
-    "compare": ("astranb.sim.workload", "compare"),
+    "compare": ("astranb.sim", "compare"),
     "Fault": ("astranb.net", "Fault"),
     "Network": ("astranb.net", "Network"),
     "Simulation": ("astranb.sim", "Simulation"),
     "Workbench": ("astranb.widgets", "Workbench"),
-    "WorkloadSimulation": ("astranb.sim.workload", "WorkloadSimulation"),
     "collectives": ("astranb.collectives", ""),
     "explore": ("astranb.explore", ""),
     "export": ("astranb.export", ""),
@@ -61,8 +59,7 @@ if TYPE_CHECKING:
     from astranb.net import Network as Network
     from astranb.sim import Comparison as Comparison
     from astranb.sim import Simulation as Simulation
-    from astranb.sim.workload import WorkloadSimulation as WorkloadSimulation
-    from astranb.sim.workload import compare as compare
+    from astranb.sim import compare as compare
     from astranb.widgets import Editor as Editor
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench

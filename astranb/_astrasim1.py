@@ -148,10 +148,10 @@ def run_files(args: argparse.Namespace) -> int:
 
 def _recorded(args: argparse.Namespace, run: Run) -> str:
     """Run to the end with a recording, and leave what is asked for; returns what it has to say."""
-    from astranb.sim.workload import WorkloadSimulation
+    from astranb.sim import Simulation
 
     title = Path(args.workload).name
-    sim = WorkloadSimulation.of_run(run, title=title, record=True, checkpoint_bytes=0)
+    sim = Simulation.of_run(run, title=title, record=True, checkpoint_bytes=0)
     sim.run()
     write_files(sim, args)
     return sim.result.explain() if args.explain else ""

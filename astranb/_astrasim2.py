@@ -142,11 +142,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     """Run with a recording where that is asked for and it has not run, and say more than ASTRA-sim does."""
-    from astranb.sim.workload import WorkloadSimulation
+    from astranb.sim import Simulation
 
     recorded = told_of(args)
     title = Path(args.workload).name
-    sim = WorkloadSimulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
+    sim = Simulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
     if recorded:
         sim.run()
     result = sim.result

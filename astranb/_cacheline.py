@@ -50,7 +50,7 @@ def run_lines(args: argparse.Namespace, inputs: Inputs, durations_ns: np.ndarray
     )
     sim.run()
     write_files(sim, args)
-    ends = sim.machine.gpus["ended_ps"].tolist()
+    ends = sim.engine.machine.gpus["ended_ps"].tolist()
     computed = graph.compute_ps().tolist()
     if not args.json:
         for rank, (end, compute) in enumerate(zip(ends, computed, strict=True)):
@@ -60,19 +60,19 @@ def run_lines(args: argparse.Namespace, inputs: Inputs, durations_ns: np.ndarray
     print_json(
         {
             "workload": args.workload or args.model,
-            "infra": sim.infra.name,
-            "gpu": sim.presets[0].name,
+            "infra": sim.engine.infra.name,
+            "gpu": sim.engine.presets[0].name,
             "fidelity": "cacheline",
             "compat": args.compat,
             "time_ps": sim.result.time_ps,
             "events": sim.events,
-            "line_hops": int(sim.machine.clock[0].hops),
+            "line_hops": int(sim.engine.machine.clock[0].hops),
             "per_rank": [
                 {"rank": rank, "end_ps": end, "exposed_comm_ps": end - compute, "compute_ps": compute}
                 for rank, (end, compute) in enumerate(zip(ends, computed, strict=True))
             ],
             "breakdown": sim.result.breakdown(),
-            "assumed": sim.assumed,
+            "assumed": sim.engine.assumed,
             "state_hash": sim.state_hash(),
         }
     )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
-    from astranb.sim.workload import WorkloadSimulation
 
 __all__ = ["add_options", "recorded", "told_of", "write_files"]
 
@@ -36,7 +35,7 @@ def told_of(args: argparse.Namespace) -> bool:
     return bool(recorded(args) or args.explain or args.frames or args.svg or args.save)
 
 
-def write_files(sim: Simulation | WorkloadSimulation, args: argparse.Namespace) -> None:
+def write_files(sim: Simulation | Simulation, args: argparse.Namespace) -> None:
     """Write what was asked for."""
     if args.save:
         sim.save(args.save)

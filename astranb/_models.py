@@ -163,7 +163,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from astranb.sim.workload import WorkloadSimulation
+    from astranb.sim import Simulation
     from astranb.workload.astrasim2 import read_memory as memory_of
     from astranb.workload.models import machine
 
@@ -189,7 +189,7 @@ def _run(args: argparse.Namespace) -> int:
     )
     if fidelity == "cacheline":
         return run_lines(args, run.inputs)
-    sim = WorkloadSimulation.of_run(run, title=str(args.model), record=told_of(args), checkpoint_bytes=0)
+    sim = Simulation.of_run(run, title=str(args.model), record=told_of(args), checkpoint_bytes=0)
     sim.run()
     result, told = run.result(), sim.result
     write_files(sim, args)

@@ -210,7 +210,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "infra": sim.infra.name,
+                "infra": sim.engine.infra.name,
                 "collective": collective.name,
                 "algorithm": collective.algorithm_name,
                 "protocol": collective.protocol,
@@ -218,12 +218,12 @@ def _run(args: argparse.Namespace) -> int:
                 "fidelity": args.fidelity,
                 "time_ps": result.time_ps,
                 "events": sim.events,
-                "line_hops": int(sim.machine.clock[0].hops),
+                "line_hops": int(sim.engine.machine.clock[0].hops),
                 "algbw_GBps": result.algbw_Bps / 1e9,
                 "busbw_GBps": result.busbw_Bps / 1e9,
                 "per_rank": result.per_rank(),
                 "breakdown": result.breakdown(),
-                "assumed": sim.assumed,
+                "assumed": sim.engine.assumed,
                 "state_hash": sim.state_hash(),
             }
         )

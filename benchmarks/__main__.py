@@ -102,7 +102,7 @@ def engine(row: Any, bare: float) -> None:
                 "bare queue",
                 sim.events / best / bare,
             )
-            hops = int(sim.machine.clock[0].hops)
+            hops = int(sim.engine.machine.clock[0].hops)
             row(
                 f"8 GPUs, 1 MiB {algorithm}, {how}",
                 hops / best,

@@ -37,7 +37,7 @@ def measure(
     sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0, network=network)
     sim.run()
     took = perf_counter() - began
-    moved = int((sim.machine.ops["lines"] * sim.machine.ops["targets"]).sum())
+    moved = int((sim.engine.machine.ops["lines"] * sim.engine.machine.ops["targets"]).sum())
     with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a pseudo file
         resident = 1024 * int(re.search(r"VmHWM:\s*(\d+)", status.read())[1])  # type: ignore[index]
     return {

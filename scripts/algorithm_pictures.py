@@ -50,7 +50,7 @@ class Arrow:
 
 def arrows(sim: anb.Simulation) -> list[Arrow]:
     """Take from a finished run which chunk went from where to where, and when."""
-    program = sim.collective.program(sim.program.ranks, sim.fabric.per_node)
+    program = sim.engine.work.program(sim.engine.program.ranks, sim.engine.fabric.per_node)
     # The order of the simulation's table of operations (collectives/_lower.py).
     blocks = sorted(program.blocks, key=lambda b: (b.rank, b.unit != "sm", b.kernel))
     operations = [(block.rank, operation) for block in blocks for operation in block.operations]
@@ -135,8 +135,8 @@ def picture(infra: str, algorithm: str, protocol: str) -> str:
     collective = anb.collectives.all_reduce("4 KiB", algorithm, protocol=protocol, lanes=1)
     sim = anb.Simulation(infra, collective)
     sim.run()
-    title = f"all-reduce, {algorithm}, {sim.program.ranks} GPUs, 4 KiB: {format_time(sim.result.time_ps)}"
-    return draw(title, sim.program.ranks, sim.result.time_ps, arrows(sim))
+    title = f"all-reduce, {algorithm}, {sim.engine.program.ranks} GPUs, 4 KiB: {format_time(sim.result.time_ps)}"
+    return draw(title, sim.engine.program.ranks, sim.result.time_ps, arrows(sim))
 
 
 if __name__ == "__main__":

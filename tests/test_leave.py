@@ -47,7 +47,7 @@ def test_a_workload_leaves_as_much(tmp_path: Path, capsys, engine: str) -> None:
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert ET.fromstring(drawing.read_text()).tag.endswith("svg")
     assert json.loads(trace.read_text())["traceEvents"]
-    again = anb.WorkloadSimulation.load(saved)
+    again = anb.Simulation.load(saved)
     assert again.finished
     assert again.result.time_ps == said["time_ps"]
     again.back(3)

@@ -10,8 +10,8 @@ import pytest
 from astranb.engine.messages import EVENTS, UNITS
 from astranb.engine.messages._paths import FIELDS
 from astranb.engine.messages._readers import READERS
-from astranb.sim.workload import WorkloadSimulation
-from astranb.sim.workload._result import TABLES
+from astranb.engine.operations.engine import TABLES
+from astranb.sim import Simulation
 
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "stepping.md").read_text(encoding="utf-8")
 
@@ -37,7 +37,7 @@ def test_what_can_be_watched_is_told(kind):
 @pytest.mark.parametrize("verb", ["parameters", "kill", "repair", "undo", "fork_with", "why", "lost_time"])
 def test_every_verb_that_is_told_is_there(verb):
     assert f"`{verb}" in TEXT
-    assert callable(getattr(WorkloadSimulation, verb))
+    assert callable(getattr(Simulation, verb))
 
 
 @pytest.mark.parametrize("word", [*TABLES, *UNITS, *(word for part in FIELDS.values() for word in part)])

@@ -14,7 +14,7 @@ from astranb.export.figures import show
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb import WorkloadSimulation
+    from astranb import Simulation
 
 __all__ = ["lines", "spans", "stacked_bars", "timeline"]
 
@@ -131,12 +131,12 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
     _show(drawn)
 
 
-def spans(sim: WorkloadSimulation) -> pd.DataFrame:
+def spans(sim: Simulation) -> pd.DataFrame:
     """List what a layer table's run has computed and communicated so far.
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    sim : Simulation
         Of an ASTRA-sim 1.0 run.
 
     Returns
@@ -159,7 +159,7 @@ def spans(sim: WorkloadSimulation) -> pd.DataFrame:
 
 def timeline(
     title: str,
-    sims: Mapping[str, WorkloadSimulation],
+    sims: Mapping[str, Simulation],
     *,
     until_us: float | None = None,
     called: Callable[[str], str] = str,
@@ -169,7 +169,7 @@ def timeline(
     Parameters
     ----------
     title : str
-    sims : mapping of str to WorkloadSimulation
+    sims : mapping of str to Simulation
         A run's name, and the run.
     until_us : float, optional
         Where the picture ends.

@@ -1,89 +1,70 @@
-"""What ``WorkloadSimulation`` needs of what it moves: one engine for each kind of workload.
+"""What ``Simulation`` needs of what it moves.
 
-The verbs, breakpoints, checkpoints, edits, files, tables of results, traces and views stand once, over
-this protocol. ASTRA-sim 2.0's traces are moved by :class:`._state.State`, 1.0's layer tables by
-:class:`.astrasim1.LayerState`.
+The verbs, breakpoints, checkpoints, edits, files, results and views are written once, over this protocol.
+Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` the messages of ASTRA-sim
+2.0's workloads, :mod:`.layers` ASTRA-sim 1.0's layer tables. Times are picoseconds; -1 is not yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from typing import Any, Protocol, Self
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    from astranb.sim._breakpoints import Breakpoint
-    from astranb.sim._why import Why
-    from astranb.sim.workload._standing import Standing
+from .breakpoints import Breakpoint
+from .critical_path import CriticalPath
+from .edits import Edit, Parameter
+from .what_if import Change
+from .why import Why
 
-    from .cacheline._edits import Parameter
-    from .messages._about import About
-    from .messages._critical import Piece
-    from .messages._edits import Edit
-    from .messages._spans import Spans
+__all__ = ["Comparable", "Engine", "Explainable", "Inspectable", "Movable", "Question", "Replica", "Rows"]
 
-__all__ = ["Engine"]
+Rows = list[dict[str, Any]]
 
 
-class Engine(Protocol):
-    """A run as something that has a history and can be looked at. Times are picoseconds, -1 is not yet.
+class Movable(Protocol):
+    """A run that has a history: it goes on, is copied, kept and changed.
 
     Attributes
     ----------
-    run : Run
-        With ``machine``, its tables; among them ``watch`` and ``points``, for breakpoints.
-    about : About
-        What does not change: operations with their names and what they wait for, dimensions.
+    fidelity : str
+        ``"analytical"``, ``"congestion"`` or ``"cacheline"``.
     units : mapping of str to str
-        The steps there are, and the count of each; ``event`` counts ``events``, ``cycle`` ``turns``.
-    kinds : sequence of str
-        What one can stop on.
-    lanes : sequence of str
-        What a rank's timeline shows one above the other.
+        The units of steps, and the count of each; there are at least ``event``, which counts
+        ``events``, and ``cycle``.
+    edits : list of Edit
+        The changes so far.
+    slice_events : int
+        Events of one call of the loop: some milliseconds, so that Pause and Ctrl-C act at once.
+    replay_bytes : int
+        Bytes of state whose copy takes as long as replaying an event.
     """
 
-    run: Any
-    about: About
-
-    # What does not change ----------------------------------------------------
+    fidelity: str
+    edits: list[Edit]
 
     @property
-    def units(self) -> Mapping[str, str]: ...
+    def units(self) -> Mapping[str, str]: ...  # noqa: D102 - said above
     @property
-    def kinds(self) -> Sequence[str]: ...
+    def slice_events(self) -> int: ...  # noqa: D102
     @property
-    def lanes(self) -> Sequence[str]: ...
+    def replay_bytes(self) -> int: ...  # noqa: D102
     @property
-    def ranks(self) -> int:
-        """How many ranks have rows of their own."""
+    def title(self) -> str:
+        """What runs."""
         ...
 
     @property
-    def stands_for(self) -> int:
-        """How many ranks that do the same at the same time each of them stands for."""
+    def machine(self) -> Any:
+        """The tables, to look at."""
         ...
 
     @property
-    def places(self) -> Sequence[str]:
-        """Paths of what else there is to look at, for a list to choose from."""
+    def now_ps(self) -> int:
+        """Time of the last event."""
         ...
 
-    def config(self) -> Mapping[str, int]:
-        """Numbers that the run was made with, by what people call them: two runs are compared by them."""
-        ...
-
-    @property
-    def longest_ps(self) -> int:
-        """How long a rank computes at most: a guess of how long the run is."""
-        ...
-
-    # Time --------------------------------------------------------------------
-
-    @property
-    def machine(self) -> Any: ...
-    @property
-    def now_ps(self) -> int: ...
     @property
     def next_ps(self) -> int:
         """Time of the next event; -1 where none is left."""
@@ -93,135 +74,275 @@ class Engine(Protocol):
         """One of the counts that moments are named by."""
         ...
 
-    def counts(self) -> Mapping[str, int]: ...
-    def kept(self) -> dict[str, memoryview]: ...
-    def resize(self, sizes: Mapping[str, int]) -> None: ...
+    def counts(self) -> Mapping[str, int]:
+        """All of them."""
+        ...
+
+    def kept(self) -> dict[str, memoryview]:
+        """What a checkpoint holds, as writable bytes."""
+        ...
+
+    def resize(self, sizes: Mapping[str, int]) -> None:
+        """Make the tables as long, in bytes, as they were at a checkpoint."""
+        ...
+
     @property
-    def state_bytes(self) -> int: ...
-    def digest(self) -> str: ...
-    def copy(self) -> Engine: ...
+    def state_bytes(self) -> int:
+        """Bytes of the simulated state."""
+        ...
+
+    def digest(self) -> str:
+        """Hash everything simulated (32 hex digits)."""
+        ...
+
+    def copy(self, *, record: bool = True) -> Self:
+        """An independent engine in the same state, with or without its recording."""
+        ...
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
-        """Handle events; returns a number of :mod:`astranb.engine.stops`."""
+        """Handle events up to so many steps, a time or other counts, all counted from the start.
+
+        ``closely`` says that limits and breakpoints are looked at before each event. Returns a number of
+        :mod:`.stops`.
+        """
         ...
 
-    def check(self, edits: Sequence[Edit]) -> None:
-        """Nothing is left to happen: raise a Deadlock where something should be."""
+    def check(self, why: int) -> None:
+        """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
         ...
-
-    # Stopping and changing ---------------------------------------------------
 
     def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
         """Write breakpoints into the machine; returns the breakpoint of each row."""
         ...
 
-    def on_event(self, kind: str | None, path: str | None) -> Breakpoint: ...
-    def condition(self, text: str) -> Breakpoint: ...
-    def reason(self, point: Breakpoint) -> str: ...
-    def fields(self, path: str) -> Sequence[str]:
-        """What a condition may name of an object; an InputError where there is none."""
+    def hit(self) -> int:
+        """The row of the breakpoint that stopped the loop."""
+        ...
+
+    def read_edit(self, path: str, value: Any) -> Edit:
+        """Check a change and make an edit of it."""
+        ...
+
+    def apply(self, edit: Edit) -> None:
+        """Carry an edit out, behind those that were carried out before."""
+        ...
+
+    def replica(self) -> Self:
+        """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
+        ...
+
+    def rewinding(self) -> None:
+        """Time is about to go back."""
+        ...
+
+    def rewound(self) -> None:
+        """Time has gone back."""
+        ...
+
+    def recording_switched(self, *, on: bool) -> Edit | None:
+        """The edit that switches the recording, or None where it is as asked for already."""
+        ...
+
+    def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
+        """Intervals of simulated time, in ps, of which nothing was recorded."""
+        ...
+
+    def directions(self, link: str, *, both: bool) -> list[str]:
+        """A link's full path, and, if wanted, that of its other direction."""
+        ...
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What a file has to hold beside the machine's tables: for JSON, and arrays."""
+        ...
+
+
+class Inspectable(Protocol):
+    """What one can look at."""
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """Events that one can stop on."""
+        ...
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks have rows of their own."""
+        ...
+
+    @property
+    def recording(self) -> bool:
+        """Whether what views show is recorded."""
+        ...
+
+    def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
+        """Stop after an event of a kind, of an object, or both."""
+        ...
+
+    def condition(self, text: str) -> Breakpoint:
+        """Stop when a condition on a field becomes true."""
+        ...
+
+    def reason(self, point: Breakpoint) -> tuple[str, str]:
+        """Where a breakpoint was hit, and what was found there: an object's path, and words."""
         ...
 
     def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be followed of it: by word, what reads it off a machine."""
+        """An object's full path, and what can be watched of it: by word, what reads it off an engine."""
+        ...
+
+    def fields(self, path: str) -> Sequence[str]:
+        """What a condition may name of an object."""
         ...
 
     def recorded(self, path: str) -> Collection[str]:
         """Which of these words a run knows only where it records."""
         ...
 
-    def parameters(self, path: str, edits: Sequence[Edit]) -> list[Parameter]: ...
-    def ways(self, link: str, *, both: bool) -> list[str]:
-        """A link's full path, and, if wanted, that of the one the other way."""
+    def parameters(self, path: str) -> list[Parameter]:
+        """What can be changed of an object, as it is now."""
         ...
 
-    def read_edit(self, path: str, value: float | str | bool) -> Edit: ...
-    def number(self, edit: Edit, edits: Sequence[Edit]) -> float:
-        """What an edit is about as it is now, in the unit of the edit's field."""
+    def inspect(self, path: str) -> dict[str, Any]:
+        """Look at an object: ``title``, ``kind``, ``path``, ``state``, ``in_flight``, ``children``."""
         ...
 
-    def apply(self, edit: Edit, edits: Sequence[Edit]) -> None:
-        """Carry an edit out, behind those that were carried out before."""
+    def numbers(self, path: str) -> dict[str, Any]:
+        """Every number of an object, with units in the names."""
         ...
 
-    # Looking -----------------------------------------------------------------
+    def narrate(self) -> str:
+        """Say in one line what happened last."""
+        ...
 
-    @property
-    def recording(self) -> bool: ...
-    def inspect(self, sim: Standing, path: str) -> dict[str, Any]: ...
-    def narrate(self, sim: Standing) -> str: ...
-    def changed(self) -> str:
+    def concerned(self) -> str:
         """Path of what the last event was about; empty where it is not known."""
         ...
 
-    def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
-        """When each of the ranks' operations began and ended."""
+
+class Replica(Protocol):
+    """A private copy of a run that can be moved; the run itself stays where it is."""
+
+    engine: Any
+
+    def back_to(self, field: str, target: int) -> None:
+        """Restore the nearest checkpoint and replay."""
         ...
 
-    def states(self, rows: Any) -> Any:
-        """Numbers of the states of operations (``STATES``)."""
+    def forward(self, **limits: int) -> Any:
+        """Handle events up to the limits."""
         ...
 
-    def progress(self, row: int) -> tuple[int, int]:
-        """How many chunks of an operation are done, of how many."""
+    def edit(self, edit: Edit) -> None:
+        """Carry out an edit now."""
         ...
 
-    def ends_ps(self) -> np.ndarray:
-        """When each rank was done."""
+
+class Question(Protocol):
+    """One change that is asked about, read and checked."""
+
+    def edits(self) -> Iterator[Edit]:
+        """What carries the change out."""
         ...
 
-    def computed_ps(self) -> np.ndarray:
-        """What each rank has computed, summed, as ASTRA-sim counts it."""
+    def about(self, path: CriticalPath) -> Change:
+        """The change as far as the critical path of the run says something about it."""
         ...
 
-    def passed(self) -> dict[str, np.ndarray]:
-        """Phases of chunks that are over, in the order of their ends, as columns.
 
-        ``npu``, ``operation``, ``chunk``, ``phase``, ``dim``, ``algorithm``, ``queued_ps``,
-        ``begun_ps``, ``end_ps``.
-        """
+class Explainable(Protocol):
+    """What a run can say of its time.
+
+    Attributes
+    ----------
+    quick : bool
+        Whether a whole run takes milliseconds, so that a question is answered by another run.
+    losses : mapping of str to str
+        Where time may go, and what each means.
+    lost_per : sequence of str
+        What lost time can be added up by; the first one unless given.
+    absent : mapping of str to str
+        What this fidelity or workload cannot know: results by name, and the reason.
+    """
+
+    @property
+    def quick(self) -> bool: ...  # noqa: D102 - said above
+    @property
+    def losses(self) -> Mapping[str, str]: ...  # noqa: D102
+    @property
+    def lost_per(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def absent(self) -> Mapping[str, str]: ...  # noqa: D102
+    @property
+    def time_ps(self) -> int:
+        """When the last rank was done; up to now while it runs."""
         ...
 
-    def running(self) -> list[np.ndarray]:
-        """Phases under way: ranks, dimensions, operations, and when they began."""
+    @property
+    def collective(self) -> tuple[str, int, int] | None:
+        """The only collective that runs: its kind, size in bytes, and ranks; None for a workload."""
         ...
 
-    def tracks(self, sim: Standing) -> tuple[Spans, np.ndarray, Sequence[str]]:
-        """Spans of a trace, what each occupies, and the names of that."""
+    def why(self, path: str) -> Why:
+        """The chain of waits of an object; where there is no path, of who has waited longest."""
         ...
 
-    def lane_spans(self, sim: Standing) -> Spans:
-        """Spans of the timeline of ranks, with the number of the lane of each."""
+    def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
+        """Find the critical path in small steps, each with the part that is done."""
         ...
 
-    def arrows(self, sim: Standing) -> tuple[np.ndarray, np.ndarray]:
-        """Sends and their receives: operations."""
+    def lost_time(self, per: str) -> dict[str, Any]:
+        """Columns: who, ``time_ps`` and a column in ps for each of :attr:`losses`; a row adds up."""
         ...
 
-    def critical_path(self, sim: Standing) -> list[Piece]: ...
-    def ready_ps(self, sim: Standing) -> np.ndarray:
-        """From when on each of the ranks' operations waits for no other rank; 0 where it never does."""
+    def question(self, path: str, value: Any) -> Question:
+        """Read a change that is asked about."""
         ...
 
-    def why(self, sim: Standing, path: str) -> Why:
-        """Why a rank or an operation waits; where there is no path, the rank that has waited longest."""
+    def suggest(self, path: CriticalPath) -> list[Change]:
+        """Changes that are likely to matter, the most likely first."""
         ...
 
-    def slow(self) -> list[tuple[int, float]]:
-        """Ranks that compute longer than the one in the middle, and how many times as long."""
+    def per_rank(self) -> Rows:
+        """A row a rank: its end and how its time divides."""
         ...
 
-    def dimension(self, sim: Standing, dim: int) -> dict[str, Any]: ...
-    def tables(self, sim: Standing) -> dict[str, Callable[[], Any]]:
-        """Tables of results that only this kind of workload has, by name."""
+    def breakdown(self) -> dict[str, float]:
+        """Fractions of the time of all; they add up to 1."""
         ...
 
-    def lines(self, sim: Standing) -> list[str]:
-        """What else there is to explain."""
+    def headline(self) -> list[str]:
+        """What ran on what, how much work it was, and what the breakdown is of."""
         ...
 
-    # Files -------------------------------------------------------------------
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a file has to have beside the machine's tables: for JSON, and arrays."""
+    def explain(self, path: CriticalPath | None) -> list[str]:
+        """Lines about where the time went."""
         ...
+
+    def tables(self) -> Mapping[str, Callable[[], Any]]:
+        """Tables of results by name: lists of rows, or columns."""
+        ...
+
+    def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
+        """Events of a Perfetto trace; what was written is noted in ``written``."""
+        ...
+
+
+class Comparable(Protocol):
+    """What a run is compared by."""
+
+    def inputs(self) -> dict[str, Any]:
+        """What it was made of, by name."""
+        ...
+
+    def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
+        """Tables by name: the key of a row, the rows, and the fields that are compared."""
+        ...
+
+    @property
+    def shown(self) -> Sequence[tuple[str, str, str, bool]]:
+        """What people look at: title, table, field, and whether the largest differences come first."""
+        ...
+
+
+class Engine(Movable, Inspectable, Explainable, Comparable, Protocol):
+    """All of it."""

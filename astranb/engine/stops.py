@@ -1,10 +1,10 @@
-"""Why the loop of a workload stopped: numbers that both loops give."""
+"""Why an engine's event loop returned: numbers that all engines give."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BREAK", "ENDED", "GROW", "REACHED", "STEPS", "TIME"]
+__all__ = ["BREAK", "DEADLOCK", "ENDED", "EXHAUSTED", "GROW", "REACHED", "STEPS", "STRANDED", "TIME"]
 
 ENDED: Final = 0  # nothing is left to happen
 STEPS: Final = 1  # as many events as asked for
@@ -12,3 +12,6 @@ GROW: Final = 2  # a table has to become larger first
 TIME: Final = 3  # what is next is later than asked for
 REACHED: Final = 4  # as many of something else as asked for
 BREAK: Final = 5  # a breakpoint
+DEADLOCK: Final = 6  # what is left waits for itself
+STRANDED: Final = 7  # what is left waits for links that are down
+EXHAUSTED: Final = 8  # no more events can be counted

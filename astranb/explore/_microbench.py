@@ -109,7 +109,7 @@ def _chase(gpu: Preset, infra: str, lines: int = 1) -> tuple[float, float]:
 
     slow = gpu.but(warps_per_block=1, unroll=1)
     sim = _run(slow, infra, gpu.line_bytes * lines * 8, write)
-    ops = sim.machine.ops
+    ops = sim.engine.machine.ops
     # The last of a move's stores is issued when its last load is back.
     taken = (ops["issued_ps"] - ops["started_ps"]) / ops["lines"] / 1000
     if lines > 1:
@@ -127,8 +127,8 @@ def _stream(gpu: Preset, infra: str) -> float:
         p.block(0).copy(p.input(0)[0], p.scratch(0)[0])
 
     sim = _run(gpu, infra, size, write, lanes=blocks)
-    channels = sim.machine.channels
-    first, last = int(sim.machine.gpus[0].first_channel), int(sim.machine.gpus[0].channels)
+    channels = sim.engine.machine.channels
+    first, last = int(sim.engine.machine.gpus[0].first_channel), int(sim.engine.machine.gpus[0].channels)
     mine = channels[first : first + last]
     ended = int(mine["free_at_ps"].max())
     began = gpu.noc_ps
@@ -151,8 +151,8 @@ def _served(gpu: Preset, infra: str, turns: int) -> tuple[int, float]:
             block.copy(p.input(0)[0], p.scratch(0)[turn])
 
     sim = _run(gpu, infra, blocks * 8 * gpu.line_bytes * 48, write, lanes=blocks)
-    first, count = int(sim.machine.gpus[0].first_slice), gpu.l2_slices
-    mine = sim.machine.slices[first : first + count]
+    first, count = int(sim.engine.machine.gpus[0].first_slice), gpu.l2_slices
+    mine = sim.engine.machine.slices[first : first + count]
     return int(mine["lines"].sum()), float(mine["free_at_ps"].mean())
 
 
@@ -199,7 +199,7 @@ def _flag(gpu: Preset, infra: str, *, fenced: bool) -> float:
             send(turn, 1)
 
     sim = _run(gpu, infra, gpu.line_bytes, write)
-    return float(sim.machine.gpus["ended_ps"].max()) / (2 * turns) / 1000
+    return float(sim.engine.machine.gpus["ended_ps"].max()) / (2 * turns) / 1000
 
 
 def _copy(gpu: Preset, infra: str, blocks: int) -> float:
@@ -212,4 +212,4 @@ def _copy(gpu: Preset, infra: str, blocks: int) -> float:
             block.put(p.input(0)[chunk], p.output(1)[chunk])
 
     sim = _run(gpu, infra, size, write, lanes=blocks)
-    return size / int(sim.machine.gpus["ended_ps"].max()) * 1000
+    return size / int(sim.engine.machine.gpus["ended_ps"].max()) * 1000

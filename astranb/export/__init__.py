@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from astranb.sim import perfetto
-
 from ._draw import draw
 from ._pyvis import pyvis
 

@@ -48,18 +48,18 @@ def roofs_of_preset(gpu: Preset) -> list[Roof]:
 
 def roofs_of_run(sim: Simulation) -> list[Roof]:
     """Those of the run's first GPU, and its links: a line's way to the farthest peer and back."""
-    gpu, links = sim.presets[0], sim.machine.links
+    gpu, links = sim.engine.presets[0], sim.engine.machine.links
     found = roofs_of_preset(gpu)
-    used = np.unique(np.asarray(sim.machine.route))
-    out = used[links["src"][used] == sim.fabric.gpus[0]]
+    used = np.unique(np.asarray(sim.engine.machine.route))
+    out = used[links["src"][used] == sim.engine.fabric.gpus[0]]
     if not len(out):
         return found
-    peers = [(0, rank) for rank in range(1, len(sim.fabric.gpus))]
-    ways, _ = sim.fabric.routes([*peers, *((b, a) for a, b in peers)])
+    peers = [(0, rank) for rank in range(1, len(sim.engine.fabric.gpus))]
+    ways, _ = sim.engine.fabric.routes([*peers, *((b, a) for a, b in peers)])
 
     def one_way(pair: tuple[int, int]) -> int:
         way = ways[pair][0]
-        passed = sum(int(sim.fabric.graph.forward_ps[int(links["dst"][link])]) for link in way[:-1])
+        passed = sum(int(sim.engine.fabric.graph.forward_ps[int(links["dst"][link])]) for link in way[:-1])
         size = gpu.line_bytes + gpu.header_bytes
         return passed + sum(
             int(links["latency_ps"][k]) + transfer_ps(size, int(links["bandwidth_Bps"][k])) for k in way
@@ -76,7 +76,7 @@ def reached(sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
 
     The second is payload: what its moves stored elsewhere or loaded from elsewhere.
     """
-    machine = sim.machine
+    machine = sim.engine.machine
     used = np.zeros(len(machine.gpus))
     taken = np.unique(machine.blocks["sm"][machine.blocks["sm"] >= 0])
     np.add.at(used, machine.sms["gpu"][taken], 1)

@@ -24,13 +24,13 @@ def traffic(sim: Simulation) -> np.ndarray:
         diagonal. A load counts from the GPU that is read. Lines count when their loads are
         issued; what a switch adds up or multiplies counts once for every GPU.
     """
-    ops, operands, ranks = sim.machine.ops, sim.machine.operands, len(sim.machine.gpus)
+    ops, operands, ranks = sim.engine.machine.ops, sim.engine.machine.operands, len(sim.engine.machine.gpus)
     moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] >= 0))
     row = ops[moves]
     done = row["lines"] - row["left"]
     whole = (row["lines"] - 1) * row["payload"].astype(np.int64) + row["last_bytes"]
     moved = np.minimum(done * row["payload"].astype(np.int64), whole)
-    me = np.asarray(sim.machine.blocks["gpu"][row["block"]])
+    me = np.asarray(sim.engine.machine.blocks["gpu"][row["block"]])
     found = np.zeros((ranks, ranks), np.int64)
     for first, count, outward in (("first_source", "sources", False), ("first_target", "targets", True)):
         for k in range(int(row[count].max(initial=0))):

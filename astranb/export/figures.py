@@ -212,7 +212,7 @@ def _traffic_map(sim: Simulation, colours: Colours) -> Any:
     ranks = len(found)
     names = [f"GPU{rank}" for rank in range(ranks)]
     drawn = titled(
-        f"Bytes from GPU to GPU: {sim.collective.title} on {sim.infra.name}",
+        f"Bytes from GPU to GPU: {sim.engine.work.title} on {sim.engine.infra.name}",
         x_range=(0, ranks), y_range=(ranks, 0), height=520,
     )  # fmt: skip
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = "to", "from"
@@ -235,13 +235,13 @@ def _traffic_map(sim: Simulation, colours: Colours) -> Any:
 
 
 def _links_map(sim: Simulation, colours: Colours) -> Any:
-    noted = sim.recorder.activity()
+    noted = sim.engine.recorder.activity()
     bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
     if not bins:
         raise InputError("nothing was recorded", where="heat_map", mend="Simulation(..., record=True)")
     pairs: dict[str, list[int]] = {}
     for link in np.flatnonzero(noted["link_busy"].any(axis=1)).tolist():
-        pairs.setdefault(sim.fabric.name(link).partition("#")[0], []).append(link)
+        pairs.setdefault(sim.engine.fabric.name(link).partition("#")[0], []).append(link)
     if not pairs:
         raise InputError("no line has crossed a link yet", where="heat_map")
     fold = -(-bins // _MOST_BINS)
@@ -252,7 +252,7 @@ def _links_map(sim: Simulation, colours: Colours) -> Any:
     rows = rows.reshape(len(pairs), width, fold).mean(axis=2)
     end_us = width * fold * bin_ps / 1e6
     drawn = titled(
-        f"How busy links were: {sim.collective.title} on {sim.infra.name}",
+        f"How busy links were: {sim.engine.work.title} on {sim.engine.infra.name}",
         x_range=(0, end_us), y_range=(len(pairs), 0), height=max(320, min(1200, 60 + 14 * len(pairs))),
     )  # fmt: skip
     drawn.xaxis.axis_label = f"time (µs; a column is {format_time(fold * bin_ps)})"
@@ -296,16 +296,16 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
     colours = Colours.of(dark)
     blocks, place = np.unique(spans["block"], return_inverse=True)
     first: dict[int, int] = {}
-    for number, gpu in enumerate(sim.machine.blocks["gpu"].tolist()):
+    for number, gpu in enumerate(sim.engine.machine.blocks["gpu"].tolist()):
         first.setdefault(gpu, number)
-    owners = sim.machine.blocks["gpu"][blocks].tolist()
+    owners = sim.engine.machine.blocks["gpu"][blocks].tolist()
     names = [f"GPU{g} block {b - first[g]}" for g, b in zip(owners, blocks.tolist(), strict=True)]
-    title = f"What thread blocks did: {sim.collective.title} on {sim.infra.name}"
+    title = f"What thread blocks did: {sim.engine.work.title} on {sim.engine.infra.name}"
     if left_out:
         title += f" (the {len(spans):,} longest of {len(spans) + left_out:,} spans)"
     drawn = titled(title, y_range=(max(1, len(names)), 0), height=max(260, min(1200, 80 + 15 * len(names))))
     drawn.xaxis.axis_label = "time (µs)"
-    phases = [*map(plain, sim.program.phase_names), ""]
+    phases = [*map(plain, sim.engine.program.phase_names), ""]
     for state, word in enumerate(SPAN_STATES):
         mine = np.flatnonzero(spans["state"] == state)
         if not len(mine):

@@ -1,29 +1,24 @@
-"""Floor 5: the simulation. The verbs, stops, breakpoints, checkpoints, recording, results, explanations."""
+"""Floor 6: the simulation. The verbs, stops, breakpoints, checkpoints, results, comparisons."""
 
-from ._breakpoints import Breakpoint
-from ._change import Change, WhatIf
-from ._compare import Comparison, Shown
-from ._perfetto import perfetto
-from ._replay import Replay
-from ._result import Result
-from ._simulation import Simulation
-from ._stop import Stop
-from ._watch import Watch, series_of
-from ._why import Step, Why
+from .compare import Comparison, Shown, compare
+from .engines import FIDELITIES
+from .replay import Replay
+from .result import Result
+from .simulation import Simulation
+from .stop import Stop
+from .view import ObjectView
+from .watch import Watch, series_of
 
 __all__ = [
-    "Breakpoint",
-    "Change",
+    "FIDELITIES",
     "Comparison",
+    "ObjectView",
     "Replay",
     "Result",
     "Shown",
     "Simulation",
-    "Step",
     "Stop",
     "Watch",
-    "WhatIf",
-    "Why",
-    "perfetto",
+    "compare",
     "series_of",
 ]

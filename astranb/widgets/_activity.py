@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.density import flatten
-from astranb.engine.cacheline import LANE_STATES, lanes_of
+from astranb.engine.cacheline import LANE_STATES
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
@@ -40,31 +40,31 @@ def activity(feed: Feed, options: dict[str, Any]) -> Message:
     sim = feed.sim
     start, end, edges = window_of(options)
     bundles = feed.layout.bundles
-    gpus = len(sim.machine.gpus)
+    gpus = len(sim.engine.machine.gpus)
     first = max(0, int(options.get("first", 0)))
     last = min(gpus, int(options.get("last", gpus)))
     chosen = [int(b) for b in options.get("bundles", []) if 0 <= int(b) < len(bundles)]
     about = {"from": start, "to": end, "columns": len(edges) - 1, "first": first, "last": max(first, last)}
-    if not sim.recorder.on:
+    if not sim.engine.recorder.on:
         return {**about, "exact": False, "bin_ps": 0, "bundles": []}, [b""] * 5
-    noted = sim.recorder.activity(links=False)
+    noted = sim.engine.recorder.activity(links=False)
     bin_ps = int(noted["bin_ps"])
-    kept = sim.recorder.since(0)[1]
+    kept = sim.engine.recorder.since(0)[1]
     # Line by line takes a tenth of a second; while a run hurries, Pause would wait for it.
     exact = not feed.session.hurried and bool((edges[1] - edges[0]) * 2 < bin_ps)
-    exact = exact and sim.recorder.oldest_ps <= start
+    exact = exact and sim.engine.recorder.oldest_ps <= start
     groups = [list(bundles[k][2]) for k in chosen] + feed.out_of[first:last]
     if exact:
         inside = (kept["start_ps"] < end) & (kept["start_ps"] + kept["wire_ps"] > start)
         exact = bool(inside.sum() <= _MOST_FLIGHTS)
     if exact:
         links = _from_flights(sim, kept[inside], start, end, edges, groups)
-        lanes = lanes_of(sim, "sms")
+        lanes = sim.engine.lanes("sms")
         spent = lanes.spent(np.arange(first, last), edges, fold=True)[:, :, _ISSUING].sum(axis=2)
-        engines = sim.machine.gpus["sms"][first:last]
+        engines = sim.engine.machine.gpus["sms"][first:last]
         issue = spent / np.diff(edges) / np.maximum(1, engines)[:, None]
     else:
-        links = _resampled(sim.recorder.busy(groups), bin_ps, edges)
+        links = _resampled(sim.engine.recorder.busy(groups), bin_ps, edges)
         issue = _resampled(noted["issue_busy"][first:last], bin_ps, edges)
     rows = {
         "issue": issue,
@@ -96,7 +96,7 @@ def _from_flights(
     busy = np.zeros((len(groups), len(edges) - 1))
     link = kept["link"].astype(np.int64)
     begin, wires = kept["start_ps"], kept["start_ps"] + kept["wire_ps"]
-    whole = flatten(start, end, len(sim.fabric.links), 1, link, np.zeros_like(link), begin, wires)
+    whole = flatten(start, end, len(sim.engine.fabric.links), 1, link, np.zeros_like(link), begin, wires)
     used = np.array(sorted(set(group_of) & set(np.unique(link).tolist())), np.int64)
     if len(used):
         until = whole.spent(np.repeat(used, len(edges)), np.tile(edges, len(used)))

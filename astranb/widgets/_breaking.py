@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from astranb.core.errors import AstranbError
-from astranb.sim import Breakpoint, Simulation, Watch, series_of
+from astranb.engine.breakpoints import Breakpoint
+from astranb.sim import Simulation, Watch, series_of
 
 if TYPE_CHECKING:
     from ._feed import Feed, Message

@@ -43,7 +43,7 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
     count = chunks * width
     arrived = np.bincount(cell_of, found.arrived, count)
     total = np.bincount(cell_of, minlength=count)
-    source = _most(cell_of, found.source, count, sim.program.ranks)
+    source = _most(cell_of, found.source, count, sim.engine.program.ranks)
     ranks_in = np.append((found.times > 0).sum(axis=1), 0)[found.number]
     least = np.full(count, 2**16 - 1)
     np.minimum.at(least, cell_of, np.where(found.arrived, ranks_in, 2**16 - 1))
@@ -56,7 +56,7 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
         "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
         "columns": width, "fold": fold, "by_line": found.by_line, "now_ps": sim.now_ps,
         "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
-        "lanes": sim.program.lanes,
+        "lanes": sim.engine.program.lanes,
     }  # fmt: skip
     columns = (
         (np.round(255 * arrived / np.maximum(1, total)), "u1"),
@@ -76,13 +76,13 @@ def cell(feed: Feed, options: dict[str, Any]) -> Message:
     if not len(here):
         return {"text": "", "source": -1}, []
     piece = np.searchsorted(found.first, here, "right") - 1
-    table = sim.machine.pieces[found.pieces]
+    table = sim.engine.machine.pieces[found.pieces]
     lane, index = int(table["lane"][piece[0]]), here - found.first[piece]
     here, index = here[piece == piece[0]], index[piece == piece[0]]
     lines = int(table["lines"][piece[0]])
     span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
     said = [f"GPU{rank} {name}[{options['chunk']}]"]
-    if sim.program.lanes > 1:
+    if sim.engine.program.lanes > 1:
         said.append(f"lane {lane}")
     said.append(f"{span} of {lines}")
     there = here[found.arrived[here]]
@@ -123,13 +123,13 @@ def _largest(found: Buffer) -> int:
 
 
 def _has(sim: Simulation, rank: int, name: str) -> bool:
-    table = sim.machine.pieces
+    table = sim.engine.machine.pieces
     return bool(((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any())
 
 
 def _shape(sim: Simulation, found: Buffer, most: int) -> tuple[int, int, int]:
     """Chunks, cells a chunk, lines a cell."""
-    table = sim.machine.pieces[found.pieces]
+    table = sim.engine.machine.pieces[found.pieces]
     chunks = int(table["chunk"].max()) + 1
     if chunks > _MOST_CELLS:
         raise InputError(f"{chunks:,} chunks are too many to draw", where="buffer")
@@ -141,7 +141,7 @@ def _shape(sim: Simulation, found: Buffer, most: int) -> tuple[int, int, int]:
 
 def _cells(sim: Simulation, found: Buffer, width: int, fold: int) -> tuple[np.ndarray, int]:
     """Which cell each line is in."""
-    chunk = np.repeat(sim.machine.pieces["chunk"][found.pieces], np.diff(found.first)).astype(np.int64)
+    chunk = np.repeat(sim.engine.machine.pieces["chunk"][found.pieces], np.diff(found.first)).astype(np.int64)
     lines = len(chunk)
     starts = np.full(int(chunk.max(initial=0)) + 1, lines)
     np.minimum.at(starts, chunk, np.arange(lines))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from astranb.core.errors import InputError
-from astranb.sim import Breakpoint, Simulation, Stop, Watch
+from astranb.engine.breakpoints import Breakpoint
+from astranb.sim import Simulation, Stop, Watch
 
 __all__ = ["CHANGES"]
 

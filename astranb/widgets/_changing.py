@@ -55,7 +55,7 @@ class Changing:
 
         Returns
         -------
-        Simulation or WorkloadSimulation
+        Simulation or Simulation
             The other run: with the same past where only links and GPUs are changed, else from
             the start, and taken to the time of this one.
         """

@@ -29,10 +29,10 @@ def chunks(feed: Feed, options: dict[str, Any]) -> Message:
     the piece that has it least and most often.
     """
     sim = feed.session.at(options.get("at_ps"))
-    ranks = sim.program.ranks
-    if len(sim.machine.pieces) * ranks > _MOST_NUMBERS:
-        raise InputError(f"{len(sim.machine.pieces):,} pieces on {ranks} ranks are too many to draw")
-    used = [BUFFERS[b] for b in sorted({int(b) for b in sim.machine.pieces["buffer"]})]
+    ranks = sim.engine.program.ranks
+    if len(sim.engine.machine.pieces) * ranks > _MOST_NUMBERS:
+        raise InputError(f"{len(sim.engine.machine.pieces):,} pieces on {ranks} ranks are too many to draw")
+    used = [BUFFERS[b] for b in sorted({int(b) for b in sim.engine.machine.pieces["buffer"]})]
     able = (["fullest"] if sums(sim) else []) + used
     buffer = str(options.get("buffer") or ("fullest" if sums(sim) else "output"))
     found, output = sim.contributions(buffer), sim.contributions("output").cells

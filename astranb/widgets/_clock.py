@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import AstranbError, InputError
 from astranb.core.units import format_time
-from astranb.sim import Comparison, Replay, Shown, Stop
-from astranb.sim.workload import compare
+from astranb.sim import Comparison, Replay, Shown, Stop, compare
 
 if TYPE_CHECKING:
     from ._workbench import Workbench

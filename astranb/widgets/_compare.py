@@ -32,7 +32,7 @@ class SideBySide(anywidget.AnyWidget):
 
     Parameters
     ----------
-    a, b : Simulation or WorkloadSimulation
+    a, b : Simulation or Simulation
         Two of one kind.
 
     Examples

@@ -40,7 +40,7 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
     InputError
         There is no such rank.
     """
-    machine = sim.machine
+    machine = sim.engine.machine
     if not 0 <= rank < len(machine.gpus):
         raise InputError(f"there is no gpu[{rank}]", mend=f"ranks are 0 to {len(machine.gpus) - 1}")
     gpu, now = machine.gpus[rank], max(1, sim.now_ps)
@@ -68,8 +68,8 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
         memory += [np.minimum(rows["busy_ps"] / now, 1.0), np.maximum(0, rows["free_at_ps"] - sim.now_ps)]
     meta = {
         "rank": rank,
-        "name": sim.fabric.graph.name(int(sim.fabric.gpus[rank])),
-        "preset": sim.presets[rank].name,
+        "name": sim.engine.fabric.graph.name(int(sim.engine.fabric.gpus[rank])),
+        "preset": sim.engine.presets[rank].name,
         "at_ps": sim.now_ps,
         "states": list(SM_STATES),
         "sms": last - first,

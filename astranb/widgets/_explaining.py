@@ -13,7 +13,9 @@ from astranb.engine.cacheline._critical import search
 from astranb.engine.cacheline._lost import lost_times
 from astranb.engine.cacheline._paths import resolve
 from astranb.engine.cacheline._what_if import suggest
-from astranb.sim import Change, Simulation, WhatIf, Why
+from astranb.engine.what_if import Change, WhatIf
+from astranb.engine.why import Why
+from astranb.sim import Simulation
 
 from ._feed import Feed, Message
 from ._session import Session
@@ -92,10 +94,10 @@ def line(feed: Feed, content: dict[str, Any]) -> Message:
 def lost_time(feed: Feed, content: dict[str, Any]) -> Message:
     """Time lost per cause by the thread blocks of an object, of all where it has none."""
     sim = _there(feed, content)
-    blocks, path = sim.machine.blocks, str(content.get("path", ""))
+    blocks, path = sim.engine.machine.blocks, str(content.get("path", ""))
     mine, name = np.ones(len(blocks), np.bool_), "all GPUs"
     if path and "->" not in path and not path.startswith("line["):
-        place = resolve(path, sim.fabric, sim.machine)
+        place = resolve(path, sim.engine.fabric, sim.engine.machine)
         if place.kind in ("gpu", "sm"):
             mine, name = blocks[place.kind] == place.row, place.path
         elif place.kind == "block":
@@ -168,7 +170,7 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
 
 def _sm_of(sim: Simulation, block: np.ndarray) -> np.ndarray:
     """Number within its GPU of the SM on which each thread block is; -1: no block, or none yet."""
-    blocks, gpus = sim.machine.blocks, sim.machine.gpus
+    blocks, gpus = sim.engine.machine.blocks, sim.engine.machine.gpus
     sm = blocks["sm"][block]
     return np.where((block >= 0) & (sm >= 0), sm - gpus["first_sm"][blocks["gpu"][block]], -1)
 

@@ -38,7 +38,7 @@ _MOST_CELLS = 1_000_000  # of all activity together
 
 def used_links(sim: Simulation) -> np.ndarray:
     """Links that lie on any way of the program."""
-    return np.unique(np.asarray(sim.machine.route))
+    return np.unique(np.asarray(sim.engine.machine.route))
 
 
 class Feed:
@@ -66,9 +66,9 @@ class Feed:
     def __init__(self, session: Session) -> None:
         self.session, self.sim = session, session.sim
         used = used_links(self.sim)
-        of_rank = {int(node): rank for rank, node in enumerate(self.sim.fabric.gpus)}
+        of_rank = {int(node): rank for rank, node in enumerate(self.sim.engine.fabric.gpus)}
         self.out_of: list[list[int]] = [[] for _ in of_rank]  # of each rank the used links that leave it
-        for link, node in zip(used.tolist(), self.sim.fabric.links["src"][used].tolist(), strict=True):
+        for link, node in zip(used.tolist(), self.sim.engine.fabric.links["src"][used].tolist(), strict=True):
             if node in of_rank:
                 self.out_of[of_rank[node]].append(link)
         self.picture = 0
@@ -86,14 +86,16 @@ class Feed:
     def look(self, opened: Collection[str] = (), focus: str = "") -> None:
         """Lay out anew: with instances opened, or one of them alone."""
         self.opened = tuple(opened)
-        self.layout: Layout = lay_out(self.sim.fabric, used_links(self.sim), opened=opened, focus=focus)
+        self.layout: Layout = lay_out(
+            self.sim.engine.fabric, used_links(self.sim), opened=opened, focus=focus
+        )
         self.units = self.layout.units
-        self.drawn = bundle_of(self.layout, len(self.sim.machine.links))
+        self.drawn = bundle_of(self.layout, len(self.sim.engine.machine.links))
         self.picture += 1
 
     def mark(self) -> None:
         """Note the present: when time has gone back, the view must forget what it has of later."""
-        self._sent = min(self._sent, int(self.sim.machine.recorder[0].flights))
+        self._sent = min(self._sent, int(self.sim.engine.machine.recorder[0].flights))
         self._whole = min(self._whole, self._sent)
 
     def scene(self) -> Message:
@@ -104,15 +106,15 @@ class Feed:
         scene = {
             "type": "scene",
             "version": VERSION,
-            "title": f"{sim.collective.title}, {format_bytes(sim.collective.size)}, on {sim.infra.name}",
-            "gpus": [sim.fabric.graph.name(int(node)) for node in sim.fabric.gpus],
-            "phases": list(sim.program.phase_names),
+            "title": f"{sim.engine.work.title}, {format_bytes(sim.engine.work.size)}, on {sim.engine.infra.name}",
+            "gpus": [sim.engine.fabric.graph.name(int(node)) for node in sim.engine.fabric.gpus],
+            "phases": list(sim.engine.program.phase_names),
             "kinds": list(FLIGHT_KINDS),
             "states": list(SPAN_STATES),
-            "blocks": [int(g) for g in sim.machine.blocks["gpu"]],
-            "recording": sim.recorder.on,
-            "managed": sim.network.managed,
-            "buffers": sim.network.buffers,
+            "blocks": [int(g) for g in sim.engine.machine.blocks["gpu"]],
+            "recording": sim.engine.recorder.on,
+            "managed": sim.engine.network.managed,
+            "buffers": sim.engine.network.buffers,
             **drawn,
         }
         return scene, buffers
@@ -128,9 +130,9 @@ class Feed:
             Most flights to send; of more, every n-th is sent.
         """
         sim, session = self.sim, self.session
-        total = sim.recorder.mark()
+        total = sim.engine.recorder.mark()
         self.mark()
-        first, new = sim.recorder.since(self._whole if fine else self._sent)
+        first, new = sim.engine.recorder.since(self._whole if fine else self._sent)
         quick = _MOST_IN_A_HURRY if session.hurried or self.coarse else _MOST_AT_ONCE
         most = most or (_MOST_AT_REST if fine else quick)
         one_in = max(1, -(-len(new) // most))
@@ -157,9 +159,9 @@ class Feed:
             "total": total,
             "one_in": one_in,
             "coarse": self.coarse,
-            "recording": not sim.machine.recorder[0].paused,
-            "gaps": sim.unrecorded if sim.recorder.on else [],
-            "oldest_ps": sim.recorder.oldest_ps,
+            "recording": not sim.engine.machine.recorder[0].paused,
+            "gaps": sim.unrecorded if sim.engine.recorder.on else [],
+            "oldest_ps": sim.engine.recorder.oldest_ps,
         }
         columns = [
             flights["start_ps"].astype("<f8"),
@@ -203,7 +205,7 @@ class Feed:
 
     def _changed(self) -> str:
         """Name what the event handled last was about."""
-        machine, fabric = self.sim.machine, self.sim.fabric
+        machine, fabric = self.sim.engine.machine, self.sim.engine.fabric
         clock = machine.clock[0]
         if clock.events == 0:
             return ""
@@ -223,7 +225,7 @@ class Feed:
 
     def _strips(self) -> tuple[int, dict[str, np.ndarray]]:
         """Busy fractions over time, folded to as many columns as are shown: rows are GPUs or bundles."""
-        activity = self.sim.recorder.activity(links=False)
+        activity = self.sim.engine.recorder.activity(links=False)
         bins, bin_ps, bundles = int(activity["bins"]), int(activity["bin_ps"]), self.layout.bundles
         if not bins:
             return 1, {name: np.zeros((0, 0)) for name in _STRIPS}
@@ -231,14 +233,14 @@ class Feed:
         columns = min(_COLUMNS, max(16, _MOST_CELLS // cells))
         fold = -(-bins // columns)
         width = -(-bins // fold)
-        lanes = self.sim.recorder.busy([lanes for *_, lanes in bundles])
+        lanes = self.sim.engine.recorder.busy([lanes for *_, lanes in bundles])
         strips = {}
         for name, rows in (
             ("issue", activity["issue_busy"]),
             ("l2", activity["l2_busy"]),
             ("hbm", activity["hbm_busy"]),
             ("link", lanes),
-            ("out", self.sim.recorder.busy(self.out_of)),
+            ("out", self.sim.engine.recorder.busy(self.out_of)),
         ):
             padded = np.zeros((len(rows), width * fold))
             padded[:, :bins] = rows

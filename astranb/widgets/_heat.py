@@ -45,7 +45,7 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
     >>> int(matrix[0, 1]), int(matrix[0, 0]), int(matrix.sum())  # 8 KiB to each of the others
     (8192, 0, 458752)
     """
-    machine = sim.machine
+    machine = sim.engine.machine
     ops, operands = machine.ops, machine.operands
     moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] >= 0))
     rank = machine.blocks["gpu"][ops["block"][moves]].astype(np.int64)
@@ -59,7 +59,7 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
         inside = np.minimum(ended, end_ps) - np.maximum(begun, start_ps)
         done = done * np.clip(inside / length, 0, 1)
     moved = whole * done
-    n = len(sim.fabric.gpus)
+    n = len(sim.engine.fabric.gpus)
     matrix = np.zeros(n * n)
     for side, outward in (("source", False), ("target", True)):
         count = ops[f"{side}s"][moves].astype(np.int64)

@@ -55,7 +55,7 @@ def hottest(layout: Layout, busy: np.ndarray, most: int) -> list[tuple[int, floa
 def answer(feed: Feed, content: dict[str, Any]) -> Message:
     """Which bundles of the picture are drawn with lines: the busiest of a window."""
     layout = feed.layout
-    busy = feed.sim.recorder.utilisation(*window_of(feed, content))
+    busy = feed.sim.engine.recorder.utilisation(*window_of(feed, content))
     found = hottest(layout, busy, layout.detail.hot)
     meta = {
         "picture": feed.picture,
@@ -73,10 +73,10 @@ def aggregates(feed: Feed, content: dict[str, Any]) -> Message:
     links that leave the instance (float32).
     """
     sim, layout = feed.sim, feed.layout
-    busy = sim.recorder.utilisation(*window_of(feed, content))
-    used = np.unique(sim.machine.route).astype(np.int64)
+    busy = sim.engine.recorder.utilisation(*window_of(feed, content))
+    used = np.unique(sim.engine.machine.route).astype(np.int64)
     of = feed.units.of
-    src, dst = of[sim.fabric.links["src"][used]], of[sim.fabric.links["dst"][used]]
+    src, dst = of[sim.engine.fabric.links["src"][used]], of[sim.engine.fabric.links["dst"][used]]
     leaving = src != dst
     alone = len(feed.units.names) == 1
     units, values = src[leaving | alone], busy[used][leaving | alone]
@@ -108,7 +108,9 @@ def aggregates(feed: Feed, content: dict[str, Any]) -> Message:
         "quantiles": list(QUANTILES),
         "groups": groups,
         "top": [
-            {"name": sim.fabric.name(int(k)), "busy": round(float(busy[k]), 4)} for k in top if busy[k] > 0
+            {"name": sim.engine.fabric.name(int(k)), "busy": round(float(busy[k]), 4)}
+            for k in top
+            if busy[k] > 0
         ],
         "links": len(used),
     }

@@ -61,12 +61,12 @@ def page(sim: Simulation, *, most_flights: int, panels: dict[str, Any], selectio
     InputError
         Nothing was recorded.
     """
-    if not sim.recorder.on:
+    if not sim.engine.recorder.on:
         raise InputError(
             "nothing was recorded to play", where="to_html", mend="make it with Simulation(..., record=True)"
         )
     recording, said = _record(sim, most_flights)
-    title = f"{sim.collective.title} on {sim.infra.name}"
+    title = f"{sim.engine.work.title} on {sim.engine.infra.name}"
     view = {"panels": panels, "selection": selection}
     return write_page({**recording, **view}, title, draw(sim, Feed(session_of(sim)).layout), said)
 
@@ -77,7 +77,7 @@ def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
     scene = columns.message(feed.scene())
     state, buffers = feed.state(fine=True, most=most_flights)
     one_in = int(state["one_in"])
-    _, all_flights = sim.recorder.since(0)
+    _, all_flights = sim.engine.recorder.since(0)
     flights = all_flights[::one_in]
     used = np.unique(flights["link"])
     moments = (
@@ -86,17 +86,17 @@ def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
         flights["kind"].astype("u1"),
         np.searchsorted(used, flights["link"]).astype("<u4"),
     )
-    phases = sim.machine.phases
+    phases = sim.engine.machine.phases
     recording = {
         "scene": scene,
         "state": columns.message(({**state, "playing": False, "failed": False}, buffers)),
         "timeline": columns.message(feed.timeline()),
         "moments": columns.add(*(np.ascontiguousarray(column).tobytes() for column in moments)),
         "words": FLIGHT_KINDS,
-        "gpus": [sim.fabric.graph.name(int(node)) for node in sim.fabric.gpus],
-        "links": [sim.fabric.name(int(link)) for link in used],
+        "gpus": [sim.engine.fabric.graph.name(int(node)) for node in sim.engine.fabric.gpus],
+        "links": [sim.engine.fabric.name(int(link)) for link in used],
         "phases": sorted(phases["ended_ps"][(phases["left"] == 0) & (phases["ended_ps"] >= 0)].tolist()),
-        "oldest": sim.recorder.oldest_ps,
+        "oldest": sim.engine.recorder.oldest_ps,
         "inspections": inspections_of(sim, _objects(sim, feed)),
         "answers": answers_of(feed, columns, ANSWERS, QUESTIONS, _ALWAYS),
         **columns.placed(),
@@ -107,12 +107,12 @@ def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
         f"Recorded: {len(all_flights):,} flights of lines over links, of which this page holds {kept}; "
         f"Event and Cycle step through these."
     )
-    if sim.recorder.oldest_ps:
-        said += f" Flights before {format_time(sim.recorder.oldest_ps)} were given up."
+    if sim.engine.recorder.oldest_ps:
+        said += f" Flights before {format_time(sim.engine.recorder.oldest_ps)} were given up."
     return recording, said
 
 
 def _objects(sim: Simulation, feed: Feed) -> list[str]:
     """Nodes and links that are drawn."""
-    links = [sim.fabric.name(lanes[0]).partition("#")[0] for *_, lanes in feed.layout.bundles]
+    links = [sim.engine.fabric.name(lanes[0]).partition("#")[0] for *_, lanes in feed.layout.bundles]
     return [*(box.name for box in feed.layout.boxes), *links]

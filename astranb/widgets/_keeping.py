@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from astranb.core.errors import AstranbError
 from astranb.sim import Simulation
-from astranb.sim.workload import WorkloadSimulation, load_any
 
 from ._session import Session
 
@@ -78,7 +77,7 @@ class Keeping:
         return workbench
 
     @classmethod
-    def kept(cls, path: str | Path, make: Callable[[], Simulation | WorkloadSimulation]) -> Self:
+    def kept(cls, path: str | Path, make: Callable[[], Simulation | Simulation]) -> Self:
         """Go on with a file where there is one, else with a new simulation; and keep the file up to date.
 
         A cell with this survives a restart of the kernel: run it again.

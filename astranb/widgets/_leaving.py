@@ -217,7 +217,7 @@ class Leaving(Pictures):
         return still(self.sim, self._feed.layout, at_ps, dark=dark, **what)
 
     def _require_recording(self) -> None:
-        if not self.sim.recorder.on:
+        if not self.sim.engine.recorder.on:
             raise InputError("nothing was recorded", where="animate", mend="Simulation(..., record=True)")
 
 

@@ -44,12 +44,12 @@ class Pace:
 
     def _count(self) -> int:
         """How much there is to do."""
-        return int(self._sim.machine.ops["lines"].sum())
+        return int(self._sim.engine.machine.ops["lines"].sum())
 
     @property
     def done(self) -> float:
         """Share of all lines that have been issued, 0 to 1."""
-        left = int(np.asarray(self._sim.machine.ops["left"]).sum())
+        left = int(np.asarray(self._sim.engine.machine.ops["left"]).sum())
         return 1.0 if self._sim.finished else 1.0 - min(left, self._all) / self._all
 
     def start(self) -> None:

@@ -45,9 +45,9 @@ def bundle_of(layout: Layout, links: int) -> np.ndarray:
 def bundle_name(sim: Simulation, layout: Layout, number: int) -> str:
     """Name of a bundle: of its link where it is one, else of the boxes at its ends."""
     a, b, lanes = layout.bundles[number]
-    rows = sim.fabric.links[list(lanes)]
+    rows = sim.engine.fabric.links[list(lanes)]
     if (rows["src"] == rows["src"][0]).all() and (rows["dst"] == rows["dst"][0]).all():
-        return sim.fabric.name(lanes[0]).partition("#")[0]
+        return sim.engine.fabric.name(lanes[0]).partition("#")[0]
     return f"{layout.boxes[a].name}->{layout.boxes[b].name}"
 
 
@@ -87,7 +87,7 @@ def picture(sim: Simulation, layout: Layout, number: int, opened: Collection[str
     Message
         The one buffer holds :func:`bundle_of`.
     """
-    rates = sim.machine.links["bandwidth_Bps"]
+    rates = sim.engine.machine.links["bandwidth_Bps"]
     boxes: list[dict[str, Any]] = [
         {
             "name": b.name, "label": b.label, "kind": b.kind, "rank": b.rank if b.count == 1 else -1,
@@ -118,7 +118,7 @@ def picture(sim: Simulation, layout: Layout, number: int, opened: Collection[str
         "bundles": bundles,
         "tiles": [list(names) for names in layout.tiles],
     }
-    return meta, [bundle_of(layout, len(sim.machine.links)).astype("<i4").tobytes()]
+    return meta, [bundle_of(layout, len(sim.engine.machine.links)).astype("<i4").tobytes()]
 
 
 def answer(feed: Feed, content: dict[str, Any]) -> Message:

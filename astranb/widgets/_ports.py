@@ -41,21 +41,21 @@ def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.n
     """
     count = len(layout.bundles)
     waiting, fill, marks = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.uint8)
-    if not sim.network.managed:
+    if not sim.engine.network.managed:
         return waiting, fill, marks
-    links, queues = len(sim.machine.links), sim.machine.queues
+    links, queues = len(sim.engine.machine.links), sim.engine.machine.queues
     of = queues[: links * CLASSES]
     waits = of["waiting"].reshape(links, CLASSES)
     paused = (of["paused"].reshape(links, CLASSES) == 1).any(axis=1)
-    size = sim.network.buffers
+    size = sim.engine.network.buffers
     taken, starved = np.zeros(links), np.zeros(links, bool)
     if size:
         free = of["credits"].reshape(links, CLASSES)
         taken = np.clip(1 - free.min(axis=1) / size, 0, 1)
         starved = ((waits > 0) & (free == 0)).any(axis=1)
-    elif sim.network.roce is not None and sim.network.roce.pfc is not None:
+    elif sim.engine.network.roce is not None and sim.engine.network.roce.pfc is not None:
         stored = of["stored"].reshape(links, CLASSES).max(axis=1)
-        taken = np.clip(stored / max(1, int(sim.machine.roce[0].xoff)), 0, 1)
+        taken = np.clip(stored / max(1, int(sim.engine.machine.roce[0].xoff)), 0, 1)
     for number, (*_, lanes) in enumerate(layout.bundles):
         rows = list(lanes)
         waiting[number] = waits[rows].sum()
@@ -71,7 +71,7 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
     meta = {
         "picture": feed.picture,
         "at_ps": sim.now_ps,
-        "managed": sim.network.managed,
+        "managed": sim.engine.network.managed,
     }
     return meta, [
         waiting.astype("<u4").tobytes(),

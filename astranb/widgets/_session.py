@@ -121,7 +121,7 @@ class Session(Owner):
 
     def _phases(self) -> int:
         """How many phases are over."""
-        return int(self.sim.machine.clock[0].phases)
+        return int(self.sim.engine.machine.clock[0].phases)
 
     # Who is told -------------------------------------------------------------
 

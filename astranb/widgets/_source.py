@@ -27,11 +27,11 @@ class Reading:
 def source(feed: Feed, _: dict[str, Any]) -> Message:
     """The text of the program: parts with name, number of the first line, and lines."""
     left, parts = _MOST_LINES, []
-    for part in feed.sim.program.source.parts:
+    for part in feed.sim.engine.program.source.parts:
         lines = part.text.splitlines()[:left]
         left -= len(lines)
         parts.append({"name": part.name, "first": part.first, "lines": lines, "shipped": part.shipped})
-    return {"title": feed.sim.collective.title, "parts": parts}, []
+    return {"title": feed.sim.engine.work.title, "parts": parts}, []
 
 
 def where(feed: Feed, options: dict[str, Any]) -> Message:

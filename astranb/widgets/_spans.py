@@ -12,7 +12,7 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
-from astranb.engine.cacheline import LANE_STATES, lanes_of, phase_times
+from astranb.engine.cacheline import LANE_STATES, phase_times
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
@@ -26,9 +26,9 @@ _KINDS = ("sms", "blocks", "phases")
 
 def rows(feed: Feed, _options: dict[str, Any]) -> Message:
     """Which lanes there are, by kind: on which GPU, with which number, whether of a copy engine."""
-    told: dict[str, Any] = {"states": list(LANE_STATES), "gpus": len(feed.sim.machine.gpus)}
+    told: dict[str, Any] = {"states": list(LANE_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
     for kind in ("sms", "blocks"):
-        lanes = lanes_of(feed.sim, kind)
+        lanes = feed.sim.engine.lanes(kind)
         told[kind] = {
             "gpu": lanes.gpu.tolist(), "number": lanes.number.tolist(),
             "engine": lanes.engine.astype(int).tolist(),
@@ -62,12 +62,12 @@ def spans(feed: Feed, options: dict[str, Any]) -> Message:
         found = _phases(feed.sim, np.asarray(options.get("folds", []), np.int64), start, end)
         told = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
         return {**about, **told}, _packed(found)
-    lanes = lanes_of(feed.sim, kind)
-    folds = _within(options.get("folds", []), len(feed.sim.machine.gpus), "GPU")
+    lanes = feed.sim.engine.lanes(kind)
+    folds = _within(options.get("folds", []), len(feed.sim.engine.machine.gpus), "GPU")
     single = _within(options.get("lanes", []), len(lanes), "lane")
     count = lanes.count(single, start, end)
     folded = lanes.count(np.flatnonzero(np.isin(lanes.gpu, folds)), start, end)
-    sizes = np.bincount(lanes.gpu, minlength=len(feed.sim.machine.gpus))[folds]
+    sizes = np.bincount(lanes.gpu, minlength=len(feed.sim.engine.machine.gpus))[folds]
     shares = [_shares(lanes.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))]
     buffers: list[bytes] = []
     if count <= _MOST_SPANS:
@@ -89,14 +89,14 @@ def spans(feed: Feed, options: dict[str, Any]) -> Message:
 def moment(feed: Feed, options: dict[str, Any]) -> Message:
     """Say in words what a lane, or a GPU's phase, is at a time."""
     sim, kind = feed.sim, _kind_of(options)
-    time_ps, names = int(options["time"]), sim.program.phase_names
+    time_ps, names = int(options["time"]), sim.engine.program.phase_names
     if kind == "phases":
         start, end = phase_times(sim)
         gpu = int(_within([options["lane"]], len(start), "GPU")[0])
         here = np.flatnonzero((start[gpu] >= 0) & (start[gpu] <= time_ps) & (time_ps <= end[gpu]))
         said = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
         return {"text": "; ".join(said)}, []
-    lanes = lanes_of(sim, kind)
+    lanes = sim.engine.lanes(kind)
     lane = int(_within([options["lane"]], len(lanes), "lane")[0])
     state, start, end = lanes.spans(lane, time_ps, time_ps + 1)
     here = np.flatnonzero((start <= time_ps) & (time_ps < end))
@@ -109,7 +109,7 @@ def moment(feed: Feed, options: dict[str, Any]) -> Message:
 
 def _phases_at(sim: Simulation, kind: str, lane: int, time_ps: int) -> list[str]:
     """Names of the phases that the thread blocks of a lane are in at a time."""
-    machine, lanes = sim.machine, lanes_of(sim, kind)
+    machine, lanes = sim.engine.machine, sim.engine.lanes(kind)
     if kind == "blocks":
         blocks = np.array([lane])
     else:
@@ -122,7 +122,7 @@ def _phases_at(sim: Simulation, kind: str, lane: int, time_ps: int) -> list[str]
         over = (ops["issued_ps"][begun] >= 0) & (ops["issued_ps"][begun] <= time_ps)
         at = begun[~over][:1] if (~over).any() else begun[-1:]
         for op in at:
-            found.setdefault(sim.program.phase_names[int(ops["phase"][op])])
+            found.setdefault(sim.engine.program.phase_names[int(ops["phase"][op])])
     return list(found)
 
 

@@ -125,7 +125,7 @@ def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bo
     lined = set(sorted(range(len(busy)), key=lambda number: (-busy[number], number))[:hot])
     ways = [Way(layout, number) for number in range(len(layout.bundles))]
     moving, said = _flying(sim, ways, now)
-    what = f"{sim.collective.title} on {sim.infra.name}"
+    what = f"{sim.engine.work.title} on {sim.engine.infra.name}"
     state = "finished" if sim.finished and now >= sim.now_ps else "under way"
     so_far = "so far" if at_ps is None else "at this moment"
     first = f"{what}, {state}: {format_time(now)}" + (f", {sim.events:,} events" if at_ps is None else "")
@@ -211,19 +211,19 @@ def _busy(sim: Simulation, layout: Layout, at_ps: int | None) -> list[float]:
     lanes = [list(bundle[2]) for bundle in layout.bundles]
     if at_ps is None:
         total = max(1, sim.now_ps)
-        return [min(1.0, float(sim.machine.links["busy_ps"][of].mean()) / total) for of in lanes]
-    busy = sim.recorder.busy(lanes)
+        return [min(1.0, float(sim.engine.machine.links["busy_ps"][of].mean()) / total) for of in lanes]
+    busy = sim.engine.recorder.busy(lanes)
     if not busy.size:
         return [0.0] * len(lanes)
-    place = min(busy.shape[1] - 1, at_ps // int(sim.machine.recorder[0].bin_ps))
+    place = min(busy.shape[1] - 1, at_ps // int(sim.engine.machine.recorder[0].bin_ps))
     return [float(part) for part in busy[:, place]]
 
 
 def _flying(sim: Simulation, ways: list[Way], at_ps: int) -> tuple[list[Shape], str]:
     """Lines on their way at a moment, where their recorded start and end put them, and how many."""
-    if not sim.recorder.on:
+    if not sim.engine.recorder.on:
         return [], "lines are not recorded"
-    near, one_in = sim.recorder.flights(at_ps, at_ps)
+    near, one_in = sim.engine.recorder.flights(at_ps, at_ps)
     found = near[near["start_ps"] <= at_ps]
     bundle_of = {}
     if len(found):  # a large system has many links

@@ -9,7 +9,6 @@ import traitlets
 
 from astranb.core.errors import InputError
 from astranb.sim import Simulation
-from astranb.sim.workload import WorkloadSimulation
 
 from ._answers import ANSWERS
 from ._breaking import Breaking
@@ -38,7 +37,7 @@ class Workbench(
 
     Parameters
     ----------
-    sim : Simulation or WorkloadSimulation
+    sim : Simulation or Simulation
         Of a workload there is another one, with the same controls:
         :class:`~astranb.widgets.workload.WorkloadWorkbench`.
 
@@ -71,13 +70,13 @@ class Workbench(
 
     def __new__(cls, sim: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Give the workbench for what is simulated."""
-        if isinstance(sim, WorkloadSimulation):
+        if isinstance(sim, Simulation):
             from .workload import WorkloadWorkbench
 
             return WorkloadWorkbench(sim)
         return super().__new__(cls, sim, *args, **kwargs)
 
-    def __init__(self, sim: Simulation | WorkloadSimulation) -> None:
+    def __init__(self, sim: Simulation | Simulation) -> None:
         if not isinstance(sim, Simulation):
             raise InputError(
                 f"not a simulation: {sim!r}", where="Workbench", mend="Workbench(Simulation(...))"

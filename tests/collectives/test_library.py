@@ -25,7 +25,7 @@ def _run(infra, kind, algorithm, size, **options):
 def test_it_is_right_at_any_size(kind, algorithm, size):
     sim = _run("switch:gpus=4", kind, algorithm, size)
     assert sim.finished
-    assert (sim.machine.requests["live"] == 0).all()
+    assert (sim.engine.machine.requests["live"] == 0).all()
 
 
 @pytest.mark.parametrize("kind,algorithm", _ANY_NUMBER)
@@ -51,20 +51,20 @@ def test_it_is_right_for_any_lanes_and_root(which, gpus, size, lanes, root):
 def test_every_line_is_stored_as_often_as_the_algorithm_says(kind, algorithm):
     """Conservation: lines that arrive at memories = lines of all moves times their targets."""
     sim = _run("switch:gpus=4", kind, algorithm, 33_000)
-    ops = sim.machine.ops
+    ops = sim.engine.machine.ops
     moves = ops[ops["kind"] == 0]
     once = (moves["in_switch"] & 2) > 0  # the switch multiplies, and answers once
     assert (moves["acked"] == moves["lines"] * np.where(once, 1, moves["targets"])).all()
     # Every message on a wire is answered: requests and responses cross equally many links.
-    assert sim.machine.links["messages"].sum() == sim.machine.clock[0].hops
+    assert sim.engine.machine.links["messages"].sum() == sim.engine.machine.clock[0].hops
 
 
 def test_the_lower_bound_of_a_ring_in_bytes_is_met_exactly():
     """A ring all-reduce sends 2(n-1)/n of the data out of every GPU (Patarasuk and Yuan 2009)."""
     n, size = 4, 4 * 128 * 16
     sim = _run(f"switch:gpus={n}", "all_reduce", "ring", size, lanes=1)
-    links, header = sim.machine.links, 16
-    for gpu in sim.fabric.gpus:
+    links, header = sim.engine.machine.links, 16
+    for gpu in sim.engine.fabric.gpus:
         out = links[links["src"] == gpu]
         lines = 2 * (n - 1) * size // n // 128
         signals = 2 * (n - 1)
@@ -165,7 +165,7 @@ def test_it_is_right_in_packets(kind, algorithm, protocol, gpus, size):
 @pytest.mark.parametrize("kind", ["all_reduce", "all_to_all"])
 def test_hierarchical_algorithms_use_engines_between_nodes_only(kind):
     sim = _run("clos:servers=2,spines=2", kind, "hierarchical", 40_000)
-    assert sim.fabric.per_node < sim.program.ranks
-    assert (sim.machine.sms["issued"][sim.machine.sms["engine"] == 1] > 0).any()
+    assert sim.engine.fabric.per_node < sim.engine.program.ranks
+    assert (sim.engine.machine.sms["issued"][sim.engine.machine.sms["engine"] == 1] > 0).any()
     one = _run("dgx-h100", kind, "hierarchical", 40_000)
     assert (one.machine.sms["issued"][one.machine.sms["engine"] == 1] == 0).all()

@@ -188,7 +188,7 @@ def test_a_text_is_an_algorithm_that_runs_and_knows_its_lines():
         assert verify(collective.program(4), "all_reduce") == []
         sim = anb.Simulation("switch:gpus=4", collective)
         sim.run()
-        assert sim.collective.title == "all_reduce/mine"
+        assert sim.engine.work.title == "all_reduce/mine"
         assert [(part.name, part.first, part.text) for part in sim.source.parts] == [
             ("mine", 1, text.rstrip("\n"))
         ] or [part.text for part in sim.source.parts] == [text]

@@ -57,9 +57,9 @@ def test_a_mesh_ends_empty_with_every_buffer_free(network):
         "switch:gpus=3", anb.collectives.all_reduce("8 KiB", "allpairs"), gpu="generic", network=network
     )
     sim.run()
-    assert (sim.machine.requests["live"] == 0).all()
-    chip = sim.machine.links[len(sim.fabric.links) :]
+    assert (sim.engine.machine.requests["live"] == 0).all()
+    chip = sim.engine.machine.links[len(sim.engine.fabric.links) :]
     assert chip["messages"].sum() > 1000
     if network.managed:
-        assert (sim.machine.queues["waiting"] == 0).all()
-        assert len(np.unique(sim.machine.queues["credits"])) == 1
+        assert (sim.engine.machine.queues["waiting"] == 0).all()
+        assert len(np.unique(sim.engine.machine.queues["credits"])) == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.engine.cacheline._lanes import LANE_STATES, lanes_of
+from astranb.engine.cacheline._lanes import LANE_STATES
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_an_interval_is_what_adding_up_gives(
     assert [row["busy_ps"] for row in found.links] == sorted(
         (r["busy_ps"] for r in found.links), reverse=True
     )
-    lanes = lanes_of(done, "sms")
+    lanes = done.engine.lanes("sms")
     for row in found.states:
         spent: Counter[str] = Counter()
         for lane in np.flatnonzero(lanes.gpu == row["rank"]):

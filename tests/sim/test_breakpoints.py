@@ -14,7 +14,7 @@ def test_at_a_time(sim):
     sim.break_at("1 us")
     stop = sim.run()
     assert (stop.why, stop.breakpoint.text) == ("breakpoint", "at 1 µs")
-    assert stop.now_ps <= 1_000_000 < int(sim.machine.near[0].time_ps)
+    assert stop.now_ps <= 1_000_000 < int(sim.engine.machine.near[0].time_ps)
     assert sim.run().why == "end"
     sim.reset()
     assert sim.run().why == "breakpoint"
@@ -24,7 +24,7 @@ def test_at_a_time(sim):
 def test_on_an_event_kind(sim, kind):
     sim.break_on(kind)
     assert sim.run().why == "breakpoint"
-    assert EVENT_KINDS[int(sim.machine.clock[0].last_kind)] == kind
+    assert EVENT_KINDS[int(sim.engine.machine.clock[0].last_kind)] == kind
 
 
 def test_on_an_object(sim):
@@ -38,15 +38,15 @@ def test_on_an_object(sim):
 
 
 def _some_link(sim, rank):
-    row = int((sim.machine.links["src"] == sim.fabric.gpus[rank]).argmax())
-    return sim.fabric.name(row).partition("#")[0]
+    row = int((sim.engine.machine.links["src"] == sim.engine.fabric.gpus[rank]).argmax())
+    return sim.engine.fabric.name(row).partition("#")[0]
 
 
 def test_when_a_condition_begins_to_hold(sim):
     sim.break_when("gpu[3].sm.0.waiting > 0")
     stop = sim.run()
     assert stop.why == "breakpoint"
-    sm = sim.machine.sms[int(sim.machine.gpus[3].first_sm)]
+    sm = sim.engine.machine.sms[int(sim.engine.machine.gpus[3].first_sm)]
     assert sm.waiting == 1
     # It holds now, and stops again only when it has ceased and begins anew.
     at = stop.events
@@ -62,8 +62,8 @@ def test_it_stops_at_the_first_event_at_which_the_condition_holds(sim):
     sim.clear()
     sim.goto(0)
     sim.reset()
-    link = sim.fabric.find(path.removesuffix(".messages"))[0]
-    while sim.machine.links[link].messages < 3:
+    link = sim.engine.fabric.find(path.removesuffix(".messages"))[0]
+    while sim.engine.machine.links[link].messages < 3:
         sim.step()
     assert sim.events == at
 
@@ -120,7 +120,7 @@ def test_bad_events(sim):
         sim.break_on("hopp")
     with pytest.raises(InputError, match="an event kind or an object"):
         sim.break_on()
-    for _ in range(len(sim.machine.breaks)):
+    for _ in range(len(sim.engine.machine.breaks)):
         sim.break_on("hop")
     with pytest.raises(InputError, match="fit"):
         sim.break_on("hop")

@@ -33,7 +33,7 @@ def simulation(kind, algorithm, protocol="Simple", *, lanes=2, size="3 KiB", gpu
 
 def one_by_one(sim):
     """The same as ``contents``, an operation at a time: the yardstick."""
-    machine, ranks = sim.machine, sim.program.ranks
+    machine, ranks = sim.engine.machine, sim.engine.program.ranks
     ops, operands, pieces = machine.ops, machine.operands, machine.pieces
     of_op: dict[int, tuple[np.ndarray, int]] = {}
 
@@ -178,6 +178,6 @@ def test_an_unknown_buffer_is_refused_with_the_near_one():
 def test_the_check_at_the_end_uses_the_same_contents():
     sim = simulation("all_reduce", "allpairs")
     sim.run()
-    machine = sim.machine
-    held = contents(sim.program, machine.ops, machine.operands, machine.pieces)
+    machine = sim.engine.machine
+    held = contents(sim.engine.program, machine.ops, machine.operands, machine.pieces)
     assert np.array_equal(held.times, piece_contents(sim)[0].times)

@@ -30,8 +30,8 @@ def whole():
 
 
 def link_of(sim, rank=0):
-    row = int((sim.machine.links["src"] == sim.fabric.gpus[rank]).argmax())
-    return sim.fabric.name(row).partition("#")[0]
+    row = int((sim.engine.machine.links["src"] == sim.engine.fabric.gpus[rank]).argmax())
+    return sim.engine.fabric.name(row).partition("#")[0]
 
 
 def rows_of(sim):
@@ -91,7 +91,7 @@ def test_no_kind_of_run_hangs_and_all_can_be_repaired(options):
         sim.run()
     sim.repair(link)
     assert sim.run().why == "end"
-    assert (sim.machine.links["free_at_ps"] < NEVER).all()
+    assert (sim.engine.machine.links["free_at_ps"] < NEVER).all()
     assert not any(row["queued_ps"] < 0 for row in sim.result._links())
 
 
@@ -148,16 +148,16 @@ def test_what_waited_is_recorded_when_it_goes_on():
     sim.step(100)
     sim.kill(link)
     sim.goto("4 us")
-    lanes = sim.fabric.find(link)
-    before = sim.recorder.since(0)[1]
+    lanes = sim.engine.fabric.find(link)
+    before = sim.engine.recorder.since(0)[1]
     assert before["end_ps"].max() < NEVER
     sim.repair(link)
-    flights = sim.recorder.since(len(before))[1]
+    flights = sim.engine.recorder.since(len(before))[1]
     assert set(flights["link"].tolist()) <= set(lanes)
     assert (flights["start_ps"] >= sim.now_ps).all()
     sim.run()
-    busy = sim.recorder.activity()["link_busy"][lanes].sum() * sim.recorder.activity()["bin_ps"]
-    assert busy == pytest.approx(sim.machine.links["busy_ps"][lanes].sum(), rel=1e-9)
+    busy = sim.engine.recorder.activity()["link_busy"][lanes].sum() * sim.engine.recorder.activity()["bin_ps"]
+    assert busy == pytest.approx(sim.engine.machine.links["busy_ps"][lanes].sum(), rel=1e-9)
 
 
 def test_back_and_forth_over_edits_is_exact():
@@ -344,8 +344,8 @@ def test_rebuilt_keeps_parameters():
 
 def test_rebuilt_of_a_coalesced_run_starts_from_the_gpu_as_given():
     sim = make(network=anb.Network(coalesce=4))
-    assert sim.rebuilt(network={"coalesce": 1}).presets == sim.chosen
-    assert sim.rebuilt().presets == sim.presets
+    assert sim.rebuilt(network={"coalesce": 1}).presets == sim.engine.chosen
+    assert sim.rebuilt().presets == sim.engine.presets
 
 
 def test_fork_with_changes_of_objects_has_the_same_past():

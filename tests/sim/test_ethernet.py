@@ -104,17 +104,17 @@ def incast(roce, *, size="16 MiB", outstanding=256, coalesce=8):
 
 def most_room(sim, link):
     """Bytes that can come to a link's far end between its pause frame and the pause, and xoff."""
-    row, roce = sim.machine.links[link], sim.machine.roce[0]
+    row, roce = sim.engine.machine.links[link], sim.engine.machine.roce[0]
     frame_ps = transfer_ps(FRAME_BYTES, int(row.bandwidth_Bps))
     trip_ps = 2 * int(row.latency_ps) + int(row.forward_ps) + frame_ps
-    largest = int(sim.machine.requests["bytes"].max())
+    largest = int(sim.engine.machine.requests["bytes"].max())
     return int(roce.xoff) + trip_ps * int(row.bandwidth_Bps) // 10**12 + 2 * largest
 
 
 def check_laws(sim):
     """What must hold of any run."""
-    links, roce, flows = sim.machine.links, sim.machine.roce[0], sim.machine.flows
-    queues = sim.machine.queues
+    links, roce, flows = sim.engine.machine.links, sim.engine.machine.roce[0], sim.engine.machine.flows
+    queues = sim.engine.machine.queues
     assert (links["marked"][links["role"] & MARKS == 0] == 0).all()
     if roce.ecn:
         assert (links["marked"][links["most_queued"] <= roce.kmin] == 0).all()
@@ -159,7 +159,7 @@ def test_any_choice_gives_the_right_result_and_exact_replay(network, algorithm, 
     assert sim.state_hash() == before
     sim.run()  # raises where a contribution is missing
     check_laws(sim)
-    assert (sim.machine.requests["live"] == 0).all()
+    assert (sim.engine.machine.requests["live"] == 0).all()
     straight = make(network, algorithm, infra, "24 KiB")
     straight.run()
     assert straight.state_hash() == sim.state_hash()
@@ -193,7 +193,7 @@ def test_incast_fills_the_port_pauses_spread_and_rates_settle():
         check_laws(sim)
     port = ran["none"].fabric.find("box.0.sw.0->box.0.gpu.0")[0]
     into = [ran["none"].fabric.find(f"box.0.gpu.{k}->box.0.sw.0")[0] for k in range(1, 8)]
-    queued = {name: int(sim.machine.links[port].most_queued) for name, sim in ran.items()}
+    queued = {name: int(sim.engine.machine.links[port].most_queued) for name, sim in ran.items()}
     window = 7 * 4 * 256 * (128 + 16)  # slots of the seven senders' SMs
     assert 0.95 * window < queued["none"] <= window
     # Bounded by the room behind the seven links into the switch.
@@ -210,16 +210,16 @@ def test_incast_fills_the_port_pauses_spread_and_rates_settle():
 def test_rates_settle_at_a_fair_share_and_the_queue_between_the_thresholds():
     ecn = Ecn("20 kB", "100 kB", 0.1)
     sim = incast(Roce(None, ecn, TUNED), size="64 MiB")
-    port = sim.fabric.find("box.0.sw.0->box.0.gpu.0")[0]
+    port = sim.engine.fabric.find("box.0.sw.0->box.0.gpu.0")[0]
     sim.run(until="5 ms")
-    flows = np.flatnonzero(sim.machine.flows["target"] == sim.fabric.gpus[0])
+    flows = np.flatnonzero(sim.engine.machine.flows["target"] == sim.engine.fabric.gpus[0])
     assert len(flows) == 7
-    before, queue = sim.machine.flows["bytes"][flows].copy(), []
+    before, queue = sim.engine.machine.flows["bytes"][flows].copy(), []
     while sim.now_ps < 14_000_000_000:
         sim.run(until=sim.now_ps + 50_000_000)
-        queue.append(int(sim.machine.queues["bytes"][port * CLASSES]))
+        queue.append(int(sim.engine.machine.queues["bytes"][port * CLASSES]))
     assert not sim.finished
-    sent = sim.machine.flows["bytes"][flows] - before
+    sent = sim.engine.machine.flows["bytes"][flows] - before
     fair = 25e9 / 8 / 7 * 9e-3
     # Over nine milliseconds each of the seven gets its share to within a third (Jain's index
     # says how fair that is) ...
@@ -258,7 +258,7 @@ def test_a_victim_of_pauses_recovers_with_rates():
         with suppress(WrongResult):  # the flows are no collective
             sim.run()
         check_laws(sim)
-        blocks = sim.machine.blocks
+        blocks = sim.engine.machine.blocks
         ended[name] = int(blocks["ended_ps"][blocks["gpu"] == 4].max())
     assert ended["pfc"] > 5 * ended["none"]
     assert ended["all"] < 0.6 * ended["pfc"]
@@ -274,7 +274,7 @@ def test_a_circle_of_full_buffers_is_a_deadlock_that_is_named(network):
     # It can be looked at, and taken back.
     assert "deadlock" not in sim.narrate()
     sim.back(2000)
-    assert (sim.machine.queues["stuck"] == 0).all()
+    assert (sim.engine.machine.queues["stuck"] == 0).all()
     with pytest.raises(Deadlock):
         sim.run()
 
@@ -292,7 +292,7 @@ def test_a_deadlock_in_which_nobody_polls_is_found_when_nothing_is_left_to_happe
     )
     with pytest.raises(Deadlock, match="links wait for room behind each other"):
         sim.run()
-    assert sim.machine.clock[0].queued == 0
+    assert sim.engine.machine.clock[0].queued == 0
 
 
 def test_a_deadlock_is_none_where_buffers_are_large_enough():
@@ -338,9 +338,9 @@ def test_what_a_person_sees():
 
 def test_flows_are_by_entrance_and_target():
     sim = incast(Roce(), size="64 KiB")
-    flows = sim.machine.flows
+    flows = sim.engine.machine.flows
     assert len(set(zip(flows["link"].tolist(), flows["target"].tolist(), strict=True))) == len(flows) == 14
-    assert (sim.machine.links["role"][flows["link"]] & INJECTS).all()
+    assert (sim.engine.machine.links["role"][flows["link"]] & INJECTS).all()
 
 
 def test_the_command_line(capsys):
@@ -377,7 +377,7 @@ def test_a_nic_has_slots_for_packets_not_for_lines():
         sim = ran[name] = anb.Simulation(infra, collective, gpu="h100-sxm")
         with suppress(WrongResult):  # this is no broadcast
             sim.run()
-    links = {name: sim.machine.links for name, sim in ran.items()}
+    links = {name: sim.engine.machine.links for name, sim in ran.items()}
     out = links["one"]["src"] == ran["one"].fabric.gpus[0]
     assert links["many"]["messages"][out].sum() == links["one"]["messages"][out].sum() == 16
     assert links["many"]["busy_ps"][out].sum() == 16 * 10_000
@@ -398,7 +398,7 @@ def test_plain_python_gives_the_same_hash():
         "sim = anb.Simulation('switch:gpus=4', anb.collectives.Collective.of('gather', '32 KiB', lanes=2),\n"
         "    network=Network(roce=roce))\n"
         "sim.run()\n"
-        "links = sim.machine.links\n"
+        "links = sim.engine.machine.links\n"
         "print(sim.state_hash(), links['marked'].sum(), links['pauses'].sum())\n"
     )
     said = [
@@ -416,6 +416,8 @@ def test_a_flow_that_has_recovered_is_cut_from_what_the_line_is_now():
     sim = incast(Roce(None, Ecn("20 kB", "100 kB", 0.1), TUNED), size="1 MiB")
     sim.set("box.0.gpu.3->box.0.sw.0.bandwidth", "50 Gbps")
     sim.run()
-    flow = sim.machine.flows[sim.machine.flows["link"] == sim.fabric.find("box.0.gpu.3->box.0.sw.0")[0]]
+    flow = sim.engine.machine.flows[
+        sim.engine.machine.flows["link"] == sim.engine.fabric.find("box.0.gpu.3->box.0.sw.0")[0]
+    ]
     assert flow["notified"].max() > 0
     assert flow["slowest_Bps"].min() <= 50 * 10**9 // 8 // 2

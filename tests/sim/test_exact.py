@@ -41,15 +41,17 @@ def hbm_miss():
 
 
 def hop(sim, link, size):
-    row = sim.machine.links[link]
+    row = sim.engine.machine.links[link]
     return transfer_ps(size, int(row.bandwidth_Bps)) + int(row.latency_ps)
 
 
 def one_way(sim, size):
     """GPU 0 to GPU 1 through the switch, first bit out to last bit in."""
-    way = sim.machine.ways[int(sim.machine.operands[sim.machine.operands["out_ways"] > 0][0].out_way)]
-    links = sim.machine.route[int(way.first) : int(way.last)]
-    return sum(hop(sim, k, size) + int(sim.machine.links[k].forward_ps) for k in links)
+    way = sim.engine.machine.ways[
+        int(sim.engine.machine.operands[sim.engine.machine.operands["out_ways"] > 0][0].out_way)
+    ]
+    links = sim.engine.machine.route[int(way.first) : int(way.last)]
+    return sum(hop(sim, k, size) + int(sim.engine.machine.links[k].forward_ps) for k in links)
 
 
 def test_the_presets_reproduce_the_measured_latencies():
@@ -66,7 +68,7 @@ def test_the_presets_reproduce_the_measured_latencies():
 
 def test_a_local_copy_of_one_line():
     sim = run(lambda p: p.block(0).copy(p.input(0)[0], p.output(0)[0]))
-    op = sim.machine.ops[0]
+    op = sim.engine.machine.ops[0]
     # The load is issued at once and misses; the store follows when the data is there, and is acknowledged.
     assert int(op.issued_ps) == hbm_miss()
     assert int(op.ended_ps) == hbm_miss() + l2_hit()
@@ -80,7 +82,7 @@ def test_the_second_read_of_a_line_hits():
         block.copy(p.input(0)[0], p.scratch(0)[1])
 
     sim = run(twice)
-    second, third = sim.machine.ops[1], sim.machine.ops[2]
+    second, third = sim.engine.machine.ops[1], sim.engine.machine.ops[2]
     assert int(second.issued_ps) - int(second.started_ps) == l2_hit()
     assert int(third.issued_ps) - int(third.started_ps) == l2_hit()
 
@@ -89,18 +91,18 @@ def test_a_put_of_one_line():
     sim = run(lambda p: p.block(0).put(p.input(0)[0], p.output(1)[0]))
     there, back = one_way(sim, 128 + 16), one_way(sim, 16)
     expected = hbm_miss() + l2_hit() + 2 * H100.noc_ps + there + back
-    assert int(sim.machine.ops[0].ended_ps) == expected == sim.result.time_ps
+    assert int(sim.engine.machine.ops[0].ended_ps) == expected == sim.result.time_ps
 
 
 def test_a_get_of_one_line():
     sim = run(lambda p: p.block(0).get(p.input(1)[0], p.output(0)[0]))
     there, back = one_way(sim, 16), one_way(sim, 128 + 16)
-    assert int(sim.machine.ops[0].issued_ps) == hbm_miss() + 2 * H100.noc_ps + there + back
+    assert int(sim.engine.machine.ops[0].issued_ps) == hbm_miss() + 2 * H100.noc_ps + there + back
 
 
 def test_a_short_last_line_is_short_on_the_wire():
     sim = run(lambda p: p.block(0).put(p.input(0)[0], p.output(1)[0]), size=5)
-    out = sim.machine.links[sim.machine.links["src"] == sim.fabric.gpus[0]]
+    out = sim.engine.machine.links[sim.engine.machine.links["src"] == sim.engine.fabric.gpus[0]]
     assert out["bytes"].sum() == 5 + 16
 
 
@@ -111,7 +113,7 @@ def test_a_signal_wakes_a_waiting_block():
         p.block(1).wait(gate)
 
     sim = run(ping)
-    signal, wait = sim.machine.ops[0], sim.machine.ops[1]
+    signal, wait = sim.engine.machine.ops[0], sim.engine.machine.ops[1]
     arrives = H100.noc_ps + one_way(sim, 16 + 16) + H100.noc_ps
     assert (
         int(signal.ended_ps)
@@ -120,16 +122,20 @@ def test_a_signal_wakes_a_waiting_block():
     # Polls go round and round; the first that reads after the arrival ends the wait.
     last_read = int(wait.ended_ps) - l2_hit() + H100.noc_ps
     assert last_read >= arrives > last_read - l2_hit() - H100.issue_ps
-    assert int(sim.machine.blocks[1].polls) == -(-(arrives - H100.noc_ps) // l2_hit())
+    assert int(sim.engine.machine.blocks[1].polls) == -(-(arrives - H100.noc_ps) // l2_hit())
 
 
 def test_lines_queue_for_a_link_in_order():
     """Each line waits for those before it on the same lane."""
     sim = run(lambda p: p.block(0).put(p.input(0)[0], p.output(1)[0]), size=8 * 16 * 128)
-    link = next(k for k in range(len(sim.machine.links)) if sim.machine.links[k].src == sim.fabric.gpus[0])
-    row = sim.machine.links[link]
+    link = next(
+        k
+        for k in range(len(sim.engine.machine.links))
+        if sim.engine.machine.links[k].src == sim.engine.fabric.gpus[0]
+    )
+    row = sim.engine.machine.links[link]
     wire = transfer_ps(144, int(row.bandwidth_Bps))
-    flights, one_in = sim.recorder.flights(0, sim.now_ps)
+    flights, one_in = sim.engine.recorder.flights(0, sim.now_ps)
     mine = flights[flights["link"] == link]
     assert one_in == 1
     assert len(mine) == row.messages > 1
@@ -137,7 +143,12 @@ def test_lines_queue_for_a_link_in_order():
     assert (starts[1:] - starts[:-1] >= wire).all()
     assert (mine["end_ps"] - starts == wire + int(row.latency_ps)).all()
     assert row.busy_ps == row.messages * wire
-    assert sim.machine.links["messages"][sim.machine.links["src"] == sim.fabric.gpus[0]].sum() == 16
+    assert (
+        sim.engine.machine.links["messages"][
+            sim.engine.machine.links["src"] == sim.engine.fabric.gpus[0]
+        ].sum()
+        == 16
+    )
 
 
 def test_an_sm_issues_one_instruction_a_slot():
@@ -145,12 +156,12 @@ def test_an_sm_issues_one_instruction_a_slot():
     issued = []
     sim.reset()
     while not sim.finished:
-        before = int(sim.machine.clock[0].instructions)
+        before = int(sim.engine.machine.clock[0].instructions)
         try:
             sim.step()
         except WrongResult:
             break
-        if int(sim.machine.clock[0].instructions) > before:
+        if int(sim.engine.machine.clock[0].instructions) > before:
             issued.append(sim.now_ps)
     assert len(issued) == 80  # a load and a store for each of 40 lines
     assert min(b - a for a, b in pairwise(issued)) == H100.issue_ps
@@ -168,12 +179,12 @@ def test_outstanding_slots_limit_a_copy_from_afar():
     collective = Collective.of("broadcast", 8 * 512 * 128, pull, lanes=1)
     sim = anb.Simulation("switch:gpus=2", collective, gpu=few)
     finish(sim)
-    assert sim.machine.sms["outstanding"].max() == 0
+    assert sim.engine.machine.sms["outstanding"].max() == 0
     trip = 2 * H100.noc_ps + one_way(sim, 16) + one_way(sim, 144) + l2_hit()
-    assert int(sim.machine.ops[0].ended_ps) > 512 / slots * trip
+    assert int(sim.engine.machine.ops[0].ended_ps) > 512 / slots * trip
     wide = anb.Simulation("switch:gpus=2", collective, gpu="h100-sxm")
     finish(wide)
-    assert int(wide.machine.ops[0].ended_ps) < int(sim.machine.ops[0].ended_ps) / 4
+    assert int(wide.machine.ops[0].ended_ps) < int(sim.engine.machine.ops[0].ended_ps) / 4
 
 
 def test_moves_that_do_not_depend_on_each_other_are_one_loop():

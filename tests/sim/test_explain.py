@@ -58,7 +58,7 @@ def check_path(sim):
     for one, other in zip(path.segments, path.segments[1:], strict=False):
         assert one.end_ps == other.start_ps
     assert sum(path.by_cause().values()) == sum(path.by_resource().values()) == path.time_ps
-    ops, blocks = sim.machine.ops, sim.machine.blocks
+    ops, blocks = sim.engine.machine.ops, sim.engine.machine.blocks
     for piece in path.pieces:
         assert piece.cause in CAUSES
         block = blocks[piece.block]
@@ -78,9 +78,9 @@ def check_path(sim):
 
 def check_flights(sim, path):
     """What the path says of links is what was recorded there: the queue, the wire and the latency."""
-    flights, one_in = sim.recorder.flights(0, sim.now_ps)
+    flights, one_in = sim.engine.recorder.flights(0, sim.now_ps)
     assert one_in == 1
-    latency = sim.machine.links["latency_ps"]
+    latency = sim.engine.machine.links["latency_ps"]
     for piece in path.pieces:
         if piece.where[0] != "link" or piece.passes > 1:
             continue
@@ -142,7 +142,7 @@ def test_queues_and_rates_of_ethernet_are_on_the_path(dcqcn):
     for part in (0.3, 0.6):
         sim.goto(int(part * sim.now_ps))
         check_path(sim)
-        for rank in range(len(sim.machine.gpus)):
+        for rank in range(len(sim.engine.machine.gpus)):
             assert len(sim.why(f"gpu[{rank}]")) > 0
 
 
@@ -184,7 +184,7 @@ def test_two_gpus_by_hand():
     sim = made("128 B", "allpairs", kind="all_gather", infra="switch:gpus=2")
     sim.run()
     path = check_path(sim)
-    gpu = sim.machine.gpus[0]
+    gpu = sim.engine.machine.gpus[0]
     causes = path.by_cause()
     # Each line that was missing in the L2 is read once, and pays both latencies.
     memory = [p for p in path.pieces if p.cause == "HBM"]
@@ -215,14 +215,14 @@ def test_lost_times_add_up(part, protocol, launch):
     sim = made("16 KiB", protocol=protocol, launch=launch)
     sim.run()
     sim.goto(int(part * sim.now_ps)) if part < 1 else None
-    for per, rows in (("block", len(sim.machine.blocks)), ("gpu", 8)):
+    for per, rows in (("block", len(sim.engine.machine.blocks)), ("gpu", 8)):
         frame = sim.lost_time(per)
         assert len(frame) == rows
         causes = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
         assert (frame[causes].to_numpy() >= 0).all()
         assert (frame[causes].sum(axis=1) == frame["time_ps"]).all()
     if part == 1:
-        blocks = sim.machine.blocks
+        blocks = sim.engine.machine.blocks
         assert (sim.lost_time("block")["signal_ps"] == blocks["waiting_ps"]).all()
         assert (sim.lost_time("block")["ended_ps"] == sim.result.time_ps - blocks["ended_ps"]).all()
     with pytest.raises(InputError, match="per gpu or per block"):
@@ -296,20 +296,20 @@ def test_what_cannot_be_asked_is_refused(done, path, value, said):
 
 def waiting(sim):
     """Go on until a thread block waits for a signal; gives its number."""
-    while not (sim.machine.blocks["state"] == t.WAITING).any():
+    while not (sim.engine.machine.blocks["state"] == t.WAITING).any():
         sim.step(200)
-    return int(np.flatnonzero(sim.machine.blocks["state"] == t.WAITING)[0])
+    return int(np.flatnonzero(sim.engine.machine.blocks["state"] == t.WAITING)[0])
 
 
 def test_a_waiting_block_leads_to_whom_it_waits_for():
     sim = made("64 KiB", "ring")
     block = waiting(sim)
-    rank = int(sim.machine.blocks["gpu"][block])
-    path = f"gpu[{rank}].block.{block - int(np.searchsorted(sim.machine.blocks['gpu'], rank))}"
+    rank = int(sim.engine.machine.blocks["gpu"][block])
+    path = f"gpu[{rank}].block.{block - int(np.searchsorted(sim.engine.machine.blocks['gpu'], rank))}"
     why = sim.why(path)
-    op = sim.machine.ops[int(sim.machine.blocks["op"][block])]
+    op = sim.engine.machine.ops[int(sim.engine.machine.blocks["op"][block])]
     assert f"for semaphore {op.semaphore}" in why.links[0].text
-    assert why.links[0].since_ps == sim.machine.blocks["since_ps"][block]
+    assert why.links[0].since_ps == sim.engine.machine.blocks["since_ps"][block]
     assert "signal" in why.links[1].text
     assert why.links[1].path.startswith("dgx_h100.0.xpu.")
     assert sim.at(why.links[1].path).kind == "block"

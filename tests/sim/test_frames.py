@@ -22,12 +22,12 @@ def test_spans(sim):
     for column, field in (("rank", "gpu"), ("sm", "sm"), ("block", "block"), ("start_ps", "start_ps")):
         assert (frame[column].to_numpy() == spans[field]).all()
     assert set(frame["state"]) <= {"moving", "signalling", "waiting", "draining"}
-    assert set(frame["phase"]) <= set(sim.program.phase_names)
+    assert set(frame["phase"]) <= set(sim.engine.program.phase_names)
 
 
 def test_flights(sim):
     frame = sim.result.to_dataframe("flights")
-    assert len(frame) == sim.recorder.mark() > 0
+    assert len(frame) == sim.engine.recorder.mark() > 0
     assert (frame["queued_ps"] + frame["waited_ps"] == frame["start_ps"]).all()
     assert (frame["start_ps"] < frame["end_ps"]).all()
     crossed = frame.groupby("link").size()
@@ -45,7 +45,7 @@ def test_activity_adds_up_to_busy_time(sim):
 
 
 def test_a_signal_comes_before_the_wait_that_it_ends(sim):
-    frame, ops = sim.result.to_dataframe("signals"), sim.machine.ops
+    frame, ops = sim.result.to_dataframe("signals"), sim.engine.machine.ops
     passed = (ops["kind"] == t.WAIT) & (ops["issued_ps"] >= 0)
     assert sorted(frame["wait_op"]) == np.flatnonzero(passed).tolist()
     assert (frame["issued_ps"] <= frame["passed_ps"]).all()
@@ -56,7 +56,7 @@ def test_a_signal_comes_before_the_wait_that_it_ends(sim):
 
 
 def test_events_are_in_order_and_whole(sim):
-    frame, machine = sim.result.to_dataframe("events"), sim.machine
+    frame, machine = sim.result.to_dataframe("events"), sim.engine.machine
     assert frame["time_ps"].is_monotonic_increasing
     assert frame["time_ps"].max() <= sim.now_ps
     count = frame["what"].value_counts()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.engine.cacheline._lanes import LANE_STATES, lanes_of
+from astranb.engine.cacheline._lanes import LANE_STATES
 from astranb.gpu import tables as t
 
 NAMES = {name: number for number, name in enumerate(LANE_STATES)}
@@ -23,7 +23,7 @@ def narrow(slots: int) -> Any:
 
 def watched(sim: anb.Simulation, events: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """After every event, what each SM that has a thread block does from then on."""
-    machine = sim.machine
+    machine = sim.engine.machine
     sm = machine.blocks["sm"]  # each has one
     times, states, issues = [], [], {}
     begun = machine.sms["next_issue_ps"].max()  # what was issued before then is not known here
@@ -62,7 +62,7 @@ def test_an_sm_is_in_the_state_that_the_machine_says(slots: int, size: str) -> N
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "allpairs", lanes=1), **options)
     sim.step(2500 if slots else 100)
     before = sim.fork()
-    lanes = lanes_of(before, "sms")
+    lanes = before.engine.lanes("sms")
     times, states, sm = watched(sim, 2000 if slots else 5500)
     before.goto(sim.now_ps)
     lane_of = {int(s): k for k, s in enumerate(np.unique(sm))}
@@ -90,13 +90,13 @@ def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
     random = np.random.default_rng(1)
     while not sim.finished:
         sim.step(int(random.integers(1, 9000)))
-        lanes_of(sim, "sms").refresh()
+        sim.engine.lanes("sms").refresh()
         if random.random() < 0.4:
             sim.back(int(random.integers(1, 6000)))
-        lanes_of(sim, "blocks").refresh()
+        sim.engine.lanes("blocks").refresh()
     edges = np.linspace(0, whole.now_ps, 700).astype(np.int64)
     for kind in ("sms", "blocks"):
-        one, other = lanes_of(whole, kind), lanes_of(sim, kind)
+        one, other = whole.engine.lanes(kind), sim.engine.lanes(kind)
         every = np.arange(len(one))
         assert (one.spent(every, edges) == other.spent(every, edges)).all()
         assert len(other._stretches) < 12
@@ -108,10 +108,10 @@ def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
 def test_blocks_spend_what_the_result_says() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     sim.run()
-    lanes = lanes_of(sim, "blocks")
+    lanes = sim.engine.lanes("blocks")
     spent = lanes.spent(np.arange(len(lanes)), np.array([0, sim.now_ps]))[:, 0]
     for state, field in (("wait: semaphore", "waiting_ps"), ("stalled: fence", "draining_ps")):
-        assert spent[:, NAMES[state]].tolist() == sim.machine.blocks[field].tolist()
+        assert spent[:, NAMES[state]].tolist() == sim.engine.machine.blocks[field].tolist()
 
 
 def test_a_lost_recording_leaves_moves_undivided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,18 +122,18 @@ def test_a_lost_recording_leaves_moves_undivided(monkeypatch: pytest.MonkeyPatch
     whole = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     whole.run()
     edges = np.array([0, sim.now_ps])
-    every = np.arange(len(lanes_of(sim, "sms")))
-    lost, known = (lanes_of(s, "sms").spent(every, edges)[:, 0] for s in (sim, whole))
+    every = np.arange(len(sim.engine.lanes("sms")))
+    lost, known = (s.engine.lanes("sms").spent(every, edges)[:, 0] for s in (sim, whole))
     assert lost[:, NAMES["moving"]].sum() > 0 == known[:, NAMES["moving"]].sum()
     assert lost.sum(axis=1).tolist() == known.sum(axis=1).tolist()
     last = np.array([sim.now_ps - 200_000, sim.now_ps])
-    assert (lanes_of(sim, "sms").spent(every, last) == lanes_of(whole, "sms").spent(every, last)).all()
+    assert (sim.engine.lanes("sms").spent(every, last) == whole.engine.lanes("sms").spent(every, last)).all()
 
 
 def test_a_wait_for_a_copy_engine_is_told_apart() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.send_recv("64 KiB", "engine"))
     sim.run()
-    lanes = lanes_of(sim, "sms")
+    lanes = sim.engine.lanes("sms")
     assert lanes.engine.any()
     spent = lanes.spent(np.arange(len(lanes)), np.array([0, sim.now_ps]))[:, 0]
     assert spent[:, NAMES["wait: copy engine"]].sum() > 0

@@ -47,24 +47,24 @@ def test_the_recording_goes_back_with_the_simulation(done):
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
     sim.run()
     sim.goto("2 us")
-    assert sim.recorder.flights(0, 10**12)[0]["event"].max() <= sim.events
+    assert sim.engine.recorder.flights(0, 10**12)[0]["event"].max() <= sim.events
     sim.run()
-    again, _ = sim.recorder.flights(0, sim.now_ps)
+    again, _ = sim.engine.recorder.flights(0, sim.now_ps)
     whole, _ = done.recorder.flights(0, done.now_ps)
     assert (np.asarray(again) == np.asarray(whole)).all()
-    assert (sim.recorder.activity()["link_busy"] == done.recorder.activity()["link_busy"]).all()
+    assert (sim.engine.recorder.activity()["link_busy"] == done.recorder.activity()["link_busy"]).all()
 
 
 def test_a_full_ring_keeps_the_newest(monkeypatch):
     monkeypatch.setattr("astranb.engine.cacheline._notes._FLIGHTS", 1000)
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
     sim.run()
-    flights, _ = sim.recorder.flights(0, 10**12)
+    flights, _ = sim.engine.recorder.flights(0, 10**12)
     assert len(flights) == 1000
-    assert sim.recorder.oldest_ps >= flights["start_ps"].min() > 0
+    assert sim.engine.recorder.oldest_ps >= flights["start_ps"].min() > 0
     last = int(flights["event"][-1])
     sim.back(sim.events - last + 1)
-    assert sim.recorder.flights(0, 10**12)[0]["event"].max(initial=0) < last
+    assert sim.engine.recorder.flights(0, 10**12)[0]["event"].max(initial=0) < last
 
 
 def test_activity_adds_up_to_what_the_links_say(done):

@@ -20,17 +20,17 @@ def watch(sim: anb.Simulation, events: int, written: dict[tuple[int, int], int])
     """Note for every line of memory which operation's store came to it last."""
     for _ in range(events):
         sim.step(1)
-        clock = sim.machine.clock[0]
-        request = sim.machine.requests[int(clock.last_arg)] if clock.last_kind == t.L2 else None
+        clock = sim.engine.machine.clock[0]
+        request = sim.engine.machine.requests[int(clock.last_arg)] if clock.last_kind == t.L2 else None
         if request is not None and request.kind == t.STORE:
             written[int(request.target), int(request.line)] = int(request.op)
 
 
 def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
     """Compare every buffer of every rank with what was watched; gives how many lines have come."""
-    table, came = sim.machine.pieces, 0
-    held = _check.contents(sim.program, sim.machine.ops, sim.machine.operands, table)
-    for rank in range(sim.program.ranks):
+    table, came = sim.engine.machine.pieces, 0
+    held = _check.contents(sim.engine.program, sim.engine.machine.ops, sim.engine.machine.operands, table)
+    for rank in range(sim.engine.program.ranks):
         for name in BUFFERS:
             if not ((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any():
                 continue

@@ -43,8 +43,8 @@ def test_any_choice_gives_the_right_result_and_exact_replay(network, algorithm, 
     sim.back(sim.events - events)
     assert sim.state_hash() == before
     sim.run()  # raises where a contribution is missing
-    assert (sim.machine.requests["live"] == 0).all()
-    assert (sim.machine.sms["outstanding"] == 0).all()
+    assert (sim.engine.machine.requests["live"] == 0).all()
+    assert (sim.engine.machine.sms["outstanding"] == 0).all()
     straight = make(network, algorithm=algorithm, gpu=gpu)
     straight.run()
     assert straight.state_hash() == sim.state_hash()
@@ -62,7 +62,7 @@ def test_small_buffers_push_back():
     sim = make(anb.Network(buffers=2), size="8 KiB", algorithm="allpairs")
     while not sim.finished:
         sim.step(100)
-        held = sim.machine.details["held"][(sim.machine.requests["live"] == 1)]
+        held = sim.engine.machine.details["held"][(sim.engine.machine.requests["live"] == 1)]
         assert np.bincount(held[held >= 0], minlength=1).max() <= 2
 
 
@@ -93,7 +93,7 @@ def test_fair_arbitration_lets_control_pass_data():
         )
         with suppress(WrongResult):  # only the word counts here
             sim.run()
-        ended[how] = int(sim.machine.blocks["ended_ps"][-1])
+        ended[how] = int(sim.engine.machine.blocks["ended_ps"][-1])
     assert ended["fair"] < ended["fifo"]
 
 
@@ -102,7 +102,7 @@ def test_ways_are_chosen_as_told():
     for how in ("interleave", "static", "flow_hash", "spray"):
         sim = make(anb.Network(multipath=how), infra="dgx-h100", size="64 KiB", lanes=1)
         sim.run()
-        out = sim.machine.links[sim.machine.links["src"] == sim.fabric.gpus[0]]
+        out = sim.engine.machine.links[sim.engine.machine.links["src"] == sim.engine.fabric.gpus[0]]
         used[how] = int((out["messages"] > 0).sum())
     assert used["static"] < used["interleave"]
     assert used["spray"] == used["interleave"]
@@ -186,7 +186,7 @@ def test_coalesced_lines_carry_the_same_bytes_to_the_same_result(algorithm, line
     assert not any("not exact" in text for text in exact.assumed)
     moved = []
     for sim in (exact, fast):
-        moves = sim.machine.ops[sim.machine.ops["lines"] > 0]
+        moves = sim.engine.machine.ops[sim.engine.machine.ops["lines"] > 0]
         moved.append(int(((moves["lines"] - 1) * moves["payload"] + moves["last_bytes"]).sum()))
     assert moved[0] == moved[1]
 

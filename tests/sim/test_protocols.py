@@ -35,14 +35,14 @@ def test_packets_win_when_small_and_lose_when_large(algorithm):
 
 def test_flags_take_their_share_of_the_wire():
     def stores(sim):
-        ops = sim.machine.ops
+        ops = sim.engine.machine.ops
         return int((ops["lines"] * ops["targets"])[ops["kind"] == 0].sum())
 
     sizes = {
         p: run("96 KiB", "allpairs", p, infra="switch:gpus=2", kind="all_gather")
         for p in ("Simple", "LL", "LL128")
     }
-    wire = {p: int(sim.machine.links["bytes"].sum()) for p, sim in sizes.items()}
+    wire = {p: int(sim.engine.machine.links["bytes"].sum()) for p, sim in sizes.items()}
     assert wire["LL"] > 1.8 * wire["Simple"]
     assert 1.02 * wire["Simple"] < wire["LL128"] < 1.2 * wire["Simple"]
     assert stores(sizes["LL"]) > stores(sizes["LL128"]) > stores(sizes["Simple"])
@@ -70,7 +70,7 @@ def test_two_that_wait_for_each_others_packets_are_a_deadlock():
 
 def test_a_switch_moves_each_byte_once_each_way():
     sim = run("64 KiB", "switch")
-    out = sim.machine.links[sim.machine.links["src"] == sim.fabric.gpus[0]]
+    out = sim.engine.machine.links[sim.engine.machine.links["src"] == sim.engine.fabric.gpus[0]]
     # Up: the answers to the reads of all chunks and the stores of its own; down likewise.
     assert out["bytes"].sum() < 2.2 * 65536
     ring = run("64 KiB", "ring")
@@ -116,7 +116,7 @@ def test_a_system_wide_fence_takes_its_time_once_a_signal():
         sim = anb.Simulation("switch:gpus=2", Collective.of("broadcast", 128, once, lanes=1), gpu=gpu)
         with pytest.raises(WrongResult):
             sim.run()
-        return int(sim.machine.ops["started_ps"][1])
+        return int(sim.engine.machine.ops["started_ps"][1])
 
     assert ends(700_000) - ends(0) == 700_000
 
@@ -154,7 +154,7 @@ def test_buffers_beyond_the_l2_miss_and_are_written_back():
     sim.run()
     usual = anb.Simulation("switch:gpus=2", Collective.of("all_gather", "1 MiB", "allpairs"))
     usual.run()
-    assert sim.machine.channels["lines"].sum() > 1.5 * usual.machine.channels["lines"].sum()
+    assert sim.engine.machine.channels["lines"].sum() > 1.5 * usual.machine.channels["lines"].sum()
     assert sim.result.time_ps >= usual.result.time_ps
 
 

@@ -43,12 +43,12 @@ def test_switching_changes_nothing_but_what_is_noted(
     sim.record(on=True)
     sim.run()
     assert sim.state_hash() == whole.state_hash()
-    noted = sim.recorder.since(0)[1]
+    noted = sim.engine.recorder.since(0)[1]
     assert (noted == events[kept]).all()
     before = noted.copy()
     sim.back(back)
     sim.run()
-    assert (sim.recorder.since(0)[1] == before).all()  # the switches are replayed, too
+    assert (sim.engine.recorder.since(0)[1] == before).all()  # the switches are replayed, too
 
 
 def test_gaps_are_told_and_going_back_undoes_a_switch() -> None:

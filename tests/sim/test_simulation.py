@@ -94,7 +94,7 @@ def test_a_cycle_is_all_events_of_the_next_instant():
     while not sim.finished and len(times) < 200:
         sim.step(unit="cycle")
         if not sim.finished:
-            assert int(sim.machine.near[0].time_ps) > sim.now_ps
+            assert int(sim.engine.machine.near[0].time_ps) > sim.now_ps
         times.append(sim.now_ps)
     assert times == sorted(set(times))
 
@@ -108,7 +108,7 @@ def test_a_cycle_begun_is_finished_first():
 def test_phases_end_in_order(whole):
     sim = make()
     ends = []
-    for name in sim.program.phase_names:
+    for name in sim.engine.program.phase_names:
         stop = sim.step(unit="phase")
         assert stop.why in ("phase", "end"), name
         ends.append(stop.now_ps)
@@ -124,12 +124,12 @@ def test_time_never_goes_back_and_every_field_is_sane(whole):
         sim.step(37)
         assert sim.now_ps >= last
         last = sim.now_ps
-        gpu = sim.machine.gpus[0]
-        assert (sim.machine.sms["outstanding"] >= 0).all()
-        assert (sim.machine.sms["outstanding"] <= gpu.max_outstanding).all()
-        live = int((sim.machine.requests["live"] == 1).sum())
-        assert live == int(sim.machine.sms["outstanding"].sum())
-        assert int(sim.machine.blocks["unacked"].sum()) <= live
+        gpu = sim.engine.machine.gpus[0]
+        assert (sim.engine.machine.sms["outstanding"] >= 0).all()
+        assert (sim.engine.machine.sms["outstanding"] <= gpu.max_outstanding).all()
+        live = int((sim.engine.machine.requests["live"] == 1).sum())
+        assert live == int(sim.engine.machine.sms["outstanding"].sum())
+        assert int(sim.engine.machine.blocks["unacked"].sum()) <= live
     blocks = whole.machine.blocks
     spent = blocks["moving_ps"] + blocks["waiting_ps"] + blocks["draining_ps"] + blocks["signalling_ps"]
     assert (spent == blocks["ended_ps"] - blocks["started_ps"]).all()
@@ -149,7 +149,7 @@ def test_run_until_a_time():
     sim = make()
     stop = sim.run(until="1 us")
     assert (stop.why, stop.now_ps <= 1_000_000) == ("time", True)
-    assert int(sim.machine.near[0].time_ps) > 1_000_000
+    assert int(sim.engine.machine.near[0].time_ps) > 1_000_000
     at = sim.state_hash()
     sim.run(until="3 us")
     sim.goto("1 us")
@@ -163,16 +163,16 @@ def test_recording_is_no_part_of_the_state(whole):
     sim = make(record=False)
     sim.run()
     assert sim.state_hash() == whole.state_hash()
-    assert len(sim.recorder.flights(0, 10**12)[0]) == 0
+    assert len(sim.engine.recorder.flights(0, 10**12)[0]) == 0
 
 
 def test_a_fork_shares_the_past_and_then_goes_its_own_way(whole):
     sim = make()
     sim.step(2000)
     other = sim.fork()
-    link = sim.fabric.name(int(sim.machine.links["src"].tolist().index(int(sim.fabric.gpus[0])))).partition(
-        "#"
-    )[0]
+    link = sim.engine.fabric.name(
+        int(sim.engine.machine.links["src"].tolist().index(int(sim.engine.fabric.gpus[0])))
+    ).partition("#")[0]
     other.set(f"{link}.bandwidth", "1 GB/s")
     other.run()
     sim.run()
@@ -189,7 +189,7 @@ def test_an_edit_is_replayed_and_undone():
     sim = make()
     sim.step(1500)
     clean = sim.state_hash()
-    link = sim.fabric.name(0).partition("#")[0]
+    link = sim.engine.fabric.name(0).partition("#")[0]
     sim.set(f"{link}.latency", "5 us")
     edited = sim.state_hash()
     assert edited != clean
@@ -312,8 +312,8 @@ def test_an_interrupt_leaves_a_state_that_can_be_stepped_on():
     at = sim.events
     assert not sim.finished
     assert sim.step(10).events == at + 10
-    live = int((sim.machine.requests["live"] == 1).sum())
-    assert live == int(sim.machine.sms["outstanding"].sum())
+    live = int((sim.engine.machine.requests["live"] == 1).sum())
+    assert live == int(sim.engine.machine.sms["outstanding"].sum())
 
 
 def test_a_run_that_would_not_fit_is_refused_before_it_starts():
@@ -327,8 +327,8 @@ def test_the_estimate_is_near_the_truth():
     from astranb.engine.cacheline._build import Plan, _estimate
 
     sim = make("1 MiB", infra="switch:gpus=8")
-    guess = _estimate(Plan(sim.fabric, sim.presets, sim.program, sim.network))
-    assert 0.8 * sim.machine.nbytes < guess < 1.5 * sim.machine.nbytes
+    guess = _estimate(Plan(sim.engine.fabric, sim.engine.presets, sim.engine.program, sim.engine.network))
+    assert 0.8 * sim.engine.machine.nbytes < guess < 1.5 * sim.engine.machine.nbytes
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_bad_inputs():
 def test_checkpoints_stay_within_their_budget():
     sim = make("256 KiB", infra="switch:gpus=8", checkpoint_bytes=20 * 2**20)
     sim.run()
-    points = sim._driver.history.checkpoints
+    points = sim.driver.history.checkpoints
     assert points[0].events == 0
     assert sum(p.new_bytes for p in points[1:]) <= 20 * 2**20
     end = sim.state_hash()
@@ -363,10 +363,10 @@ def test_checkpoints_stay_within_their_budget():
 
 def test_a_shared_page_is_one_object():
     sim = make()
-    sim._driver.history.take(sim.machine, 0)
+    sim.driver.history.take(sim.engine.machine, 0)
     sim.step(1)
-    sim._driver.history.take(sim.machine, 0)
-    first, second = sim._driver.history.checkpoints[-2:]
+    sim.driver.history.take(sim.engine.machine, 0)
+    first, second = sim.driver.history.checkpoints[-2:]
     shared = [
         a is b for name in first.pages for a, b in zip(first.pages[name], second.pages[name], strict=True)
     ]

@@ -20,9 +20,9 @@ WAITING = "gpu[3].sm.0.waiting"
 def test_it_reads_what_the_machine_says(sim):
     waiting, sent = sim.watch(WAITING), sim.watch("gpu[0]->dgx_h100.0.nvsw.0.messages")
     sim.step(2000)
-    assert waiting.value == sim.machine.sms[int(sim.machine.gpus[3].first_sm)].waiting
-    lanes = sim.fabric.find("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0")
-    assert sent.value == sim.machine.links["messages"][lanes].sum() > 0
+    assert waiting.value == sim.engine.machine.sms[int(sim.engine.machine.gpus[3].first_sm)].waiting
+    lanes = sim.engine.fabric.find("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0")
+    assert sent.value == sim.engine.machine.links["messages"][lanes].sum() > 0
     assert waiting.text == "dgx_h100.0.xpu.3.sm.0.waiting"
     assert sim.watches == [waiting, sent]
 
@@ -79,7 +79,7 @@ def test_many_samples_are_thinned(sim):
 def test_a_function(sim):
     watch = sim.watch(lambda s: s.machine.clock[0].queued)
     sim.step(10)
-    assert watch.value == sim.machine.clock[0].queued
+    assert watch.value == sim.engine.machine.clock[0].queued
     assert watch.series(points=2)[1][-1] == watch.value
     sim.unwatch(watch)
     assert sim.watches == []

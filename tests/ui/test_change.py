@@ -89,7 +89,7 @@ def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(pa
         page, "[workbench.break_at('20 us'), workbench.break_when(lambda s: s.events == 30000)] and None"
     )
     expect(panel.get_by_text("asked after every event: slow")).to_be_visible()
-    evaluate(page, "[workbench.watch(f'{sim.fabric.name(0)}.messages')] and None")
+    evaluate(page, "[workbench.watch(f'{sim.engine.fabric.name(0)}.messages')] and None")
     press(bench, "Breakpoint")
     expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
     screenshot(page, "breakpoints-light")

@@ -18,7 +18,7 @@ MAKE = (
     "import astranb as anb\n"
     "sim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'allpairs'))\n"
     "sim.run(); half = sim.now_ps // 2; sim.goto(half)\n"
-    "path = sim.fabric.graph.name(int(sim.fabric.gpus[3]))"
+    "path = sim.engine.fabric.graph.name(int(sim.engine.fabric.gpus[3]))"
 )
 
 
@@ -77,7 +77,7 @@ def test_why_what_and_what_if(page: Page, lab: Lab) -> None:
 FEW = """
 sim.run()
 import numpy as np
-known = sim.recorder.since(0)[1]
+known = sim.engine.recorder.since(0)[1]
 start, end = known["start_ps"], known["end_ps"]
 stored = known["kind"] == anb.sim.FLIGHT_KINDS.index("store data")
 few = min((((start <= t) & (t <= end)).sum(), t) for t in ((start + end) // 2)[stored][::20])[1]

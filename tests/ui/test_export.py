@@ -57,20 +57,20 @@ def shows(bench: Locator, time_ps: int) -> None:
 
 def test_a_page_plays_steps_and_scrubs_alone(alone: Page, sim: anb.Simulation, tmp_path: Path) -> None:
     bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
-    _, flights = sim.recorder.since(0)
+    _, flights = sim.engine.recorder.since(0)
     shown(bench, 0)
     button(bench, "Event").click()
     shown(bench, int(flights["event"][0]))
     button(bench, "Event").click()
     shown(bench, int(flights["event"][1]))
-    expect(bench.locator(".anb-narration")).to_contain_text(sim.fabric.name(int(flights["link"][1])))
+    expect(bench.locator(".anb-narration")).to_contain_text(sim.engine.fabric.name(int(flights["link"][1])))
     button(bench, "Back").click()
     shown(bench, int(flights["event"][0]))
     button(bench, "Cycle").click()
     first = flights["queued_ps"] == flights["queued_ps"][0]
     shown(bench, int(flights["event"][first][-1]))
     button(bench, "Phase").click()
-    shows(bench, int(sim.machine.phases["ended_ps"].min()))
+    shows(bench, int(sim.engine.machine.phases["ended_ps"].min()))
     # Lines stand where they were recorded at the moment that is shown.
     middle = int(flights["start_ps"][2 * len(flights) // 5] + 10_000)
     bench.get_by_label("View cursor").fill(str(middle / sim.now_ps))
@@ -138,7 +138,7 @@ def test_of_many_flights_some_are_taken_and_the_page_says_so(
     alone: Page, sim: anb.Simulation, tmp_path: Path
 ) -> None:
     bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html", most_flights=1000))
-    one_in = -(-int(sim.recorder.since(0)[1].size) // 1000)
+    one_in = -(-int(sim.engine.recorder.since(0)[1].size) // 1000)
     expect(alone.locator(".anb-said")).to_contain_text(f"1 in {one_in} of them")
     button(bench, "Event").click()
     expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"1 of {one_in} lines")
@@ -181,7 +181,7 @@ def test_figures_and_the_infrastructure_open_alone(alone: Page, tmp_path: Path) 
         alone.goto(figures.save(figure, tmp_path / f"{number}.html").as_uri())
         expect(alone.locator(".bk-Canvas canvas, canvas").first).to_be_visible()
         assert alone.locator("img").count() == 0
-    alone.goto(anb.export.pyvis(sim.infra, tmp_path / "infra.html").as_uri())
+    alone.goto(anb.export.pyvis(sim.engine.infra, tmp_path / "infra.html").as_uri())
     canvas = alone.locator("#mynetwork canvas")
     expect(canvas).to_be_visible()
     box = canvas.bounding_box()

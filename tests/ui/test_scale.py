@@ -126,7 +126,7 @@ def test_congestion_has_a_shape_of_its_own(page: Page, lab: Lab) -> None:
     )
     assert marked > 0
     expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", str(marked))
-    waiting = evaluate(page, "int(sim.machine.queues['waiting'].sum())")
+    waiting = evaluate(page, "int(sim.engine.machine.queues['waiting'].sum())")
     assert waiting > 0
     expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{waiting:,} in queues")
     bench.get_by_label("View cursor").fill("0.02")  # in the past, of which a private copy tells

@@ -61,7 +61,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU0")
     expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ more in folded GPUs"))
     count = int((note.inner_text().split()[0]).replace(",", ""))
-    spans = "sum(len(lanes_of(sim, 'sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
+    spans = "sum(len(sim.engine.lanes('sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
     evaluate(page, "globals().update(lanes_of=__import__('astranb.sim', fromlist=['x']).lanes_of)")
     assert count >= evaluate(page, spans) > 500  # nothing is dropped without a word
     screenshot(page, "timelines-sms")

@@ -85,7 +85,7 @@ def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
     assert evaluate(page, "sim.state_hash()") == before
     button(bench, "Phase").click()
     expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
-    assert evaluate(page, "int(sim.machine.clock[0].phases)") == 1
+    assert evaluate(page, "int(sim.engine.machine.clock[0].phases)") == 1
     evaluate(page, "str(sim.break_at('5 us'))")
     button(bench, "Breakpoint").click()
     expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
@@ -332,7 +332,9 @@ def test_interrupting_the_kernel_while_it_plays_loses_nothing(page: Page, lab: L
     assert events > 1000
     button(bench, "Event").click()
     shown(bench, events + 1)
-    evaluate(page, "[other := anb.Simulation('dgx-h100', sim.collective), str(other.step(sim.events))] and 0")
+    evaluate(
+        page, "[other := anb.Simulation('dgx-h100', sim.engine.work), str(other.step(sim.events))] and 0"
+    )
     assert evaluate(page, "other.state_hash() == sim.state_hash()")
 
 
@@ -360,7 +362,7 @@ def test_the_tour_runs_and_its_workbench_shows_the_end(page: Page, lab: Lab) -> 
     bench.get_by_label("View cursor").fill("0.0939")
     expect(bench.locator(".anb-note").first).not_to_contain_text("sent to the browser")
     becomes(page, "workbench.cursor_ps < sim.now_ps")
-    now = "sim.recorder.flights(workbench.cursor_ps, workbench.cursor_ps)[0]"
+    now = "sim.engine.recorder.flights(workbench.cursor_ps, workbench.cursor_ps)[0]"
     flying = evaluate(page, f"int(({now}.start_ps <= workbench.cursor_ps).sum())")
     queued = evaluate(page, f"int(({now}.start_ps > workbench.cursor_ps).sum())")
     assert min(flying, queued) > 10

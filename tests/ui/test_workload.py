@@ -23,7 +23,7 @@ def rank(slow):
         deps.append([2 * layer])
     return Operations.of(rows, deps)
 ranks = [rank(r == 5) for r in range(8)]
-sim = anb.WorkloadSimulation(ranks, Network(["Ring", "Switch"], [4, 2], [50, 25], [500, 700]), system)"""
+sim = anb.Simulation(ranks, Network(["Ring", "Switch"], [4, 2], [50, 25], [500, 700]), system)"""
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
 
@@ -106,7 +106,7 @@ layers = tuple(
 )
 torus = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500,) * 3, (50,) * 3)
 system = System({"all-reduce": (Algorithm("ring"),) * 3}, splits=4)
-sim = anb.WorkloadSimulation.of_run(Run(Workload("DATA", layers), system, torus, 2), title="four layers")"""
+sim = anb.Simulation.of_run(Run(Workload("DATA", layers), system, torus, 2), title="four layers")"""
 
 
 def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab) -> None:

@@ -109,11 +109,11 @@ def test_a_workload_explains_itself(page: Page, lab: Lab, tmp_path: Path) -> Non
 # The page without a kernel ---------------------------------------------------------------
 
 
-def slow() -> anb.WorkloadSimulation:
+def slow() -> anb.Simulation:
     """The run of the notebook's cell, to its end."""
     scope: dict[str, Any] = {}
     exec(MAKE, scope)
-    sim: anb.WorkloadSimulation = scope["sim"]
+    sim: anb.Simulation = scope["sim"]
     sim.run()
     return sim
 

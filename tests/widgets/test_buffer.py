@@ -68,7 +68,7 @@ def test_a_cell_in_words(feed: Feed) -> None:
     assert told["text"].startswith("GPU1 output[2] · lane 0 · line 1 of ")
     assert told["text"].endswith("sum of ranks 0+1+2+3+4+5+6+7 (8 of 8) · final")
     found = buffer_of(feed.sim, 1, "output")
-    chunk = feed.sim.machine.pieces["chunk"][found.pieces]
+    chunk = feed.sim.engine.machine.pieces["chunk"][found.pieces]
     assert told["source"] == found.source[found.first[np.flatnonzero(chunk == 2)[0]]]
     assert "not arrived" in _buffer.cell(feed, {**options, "at": 0})[0]["text"]
     assert "brought by itself" in _buffer.cell(feed, {**options, "buffer": "input"})[0]["text"]

@@ -51,7 +51,7 @@ def test_the_example_is_right_and_runs(editor: anb.Editor) -> None:
     assert editor.good == editor.text
     sim = editor.simulate()
     assert sim.run().why == "end"
-    assert sim.collective.title == "all_reduce/mine"
+    assert sim.engine.work.title == "all_reduce/mine"
     assert editor.workbench is not None
     assert editor.workbench.sim is sim
     assert editor.children[1] is editor.workbench

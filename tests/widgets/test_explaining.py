@@ -49,7 +49,7 @@ def test_what_is_selected_is_an_object(bench):
     picked = bench.selected
     assert isinstance(picked, ObjectView)
     assert picked["title"] == picked.title == "dgx_h100.0.xpu.3 (GPU3)"
-    assert picked.state["ended_ps"] == bench.sim.machine.gpus["ended_ps"][3]
+    assert picked.state["ended_ps"] == bench.sim.engine.machine.gpus["ended_ps"][3]
     bench.sim.goto("1 us")
     line = bench.sim.inspect("gpu[3]")["lines"][0]
     bench.select(line)
@@ -62,8 +62,8 @@ def test_the_chain_and_the_losses_travel(bench):
     chain = bench._session.at(1_000_000).why("gpu[3]")
     assert [step["text"] for step in reply["steps"]] == [step.text for step in chain]
     for path, count in (
-        ("", 8 * bench.sim.program.lanes),
-        ("gpu[3]", bench.sim.program.lanes),
+        ("", 8 * bench.sim.engine.program.lanes),
+        ("gpu[3]", bench.sim.engine.program.lanes),
         ("gpu[3].block.0", 1),
     ):
         reply, _ = asked(bench, "lost_time", path=path)
@@ -84,13 +84,13 @@ def test_the_path_travels_in_columns(bench):
     assert (end == [s.end_ps for s in path]).all()
     assert (block == [p.block for p in path.pieces]).all()
     assert [list(CAUSES)[c] for c in cause] == [s.cause for s in path]
-    blocks, sm = bench.sim.machine.blocks, np.frombuffer(buffers[6], "<i4")
+    blocks, sm = bench.sim.engine.machine.blocks, np.frombuffer(buffers[6], "<i4")
     assert ((sm >= 0) == (block >= 0)).all()
-    first = bench.sim.machine.gpus["first_sm"][blocks["gpu"][block]]
+    first = bench.sim.engine.machine.gpus["first_sm"][blocks["gpu"][block]]
     assert (sm + first == blocks["sm"][block])[block >= 0].all()
     for k, segment in enumerate(path):
         if link[k] >= 0:
-            assert bench.sim.fabric.name(int(link[k])) == segment.resource
+            assert bench.sim.engine.fabric.name(int(link[k])) == segment.resource
         elif rank[k] >= 0:
             assert segment.resource.startswith(f"dgx_h100.0.xpu.{rank[k]}")
     assert sum(row["ps"] for row in reply["causes"]) == reply["time_ps"] == path.time_ps
@@ -158,11 +158,11 @@ def test_a_wrong_question_is_told_and_asked_anew(bench):
 def test_a_dot_is_a_line(bench):
     """What the browser knows of a dot, its link and when it arrives, finds the line."""
     bench.sim.goto("900 ns")
-    flights, _ = bench.sim.recorder.flights(bench.sim.now_ps, bench.sim.now_ps)
+    flights, _ = bench.sim.engine.recorder.flights(bench.sim.now_ps, bench.sim.now_ps)
     assert len(flights)
     for flight in flights[:50]:
         reply, _ = asked(bench, "line", link=int(flight.link), end_ps=float(flight.end_ps))
-        request = bench.sim.machine.requests[int(reply["path"][5:-1])]
+        request = bench.sim.engine.machine.requests[int(reply["path"][5:-1])]
         assert (request.op, request.kind) == (flight.op, flight.kind // 2)
     with pytest.raises(InputError, match="not under way"):
         asked(bench, "line", link=0, end_ps=1)

@@ -54,7 +54,7 @@ def test_a_browser_that_appends_has_exactly_the_recording(moves: list[tuple[str,
         if move == "both":
             sim.step(n // 2)
         browser.read()
-    kept, one_in = sim.recorder.flights(0, 2**62)
+    kept, one_in = sim.engine.recorder.flights(0, 2**62)
     assert one_in == 1
     expected = [
         (f.start_ps, f.end_ps, int(f.link) << 4 | int(f.kind), f.start_ps - f.queued_ps) for f in kept
@@ -70,10 +70,10 @@ def test_what_was_taken_back_between_two_messages_is_sent_anew() -> None:
     browser.read()
     # Back and on again, on other ways, until there are more flights than before.
     sim.back(15_000)
-    sim.set(f"{sim.fabric.name(int(sim.machine.route[0])).partition('#')[0]}.latency", "900 ns")
+    sim.set(f"{sim.engine.fabric.name(int(sim.engine.machine.route[0])).partition('#')[0]}.latency", "900 ns")
     sim.step(20_000)
     browser.read()
-    kept, _ = sim.recorder.flights(0, 2**62)
+    kept, _ = sim.engine.recorder.flights(0, 2**62)
     assert [f[1] for f in browser.flights] == kept.end_ps.tolist()
 
 
@@ -81,7 +81,7 @@ def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> No
     monkeypatch.setattr("astranb.engine.cacheline._notes._FLIGHTS", 1024)
     sim, feed = feed_of("64 KiB", "ring")
     sim.run()
-    total = int(sim.machine.recorder[0].flights)
+    total = int(sim.engine.machine.recorder[0].flights)
     assert total > 2048
     meta, (start, *_) = feed.state()
     assert meta["first"] == total - 1024
@@ -94,8 +94,8 @@ def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> No
     assert meta["oldest_ps"] == kept.start_ps[-1024]
     # What the ring has lost by going back is never given as if it were the past.
     sim.back(sim.events // 2)
-    now = int(sim.machine.recorder[0].flights)
-    first, rows = sim.recorder.since(0)
+    now = int(sim.engine.machine.recorder[0].flights)
+    first, rows = sim.engine.recorder.since(0)
     assert rows.start_ps.tolist() == kept.start_ps[first:now].tolist()
 
 
@@ -106,7 +106,7 @@ def test_scene_and_timeline_fit_together() -> None:
     bundle_of = np.frombuffer(drawn, "<i4")
     assert [b["rank"] for b in scene["boxes"] if b["rank"] >= 0] == list(range(8))
     assert len({b["name"] for b in scene["boxes"]}) == len(scene["boxes"])
-    assert len(scene["blocks"]) == len(sim.machine.blocks)
+    assert len(scene["blocks"]) == len(sim.engine.machine.blocks)
     meta, buffers = feed.timeline()
     start, end = (np.frombuffer(b, "<f8") for b in buffers[:2])
     what, phase = np.frombuffer(buffers[2], "<u4"), np.frombuffer(buffers[3], "<i4")
@@ -121,7 +121,7 @@ def test_scene_and_timeline_fit_together() -> None:
     # Busy fractions times bins give back the busy time of the links.
     for number in range(8):
         row = link[number * meta["bins"] : (number + 1) * meta["bins"]] / 255
-        busy = sim.machine.links["busy_ps"][bundle_of == number].mean()
+        busy = sim.engine.machine.links["busy_ps"][bundle_of == number].mean()
         assert abs(row.sum() * meta["bin_ps"] - busy) < meta["bins"] * meta["bin_ps"] / 255
 
 
@@ -142,4 +142,4 @@ def test_what_changed_is_a_box_or_a_bundle() -> None:
     for _ in range(400):
         sim.step(7)
         assert feed.state()[0]["changed"] in known
-    assert isinstance(sim.machine, Machine)
+    assert isinstance(sim.engine.machine, Machine)

@@ -62,9 +62,9 @@ def test_links_carried_what_the_matrix_says() -> None:
     """On a ring of links every byte to the right-hand neighbour crosses exactly one link."""
     sim = anb.Simulation("ring:gpus=4", anb.collectives.all_gather("32 KiB", "ring"), record=False)
     sim.run()
-    matrix, links = traffic(sim), sim.machine.links
-    gpu = sim.machine.gpus[0]
-    node = {int(n): rank for rank, n in enumerate(sim.fabric.gpus)}
+    matrix, links = traffic(sim), sim.engine.machine.links
+    gpu = sim.engine.machine.gpus[0]
+    node = {int(n): rank for rank, n in enumerate(sim.engine.fabric.gpus)}
     for link in range(len(links)):
         a, b = node[int(links[link].src)], node[int(links[link].dst)]
         lines = matrix[a, b] / gpu.line_bytes

@@ -16,7 +16,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def picture(infra: str) -> tuple[anb.Simulation, Layout]:
     sim = anb.Simulation(infra, anb.collectives.all_gather("64 KiB"), record=False)
-    return sim, lay_out(sim.fabric, used_links(sim))
+    return sim, lay_out(sim.engine.fabric, used_links(sim))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def picture(infra: str) -> tuple[anb.Simulation, Layout]:
 )
 def test_boxes_are_inside_and_apart(infra: str) -> None:
     sim, layout = picture(infra)
-    assert sum(b.label.startswith("GPU") for b in layout.boxes) == len(sim.fabric.gpus)
+    assert sum(b.label.startswith("GPU") for b in layout.boxes) == len(sim.engine.fabric.gpus)
     for number, a in enumerate(layout.boxes):
         assert a.width / 2 <= a.x <= layout.width - a.width / 2
         assert a.height / 2 <= a.y <= layout.height - a.height / 2
@@ -39,8 +39,8 @@ def test_every_used_lane_is_in_one_bundle_of_its_ends() -> None:
     assert sorted(lanes) == used_links(sim).tolist()
     for a, b, bundle in layout.bundles:
         for lane in bundle:
-            assert layout.boxes[a].node == sim.fabric.links[lane].src
-            assert layout.boxes[b].node == sim.fabric.links[lane].dst
+            assert layout.boxes[a].node == sim.engine.fabric.links[lane].src
+            assert layout.boxes[b].node == sim.engine.fabric.links[lane].dst
 
 
 def test_the_layout_is_the_same_every_time() -> None:
@@ -71,5 +71,5 @@ def test_a_shape_is_of_all_links_whichever_are_used():
         "torus2d:rows=3,columns=4", anb.collectives.all_gather("48 KiB", "ring"), record=False
     )
     used = used_links(sim)
-    assert len(used) < len(sim.fabric.links)
-    assert lay_out(sim.fabric, used).shapes == ("3 x 4 torus",)
+    assert len(used) < len(sim.engine.fabric.links)
+    assert lay_out(sim.engine.fabric, used).shapes == ("3 x 4 torus",)

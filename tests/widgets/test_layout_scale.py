@@ -32,7 +32,7 @@ def simulation(infra: str) -> anb.Simulation:
 
 def laid(infra: str, **options: Any) -> tuple[anb.Simulation, Layout]:
     sim = simulation(infra)
-    return sim, lay_out(sim.fabric, used_links(sim), **options)
+    return sim, lay_out(sim.engine.fabric, used_links(sim), **options)
 
 
 def check(layout: Layout, used: np.ndarray) -> None:
@@ -70,7 +70,7 @@ def test_nothing_overlaps_and_every_used_link_has_both_ends(infra: str) -> None:
     check(layout, used_links(sim))
     assert layout == laid(infra)[1]
     gpus = sum(b.count for b in layout.boxes if b.rank >= 0)
-    assert gpus == len(sim.fabric.gpus)
+    assert gpus == len(sim.engine.fabric.gpus)
 
 
 @pytest.mark.parametrize("infra,shape", [
@@ -79,11 +79,13 @@ def test_nothing_overlaps_and_every_used_link_has_both_ends(infra: str) -> None:
 ])  # fmt: skip
 def test_shapes_are_recognised_where_every_link_is_used(infra: str, shape: str) -> None:
     sim = simulation(infra)
-    everything = np.arange(len(sim.fabric.links))
+    everything = np.arange(len(sim.engine.fabric.links))
     if infra == "mi300x":  # without its PCIe switches and CPUs
-        kind = sim.fabric.graph.kind
-        everything = everything[(kind[sim.fabric.links["src"]] == 1) & (kind[sim.fabric.links["dst"]] == 1)]
-    layout = lay_out(sim.fabric, everything)
+        kind = sim.engine.fabric.graph.kind
+        everything = everything[
+            (kind[sim.engine.fabric.links["src"]] == 1) & (kind[sim.engine.fabric.links["dst"]] == 1)
+        ]
+    layout = lay_out(sim.engine.fabric, everything)
     if layout.detail.collapsed:
         assert len(layout.boxes) == 5  # of 144 GPUs, 32 a box
         return
@@ -93,7 +95,7 @@ def test_shapes_are_recognised_where_every_link_is_used(infra: str, shape: str) 
 
 def test_neighbours_in_a_torus_stand_side_by_side_and_wraps_are_bent() -> None:
     sim = simulation("torus2d:rows=4,columns=6")
-    layout = lay_out(sim.fabric, np.arange(len(sim.fabric.links)))
+    layout = lay_out(sim.engine.fabric, np.arange(len(sim.engine.fabric.links)))
     at = {b.rank: (b.x, b.y) for b in layout.boxes}
     columns = sorted({x for x, _ in at.values()})
     rows = sorted({y for _, y in at.values()})
@@ -130,9 +132,9 @@ def test_an_instance_is_opened_in_its_place_or_looked_into() -> None:
     ranks = [b.rank for b in focus.boxes if b.rank >= 0]
     assert ranks == list(range(24, 32))
     assert focus.detail.level == "everything"
-    instance = sim.fabric.graph.instance
+    instance = sim.engine.fabric.graph.instance
     links = used_links(sim)
-    ends = np.stack([instance[sim.fabric.links[end][links]] for end in ("src", "dst")])
+    ends = np.stack([instance[sim.engine.fabric.links[end][links]] for end in ("src", "dst")])
     check(focus, links[(ends == 3).any(axis=0)])
     assert len(focus.boxes) < len(opened.boxes)
     assert laid("clos:servers=16,per_leaf=4", focus="nothing.0")[1] == closed
@@ -163,7 +165,7 @@ def test_the_order_of_the_file_plays_no_part(infra: str) -> None:
 
     def places(one: Infra) -> dict[str, tuple[float, float]]:
         sim = anb.Simulation(one, Collective.of("send_recv", "1 KiB", "put", lanes=1), record=False)
-        layout = lay_out(sim.fabric, used_links(sim))
+        layout = lay_out(sim.engine.fabric, used_links(sim))
         return {b.name: (b.x, b.y) for b in layout.boxes} | {f.name: (f.x, f.y) for f in layout.frames}
 
     first = blueprint(infra)

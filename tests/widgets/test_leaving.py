@@ -47,7 +47,7 @@ def unpack(page: str) -> tuple[dict[str, Any], list[bytes]]:
 def test_the_page_holds_what_was_recorded(bench: anb.Workbench, tmp_path: Path) -> None:
     sim = bench.sim
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
-    _, flights = sim.recorder.since(0)
+    _, flights = sim.engine.recorder.since(0)
     start, end, what, _ = (buffers[k] for k in header["state"]["buffers"])
     assert (np.frombuffer(start, "<f8") == flights["start_ps"]).all()
     assert (np.frombuffer(end, "<f8") == flights["end_ps"]).all()
@@ -55,7 +55,7 @@ def test_the_page_holds_what_was_recorded(bench: anb.Workbench, tmp_path: Path) 
     times, events, *_ = (buffers[k] for k in header["moments"])
     assert (np.frombuffer(events, "<f8") == flights["event"]).all()
     assert (np.diff(np.frombuffer(times, "<f8")) >= 0).all()
-    assert header["phases"] == sorted(sim.machine.phases["ended_ps"].tolist())
+    assert header["phases"] == sorted(sim.engine.machine.phases["ended_ps"].tolist())
     assert header["inspections"]["dgx_h100.0.xpu.3"] == json.loads(json.dumps(sim.inspect("gpu[3]")))
     assert header["modules"] == {n: text for n, text in _static.MODULES.items() if n != "offline"}
     assert header["state"]["message"]["events"] == sim.events
@@ -92,7 +92,7 @@ def test_of_more_flights_every_nth_is_taken(bench: anb.Workbench, tmp_path: Path
     page = bench.to_html(tmp_path / "run.html", most_flights=100).read_text()
     header, buffers = unpack(page)
     one_in = header["state"]["message"]["one_in"]
-    _, flights = bench.sim.recorder.since(0)
+    _, flights = bench.sim.engine.recorder.since(0)
     assert len(flights) / 100 <= one_in < len(flights) / 100 + 1
     start = np.frombuffer(buffers[header["state"]["buffers"][0]], "<f8")
     assert (start == flights["start_ps"][::one_in]).all()
@@ -145,7 +145,7 @@ def test_names_are_text_everywhere(tmp_path: Path) -> None:
 
 def test_the_still_picture_puts_lines_where_they_were(bench: anb.Workbench) -> None:
     sim, layout = bench.sim, bench._feed.layout
-    _, flights = sim.recorder.since(0)
+    _, flights = sim.engine.recorder.since(0)
     flight = flights[len(flights) // 3]
     at = int(flight.start_ps + (flight.end_ps - flight.start_ps) // 2)
     shapes = still(sim, layout, at).moving
@@ -167,8 +167,8 @@ def test_svg_is_well_formed_and_says_the_load(bench: anb.Workbench, tmp_path: Pa
     boxes = [one.text for one in root.iter(f"{SVG}text")]
     assert {f"GPU{rank}" for rank in range(8)} <= set(boxes)
     link = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.1"
-    lanes = bench.sim.fabric.find(link)
-    busy = bench.sim.machine.links["busy_ps"][lanes].mean() / bench.sim.now_ps
+    lanes = bench.sim.engine.fabric.find(link)
+    busy = bench.sim.engine.machine.links["busy_ps"][lanes].mean() / bench.sim.now_ps
     now = [one.text for one in ET.fromstring(bench.to_svg()).iter(f"{SVG}title")]
     assert f"{link}: {busy:.0%} busy" in now
     with pytest.raises(InputError, match="has not been simulated"):

@@ -30,7 +30,7 @@ def test_the_hottest_links_are_those_that_were_busiest_in_the_window() -> None:
     sim, feed = feed_of("clos:servers=4,per_leaf=2", Collective.of("all_gather", "128 KiB", "ring", lanes=1))
     sim.run()
     meta, _ = hot(feed, {})
-    busy = [sim.machine.links["busy_ps"][list(lanes)].mean() for *_, lanes in feed.layout.bundles]
+    busy = [sim.engine.machine.links["busy_ps"][list(lanes)].mean() for *_, lanes in feed.layout.bundles]
     assert len(meta["bundles"]) == feed.layout.detail.hot < meta["of"] == len(busy)
     kept = set(meta["bundles"])
     least = min(busy[k] for k in kept)
@@ -38,7 +38,7 @@ def test_the_hottest_links_are_those_that_were_busiest_in_the_window() -> None:
     assert meta["busy"] == sorted(meta["busy"], reverse=True)
     early, _ = hot(feed, {"window": [0, sim.now_ps // 50]})
     assert early["bundles"] != meta["bundles"]
-    idle = hottest(feed.layout, np.zeros(len(sim.machine.links)), 3)
+    idle = hottest(feed.layout, np.zeros(len(sim.engine.machine.links)), 3)
     assert idle == [(0, 0.0), (1, 0.0), (2, 0.0)]
 
 
@@ -46,12 +46,12 @@ def test_utilisation_of_windows_adds_up_to_the_counters() -> None:
     sim, _ = feed_of("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     sim.run()
     now = sim.now_ps
-    busy = sim.machine.links["busy_ps"]
-    np.testing.assert_allclose(sim.recorder.utilisation(0, now) * now, busy, atol=1)
+    busy = sim.engine.machine.links["busy_ps"]
+    np.testing.assert_allclose(sim.engine.recorder.utilisation(0, now) * now, busy, atol=1)
     cuts = [0, now // 7, now // 3, now // 2, now]
-    parts = [sim.recorder.utilisation(a, b) * (b - a) for a, b in itertools.pairwise(cuts)]
+    parts = [sim.engine.recorder.utilisation(a, b) * (b - a) for a, b in itertools.pairwise(cuts)]
     # Within a bin time counts evenly: the last one ends before its end.
-    np.testing.assert_allclose(sum(parts), busy, atol=2 * int(sim.machine.recorder[0].bin_ps))
+    np.testing.assert_allclose(sum(parts), busy, atol=2 * int(sim.engine.machine.recorder[0].bin_ps))
     silent, _ = feed_of("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"), record=False)
     silent.run()
     np.testing.assert_allclose(silent.recorder.utilisation(0, now), busy / now)
@@ -68,10 +68,10 @@ def test_aggregates_tell_tiles_quantiles_and_the_busiest(monkeypatch: pytest.Mon
     meta, (buffer,) = aggregates(feed, {})
     tiles = np.frombuffer(buffer, "<f4")
     assert len(tiles) == sum(map(len, scene["tiles"]))
-    utilisation = sim.machine.links["busy_ps"] / sim.now_ps
+    utilisation = sim.engine.machine.links["busy_ps"] / sim.now_ps
     # By hand: the mean over the used links that leave host.1.
-    graph, links = sim.fabric.graph, sim.fabric.links
-    used = np.unique(sim.machine.route)
+    graph, links = sim.engine.fabric.graph, sim.engine.fabric.links
+    used = np.unique(sim.engine.machine.route)
     mine = np.array([graph.name(int(links[k].src)).startswith("host.1.") for k in used])
     mine &= np.array([not graph.name(int(links[k].dst)).startswith("host.1.") for k in used])
     place = [name for names in scene["tiles"] for name in names].index("host.1")
@@ -96,8 +96,8 @@ def test_one_gpu_from_within() -> None:
         sim.run(until * 1_500_000)
         _, (state, blocks, requests, l2, l2_queue, hbm, _) = device(sim, 5)
         seen |= {SM_STATES[k] for k in state}
-        first = int(sim.machine.gpus[5].first_sm)
-        assert (requests == sim.machine.sms["outstanding"][first : first + 132]).all()
+        first = int(sim.engine.machine.gpus[5].first_sm)
+        assert (requests == sim.engine.machine.sms["outstanding"][first : first + 132]).all()
         assert (
             (blocks > 0) >= np.isin(state, [SM_STATES.index(n) for n in ("busy", "waiting", "draining")])
         ).all()
@@ -106,7 +106,7 @@ def test_one_gpu_from_within() -> None:
         assert (l2_queue >= 0).all()
         assert (hbm >= 0).all()
     assert {"free", "busy", "waiting"} <= seen
-    served = sim.machine.tables["slices"]["busy_ps"][: meta["slices"]] / sim.now_ps
+    served = sim.engine.machine.tables["slices"]["busy_ps"][: meta["slices"]] / sim.now_ps
     np.testing.assert_allclose(device(sim, 0)[1][3], served)
     with pytest.raises(InputError, match="ranks are 0 to 7"):
         device(sim, 8)

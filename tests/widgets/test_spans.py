@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import LANE_STATES, lanes_of
+from astranb.engine.cacheline import LANE_STATES
 from astranb.widgets import _activity, _spans
 from astranb.widgets._feed import Feed
 from astranb.widgets._session import session_of
@@ -50,7 +50,7 @@ def test_density_and_spans_hold_all_the_time_there_is(
     rows, single = sorted(folds), sorted(lanes)
     options = {**window, "kind": kind, "folds": rows, "lanes": single}
     meta, buffers = _spans.spans(feed, options)
-    known = lanes_of(feed.sim, kind)
+    known = feed.sim.engine.lanes(kind)
     edges = _spans.window_of(options)[2]
     density, drawn = read(meta, buffers, len(rows), len(single))
     # A byte is rounded: half a 255th of each column.
@@ -78,7 +78,7 @@ def test_what_does_not_fit_is_drawn_as_density_and_counted(feed: Feed, monkeypat
     options = {"from": 0, "to": feed.sim.now_ps, "columns": 200, "folds": [], "lanes": list(range(16))}
     meta, buffers = _spans.spans(feed, options)
     assert meta["drawn"] == "density"
-    lanes = lanes_of(feed.sim, "sms")
+    lanes = feed.sim.engine.lanes("sms")
     there = sum(len(lanes.spans(lane, 0, feed.sim.now_ps)[0]) for lane in range(16))
     assert there <= meta["count"] <= there + 16 * 8
     _, density = read(meta, buffers, 0, 16)
@@ -93,24 +93,24 @@ def test_rows_phases_and_moments(feed: Feed) -> None:
     told, _ = _spans.rows(feed, {})
     sim = feed.sim
     assert told["gpus"] == 8
-    assert len(told["blocks"]["gpu"]) == len(sim.machine.blocks)
+    assert len(told["blocks"]["gpu"]) == len(sim.engine.machine.blocks)
     now = sim.now_ps
     window = {"from": 0, "to": now, "columns": 100, "kind": "phases", "folds": [2, 5]}
     meta, (row, phase, start, end) = _spans.spans(feed, window)
-    assert meta["count"] == 2 * len(sim.program.phase_names)
+    assert meta["count"] == 2 * len(sim.engine.program.phase_names)
     assert set(np.frombuffer(row, "<u4").tolist()) == {0, 1}
-    mine = sim.machine.blocks["gpu"][sim.machine.ops["block"]] == 5
-    first = sim.machine.ops[mine & (sim.machine.ops["phase"] == 0)]
+    mine = sim.engine.machine.blocks["gpu"][sim.engine.machine.ops["block"]] == 5
+    first = sim.engine.machine.ops[mine & (sim.engine.machine.ops["phase"] == 0)]
     place = np.flatnonzero((np.frombuffer(row, "<u4") == 1) & (np.frombuffer(phase, "<u4") == 0))[0]
     assert np.frombuffer(start, "<f8")[place] == first["started_ps"].min()
     assert np.frombuffer(end, "<f8")[place] == first["ended_ps"].max()
-    lanes = lanes_of(sim, "sms")
+    lanes = sim.engine.lanes("sms")
     state, *_ = lanes.spans(7, now // 2, now // 2 + 1)
     text = _spans.moment(feed, {"kind": "sms", "lane": 7, "time": now // 2})[0]["text"]
     assert text.startswith(LANE_STATES[state[0]])
-    assert any(name in text for name in sim.program.phase_names)
+    assert any(name in text for name in sim.engine.program.phase_names)
     assert (
-        sim.program.phase_names[0]
+        sim.engine.program.phase_names[0]
         in _spans.moment(feed, {"kind": "phases", "lane": 1, "time": 900_000})[0]["text"]
     )
     assert _spans.moment(feed, {"kind": "blocks", "lane": 0, "time": 10 * now})[0]["text"] == ""
@@ -118,7 +118,7 @@ def test_rows_phases_and_moments(feed: Feed) -> None:
 
 def test_activity_gets_finer_and_adds_up(feed: Feed) -> None:
     sim, now = feed.sim, feed.sim.now_ps
-    bin_ps = int(sim.recorder.activity()["bin_ps"])
+    bin_ps = int(sim.engine.recorder.activity()["bin_ps"])
     for start, end, columns in ((0, now, 100), (now // 3, now // 3 + 200_000, 400)):
         window = {"from": start, "to": end, "columns": columns, "bundles": [0, 3], "first": 1, "last": 4}
         meta, buffers = _activity.activity(feed, window)
@@ -130,15 +130,17 @@ def test_activity_gets_finer_and_adds_up(feed: Feed) -> None:
         slack = (end - start) / 510 + (0 if meta["exact"] else 2 * bin_ps)
         for row, number in zip(bundles, (0, 3), strict=True):
             lanes = feed.layout.bundles[number][2]
-            mean = sum(busy.get(sim.fabric.name(lane), 0) for lane in lanes) / len(lanes)
+            mean = sum(busy.get(sim.engine.fabric.name(lane), 0) for lane in lanes) / len(lanes)
             assert abs(row.mean() * (end - start) - mean) <= slack
         for k, gpu in enumerate((1, 2, 3)):
-            node = int(sim.fabric.gpus[gpu])
-            leaving = np.flatnonzero(sim.fabric.links["src"] == node)
-            mean = sum(busy.get(sim.fabric.name(int(lane)), 0) for lane in leaving) / len(leaving)
+            node = int(sim.engine.fabric.gpus[gpu])
+            leaving = np.flatnonzero(sim.engine.fabric.links["src"] == node)
+            mean = sum(busy.get(sim.engine.fabric.name(int(lane)), 0) for lane in leaving) / len(leaving)
             assert abs(out[k].mean() * (end - start) - mean) <= slack
             states = found.states[gpu]
-            issued = sum(states[n] for n in ("issue", "compute", "signal")) / sim.machine.gpus["sms"][gpu]
+            issued = (
+                sum(states[n] for n in ("issue", "compute", "signal")) / sim.engine.machine.gpus["sms"][gpu]
+            )
             if meta["exact"]:
                 assert abs(issue[k].mean() * (end - start) - issued) <= slack
 

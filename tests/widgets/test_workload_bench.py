@@ -182,7 +182,7 @@ def test_a_question_that_cannot_be_answered_is_answered_with_why(question, optio
 
 def test_the_graph_is_a_window_around_now():
     chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
-    sim = anb.WorkloadSimulation([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = anb.Simulation([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.step(1000, "operation")
     page = _Page(anb.Workbench(sim))
     found, _ = page.ask("graph", rank=1, most=40)

@@ -84,7 +84,7 @@ def test_the_middle_of_a_run_is_a_page_too(events, tmp_path):
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
     assert header["state"]["message"]["now_ps"] == sim.now_ps
     end = np.frombuffer(buffers[header["workload"]["operations"][6]], "<f8")
-    assert (end < 9e15).sum() == (sim.state.times_ps()[1] >= 0).sum()
+    assert (end < 9e15).sum() == (sim.engine.times_ps()[1] >= 0).sum()
     assert ET.fromstring(bench.to_svg()).tag == f"{SVG}svg"
     assert ET.fromstring(bench.to_svg(what="graph", rank=5)).tag == f"{SVG}svg"
 
@@ -130,7 +130,7 @@ def test_short_spans_are_drawn_as_one():
     from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
 
     many = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 20_000, [[]] + [[n] for n in range(19_999)])
-    sim = anb.WorkloadSimulation([many] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = anb.Simulation([many] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.run()
     drawing = anb.Workbench(sim).to_svg()
     assert len(drawing) < 20_000

@@ -62,7 +62,7 @@ def test_the_machine_computes_what_the_table_says():
         assert kept.compute_ps().tolist() == graph.compute_ps().tolist()
         run.step()
         assert set(graph.compute_ps().tolist()) == {run.result().compute_ps}
-        ends = np.asarray(sim.machine.gpus["ended_ps"])
+        ends = np.asarray(sim.engine.machine.gpus["ended_ps"])
         assert (ends > run.result().compute_ps).all()
 
 

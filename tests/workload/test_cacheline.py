@@ -50,12 +50,12 @@ def alike(count, rows, deps=()):
 
 def ended(sim):
     """When each node of each rank ended, in ps."""
-    return [int(sim.machine.blocks[gate].ended_ps) for gate in joined(sim).gates]
+    return [int(sim.engine.machine.blocks[gate].ended_ps) for gate in joined(sim).gates]
 
 
 def joined(sim):
-    assert isinstance(sim.program, Joined)
-    return sim.program
+    assert isinstance(sim.engine.program, Joined)
+    return sim.engine.program
 
 
 def run(graph, infra=None):
@@ -131,13 +131,13 @@ def test_messages_are_matched_by_rank_tag_and_size():
 
 def test_every_poll_is_of_the_own_gpu():
     sim = run(alike(4, [call("all_reduce", 4096), call("all_gather", 512), call("all_reduce", 64)]))
-    kinds = sim.machine.flights["kind"][: int(sim.machine.recorder[0].flights)]
+    kinds = sim.engine.machine.flights["kind"][: int(sim.engine.machine.recorder[0].flights)]
     assert len(kinds)
     assert set(kinds.tolist()) <= {0, 1, 2, 3, 4, 5}  # loads, stores and signals, there and back
-    ops, operands = sim.machine.ops, sim.machine.operands
+    ops, operands = sim.engine.machine.ops, sim.engine.machine.operands
     waits = ops["kind"] == t.WAIT
     assert (
-        operands["gpu"][ops["first_source"][waits]] == sim.machine.blocks["gpu"][ops["block"][waits]]
+        operands["gpu"][ops["first_source"][waits]] == sim.engine.machine.blocks["gpu"][ops["block"][waits]]
     ).all()
     assert (operands["out_ways"][ops["first_source"][waits]] == 0).all()
 
@@ -167,12 +167,12 @@ def test_every_verb_works_as_for_a_collective():
     sim.run()
     fork.run()
     assert sim.state_hash() == fork.state_hash()
-    assert sim.program.phase_names[0].startswith("all_reduce 1")
-    assert "compute 0" in sim.program.phase_names
+    assert sim.engine.program.phase_names[0].startswith("all_reduce 1")
+    assert "compute 0" in sim.engine.program.phase_names
     assert "4 GPUs" in repr(sim)
     assert "workload" in sim.result.summary()
     phases = sim.result.to_dataframe("phases")
-    assert len(phases) == len(sim.program.phase_names)
+    assert len(phases) == len(sim.engine.program.phase_names)
 
 
 def test_the_critical_path_is_the_time_and_goes_through_the_graph():
@@ -245,11 +245,11 @@ def test_a_wrong_result_of_one_part_is_found():
     sim = anb.Simulation("ring:gpus=4", alike(4, [call("all_reduce", 4096), call("all_reduce", 4096)]))
     program = joined(sim)
     where = program.of_part[1]
-    output = where.start + int(np.flatnonzero(sim.machine.pieces["buffer"][where] == 1)[0])
+    output = where.start + int(np.flatnonzero(sim.engine.machine.pieces["buffer"][where] == 1)[0])
     sim.run()
-    sim.machine.pieces["writer"][output] = t.UNWRITTEN
+    sim.engine.machine.pieces["writer"][output] = t.UNWRITTEN
     with pytest.raises(WrongResult, match="all_reduce 1: wrong result on rank 0"):
-        program.check(sim.machine.ops, sim.machine.operands, sim.machine.pieces)
+        program.check(sim.engine.machine.ops, sim.engine.machine.operands, sim.engine.machine.pieces)
 
 
 def test_plain_python_does_the_same(monkeypatch):

@@ -49,8 +49,8 @@ def passed_on(rank, ranks=4, size=4096, us=0):
 
 
 def ended(sim):
-    assert isinstance(sim.program, Joined)
-    return [int(sim.machine.blocks[gate].ended_ps) for gate in sim.program.gates]
+    assert isinstance(sim.engine.program, Joined)
+    return [int(sim.engine.machine.blocks[gate].ended_ps) for gate in sim.engine.program.gates]
 
 
 def run(work, **more):
@@ -90,7 +90,7 @@ def test_a_run_is_saved_and_gone_on_with(tmp_path):
     sim.run()
     again.run()
     assert again.state_hash() == sim.state_hash()
-    assert again.program.phase_names == sim.program.phase_names
+    assert again.program.phase_names == sim.engine.program.phase_names
     assert loaded.compute_ps().tolist() == workload().compute_ps().tolist()
     again.save(tmp_path / "twice")
     assert anb.Simulation.load(tmp_path / "twice").state_hash() == sim.state_hash()

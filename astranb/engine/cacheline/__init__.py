@@ -2,15 +2,15 @@
 
 from ._aggregate import Aggregate, phase_times
 from ._contributions import Contributions, sums
-from ._critical import CriticalPath, Segment
-from ._edits import Parameter
-from ._inspect import SPAN, SPAN_STATES
-from ._lanes import LANE_STATES, lanes_of
+from ._critical import LinePath
+from ._engine import CacheLineEngine
+from ._lanes import LANE_STATES
 from ._lost import LOSSES
 from ._recorder import FLIGHT_KINDS, Recorder
-from ._view import ObjectView
+from ._spans import SPAN, SPAN_STATES
 from ._walk import CAUSES
-from ._where import SPOT, spot_text
+from ._where import SPOT, next_operation, spot_text
+from .workload import Graph
 
 __all__ = [
     "CAUSES",
@@ -21,13 +21,12 @@ __all__ = [
     "SPAN_STATES",
     "SPOT",
     "Aggregate",
+    "CacheLineEngine",
     "Contributions",
-    "CriticalPath",
-    "ObjectView",
-    "Parameter",
+    "Graph",
+    "LinePath",
     "Recorder",
-    "Segment",
-    "lanes_of",
+    "next_operation",
     "phase_times",
     "spot_text",
     "sums",

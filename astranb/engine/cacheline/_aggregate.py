@@ -11,14 +11,16 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 
-from ._lanes import LANE_STATES, lanes_of
+from ._lanes import LANE_STATES, Lanes
 from ._recorder import FLIGHT_KINDS
+from ._state import CacheLineState
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from astranb.net import Fabric
-    from astranb.sim._simulation import Simulation
+
+    from ._state import CacheLineState
 
 __all__ = ["Aggregate", "aggregate", "link_types", "phase_times"]
 
@@ -105,27 +107,28 @@ class Aggregate:
         return "\n".join(said)
 
 
-def aggregate(sim: Simulation, start_ps: int, end_ps: int, ranks: Sequence[int] | None = None) -> Aggregate:
+def aggregate(
+    engine: CacheLineState, lanes: Lanes, start_ps: int, end_ps: int, ranks: Sequence[int] | None = None
+) -> Aggregate:
     """Add up what happened in an interval (see :meth:`Simulation.aggregate`)."""
-    count = len(sim.machine.gpus)
+    count = len(engine.machine.gpus)
     chosen = np.unique(np.arange(count) if ranks is None else np.asarray(ranks, np.int64))
     if not 0 <= start_ps <= end_ps:
         raise InputError(f"an interval from {start_ps} to {end_ps} ps", where="aggregate")
     if len(chosen) and not (chosen[0] >= 0 and chosen[-1] < count):
         raise InputError(f"no rank {chosen[-1]}", where="aggregate", mend=f"ranks are 0 to {count - 1}")
-    end_ps = min(end_ps, sim.now_ps)
+    end_ps = min(end_ps, engine.now_ps)
     start_ps = min(start_ps, end_ps)
-    classes, links = _links(sim, start_ps, end_ps, None if ranks is None else chosen)
+    classes, links = _links(engine, start_ps, end_ps, None if ranks is None else chosen)
     return Aggregate(
-        start_ps, end_ps, sim.recorder.oldest_ps, _states(sim, start_ps, end_ps, chosen), classes, links,
-        _phases(sim, start_ps, end_ps, chosen),
+        start_ps, end_ps, engine.recorder.oldest_ps, _states(engine, lanes, start_ps, end_ps, chosen), classes, links,
+        _phases(engine, start_ps, end_ps, chosen),
     )  # fmt: skip
 
 
-def _states(sim: Simulation, start_ps: int, end_ps: int, ranks: np.ndarray) -> list[Row]:
-    lanes = lanes_of(sim, "sms")
+def _states(engine: CacheLineState, lanes: Lanes, start_ps: int, end_ps: int, ranks: np.ndarray) -> list[Row]:
     spent = lanes.spent(ranks, np.array([start_ps, end_ps]), fold=True)[:, 0]
-    counts = np.bincount(lanes.gpu, minlength=len(sim.machine.gpus))[ranks]
+    counts = np.bincount(lanes.gpu, minlength=len(engine.machine.gpus))[ranks]
     idle = counts * (end_ps - start_ps) - spent.sum(axis=1)
     return [
         {"rank": rank, "lanes": n, **dict(zip(LANE_STATES, row, strict=True)), "idle": rest}
@@ -136,20 +139,20 @@ def _states(sim: Simulation, start_ps: int, end_ps: int, ranks: np.ndarray) -> l
 
 
 def _links(
-    sim: Simulation, start_ps: int, end_ps: int, ranks: np.ndarray | None
+    engine: CacheLineState, start_ps: int, end_ps: int, ranks: np.ndarray | None
 ) -> tuple[list[Row], list[Row]]:
     """Messages that crossed links, by class and by link; where ranks are given, of their links."""
-    kept = sim.recorder.since(0)[1]
+    kept = engine.recorder.since(0)[1]
     out_ps = kept["start_ps"] + kept["wire_ps"]
     kept = kept[(out_ps > start_ps) & (kept["start_ps"] < end_ps)]
     if ranks is not None:
-        nodes = sim.fabric.gpus[ranks]
-        links = sim.fabric.links
+        nodes = engine.fabric.gpus[ranks]
+        links = engine.fabric.links
         mine = np.isin(links["src"], nodes) | np.isin(links["dst"], nodes)
         kept = kept[mine[kept["link"]]]
     busy = np.minimum(kept["start_ps"] + kept["wire_ps"], end_ps) - np.maximum(kept["start_ps"], start_ps)
     began = kept["start_ps"] >= start_ps
-    names, of_link = link_types(sim.fabric)
+    names, of_link = link_types(engine.fabric)
     measures = (
         began,
         np.where(began, kept["bytes"], 0),
@@ -170,13 +173,13 @@ def _links(
         for k, row in enumerate(by_class.tolist())
         if any(row)
     ]  # fmt: skip
-    by_link = sums(kept["link"], len(sim.fabric.links))
+    by_link = sums(kept["link"], len(engine.fabric.links))
     used = np.flatnonzero(by_link.any(axis=1))
     used = used[np.argsort(-by_link[used, 2], kind="stable")]
     length = max(1, end_ps - start_ps)
     found = [
         {
-            "link": sim.fabric.name(link), "type": names[of_link[link]], "lines": row[0], "bytes": row[1],
+            "link": engine.fabric.name(link), "type": names[of_link[link]], "lines": row[0], "bytes": row[1],
             "busy_ps": row[2], "utilisation": row[2] / length, "queued_ps": row[3],
         }
         for link, row in zip(used.tolist(), by_link[used].tolist(), strict=True)
@@ -195,7 +198,7 @@ def link_types(fabric: Fabric) -> tuple[list[str], np.ndarray]:
     return names, number[graph.link[edge]]
 
 
-def phase_times(sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
+def phase_times(engine: CacheLineState) -> tuple[np.ndarray, np.ndarray]:
     """When each phase began and ended on each GPU.
 
     Returns
@@ -204,11 +207,11 @@ def phase_times(sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
         From the first start of one of its operations to the last end, up to now while some
         are under way; -1 where nothing of it has begun.
     """
-    ops, now_ps = sim.machine.ops, sim.now_ps
+    ops, now_ps = engine.machine.ops, engine.now_ps
     begun = np.flatnonzero(ops["started_ps"] >= 0)
-    names = max(1, len(sim.program.phase_names))
-    group = sim.machine.blocks["gpu"][ops["block"][begun]] * names + ops["phase"][begun]
-    count = len(sim.machine.gpus) * names
+    names = max(1, len(engine.program.phase_names))
+    group = engine.machine.blocks["gpu"][ops["block"][begun]] * names + ops["phase"][begun]
+    count = len(engine.machine.gpus) * names
     start, end = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
     np.minimum.at(start, group, ops["started_ps"][begun])
     ended = ops["ended_ps"][begun]
@@ -216,13 +219,13 @@ def phase_times(sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
     return np.where(end >= 0, start, -1).reshape(-1, names), end.reshape(-1, names)
 
 
-def _phases(sim: Simulation, start_ps: int, end_ps: int, ranks: np.ndarray) -> list[Row]:
-    start, end = phase_times(sim)
+def _phases(engine: CacheLineState, start_ps: int, end_ps: int, ranks: np.ndarray) -> list[Row]:
+    start, end = phase_times(engine)
     inside = (start >= 0) & (start < end_ps) & (end > start_ps)
     rows = []
     for rank in ranks.tolist():
         for phase in np.flatnonzero(inside[rank]).tolist():
             a, b = max(int(start[rank, phase]), start_ps), min(int(end[rank, phase]), end_ps)
-            name = sim.program.phase_names[phase]
+            name = engine.program.phase_names[phase]
             rows.append({"rank": rank, "phase": name, "start_ps": a, "end_ps": b, "time_ps": b - a})
     return rows

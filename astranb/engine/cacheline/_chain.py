@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from astranb.core.units import format_time
+from astranb.engine.why import Step, Why
 from astranb.gpu import tables as t
-from astranb.sim._why import Step, Why
 
 from ._lines import Lines, utilisation
 from ._paths import Place, block_path, gpu_path, resolve, sm_path
-
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
+from ._state import CacheLineState
 
 __all__ = ["explain_wait"]
 
@@ -23,12 +20,12 @@ _MOST_STEPS = 64
 _MOST_USERS = 4
 
 
-def explain_wait(sim: Simulation, path: str) -> Why:
+def explain_wait(engine: CacheLineState, path: str) -> Why:
     """Say why an object waits now.
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
     path : str
         Empty: the GPU whose thread block has waited longest.
 
@@ -38,15 +35,15 @@ def explain_wait(sim: Simulation, path: str) -> Why:
         There is no such object.
     """
     if not path:
-        rank = int(sim.machine.blocks["gpu"][_worst(sim, np.arange(len(sim.machine.blocks)))])
-        path = gpu_path(sim.fabric, rank)
-    place = resolve(path, sim.fabric, sim.machine)
-    return _Chain(sim, Why(place.path, sim.now_ps)).follow(place)
+        rank = int(engine.machine.blocks["gpu"][_worst(engine, np.arange(len(engine.machine.blocks)))])
+        path = gpu_path(engine.fabric, rank)
+    place = resolve(path, engine.fabric, engine.machine)
+    return _Chain(engine, Why(place.path, engine.now_ps)).follow(place)
 
 
-def _worst(sim: Simulation, some: np.ndarray) -> int:
+def _worst(engine: CacheLineState, some: np.ndarray) -> int:
     """Of some blocks the one to ask about: one that waits, longest; else one that has not ended."""
-    blocks = sim.machine.blocks
+    blocks = engine.machine.blocks
     order = {t.WAITING: 0, t.DRAINING: 1, t.MOVING: 2, t.SIGNALLING: 3, t.PENDING: 4, t.DONE: 5}
     ended = -blocks["ended_ps"]
 
@@ -59,10 +56,10 @@ def _worst(sim: Simulation, some: np.ndarray) -> int:
 
 
 class _Chain:
-    def __init__(self, sim: Simulation, why: Why) -> None:
-        self._sim, self._why = sim, why
-        self._machine, self._fabric = sim.machine, sim.fabric
-        self._lines = Lines(sim)
+    def __init__(self, engine: CacheLineState, why: Why) -> None:
+        self._engine, self._why = engine, why
+        self._machine, self._fabric = engine.machine, engine.fabric
+        self._lines = Lines(engine)
         self._seen: dict[tuple[str, int], int] = {}  # blocks and lines in their order, and whose
 
     def follow(self, place: Place) -> Why:
@@ -94,7 +91,7 @@ class _Chain:
             self._put(f"{name} has no thread block", place.path)
             return
         counts = Counter(t.BLOCK_STATES[int(s)] for s in blocks["state"][mine])
-        worst = _worst(self._sim, mine)
+        worst = _worst(self._engine, mine)
         if blocks["state"][worst] == t.DONE:
             when = int(blocks["ended_ps"][mine].max())
             self._put(
@@ -113,7 +110,7 @@ class _Chain:
 
     def _op(self, op: int) -> str:
         """``operation 7 (all-gather 1/7)``."""
-        row, names = self._machine.ops[op], self._sim.program.phase_names
+        row, names = self._machine.ops[op], self._engine.program.phase_names
         return f"operation {int(row.number)}{f' ({names[int(row.phase)]})' if names else ''}"
 
     def _comes_back(self, what: tuple[str, int], block: int) -> bool:
@@ -346,7 +343,7 @@ class _Chain:
 
     def _line(self, request: int, lead: str = "") -> None:
         row = self._machine.requests[request]
-        what = self._sim._inspector.request_text(request)  # noqa: SLF001 - words for one line
+        what = self._engine._inspector.request_text(request)  # noqa: SLF001 - words for one line
         self._put(f"{lead} {what}".strip(), f"line[{request}]", row.issued_ps)
         spot = self._lines.spot(request)
         self._put(spot.text, spot.path, spot.since_ps)
@@ -355,7 +352,7 @@ class _Chain:
         machine, requests = self._machine, self._machine.requests
         on = self._lines.on_links(links)
         queued = [int(r) for r in on if self._lines.spot(int(r)).cause == "queue"]
-        busy = f"{utilisation(self._sim, links):.0%} busy so far"
+        busy = f"{utilisation(self._engine, links):.0%} busy so far"
         self._put(
             f"{path} carries {len(on) - len(queued):,} lines, {len(queued):,} wait in its queue; {busy}", path
         )

@@ -13,10 +13,12 @@ from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 
+from ._state import CacheLineState
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.sim._simulation import Simulation
+    from ._state import CacheLineState
 
 __all__ = ["CELL", "Contributions", "contributions", "piece_contents", "sums"]
 
@@ -106,26 +108,26 @@ class Contributions:
         )
 
 
-def piece_contents(sim: Simulation) -> tuple[Contents, Promise]:
+def piece_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
     """What every piece of memory holds now, and what the collective promises of it."""
-    machine, collective = sim.machine, sim.collective
-    held = contents(sim.program, machine.ops, machine.operands, machine.pieces)
-    if isinstance(sim.program, Joined):
-        return held, sim.program.promise()
-    return held, promise(sim.program, collective.name, collective.root, machine.pieces)
+    machine, collective = engine.machine, engine.work
+    held = contents(engine.program, machine.ops, machine.operands, machine.pieces)
+    if isinstance(engine.program, Joined):
+        return held, engine.program.promise()
+    return held, promise(engine.program, collective.name, collective.root, machine.pieces)
 
 
-def sums(sim: Simulation) -> bool:
+def sums(engine: CacheLineState) -> bool:
     """Whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
-    return sim.collective.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
+    return engine.work.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
 
 
-def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
+def contributions(engine: CacheLineState, buffer: str | None = None) -> Contributions:
     """Say whose contributions are in which chunk, now.
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
     buffer : str, optional
         ``input``, ``output``, ``scratch`` or ``packets``; all where not given; ``fullest``: of
         each rank and chunk of the data the copy, in whatever buffer, with the most in it.
@@ -136,17 +138,17 @@ def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
         There is no such buffer, or the collective's ranks do not hold the same chunks.
     """
     if buffer == "fullest":
-        if not sums(sim):
+        if not sums(engine):
             raise InputError(
-                f"ranks of {sim.collective.name} hold different data: there is no fullest copy",
+                f"ranks of {engine.work.name} hold different data: there is no fullest copy",
                 where="contributions",
                 mend="take a buffer, as output",
             )
-        return _fullest(contributions(sim))
+        return _fullest(contributions(engine))
     if buffer is not None and buffer not in BUFFERS:
         raise InputError(f"unknown buffer {buffer!r}", where="contributions", mend=near(buffer, BUFFERS))
-    pieces = sim.machine.pieces
-    held, promised = piece_contents(sim)
+    pieces = engine.machine.pieces
+    held, promised = piece_contents(engine)
     wanted = np.zeros(len(pieces), np.int32)
     kept = np.zeros(len(pieces), bool)
     wanted[promised.piece] = (promised.times > 0).sum(axis=1)
@@ -161,10 +163,10 @@ def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
     new = np.append(np.ones(min(1, len(keys)), bool), (keys[1:] != keys[:-1]).any(axis=1))
     starts = np.flatnonzero(new)
     cells = allocate(len(starts), CELL)
-    ranks = sim.program.ranks
+    ranks = engine.program.ranks
     if not len(starts):
         return Contributions(
-            cells, np.zeros((0, ranks), np.int32), np.zeros((0, ranks), np.int32), sim.now_ps
+            cells, np.zeros((0, ranks), np.int32), np.zeros((0, ranks), np.int32), engine.now_ps
         )
     cells["rank"], cells["buffer"], cells["chunk"] = (mine[n][starts] for n in ("gpu", "buffer", "chunk"))
     of_chunk, writing = held.chunk[number], mine["writing"] >= 0
@@ -184,7 +186,7 @@ def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
         cells,
         np.minimum.reduceat(times, starts, axis=0),
         np.maximum.reduceat(times, starts, axis=0),
-        sim.now_ps,
+        engine.now_ps,
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
 from astranb.core.ticks import MAX_RATE_BPS
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
+from astranb.engine.edits import RECORD, Edit, Parameter, yes_or_no
 from astranb.net import Fabric
 
 from ._dead import bring_up, is_dead, take_down
@@ -15,19 +15,7 @@ from ._machine import Machine
 from ._paths import Place, resolve
 from ._seats import use_sms
 
-__all__ = [
-    "RECORD",
-    "Edit",
-    "Parameter",
-    "apply_edit",
-    "parameters_of",
-    "read_edit",
-    "switch_recording",
-    "yes_or_no",
-]
-
-RECORD = "record"
-"""Path of the edit that switches the recording."""
+__all__ = ["apply_edit", "parameters_of", "read_edit", "switch_recording"]
 
 # What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md.
 _CHANGEABLE = {
@@ -46,64 +34,6 @@ _CHANGEABLE = {
         "sms": ("usable", "", "1 to {sms}", "SMs that thread blocks may use"),
     },
 }
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One change.
-
-    Attributes
-    ----------
-    events : int
-        Events handled before it.
-    path, value : str
-        As given; the path in full.
-    table, field : str
-    rows : tuple of int
-    number : int
-        The value, in the unit of the field.
-    at_ps : int
-        When.
-    """
-
-    events: int
-    path: str
-    value: str
-    table: str
-    field: str
-    rows: tuple[int, ...]
-    number: int
-    at_ps: int = 0
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """Something that can be changed.
-
-    Attributes
-    ----------
-    path : str
-        What ``Simulation.set`` takes, or ``Simulation.rebuilt`` for those of the whole run.
-    value : str
-        What it is now, with its unit.
-    unit : str
-        Of a bare number; empty for none.
-    limits : str
-        What it may be.
-    effect : str
-        When a change takes effect: now, or from the start of a new run.
-    meaning : str
-    choices : tuple of str
-        Where it is one of these.
-    """
-
-    path: str
-    value: str
-    unit: str
-    limits: str
-    effect: str
-    meaning: str
-    choices: tuple[str, ...] = ()
 
 
 def parameters_of(place: Place, machine: Machine) -> list[Parameter]:
@@ -186,17 +116,6 @@ def _read(field: str, value: int | str | bool, place: Place, machine: Machine, w
     return number
 
 
-def yes_or_no(value: object, where: str) -> int:
-    """Read whether something is up."""
-    word = str(value).strip().lower()
-    if word not in _WORDS:
-        raise InputError(f"{value!r} is neither yes nor no", where=where, mend="write up = yes, or no")
-    return _WORDS[word]
-
-
-_WORDS = {"yes": 1, "true": 1, "up": 1, "1": 1, "on": 1, "no": 0, "false": 0, "down": 0, "0": 0, "off": 0}
-
-
 def _pause(machine: Machine, paused: int) -> None:
     if machine.recorder[0].on:  # a copy without a recording has none to pause
         machine.recorder[0].paused = paused
@@ -206,12 +125,12 @@ def apply_edit(edit: Edit, machine: Machine) -> None:
     """Carry an edit out: services that have started keep their times."""
     special: dict[str, Callable[[], None]] = {
         "up": lambda: (bring_up if edit.number else take_down)(machine, edit.rows),
-        "paused": lambda: _pause(machine, edit.number),
-        "usable": lambda: use_sms(machine, edit.rows[0], edit.number),
+        "paused": lambda: _pause(machine, int(edit.number)),
+        "usable": lambda: use_sms(machine, edit.rows[0], int(edit.number)),
     }
     if edit.field in special:
         special[edit.field]()
         return
-    machine.tables[edit.table][edit.field][list(edit.rows)] = edit.number
-    if edit.table == "links":
+    machine.tables[edit.kind][edit.field][list(edit.rows)] = edit.number
+    if edit.kind == "links":
         machine.links["last_size"][list(edit.rows)] = 0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.gpu import tables as t
 
-from ._inspect import SPAN_STATES
 from ._recorder import FLIGHT_KINDS
-
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
+from ._spans import SPAN_STATES
+from ._spans import spans as all_spans
+from ._state import CacheLineState
 
 __all__ = ["FRAMES", "signals", "spans"]
 
@@ -21,36 +20,36 @@ Columns = dict[str, Any]
 _OP_TIMES = (("started_ps", "begins"), ("issued_ps", "is issued"), ("ended_ps", "is acknowledged"))
 
 
-def spans(sim: Simulation) -> Columns:
+def spans(engine: CacheLineState) -> Columns:
     """What every thread block did when: ``sim.spans()`` with names, and each span's length.
 
     ``rank``, ``sm`` (of its GPU), ``block``, ``op``, ``state``, ``phase``, ``start_ps``,
     ``end_ps``, ``duration_ps``.
     """
-    found = sim.spans()
+    found = all_spans(engine)
     return {
         "rank": np.asarray(found["gpu"]),
         "sm": np.asarray(found["sm"]),
         "block": np.asarray(found["block"]),
         "op": np.asarray(found["op"]),
         "state": np.array(SPAN_STATES)[found["state"]],
-        "phase": _phases(sim, found["phase"]),
+        "phase": _phases(engine, found["phase"]),
         "start_ps": np.asarray(found["start_ps"]),
         "end_ps": np.asarray(found["end_ps"]),
         "duration_ps": np.asarray(found["end_ps"] - found["start_ps"]),
     }
 
 
-def flights(sim: Simulation) -> Columns:
+def flights(engine: CacheLineState) -> Columns:
     """Every line on every link, as far back as it was recorded; empty with ``record=False``.
 
     ``event`` (that put it on the wire), ``link``, ``kind``, ``op``, ``line`` (of its operation),
     ``queued_ps`` (it reached the link's entrance), ``start_ps`` (first bit on the wire),
     ``end_ps`` (last bit at the far end), ``waited_ps``.
     """
-    _, found = sim.recorder.since(0)
+    _, found = engine.recorder.since(0)
     used = np.unique(found["link"])
-    names = np.array([sim.fabric.name(int(link)) for link in used], object)
+    names = np.array([engine.fabric.name(int(link)) for link in used], object)
     return {
         "event": np.asarray(found["event"]),
         "link": names[np.searchsorted(used, found["link"])] if len(used) else names,
@@ -64,20 +63,20 @@ def flights(sim: Simulation) -> Columns:
     }
 
 
-def activity(sim: Simulation) -> Columns:
+def activity(engine: CacheLineState) -> Columns:
     """How busy links, issue slots, L2 and HBM were: a row an object and bin; links without traffic left out.
 
     ``what`` (``link``, ``issue``, ``l2`` or ``hbm``), ``object``, ``bin_start_ps``, ``bin_ps``
     (its width), ``busy_fraction`` (of the bin; the mean over the GPU's SMs, slices or channels).
     """
-    noted = sim.recorder.activity()
+    noted = engine.recorder.activity()
     bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
     kinds, objects, rows = [], [], []
     if bins:
         used = np.flatnonzero(noted["link_busy"].any(axis=1))
-        gpus = [sim.fabric.graph.name(int(node)) for node in sim.fabric.gpus]
+        gpus = [engine.fabric.graph.name(int(node)) for node in engine.fabric.gpus]
         for kind, names, busy in (
-            ("link", [sim.fabric.name(int(link)) for link in used], noted["link_busy"][used]),
+            ("link", [engine.fabric.name(int(link)) for link in used], noted["link_busy"][used]),
             ("issue", gpus, noted["issue_busy"]),
             ("l2", gpus, noted["l2_busy"]),
             ("hbm", gpus, noted["hbm_busy"]),
@@ -95,7 +94,7 @@ def activity(sim: Simulation) -> Columns:
     }
 
 
-def signals(sim: Simulation) -> Columns:
+def signals(engine: CacheLineState) -> Columns:
     """Which signal let which wait go on, for every wait that has been passed.
 
     ``semaphore``, ``signal_op``, ``wait_op`` (rows of the table ``ops``), ``from_rank``,
@@ -103,7 +102,7 @@ def signals(sim: Simulation) -> Columns:
     Signals count in the order of their issue: the one named is that with which the semaphore
     could first have held the value.
     """
-    ops, blocks = sim.machine.ops, sim.machine.blocks
+    ops, blocks = engine.machine.ops, engine.machine.blocks
     sent = np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["issued_ps"] >= 0))
     sent = sent[np.lexsort((sent, ops["issued_ps"][sent], ops["semaphore"][sent]))]
     waited = np.flatnonzero((ops["kind"] == t.WAIT) & (ops["issued_ps"] >= 0) & (ops["value"] > 0))
@@ -129,13 +128,13 @@ def signals(sim: Simulation) -> Columns:
     }
 
 
-def events(sim: Simulation) -> Columns:
+def events(engine: CacheLineState) -> Columns:
     """Beginnings and ends of thread blocks, operations and phases, in the order of time.
 
     ``time_ps``, ``what``, ``rank``, ``block``, ``op`` (each -1 where it does not apply), ``phase``.
     """
-    ops, blocks, phases = sim.machine.ops, sim.machine.blocks, sim.machine.phases
-    names = np.array(sim.program.phase_names, object)
+    ops, blocks, phases = engine.machine.ops, engine.machine.blocks, engine.machine.phases
+    names = np.array(engine.program.phase_names, object)
     parts: list[tuple[Any, ...]] = []
     for field, word in (("started_ps", "a thread block begins"), ("ended_ps", "a thread block ends")):
         row = np.flatnonzero(blocks[field] >= 0)
@@ -150,7 +149,7 @@ def events(sim: Simulation) -> Columns:
         block = ops["block"][row]
         said = [f"{t.OP_KINDS[kind]} {word}" for kind in ops["kind"][row].tolist()]
         parts.append(
-            (ops[field][row], said, blocks["gpu"][block], block, row, _phases(sim, ops["phase"][row]))
+            (ops[field][row], said, blocks["gpu"][block], block, row, _phases(engine, ops["phase"][row]))
         )
     for field, word in (("started_ps", "a phase begins"), ("ended_ps", "a phase ends")):
         row = np.flatnonzero(phases[field] >= 0)
@@ -169,9 +168,9 @@ def events(sim: Simulation) -> Columns:
     }
 
 
-def _phases(sim: Simulation, numbers: Any) -> Any:
+def _phases(engine: CacheLineState, numbers: Any) -> Any:
     """Names of phases; a program may have none."""
-    names = np.array([*sim.program.phase_names, ""], object)
+    names = np.array([*engine.program.phase_names, ""], object)
     return names[np.where(np.asarray(numbers) < len(names) - 1, numbers, len(names) - 1)]
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.collectives._lower import BUFFERS
-from astranb.core.jit import Records
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
@@ -17,27 +16,10 @@ from ._groups import rows_of_group
 from ._lines import describe_line
 from ._paths import Place, resolve
 from ._recent import recent_events
+from ._state import CacheLineState
 
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
+__all__ = ["Inspector"]
 
-__all__ = ["SPAN", "SPAN_STATES", "Inspector"]
-
-SPAN = np.dtype(
-    [
-        ("gpu", "i4"),
-        ("sm", "i4"),  # within its GPU
-        ("block", "i4"),
-        ("op", "i4"),
-        ("state", "i4"),  # number in SPAN_STATES
-        ("phase", "i4"),
-        ("start_ps", "i8"),
-        ("end_ps", "i8"),
-    ]
-)
-"""A stretch of time in which a thread block did one thing."""
-
-SPAN_STATES = ("moving", "signalling", "waiting", "draining")
 _MOST_IN_FLIGHT = 64
 _GOING = ("load", "store", "signal", "poll")
 _COMING = ("data of load", "acknowledgement of store", "acknowledgement of signal", "answer to poll")
@@ -48,86 +30,22 @@ class Inspector:
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
     """
 
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
-
-    # Spans ---------------------------------------------------------------
-
-    def spans(self, start_ps: int, end_ps: int) -> Records:
-        """What every thread block did in a window of time.
-
-        Parameters
-        ----------
-        start_ps, end_ps : int
-            The window.
-
-        Returns
-        -------
-        recarray of SPAN
-            In the order of blocks and operations. Nothing is recorded for it: the times
-            stand in the table of operations.
-        """
-        sim = self._sim
-        ops, blocks, gpus = sim.machine.ops, sim.machine.blocks, sim.machine.gpus
-        begun = np.flatnonzero(ops["started_ps"] >= 0)
-        block = ops["block"][begun]
-        issued = np.where(ops["issued_ps"][begun] >= 0, ops["issued_ps"][begun], sim.now_ps)
-        # Warps run ahead into the next move; a block is at one operation at a time.
-        era = ops["block"][begun].astype(np.int64) * (sim.now_ps + 1)
-        issued = np.maximum.accumulate(issued + era) - era
-        started = np.asarray(ops["started_ps"]).copy()
-        follows = np.flatnonzero(np.append(False, (np.diff(begun) == 1) & (block[1:] == block[:-1])))
-        started[begun[follows]] = np.maximum(started[begun[follows]], issued[follows - 1])
-        state = np.array([0, 1, 2, 3, 0, 0, 1], np.int32)[ops["kind"][begun]]
-        work = self._rows(begun, block, state, started[begun], issued)
-        # A fence shows as the gap between an operation's last issue and the next one's start.
-        is_last = begun + 1 >= blocks["last_op"][block]
-        following = np.minimum(begun + 1, len(ops) - 1)
-        next_start = np.where(
-            is_last,
-            blocks["ended_ps"][block],
-            started[following],
-        )
-        open_end = np.where(next_start >= 0, next_start, sim.now_ps)
-        drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)
-        waits = self._rows(
-            begun[drained], block[drained], np.full(int(drained.sum()), 3), issued[drained], open_end[drained]
-        )
-        spans = np.concatenate([work, waits])
-        inside = (
-            (spans["end_ps"] >= start_ps)
-            & (spans["start_ps"] <= end_ps)
-            & (spans["end_ps"] > spans["start_ps"])
-        )
-        spans = spans[inside]
-        spans = spans[np.lexsort((spans["start_ps"], spans["block"]))]
-        spans["sm"] -= gpus["first_sm"][spans["gpu"]].astype(np.int32)
-        return spans.view(np.recarray)
-
-    def _rows(
-        self, ops: np.ndarray, block: np.ndarray, state: np.ndarray, start: np.ndarray, end: np.ndarray
-    ) -> np.ndarray:
-        rows = np.zeros(len(ops), SPAN)
-        blocks = self._sim.machine.blocks
-        rows["gpu"], rows["sm"] = blocks["gpu"][block], blocks["sm"][block]
-        rows["block"], rows["op"], rows["state"] = block, ops, state
-        rows["phase"] = self._sim.machine.ops["phase"][ops]
-        rows["start_ps"], rows["end_ps"] = start, end
-        return rows
+    def __init__(self, engine: CacheLineState) -> None:
+        self._engine = engine
 
     # Words ---------------------------------------------------------------
 
     def narrate(self) -> str:
         """Say in one line what the event handled last was."""
-        machine = self._sim.machine
+        machine = self._engine.machine
         clock = machine.clock[0]
         if clock.events == 0:
             return "nothing has happened yet"
         kind, arg = int(clock.last_kind), int(clock.last_arg)
-        when = f"{format_time(self._sim.now_ps)} · "
+        when = f"{format_time(self._engine.now_ps)} · "
         if kind == t.LAUNCH:
             return f"{when}{self._block(arg)} begins on sm.{self._sm(int(machine.blocks[arg].sm))}"
         if kind == t.ISSUE:
@@ -141,13 +59,13 @@ class Inspector:
         if kind == t.WIRE:
             return f"{when}a link has room for the next message"
         if kind in (t.PAUSE, t.PACE, t.NOTICE):
-            return when + describe_event(machine, self._sim.fabric, t.EVENT_KINDS[kind], arg)
+            return when + describe_event(machine, self._engine.fabric, t.EVENT_KINDS[kind], arg)
         if kind == t.FAULT:
-            return f"{when}{self._sim.fabric.name(int(machine.faults[arg].link))} changes"
+            return f"{when}{self._engine.fabric.name(int(machine.faults[arg].link))} changes"
         return when + self._request_event(kind, arg)
 
     def _request_event(self, kind: int, number: int) -> str:
-        machine, fabric = self._sim.machine, self._sim.fabric
+        machine, fabric = self._engine.machine, self._engine.fabric
         request = machine.requests[number]
         what = self.request_text(number)
         if kind == t.HOP:
@@ -159,18 +77,16 @@ class Inspector:
             return f"GPU{request.target} L2: {what}"
         if kind == t.HBM:
             return f"GPU{request.target} HBM: {what} missed in L2"
-        return (
-            f"GPU{request.gpu}: {what} is back after {format_time(self._sim.now_ps - int(request.issued_ps))}"
-        )
+        return f"GPU{request.gpu}: {what} is back after {format_time(self._engine.now_ps - int(request.issued_ps))}"
 
     def request_text(self, number: int) -> str:
         """``store line 17/64 of output[2] of GPU4 (all-gather 1/7)``."""
-        sim = self._sim
-        machine = sim.machine
+        engine = self._engine
+        machine = engine.machine
         request = machine.requests[number]
         kind = _GOING[int(request.kind)] if not request.returning else _COMING[int(request.kind)]
         op = machine.ops[int(request.op)]
-        phase = f" ({sim.program.phase_names[int(op.phase)]})" if sim.program.phase_names else ""
+        phase = f" ({engine.program.phase_names[int(op.phase)]})" if engine.program.phase_names else ""
         operand = machine.operands[int(request.operand)]
         if operand.piece < 0:
             return f"{kind} semaphore {int(op.semaphore)} of GPU{operand.gpu}{phase}"
@@ -185,12 +101,12 @@ class Inspector:
         )
 
     def _block(self, block: int) -> str:
-        gpu = int(self._sim.machine.blocks[block].gpu)
-        first = int(np.flatnonzero(self._sim.machine.blocks["gpu"] == gpu)[0])
+        gpu = int(self._engine.machine.blocks[block].gpu)
+        first = int(np.flatnonzero(self._engine.machine.blocks["gpu"] == gpu)[0])
         return f"GPU{gpu} block {block - first}"
 
     def _sm(self, sm: int) -> int:
-        machine = self._sim.machine
+        machine = self._engine.machine
         return sm - int(machine.gpus[int(machine.sms[sm].gpu)].first_sm)
 
     # Objects ---------------------------------------------------------------
@@ -205,7 +121,7 @@ class Inspector:
             (list of text; ``lines``: their paths), ``children`` (list of {path, text}), ``recent``
             (the last ten things that happened, newest first), ``way`` (of a line: its links).
         """
-        place = resolve(path, self._sim.fabric, self._sim.machine)
+        place = resolve(path, self._engine.fabric, self._engine.machine)
         state, requests, children = {
             "gpu": self._gpu,
             "sm": self._one_sm,
@@ -231,15 +147,15 @@ class Inspector:
             "in_flight_count": len(requests),
             "lines": [f"line[{int(r)}]" for r in requests[:_MOST_IN_FLIGHT]],
             "children": children,
-            "recent": recent_events(self._sim, place),
-            "way": describe_line(self._sim, place.row)[2] if place.kind == "line" else [],
+            "recent": recent_events(self._engine, place),
+            "way": describe_line(self._engine, place.row)[2] if place.kind == "line" else [],
         }
 
     def _age(self, request: int) -> str:
-        return format_time(self._sim.now_ps - int(self._sim.machine.requests[request].issued_ps))
+        return format_time(self._engine.now_ps - int(self._engine.machine.requests[request].issued_ps))
 
     def _gpu(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        machine, rank = self._sim.machine, place.row
+        machine, rank = self._engine.machine, place.row
         gpu, blocks, requests = machine.gpus[rank], machine.blocks, machine.requests
         mine = np.flatnonzero(blocks["gpu"] == rank)
         counts = np.bincount(blocks["state"][mine], minlength=len(t.BLOCK_STATES))
@@ -248,7 +164,7 @@ class Inspector:
         first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
         used = [sm for sm in range(first, last) if machine.sms[sm].resident or machine.sms[sm].issued]
         state = [
-            ("preset", self._sim.presets[rank].name),
+            ("preset", self._engine.presets[rank].name),
             ("thread blocks", doing or "none"),
             ("SMs in use", f"{len(used)} of {gpu.sms}"),
             ("instructions issued", f"{int(machine.sms['issued'][first:last].sum()):,}"),
@@ -265,10 +181,10 @@ class Inspector:
         return state, flying, children
 
     def _served(self, table: str, first: int, count: int) -> int:
-        return int(self._sim.machine.tables[table]["lines"][first : first + count].sum())
+        return int(self._engine.machine.tables[table]["lines"][first : first + count].sum())
 
     def _sm_text(self, sm: int) -> str:
-        machine = self._sim.machine
+        machine = self._engine.machine
         here = np.flatnonzero(machine.blocks["sm"] == sm)
         live = [b for b in here if machine.blocks["state"][b] not in (t.DONE, t.PENDING)]
         if not live:
@@ -276,7 +192,7 @@ class Inspector:
         return "; ".join(self._block_text(int(b)) for b in live)
 
     def _block_text(self, block: int) -> str:
-        machine, names = self._sim.machine, self._sim.program.phase_names
+        machine, names = self._engine.machine, self._engine.program.phase_names
         row = machine.blocks[block]
         state = t.BLOCK_STATES[int(row.state)]
         if row.state == t.DONE or row.op >= row.last_op:
@@ -291,7 +207,7 @@ class Inspector:
         return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
 
     def _one_sm(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        machine = self._sim.machine
+        machine = self._engine.machine
         sm, gpu = machine.sms[place.row], machine.gpus[int(machine.sms[place.row].gpu)]
         here = np.flatnonzero(machine.blocks["sm"] == place.row)
         requests = machine.requests
@@ -316,7 +232,7 @@ class Inspector:
         return state, flying, children
 
     def _one_block(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        machine = self._sim.machine
+        machine = self._engine.machine
         block = machine.blocks[place.row]
         owner = machine.warps["block"][machine.requests["warp"]]
         flying = np.flatnonzero((machine.requests["live"] == 1) & (owner == place.row))
@@ -331,11 +247,11 @@ class Inspector:
         return state, flying, []
 
     def _line(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        state, children, _ = describe_line(self._sim, place.row)
+        state, children, _ = describe_line(self._engine, place.row)
         return [("line", self.request_text(place.row)), *state], np.array([place.row]), children
 
     def _link(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        machine, fabric, now = self._sim.machine, self._sim.fabric, max(1, self._sim.now_ps)
+        machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
         rows = machine.links[list(place.rows)]
         rate, lane_rate = (
             format_bandwidth(int(r)) for r in (rows["bandwidth_Bps"].sum(), rows["bandwidth_Bps"][0])
@@ -343,7 +259,7 @@ class Inspector:
         flying = self._on_links(place.rows)
         gap_ps = int(rows["gap_ps"][0])
         dead = [link for link in place.rows if is_dead(machine, link)]
-        queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._sim.now_ps)))
+        queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._engine.now_ps)))
         if dead:
             waiting = sum(len(waiting_at(machine, link)) for link in dead)
             queue = ("dead", f"{len(dead)} of {len(rows)} lanes, and {waiting:,} lines wait")
@@ -357,7 +273,7 @@ class Inspector:
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
             queue,
             ("time queued, all messages", format_time(int(queued_ps(machine, now)[list(place.rows)].sum()))),
-            *link_rows(machine, fabric, np.array(place.rows), self._sim.now_ps),
+            *link_rows(machine, fabric, np.array(place.rows), self._engine.now_ps),
         ]
         children = (
             []
@@ -368,18 +284,18 @@ class Inspector:
 
     def _on_links(self, links: tuple[int, ...]) -> np.ndarray:
         """Requests that wait for a link or are on it: taken in at its entrance, not arrived yet."""
-        requests = self._sim.machine.requests
+        requests = self._engine.machine.requests
         taken = (requests["live"] == 1) & np.isin(requests["link"], links)
-        return np.flatnonzero(taken & (requests["arrives_ps"] >= self._sim.now_ps))
+        return np.flatnonzero(taken & (requests["arrives_ps"] >= self._engine.now_ps))
 
     def _group(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        return rows_of_group(self._sim.machine, self._sim.fabric, place.rows, self._sim.now_ps)
+        return rows_of_group(self._engine.machine, self._engine.fabric, place.rows, self._engine.now_ps)
 
     def _switch(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
-        machine, fabric = self._sim.machine, self._sim.fabric
+        machine, fabric = self._engine.machine, self._engine.fabric
         into = np.flatnonzero(machine.links["dst"] == place.row)
         out = np.flatnonzero(machine.links["src"] == place.row)
-        now = max(1, self._sim.now_ps)
+        now = max(1, self._engine.now_ps)
         state = [
             ("kind", fabric.graph.kind_name(place.row)),
             ("lanes in", len(into)),

@@ -8,18 +8,15 @@ stays: only the time since is added, and what has been taken back is cut off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from astranb.core.density import Stretch, flatten, join
 from astranb.gpu import tables as t
 
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
-    from astranb.sim._stop import Stop
+from ._spans import spans as spans_of
+from ._state import CacheLineState
 
-__all__ = ["LANE_KINDS", "LANE_STATES", "Lanes", "lanes_of"]
+__all__ = ["LANE_KINDS", "LANE_STATES", "Lanes"]
 
 LANE_STATES = (
     "issue", "stalled: no slot", "compute", "signal", "stalled: data", "stalled: packets", "stalled: fence",
@@ -51,7 +48,7 @@ class Lanes:
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
     kind : str
         ``"sms"``: a lane for each SM and copy engine that has thread blocks; ``"blocks"``:
         one for each thread block.
@@ -71,15 +68,15 @@ class Lanes:
     >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
     >>> sim.run("2 us").why
     'time'
-    >>> lanes = Lanes(sim, "sms")
+    >>> lanes = Lanes(sim.engine, "sms")
     >>> ps = lanes.spent(np.array([0]), np.array([0, sim.now_ps]))[0, 0]
     >>> LANE_STATES[int(ps.argmax())], int(ps.sum()) <= sim.now_ps
     ('stalled: fence', True)
     """
 
-    def __init__(self, sim: Simulation, kind: str) -> None:
-        self._sim, self.kind = sim, kind
-        machine = sim.machine
+    def __init__(self, engine: CacheLineState, kind: str) -> None:
+        self._engine, self.kind = engine, kind
+        machine = engine.machine
         if kind == "sms":
             # Blocks that wait for a place take one that another one has had.
             used = np.unique(machine.blocks["sm"][machine.blocks["sm"] >= 0])
@@ -103,22 +100,22 @@ class Lanes:
         self._known_ps = 0  # worked out up to here
         self._bursts = 0  # of the recording, by number
         self._lowest: tuple[int, int] | None = None  # time and bursts when it was taken back furthest
-        sim.subscribe(self._moved)
 
     def __len__(self) -> int:
         """Number of lanes."""
         return len(self.gpu)
 
-    def _moved(self, _stop: Stop) -> None:
-        here = (self._sim.now_ps, int(self._sim.machine.recorder[0].bursts))
+    def rewound(self) -> None:
+        """Time has gone back: what is known of later is forgotten when it is next asked for."""
+        here = (self._engine.now_ps, int(self._engine.machine.recorder[0].bursts))
         self._lowest = here if self._lowest is None else min(self._lowest, here)
 
     # Keeping up --------------------------------------------------------------
 
     def refresh(self) -> list[Stretch]:
         """Work out what has happened since; returns everything, in order."""
-        sim = self._sim
-        now_ps = sim.now_ps
+        engine = self._engine
+        now_ps = engine.now_ps
         if self._lowest is not None and self._lowest[0] < self._known_ps:
             self._cut(self._lowest[0])
         if self._lowest is not None:
@@ -127,7 +124,7 @@ class Lanes:
         if now_ps <= self._known_ps:
             return self._stretches
         self._stretches.append(self._work_out(self._known_ps, now_ps))
-        self._bursts = int(sim.machine.recorder[0].bursts)
+        self._bursts = int(engine.machine.recorder[0].bursts)
         self._known_ps = now_ps
         # A stretch is joined with the one before unless that is much longer: there are never many.
         while len(self._stretches) > 1 and len(self._stretches[-2]) <= 2 * len(self._stretches[-1]) + 64:
@@ -149,8 +146,8 @@ class Lanes:
 
     def _work_out(self, start_ps: int, end_ps: int, *, recorded: bool = True) -> Stretch:
         """What happened in a stretch of time that lies in the past."""
-        machine = self._sim.machine
-        spans = self._sim.spans(start_ps, end_ps)
+        machine = self._engine.machine
+        spans = spans_of(self._engine, start_ps, end_ps)
         ops = machine.ops[spans["op"]]
         state = np.array([MOVING, SIGNAL, SEMAPHORE, FENCE])[spans["state"]]
         state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND))] = COMPUTE
@@ -162,7 +159,7 @@ class Lanes:
             return flatten(start_ps, end_ps, len(self), len(LANE_STATES), lane, state, begin, end)
         lane = self._lane_of[machine.blocks["sm"][lane]]
         columns = [(lane, state, begin, end)]
-        if recorded and self._sim.recorder.on:
+        if recorded and self._engine.recorder.on:
             bursts, since = self._recorded(start_ps)
             moving = state == MOVING
             # Before what is recorded it stays undivided; after it, what is no burst waits for data.
@@ -175,9 +172,9 @@ class Lanes:
 
     def _recorded(self, start_ps: int) -> tuple[list[Columns], np.ndarray]:
         """Bursts since the last time, and from when on those of each lane are complete."""
-        machine, now_ps = self._sim.machine, self._sim.now_ps
+        machine, now_ps = self._engine.machine, self._engine.now_ps
         current, sms = machine.current, machine.sms
-        first, bursts = self._sim.recorder.bursts_since(self._bursts)
+        first, bursts = self._engine.recorder.bursts_since(self._bursts)
         used = np.flatnonzero(self._lane_of >= 0)
         since = np.full(len(self), start_ps)
         if first > self._bursts:
@@ -270,13 +267,5 @@ class Lanes:
         for stretch, folded in self._folds:
             if stretch is one:
                 return folded
-        self._folds.append((one, one.folded(self.gpu, len(self._sim.machine.gpus))))
+        self._folds.append((one, one.folded(self.gpu, len(self._engine.machine.gpus))))
         return self._folds[-1][1]
-
-
-def lanes_of(sim: Simulation, kind: str) -> Lanes:
-    """Give the lanes of a simulation: made when they are first asked for, as long-lived as it."""
-    kept: dict[str, Lanes] = sim.__dict__.setdefault("_lanes", {})
-    if kind not in kept:
-        kept[kind] = Lanes(sim, kind)
-    return kept[kind]

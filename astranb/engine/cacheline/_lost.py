@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from astranb.gpu import tables as t
 
 from ._paths import block_path, gpu_path
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from astranb.sim._simulation import Simulation
+from ._state import CacheLineState
 
 __all__ = ["LOSSES", "lost_time", "lost_times"]
 
@@ -32,20 +28,20 @@ LOSSES = {
 """Where a thread block's time may go, and what each means."""
 
 
-def lost_times(sim: Simulation) -> np.ndarray:
+def lost_times(engine: CacheLineState) -> np.ndarray:
     """Times of all thread blocks by cause.
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
 
     Returns
     -------
     ndarray of int64, shape (blocks, causes)
         In ps, in the order of :data:`LOSSES`; each row adds up to the time of the run so far.
     """
-    machine, now_ps = sim.machine, sim.now_ps
-    blocks, total = machine.blocks, sim.result.time_ps
+    machine, now_ps = engine.machine, engine.now_ps
+    blocks, total = machine.blocks, engine.time_ps
     times = np.zeros((len(blocks), len(LOSSES)), np.int64)
     column = {name: times[:, number] for number, name in enumerate(LOSSES)}
     begun = (blocks["state"] != t.PENDING) & (blocks["sm"] >= 0)
@@ -57,9 +53,9 @@ def lost_times(sim: Simulation) -> np.ndarray:
         spent[name][here] += now_ps - blocks["since_ps"][here]
     column["signalling"][:] = spent["signalling"]
     column["signal"][:] = spent["waiting"]
-    column["issuing"][:] = np.minimum(_issuing(sim), spent["moving"])
+    column["issuing"][:] = np.minimum(_issuing(engine), spent["moving"])
     column["data"][:] = spent["moving"] - column["issuing"]
-    column["fence"][:] = np.minimum(_fencing(sim), spent["draining"])
+    column["fence"][:] = np.minimum(_fencing(engine), spent["draining"])
     column["stores"][:] = spent["draining"] - column["fence"]
     column["ended"][ended] = total - np.minimum(blocks["ended_ps"][ended], total)
     before = np.where(begun, blocks["started_ps"], total)
@@ -70,9 +66,9 @@ def lost_times(sim: Simulation) -> np.ndarray:
     return times
 
 
-def _issuing(sim: Simulation) -> np.ndarray:
+def _issuing(engine: CacheLineState) -> np.ndarray:
     """Time of the issue slots that a block's moves and computations have taken: lines times instructions."""
-    machine = sim.machine
+    machine = engine.machine
     ops, blocks, gpus = machine.ops, machine.blocks, machine.gpus
     gpu = blocks["gpu"][ops["block"]]
     loads = np.where(ops["in_switch"] & t.SWITCH_READS, 1, 2 * ops["sources"] - 1)
@@ -85,51 +81,44 @@ def _issuing(sim: Simulation) -> np.ndarray:
     computed = np.where(counted, most - ops["left"], 0) * gpus["issue_ps"][gpu]
     spent = np.where(
         (ops["kind"] == t.SPEND) & (ops["started_ps"] >= 0),
-        np.where(ops["ended_ps"] >= 0, ops["ended_ps"], sim.now_ps) - ops["started_ps"],
+        np.where(ops["ended_ps"] >= 0, ops["ended_ps"], engine.now_ps) - ops["started_ps"],
         0,
     )
-    return _per_block(sim, done * slot + computed + spent)
+    return _per_block(engine, done * slot + computed + spent)
 
 
-def _fencing(sim: Simulation) -> np.ndarray:
+def _fencing(engine: CacheLineState) -> np.ndarray:
     """Time of the system-wide fences that a block has passed or is in."""
-    machine = sim.machine
+    machine = engine.machine
     ops, blocks, gpus = machine.ops, machine.blocks, machine.gpus
     block = ops["block"]
     cost = gpus["fence_ps"][blocks["gpu"][block]]
     wide = (ops["fence"] & t.SYSTEM_WIDE) > 0
     passed = wide & (ops["started_ps"] >= 0)
     inside = wide & (np.arange(len(ops)) == blocks["op"][block]) & (blocks["fenced"][block] == 1)
-    since = sim.now_ps - blocks["since_ps"][block]
-    return _per_block(sim, np.where(passed, cost, np.where(inside, np.minimum(cost, since), 0)))
+    since = engine.now_ps - blocks["since_ps"][block]
+    return _per_block(engine, np.where(passed, cost, np.where(inside, np.minimum(cost, since), 0)))
 
 
-def _per_block(sim: Simulation, times: np.ndarray) -> np.ndarray:
-    sums = np.zeros(len(sim.machine.blocks), np.int64)
-    np.add.at(sums, sim.machine.ops["block"], times)
+def _per_block(engine: CacheLineState, times: np.ndarray) -> np.ndarray:
+    sums = np.zeros(len(engine.machine.blocks), np.int64)
+    np.add.at(sums, engine.machine.ops["block"], times)
     return sums
 
 
-def lost_time(sim: Simulation, per: str) -> pd.DataFrame:
-    """The table of lost times, a row a GPU or a thread block."""
-    import pandas as pd
-
-    machine, fabric = sim.machine, sim.fabric
-    times, total = lost_times(sim), sim.result.time_ps
+def lost_time(engine: CacheLineState, per: str) -> dict[str, Any]:
+    """Columns of lost times, a row a rank or a thread block."""
+    machine, fabric = engine.machine, engine.fabric
+    times, total = lost_times(engine), engine.time_ps
     names = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
     ranks = np.asarray(machine.blocks["gpu"])
     if per == "block":
         paths = [block_path(fabric, machine, b) for b in range(len(times))]
-        frame = pd.DataFrame(times, columns=names)
-        frame.insert(0, "block", paths)
-        frame.insert(0, "rank", ranks)
-        frame.insert(2, "time_ps", total)
-        return frame
+        who: dict[str, Any] = {"rank": ranks, "block": paths, "time_ps": np.full(len(times), total)}
+        return who | dict(zip(names, times.T, strict=True))
     sums = np.zeros((len(machine.gpus), len(LOSSES)), np.int64)
     np.add.at(sums, ranks, times)
-    frame = pd.DataFrame(sums, columns=names)
-    frame.insert(0, "gpu", [gpu_path(fabric, rank) for rank in range(len(sums))])
-    frame.insert(0, "rank", range(len(sums)))
-    frame.insert(2, "blocks", np.bincount(ranks, minlength=len(sums)))
-    frame.insert(3, "time_ps", frame["blocks"] * total)
-    return frame
+    blocks = np.bincount(ranks, minlength=len(sums))
+    paths = [gpu_path(fabric, rank) for rank in range(len(sums))]
+    who = {"rank": np.arange(len(sums)), "gpu": paths, "blocks": blocks, "time_ps": blocks * total}
+    return who | dict(zip(names, sums.T, strict=True))

@@ -13,9 +13,10 @@ from astranb.core.errors import InputError, near
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
+from ._state import CacheLineState
+
 if TYPE_CHECKING:
     from astranb.core.jit import Records
-    from astranb.sim._simulation import Simulation
 
 __all__ = ["Buffer", "buffer_of", "memory"]
 
@@ -61,7 +62,7 @@ class Buffer:
         return np.asarray(self.source >= 0)
 
 
-def buffer_of(sim: Simulation, rank: int, buffer: str) -> Buffer:
+def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> Buffer:
     """Look at a buffer, now.
 
     Raises
@@ -69,7 +70,7 @@ def buffer_of(sim: Simulation, rank: int, buffer: str) -> Buffer:
     InputError
         There is no such rank, no such buffer, or the algorithm has none on this rank.
     """
-    machine, program = sim.machine, sim.program
+    machine, program = engine.machine, engine.program
     if not 0 <= rank < program.ranks:
         raise InputError(f"there is no rank {rank}", where="memory", mend=f"0 to {program.ranks - 1}")
     if buffer not in BUFFERS:
@@ -97,34 +98,34 @@ def buffer_of(sim: Simulation, rank: int, buffer: str) -> Buffer:
     real = writers >= t.INITIAL
     times = np.zeros((len(writers), program.ranks), np.int32)
     times[writers == t.INITIAL, rank] = 1
-    times[writers >= 0] = _carried(sim, writers[writers >= 0])
+    times[writers >= 0] = _carried(engine, writers[writers >= 0])
     number = np.where(real[number], number, -1)
-    return Buffer(mine, first, writer, source, number, times, _final(sim)[mine], by_line)
+    return Buffer(mine, first, writer, source, number, times, _final(engine)[mine], by_line)
 
 
-def _carried(sim: Simulation, ops: np.ndarray) -> np.ndarray:
+def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
     """How often each rank's contribution is in what operations write, complete or under way.
 
     They are worked out as the contents of pieces of their own that each of them had written.
     """
-    machine = sim.machine
+    machine = engine.machine
     if not len(ops):
-        return np.zeros((0, sim.program.ranks), np.int32)
+        return np.zeros((0, engine.program.ranks), np.int32)
     table = machine.ops.copy()
     open_ = np.flatnonzero((table["started_ps"] >= 0) & (table["issued_ps"] < 0))
     # Those under way come last, in the order in which they began.
     table["issued_ps"][open_[np.argsort(table["started_ps"][open_], kind="stable")]] = (
-        sim.now_ps + 1 + np.arange(len(open_))
+        engine.now_ps + 1 + np.arange(len(open_))
     )
     wanted = allocate(len(ops), machine.pieces.dtype)
     wanted["writer"], wanted["writing"] = ops, -1
     pieces = np.concatenate([machine.pieces, wanted]).view(np.recarray)
-    return contents(sim.program, table, machine.operands, pieces).times[len(machine.pieces) :]
+    return contents(engine.program, table, machine.operands, pieces).times[len(machine.pieces) :]
 
 
-def _final(sim: Simulation) -> np.ndarray:
+def _final(engine: CacheLineState) -> np.ndarray:
     """Whether no operation will write to a piece any more: bool, shape (pieces,)."""
-    ops, operands, pieces = sim.machine.ops, sim.machine.operands, sim.machine.pieces
+    ops, operands, pieces = engine.machine.ops, engine.machine.operands, engine.machine.pieces
     moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["lines"] > 0) & (ops["targets"] > 0))
     counts = ops["targets"][moves].astype(np.int64)
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -135,15 +136,15 @@ def _final(sim: Simulation) -> np.ndarray:
     return np.asarray((open_writes == 0) & (pieces["writing"] < 0) & (pieces["writer"] != t.UNWRITTEN))
 
 
-def memory(sim: Simulation, rank: int, buffer: str) -> Records:
+def memory(engine: CacheLineState, rank: int, buffer: str) -> Records:
     """Say piece by piece what a buffer holds (see :meth:`Simulation.memory`)."""
-    found = buffer_of(sim, rank, buffer)
-    pieces = sim.machine.pieces[found.pieces]
+    found = buffer_of(engine, rank, buffer)
+    pieces = engine.machine.pieces[found.pieces]
     rows = np.zeros(
         len(pieces),
         [
             ("chunk", "i4"), ("lane", "i4"), ("lines", "i8"), ("arrived", "i8"), ("source", "i4"),
-            ("final", "?"), ("contributions", "i4", (sim.program.ranks,)),
+            ("final", "?"), ("contributions", "i4", (engine.program.ranks,)),
         ],
     )  # fmt: skip
     rows["chunk"], rows["lane"], rows["lines"] = pieces["chunk"], pieces["lane"], pieces["lines"]

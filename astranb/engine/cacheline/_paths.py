@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from astranb.net.link import LINK
 from ._groups import links_between, nodes_of
 from ._machine import Machine
 
-__all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path", "split_field"]
+__all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path"]
 
 
 FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.BLOCK.names}
@@ -129,22 +128,6 @@ def block_path(fabric: Fabric, machine: Machine, block: int) -> str:
     rank = int(machine.blocks[block].gpu)
     first = int(np.searchsorted(machine.blocks["gpu"], rank))
     return f"{gpu_path(fabric, rank)}.block.{block - first}"
-
-
-def split_field(text: str, known: Sequence[str]) -> tuple[str, str]:
-    """Split ``path.field`` at its last dot.
-
-    Raises
-    ------
-    InputError
-        No dot, or a field that is not known.
-    """
-    path, dot, name = text.strip().rpartition(".")
-    if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", mend="for example gpu[3].sm.0.waiting")
-    if name not in known:
-        raise InputError(f"{path!r} has no field {name!r}", mend=near(name, known))
-    return path, name
 
 
 def _node(name: str, fabric: Fabric) -> int:

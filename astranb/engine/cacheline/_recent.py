@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from astranb.gpu import tables as t
 
 from ._paths import Place, block_path
 from ._recorder import FLIGHT_KINDS
-
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
+from ._state import CacheLineState
 
 __all__ = ["recent_events"]
 
@@ -51,12 +49,12 @@ _DID = {
 """What the times of an operation mean, by its kind."""
 
 
-def recent_events(sim: Simulation, place: Place) -> list[str]:
+def recent_events(engine: CacheLineState, place: Place) -> list[str]:
     """Say what happened to an object last.
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
         Line flights are told of where they were recorded.
     place : Place
 
@@ -66,96 +64,96 @@ def recent_events(sim: Simulation, place: Place) -> list[str]:
         At most ten, the newest first, each with its time.
     """
     if place.kind == "link":
-        told = _flights(sim, np.array(place.rows))
+        told = _flights(engine, np.array(place.rows))
     elif place.kind == "node":
-        links = sim.machine.links[: len(sim.fabric.links)]
-        told = _flights(sim, np.flatnonzero((links["src"] == place.row) | (links["dst"] == place.row)))
+        links = engine.machine.links[: len(engine.fabric.links)]
+        told = _flights(engine, np.flatnonzero((links["src"] == place.row) | (links["dst"] == place.row)))
     elif place.kind == "instance":
-        links = sim.machine.links
+        links = engine.machine.links
         told = _flights(
-            sim, np.flatnonzero(np.isin(links["src"], place.rows) | np.isin(links["dst"], place.rows))
+            engine, np.flatnonzero(np.isin(links["src"], place.rows) | np.isin(links["dst"], place.rows))
         )
     elif place.kind == "line":
-        told = _of_line(sim, place.row)
+        told = _of_line(engine, place.row)
     else:
-        told = _of_blocks(sim, place)
+        told = _of_blocks(engine, place)
     told.sort(key=lambda one: one[0])  # things of one moment stay in their order
     told.reverse()
     return [f"{format_time(when)} · {text}" for when, text in told[:_MOST]]
 
 
-def _newest(sim: Simulation) -> Any:
+def _newest(engine: CacheLineState) -> Any:
     """The newest flights up to now."""
-    total = sim.recorder.mark()
-    _, flights = sim.recorder.since(max(0, total - _WINDOW))
-    return flights[flights["event"] <= sim.events]
+    total = engine.recorder.mark()
+    _, flights = engine.recorder.since(max(0, total - _WINDOW))
+    return flights[flights["event"] <= engine.events]
 
 
-def _told(sim: Simulation, flight: Any) -> tuple[int, str]:
+def _told(engine: CacheLineState, flight: Any) -> tuple[int, str]:
     """One line that crosses a link: ready, waiting, or on its way."""
-    op = sim.machine.ops[int(flight.op)]
+    op = engine.machine.ops[int(flight.op)]
     kind = FLIGHT_KINDS[int(flight.kind)] if int(flight.kind) < len(FLIGHT_KINDS) else "poll"
-    who = block_path(sim.fabric, sim.machine, int(op.block))
+    who = block_path(engine.fabric, engine.machine, int(op.block))
     line = "" if kind.startswith(("signal", "poll")) else f" line {int(flight.line) + 1}/{int(op.lines)}"
-    what = f"{kind}{line} of {who}, operation {int(op.number)}, on {sim.fabric.name(int(flight.link))}"
+    what = f"{kind}{line} of {who}, operation {int(op.number)}, on {engine.fabric.name(int(flight.link))}"
     waited = int(flight.start_ps) - int(flight.queued_ps)
     queue = f" after {format_time(waited)} in the queue" if waited else ""
-    if flight.end_ps <= sim.now_ps:
+    if flight.end_ps <= engine.now_ps:
         return int(flight.end_ps), f"{what} has arrived{queue}"
-    if flight.start_ps <= sim.now_ps:
+    if flight.start_ps <= engine.now_ps:
         return int(flight.start_ps), f"{what} is sent{queue}"
     return int(flight.queued_ps), f"{what} comes to the queue"
 
 
-def _flights(sim: Simulation, links: np.ndarray) -> list[tuple[int, str]]:
-    flights = _newest(sim)
+def _flights(engine: CacheLineState, links: np.ndarray) -> list[tuple[int, str]]:
+    flights = _newest(engine)
     mine = flights[np.isin(flights["link"], links)]
-    return [_told(sim, mine[k]) for k in range(max(0, len(mine) - 4 * _MOST), len(mine))]
+    return [_told(engine, mine[k]) for k in range(max(0, len(mine) - 4 * _MOST), len(mine))]
 
 
-def _of_line(sim: Simulation, request: int) -> list[tuple[int, str]]:
+def _of_line(engine: CacheLineState, request: int) -> list[tuple[int, str]]:
     """The links that a line has crossed, and its beginning."""
-    row = sim.machine.requests[request]
-    operand = sim.machine.operands[int(row.operand)]
+    row = engine.machine.requests[request]
+    operand = engine.machine.operands[int(row.operand)]
     issued_ps = int(row.issued_ps)
     told = [
         (issued_ps, f"{t.REQUEST_KINDS[int(row.kind)]} issued by GPU{row.gpu} for memory of GPU{row.target}")
     ]
-    flights = _newest(sim)
+    flights = _newest(engine)
     mine = flights[
         (flights["op"] == row.op)
         & (flights["line"] == row.line - operand.line)
         & (flights["kind"] // 2 == row.kind)
         & (flights["queued_ps"] >= issued_ps)
     ]
-    used = _links_of(sim, row)
-    return told + [_told(sim, flight) for flight in mine if int(flight.link) in used]
+    used = _links_of(engine, row)
+    return told + [_told(engine, flight) for flight in mine if int(flight.link) in used]
 
 
-def _links_of(sim: Simulation, row: Any) -> set[int]:
+def _links_of(engine: CacheLineState, row: Any) -> set[int]:
     """Links of the ways of a request's operand: lines of other operands go elsewhere."""
-    operand, ways = sim.machine.operands[int(row.operand)], sim.machine.ways
+    operand, ways = engine.machine.operands[int(row.operand)], engine.machine.ways
     numbers = [
         *range(int(operand.out_way), int(operand.out_way + operand.out_ways)),
         *range(int(operand.back_way), int(operand.back_way + operand.back_ways)),
     ]
-    route = np.asarray(sim.machine.route)
+    route = np.asarray(engine.machine.route)
     return {int(link) for way in numbers for link in route[int(ways[way].first) : int(ways[way].last)]}
 
 
-def _of_blocks(sim: Simulation, place: Place) -> list[tuple[int, str]]:
+def _of_blocks(engine: CacheLineState, place: Place) -> list[tuple[int, str]]:
     """What the thread blocks of a GPU, of an SM, or one of them, did last."""
-    machine, names = sim.machine, sim.program.phase_names
+    machine, names = engine.machine, engine.program.phase_names
     blocks, ops = machine.blocks, machine.ops
     mine = np.array([place.row])
     if place.kind != "block":
         mine = np.flatnonzero(blocks[place.kind] == place.row)
     told: list[tuple[int, str]] = []
-    name = {int(b): f"block {block_path(sim.fabric, machine, int(b)).rpartition('.')[2]}" for b in mine}
+    name = {int(b): f"block {block_path(engine.fabric, machine, int(b)).rpartition('.')[2]}" for b in mine}
     of = np.flatnonzero(np.isin(ops["block"], mine))
     for field, words in _DID.items():
         times = np.asarray(ops[field])[of]
-        done = of[(times >= 0) & (times <= sim.now_ps)]
+        done = of[(times >= 0) & (times <= engine.now_ps)]
         newest = done[np.argsort(np.asarray(ops[field])[done], kind="stable")][-_MOST:]
         for op in newest:
             row, text = ops[op], words[int(ops["kind"][op])]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from astranb.core.state import allocate
+from astranb.engine.protocol import Replica
 
 from .tracing import TRACE
-
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
 
 __all__ = ["Trace"]
 
@@ -30,12 +28,14 @@ class Trace:
 
     Parameters
     ----------
-    sim : Simulation
+    events : int
+        How many events of the run there have been.
+    replica : callable
+        Gives a private copy of the run that can be moved.
     """
 
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
-        self._events = sim.events
+    def __init__(self, events: int, replica: Callable[[], Replica]) -> None:
+        self._events, self._replica = events, replica
         self._kept: OrderedDict[int, tuple[np.ndarray, np.ndarray]] = OrderedDict()
 
     def last(self, before: int, **equal: int) -> Any:
@@ -95,17 +95,16 @@ class Trace:
             return self._kept[number]
         first = number * _WINDOW
         last = min(first + _WINDOW, self._events)
-        copy = self._sim.fork(record=False)
-        machine, driver = copy.machine, copy._driver  # noqa: SLF001 - a simulation's own reader
-        edits = list(driver.edits)
+        copy = self._replica()
+        machine, edits = copy.engine.machine, list(copy.engine.edits)
         machine.trace = allocate(last - first, TRACE)
-        driver.back_to("events", first)
+        copy.back_to("events", first)
         machine.recorder["tracing"] = 1
         for edit in edits:
             if first < edit.events < last:
-                driver.forward(copy, [], _nothing, max_events=edit.events)
-                driver.edit(edit)
-        driver.forward(copy, [], _nothing, max_events=last)
+                copy.forward(events=edit.events)
+                copy.edit(edit)
+        copy.forward(events=last)
         rows = np.asarray(machine.trace)[: int(machine.recorder[0].traced)]
         self._kept[number] = np.ascontiguousarray(rows["event"]), rows
         if len(self._kept) > _KEPT:
@@ -118,7 +117,3 @@ def _matches(rows: np.ndarray, equal: dict[str, int]) -> np.ndarray:
     for field, value in equal.items():
         found &= rows[field] == value
     return found
-
-
-def _nothing() -> None:
-    """Nobody watches a replay."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.gpu import tables as t
 
+from ._state import CacheLineState
 from ._trace import Trace
 from .tracing import STALLED
-
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
 
 __all__ = ["CAUSES", "WAITS", "Piece", "Walker"]
 
@@ -86,15 +84,15 @@ class Walker:
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
     trace : Trace
         Of it.
     """
 
-    def __init__(self, sim: Simulation, trace: Trace) -> None:
-        self._machine, self._fabric, self._trace = sim.machine, sim.fabric, trace
-        self._now_ps = sim.now_ps
-        self._paced = sim.network.roce is not None
+    def __init__(self, engine: CacheLineState, trace: Trace) -> None:
+        self._machine, self._fabric, self._trace = engine.machine, engine.fabric, trace
+        self._now_ps = engine.now_ps
+        self._paced = engine.network.roce is not None
         self._pieces: list[Piece] = []
 
     def steps(self) -> Iterator[int]:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from astranb.core.errors import InputError
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
-from astranb.sim._change import Change, WhatIf, factor_of
+from astranb.engine.edits import Edit
+from astranb.engine.what_if import Change, factor_of
 
-from ._critical import CriticalPath, search
-from ._edits import Edit, apply_edit, read_edit
+from ._critical import LinePath
+from ._edits import read_edit
 from ._paths import resolve
+from ._state import CacheLineState
 from ._walk import WAITS, Piece
 
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
-
-__all__ = ["Question", "answer", "estimate", "suggest"]
+__all__ = ["Question", "estimate", "suggest"]
 
 _MOST = 8
-_SLICE = 32_768
 _FIELDS = {
     "bandwidth": ("wire", "queue"),
     "latency": ("latency",),
@@ -40,7 +36,7 @@ class Question:
 
     Parameters
     ----------
-    sim : Simulation
+    engine : CacheLineState
     path : str
         As :attr:`Change.path`.
     value : int or str
@@ -51,10 +47,10 @@ class Question:
         No such object, nothing of it that can be changed, or a value that cannot be read.
     """
 
-    def __init__(self, sim: Simulation, path: str, value: int | str) -> None:
+    def __init__(self, engine: CacheLineState, path: str, value: int | str) -> None:
         self.path, self.value = path.strip(), str(value)
         head, _, self.field = self.path.rpartition(".")
-        fabric, machine = sim.fabric, sim.machine
+        fabric, machine = engine.fabric, engine.machine
         if head in ("*->*", "gpu[*]"):
             self.kind = "link" if head == "*->*" else "gpu"
             self.rows = tuple(range(len(fabric.links) if self.kind == "link" else len(machine.gpus)))
@@ -90,29 +86,33 @@ class Question:
             rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
             yield Edit(0, self.path, self.value, self.table, self.column, rows, number)
 
+    def about(self, path: LinePath) -> Change:
+        """The change with an estimate from the critical path."""
+        return estimate(path, self)
 
-def suggest(sim: Simulation, path: CriticalPath) -> WhatIf:
+
+def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
     """Give what would shorten the critical path most, everything twice as fast."""
     weights: dict[str, int] = defaultdict(int)
     cause_of = {cause: field for field, causes in _FIELDS.items() for cause in causes}
     for piece in path.pieces:
         field = cause_of.get(piece.cause)
         if field is not None:
-            weights[f"{_owner(sim, piece)}.{field}"] += piece.end_ps - piece.start_ps
+            weights[f"{_owner(engine, piece)}.{field}"] += piece.end_ps - piece.start_ps
             weights[f"{'*->*' if field in _LINK else 'gpu[*]'}.{field}"] += piece.end_ps - piece.start_ps
     rows = []
     for name in sorted(weights, key=lambda n: (-weights[n], n))[: 4 * _MOST]:
         try:
-            question = Question(sim, name, "x2" if name.endswith("bandwidth") else "x0.5")
+            question = Question(engine, name, "x2" if name.endswith("bandwidth") else "x0.5")
         except InputError:
             continue  # it is 0 already
         rows.append(estimate(path, question))
     gains = [(row.estimate_ps, row) for row in rows if row.estimate_ps is not None]
     gains.sort(key=lambda pair: pair[0])
-    return WhatIf([row for estimate_ps, row in gains if estimate_ps < row.before_ps][:_MOST])
+    return [row for estimate_ps, row in gains if estimate_ps < row.before_ps][:_MOST]
 
 
-def estimate(path: CriticalPath, question: Question) -> Change:
+def estimate(path: LinePath, question: Question) -> Change:
     """Estimate a change from the critical path: what depends on it is scaled, the rest stays."""
     change = {
         row: (was, new) for row, was, new in zip(question.rows, question.was, question.new, strict=True)
@@ -138,58 +138,6 @@ def estimate(path: CriticalPath, question: Question) -> Change:
     )
 
 
-def answer(sim: Simulation, question: Question) -> Generator[float, None, Change]:
-    """Run the change, in slices: a fork goes from the start to the end with it.
-
-    Edits made since the start are left out on both sides of the comparison.
-
-    Parameters
-    ----------
-    sim : Simulation
-        It stays where it is.
-    question : Question
-
-    Yields
-    ------
-    float
-        The part of the work that is done, roughly.
-
-    Returns
-    -------
-    Change
-        With its exact time; estimate and bound are of the same whole run.
-
-    Raises
-    ------
-    Deadlock, WrongResult
-        What the changed run comes to.
-    """
-    base = sim
-    if not sim.finished or any(edit.events for edit in sim._driver.edits):  # noqa: SLF001
-        base = sim.fork(record=False)
-        base.reset()
-        yield from _to_the_end(base, 0.0, 0.3, sim.events)
-    work = search(base)
-    while True:
-        try:
-            yield 0.3 + 0.3 * next(work)
-        except StopIteration as found:
-            path = found.value
-            break
-    fork = sim.fork(record=False)
-    fork.reset()
-    for edit in question.edits():
-        apply_edit(edit, fork.machine)
-    yield from _to_the_end(fork, 0.6, 0.4, base.events)
-    return replace(estimate(path, question), exact_ps=fork.result.time_ps)
-
-
-def _to_the_end(fork: Simulation, done: float, share: float, expected: int) -> Iterator[float]:
-    while not fork.finished:
-        fork.advance(max_events=_SLICE)
-        yield done + share * fork.events / max(1, fork.events, expected)
-
-
 def _depends(field: str, cause: str, after: str) -> bool:
     """Whether a piece has the time of a field in it."""
     missed = cause == "L2" and after in ("HBM queue", "HBM")
@@ -210,14 +158,14 @@ def _changed(value: str, was: int, path: str, field: str) -> int:
     return number
 
 
-def _owner(sim: Simulation, piece: Piece) -> str:
+def _owner(engine: CacheLineState, piece: Piece) -> str:
     """The link with all its lanes, or the GPU, at which a piece's time passed."""
     kind, number = piece.where
     if kind == "link":
-        return sim.fabric.name(number).partition("#")[0]
-    return f"gpu[{int(sim.machine.sms['gpu'][number]) if kind == 'sm' else number}]"
+        return engine.fabric.name(number).partition("#")[0]
+    return f"gpu[{int(engine.machine.sms['gpu'][number]) if kind == 'sm' else number}]"
 
 
-def _row(piece: Piece, path: CriticalPath) -> int:
+def _row(piece: Piece, path: LinePath) -> int:
     kind, number = piece.where
     return path.gpu_of_sm[number] if kind == "sm" else number

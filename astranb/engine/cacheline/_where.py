@@ -1,9 +1,6 @@
-"""Where every thread block is in the text of the program, and going on to a block's next operation."""
+"""Where every thread block is in the text of the program."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +10,9 @@ from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
 from ._paths import resolve
+from ._state import CacheLineState
 
-if TYPE_CHECKING:
-    from astranb.sim._simulation import Simulation
-    from astranb.sim._stop import Stop
-
-__all__ = ["SPOT", "next_line", "spot_text", "where"]
+__all__ = ["SPOT", "next_operation", "spot_text", "where"]
 
 SPOT = np.dtype(
     [
@@ -34,12 +28,12 @@ SPOT = np.dtype(
 """Where one thread block is."""
 
 
-def where(sim: Simulation) -> Records:
+def where(engine: CacheLineState) -> Records:
     """Say at which line of the program each thread block is now: rows of SPOT, by GPU and block."""
-    blocks, source = sim.machine.blocks, sim.program.source
+    blocks, source = engine.machine.blocks, engine.program.source
     spots = allocate(len(blocks), SPOT)
     spots["gpu"], spots["state"] = blocks["gpu"], blocks["state"]
-    first = np.searchsorted(blocks["gpu"], np.arange(len(sim.machine.gpus)))  # they are sorted by GPU
+    first = np.searchsorted(blocks["gpu"], np.arange(len(engine.machine.gpus)))  # they are sorted by GPU
     spots["block"] = np.arange(len(blocks)) - first[blocks["gpu"]]
     spots["op"] = blocks["op"] - blocks["first_op"]
     spots["ops"] = blocks["last_op"] - blocks["first_op"]
@@ -51,31 +45,31 @@ def where(sim: Simulation) -> Records:
     return spots
 
 
-def next_line(sim: Simulation, path: str) -> Stop:
-    """Go on until a thread block is at another operation, or stops for another reason."""
-    place = resolve(path, sim.fabric, sim.machine)
-    if place.kind != "block":
-        raise InputError(
-            f"{place.path} is no thread block", where="next_line", mend="name one, as gpu[0].block.0"
-        )
-    block = sim.machine.blocks[place.row]
-    if block.op >= block.last_op:
-        raise InputError(f"{place.path} has ended", where="next_line", mend="go back, or take another block")
-    waiting = block.state == t.PENDING
-    point = sim.break_when(f"{place.path}.state != 0" if waiting else f"{place.path}.op != {int(block.op)}")
-    try:
-        stop = sim.run()
-    finally:
-        sim.clear(point)
-    return stop if stop.breakpoint is not point else replace(stop, why="steps", breakpoint=None)
-
-
-def spot_text(sim: Simulation, path: str) -> str:
+def spot_text(engine: CacheLineState, path: str) -> str:
     """Say where a thread block is, as ``GPU3 block 0 is at operation 4 of 14, In[3] line 7``."""
-    row = resolve(path, sim.fabric, sim.machine).row
-    spot = where(sim)[row]
+    row = resolve(path, engine.fabric, engine.machine).row
+    spot = where(engine)[row]
     name = f"GPU{spot.gpu} block {spot.block}"
     if spot.op >= spot.ops:
         return f"{name} has come to its end"
-    line = sim.program.source.name_of(int(sim.machine.blocks[row].op))
+    line = engine.program.source.name_of(int(engine.machine.blocks[row].op))
     return f"{name} is at operation {spot.op + 1} of {spot.ops}{f', {line}' if line else ''}"
+
+
+def next_operation(engine: CacheLineState, path: str) -> str:
+    """The condition that a thread block has come to its next operation.
+
+    Raises
+    ------
+    InputError
+        There is no such thread block, or it has ended.
+    """
+    place = resolve(path, engine.fabric, engine.machine)
+    if place.kind != "block":
+        mend = "name one, as gpu[0].block.0"
+        raise InputError(f"{place.path} is no thread block", where="next_line", mend=mend)
+    block = engine.machine.blocks[place.row]
+    if block.op >= block.last_op:
+        raise InputError(f"{place.path} has ended", where="next_line", mend="go back, or take another block")
+    waiting = block.state == t.PENDING
+    return f"{place.path}.state != 0" if waiting else f"{place.path}.op != {int(block.op)}"

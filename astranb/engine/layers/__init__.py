@@ -2,15 +2,15 @@
 
 from ._cacheline import lines_of
 from ._csv import result_tables, write_tables
+from ._engine import LayerEngine
 from ._files import load, read_network
 from ._plan import retime
 from ._result import LAYER_COLUMNS, Result
 from ._run import Run
-from ._state import LayerState
 
 __all__ = [
     "LAYER_COLUMNS",
-    "LayerState",
+    "LayerEngine",
     "Result",
     "Run",
     "lines_of",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astranb.engine.messages._about import About
+from astranb.engine.operations.about import About
 
 from . import _tables as t
 from ._depend import dependencies, slots_of

@@ -9,11 +9,11 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_time
-from astranb.engine.cacheline._edits import Parameter
-from astranb.engine.messages._about import About
-from astranb.engine.messages._edits import CHANGEABLE, SPEED, Edit, read_value
+from astranb.engine.breakpoints import Breakpoint, unknown_kind
+from astranb.engine.edits import Edit, Parameter
 from astranb.engine.messages._noted import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
-from astranb.sim._breakpoints import Breakpoint
+from astranb.engine.operations.about import About
+from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import _tables as t
@@ -48,10 +48,7 @@ def on_event(kind: str | None, path: str | None, run: Run, about: About, program
     InputError
         Unknown kind or object, neither given, or both of which nothing is known.
     """
-    if kind is None and path is None:
-        raise InputError("a breakpoint needs an event kind or an object", where="break_on")
-    if kind is not None and kind not in EVENTS:
-        raise InputError(f"unknown event kind {kind!r}", where="break_on", mend=near(kind, EVENTS))
+    unknown_kind(kind, path, tuple(EVENTS))
     found = [EVENTS[kind]] if kind else [(what, -1) for what in (BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS)]
     place = Place("rank", "") if path is None else resolve(path, run, about)
     if place.dim >= 0:

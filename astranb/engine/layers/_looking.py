@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.core.units import format_bytes, format_time
-from astranb.engine.messages._about import ALGORITHMS
-from astranb.engine.messages._inspect import STATES
 from astranb.engine.messages._noted import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
-from astranb.sim._why import Step, Why
+from astranb.engine.operations.about import ALGORITHMS, STATES
+from astranb.engine.why import Step, Why
 
+from . import _changes
 from . import _tables as t
 from ._about import PARTS
 from ._paths import Place, resolve
-
-if TYPE_CHECKING:
-    from astranb.sim.workload._standing import Standing
-
-    from ._state import LayerState
+from ._state import LayerState
 
 __all__ = ["inspect", "narrate", "states_of", "waits_of", "why"]
 
@@ -52,11 +48,11 @@ def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return what, np.asarray(rows.begun_ps)[at], np.asarray(rows.ended_ps)[at]
 
 
-def why(sim: Standing, state: LayerState, path: str) -> Why:
+def why(state: LayerState, path: str) -> Why:
     """What the loop computes, else what it waits for."""
     about = state.about
     place = resolve(path, state.run, about) if path else None
-    found = Why(place.path if place else "rank[0]", sim.now_ps)
+    found = Why(place.path if place else "rank[0]", state.now_ps)
     start, end = state.times_ps()
     running = np.flatnonzero((start >= 0) & (end < 0))
     asked = place.operation if place is not None else -1
@@ -72,19 +68,19 @@ def why(sim: Standing, state: LayerState, path: str) -> Why:
         for row in [int(one) for one in about.parents_of(asked) if end[one] < 0]:
             found.links.append(Step(f"it waits for {about.label(row)}", about.path(row)))
     if not found.links:
-        said = "the loop has ended" if sim.finished else "nothing is under way"
+        said = "the loop has ended" if state.next_ps < 0 else "nothing is under way"
         found.links.append(Step(said, "rank[0]"))
     return found
 
 
-def inspect(sim: Standing, state: LayerState, path: str) -> dict[str, Any]:
+def inspect(state: LayerState, path: str) -> dict[str, Any]:
     """Look at an object; the answer is that of every workload (:func:`.._inspect.inspect`)."""
     place = resolve(path, state.run, state.about)
     make = {"rank": _rank, "op": _op, "layer": _layer, "dim": _dim}[place.kind]
     found: dict[str, Any] = {
         "title": place.path, "kind": place.kind, "path": place.path, "in_flight": [], "children": [],
     }  # fmt: skip
-    found |= make(sim, state, place)
+    found |= make(state, place)
     found.setdefault("in_flight_count", len(found["in_flight"]))
     return found
 
@@ -125,8 +121,7 @@ def _chunks(state: LayerState, which: Any) -> dict[str, Any]:
     return {"in_flight": said, "in_flight_count": len(rows)}
 
 
-def _rank(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
-    del place
+def _rank(state: LayerState, place: Place) -> dict[str, Any]:
     about, m = state.about, state.machine
     states = states_of(state, np.arange(about.own))
     counts = np.bincount(states, minlength=4).tolist()
@@ -143,7 +138,7 @@ def _rank(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
         ("computed", format_time(int(state.computed_ps()[0]))),
         ("passes", f"{int(clock.passes)} of {len(m.pass_ends)} over"),
         ("done at", _time(end)),
-        ("speed", sim.parameters("rank[0]")[0].value),
+        ("speed", _changes.parameters(place, state.run, state.edits)[0].value),
     ]
     near = np.flatnonzero((states == 1) | (states == 2))[:_MOST]
     layers = [
@@ -155,8 +150,7 @@ def _rank(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
     return {"state": rows, "children": children, **_chunks(state, lambda found: found >= 0)}
 
 
-def _op(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
-    del sim
+def _op(state: LayerState, place: Place) -> dict[str, Any]:
     about, m, row = state.about, state.machine, place.operation
     start, end = (int(times[row]) for times in state.times_ps())
     layer = state.run.workload.layers[int(state.program.slot[row]) // 3]
@@ -191,10 +185,10 @@ def _op(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
     return {"title": title, "state": rows, "children": _children(state, children), **found}
 
 
-def _layer(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
+def _layer(state: LayerState, place: Place) -> dict[str, Any]:
     layer, m = state.run.workload.layers[place.layer], state.machine
     said = (layer.forward, layer.input_gradient, layer.weight_gradient)
-    rows = [("speed", sim.parameters(place.path)[0].value)]
+    rows = [("speed", _changes.parameters(place, state.run, state.edits)[0].value)]
     for slot in place.slots:
         part, s = said[slot % 3], m.slots[slot]
         comm = f", {part.collective} of {format_bytes(part.size)}" if part.collective != "NONE" else ""
@@ -206,12 +200,12 @@ def _layer(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
     return {"state": rows, "children": _children(state, mine)}
 
 
-def _dim(sim: Standing, state: LayerState, place: Place) -> dict[str, Any]:
+def _dim(state: LayerState, place: Place) -> dict[str, Any]:
     m = state.machine
     each = int(m.clock[0].queues)
     queues = range(place.dim * each, (place.dim + 1) * each)
-    used = sim.result.dimension(place.dim)
-    bandwidth, latency = (parameter.value for parameter in sim.parameters(place.path))
+    used = state.dimension(place.dim)
+    bandwidth, latency = (parameter.value for parameter in _changes.parameters(place, state.run, state.edits))
     inside, running = (int(m.queues[name][list(queues)].sum()) for name in ("inside", "running"))
     rows = [
         ("shape", used["shape"]),

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
-from astranb.engine.messages._about import About
-from astranb.engine.messages._breakpoints import Found
+from astranb.engine.breakpoints import Found
+from astranb.engine.operations.about import About
 
 from ._about import PARTS, Program
 from ._run import Run
@@ -142,7 +142,7 @@ def find(path: str, name: str, run: Run, about: About, program: Program) -> Foun
     elif place.kind == "dim":
         each = int(m.clock[0].queues)
         rows = tuple(range(place.dim * each, (place.dim + 1) * each))
-    return Found(place.path, owner, rows, field)
+    return Found(place.path, owner, rows, field, name)
 
 
 def _layer(number: int, names: list[str], part: str | None, path: str) -> Place:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.engine.messages._critical import Piece
+from astranb.engine.critical_path import Segment
+from astranb.engine.operations.about import segment
 
 from ._result import LAYER_COLUMNS
-
-if TYPE_CHECKING:
-    from ._state import LayerState
+from ._state import LayerState
 
 __all__ = ["collectives", "critical_path", "dimension", "layers", "lines"]
 
@@ -87,7 +86,7 @@ def lines(state: LayerState) -> list[str]:
     return ["", "Layers whose collectives are waited for longest:", *found] if found else []
 
 
-def critical_path(state: LayerState) -> list[Piece]:
+def critical_path(state: LayerState) -> list[Segment]:
     """Follow the time back from what ended last.
 
     The program of a rank goes on one thing after another, so that an operation begins when the last of
@@ -99,11 +98,11 @@ def critical_path(state: LayerState) -> list[Piece]:
         return []
     row = int(np.argmax(end))
     until = max(int(state.ends_ps()[0]), int(end[row]))
-    path: list[Piece] = []
+    path: list[Segment] = []
 
     def add(cause: str, begins: int, ends: int, because: str) -> None:
         if ends > begins:
-            path.append(Piece(row, 0, begins, ends, cause, because))
+            path.append(segment(about, row, begins, ends, cause, because))
 
     add("step", int(end[row]), until, "the loop ends")
     until, because = int(end[row]), "the last to end"

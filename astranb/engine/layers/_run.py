@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from astranb.engine.stops import ENDED
 from astranb.workload.astrasim1._layers import Workload
 from astranb.workload.astrasim1._network import HierarchicalNetwork
 from astranb.workload.astrasim1._system import System
+from astranb.workload.astrasim1.inputs import LayerWorkload
 
 from . import _tables as t
 from ._build import Built, build, notes
@@ -74,15 +75,27 @@ class Run:
 
     def __init__(
         self,
-        workload: Workload,
-        system: System,
-        network: HierarchicalNetwork,
+        workload: Any,
+        system: Any = None,
+        network: Any = None,
         passes: int = 1,
         *,
         congested: bool = False,
+        record: bool = False,
     ) -> None:
+        if isinstance(workload, LayerWorkload):
+            w = workload
+            workload, system, network, passes, congested = (
+                w.table,
+                w.system,
+                w.network,
+                w.passes,
+                w.congestion,
+            )
         built = build(workload, system, network, passes, congested=congested)
         self._hold(workload, system, network, built, congested=congested)
+        if record:
+            self.record(on=True)
 
     def _hold(
         self,

@@ -2,60 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from astranb.core.jit import Records
+from astranb.engine.critical_path import Segment
+from astranb.engine.operations.about import segment
 
 from . import _tables as t
-from ._spans import instances, pairs
+from ._instances import instances, pairs
+from ._state import MessageState
 
-if TYPE_CHECKING:
-    from astranb.sim.workload._standing import Standing
+__all__ = ["critical_path"]
 
-__all__ = ["CAUSES", "Piece", "critical_path", "sums"]
-
-CAUSES = {
-    "compute": "computations",
-    "collective": "collectives, from when the last rank has begun them",
-    "message": "messages, from when they are sent",
-    "memory": "remote memory",
-    "broadcast": "operations that take their recorded duration",
-    "step": "from one step of a training loop to the next, a nanosecond each",
-    "start": "before the first operation",
-}
 _OF_KIND = {
     t.COMPUTE: "compute", t.COLLECTIVE: "collective", t.SEND: "message", t.RECV: "message",
     t.MEMORY: "memory", t.REPLAY: "broadcast",
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A piece of the critical path.
-
-    Attributes
-    ----------
-    row, npu : int
-        The operation and its rank.
-    start_ps, end_ps : int
-    cause : str
-        One of :data:`CAUSES`.
-    because : str
-        Why what comes after it could not begin earlier.
-    """
-
-    row: int
-    npu: int
-    start_ps: int
-    end_ps: int
-    cause: str
-    because: str
-
-
-def critical_path(sim: Standing) -> list[Piece]:
+def critical_path(engine: MessageState) -> list[Segment]:
     """Follow the time back from the operation that ended last.
 
     Each piece begins where the one before ends, so that all of them together are the whole time.
@@ -65,21 +32,21 @@ def critical_path(sim: Standing) -> list[Piece]:
 
     Returns
     -------
-    list of Piece
+    list of Segment
         In the order of time; empty before an operation has ended.
     """
-    m, about = sim.state.machine, sim.about
+    m, about = engine.machine, engine.about
     rows: Records = cast("Records", m.operations[: about.own])
     ended = np.flatnonzero(rows.end_ns >= 0)
     if not len(ended):
         return []
     last = int(ended[np.argmax(rows.end_ns[ended])])
-    number = instances(sim)
+    number = instances(engine)
     latest = _latest(rows, number)
-    sends, receives = pairs(sim)
+    sends, receives = pairs(engine)
     sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
     before = _before(rows)
-    path: list[Piece] = []
+    path: list[Segment] = []
     row, until, because = last, int(rows.end_ns[last]), "the last to end"
     while True:
         kind = int(about.kind[row])
@@ -91,28 +58,21 @@ def critical_path(sim: Standing) -> list[Piece]:
             other = sender.get(row, row)
         start = min(int(rows.start_ns[other]), until)
         cause = _OF_KIND[kind]
-        path.append(Piece(row, int(rows.npu[row]), start * 1000, until * 1000, cause, because))
+        path.append(segment(about, row, start * 1000, until * 1000, cause, because))
+        last_row = row
         if other != row:
             because = f"rank {int(rows.npu[row])} needs it in {about.label(row)}"
         row, until = other, start
-        following = _reason(sim, row, until, before)
+        following = _reason(engine, row, until, before)
         if following < 0 or len(path) > len(rows):
             break
         same = int(rows.npu[following]) == int(rows.npu[row]) and following in about.parents_of(row)
-        if other == path[-1].row:
+        if other == last_row:
             because = f"{about.label(row)} {'depends on it' if same else 'needs its place'}"
         row = following
     if until > 0:
-        path.append(Piece(row, int(rows.npu[row]), 0, until * 1000, "start", "nothing before it"))
+        path.append(segment(about, row, 0, until * 1000, "start", "nothing before it"))
     return path[::-1]
-
-
-def sums(path: list[Piece]) -> dict[str, int]:
-    """How much of a path passes in each cause, in ps; the largest first."""
-    found: dict[str, int] = {}
-    for piece in path:
-        found[piece.cause] = found.get(piece.cause, 0) + piece.end_ps - piece.start_ps
-    return {cause: ps for cause, ps in sorted(found.items(), key=lambda item: -item[1]) if ps}
 
 
 def _latest(rows: Records, number: np.ndarray) -> np.ndarray:
@@ -131,10 +91,10 @@ def _before(rows: Records) -> dict[tuple[int, int, int], int]:
     return dict(zip(keys, some.tolist(), strict=True))
 
 
-def _reason(sim: Standing, row: int, at_ns: int, before: dict[tuple[int, int, int], int]) -> int:
+def _reason(engine: MessageState, row: int, at_ns: int, before: dict[tuple[int, int, int], int]) -> int:
     """What an operation that began at a time had to wait for; -1: nothing."""
-    rows = sim.state.machine.operations
-    parents = sim.about.parents_of(row)
+    rows = engine.machine.operations
+    parents = engine.about.parents_of(row)
     if len(parents):
         last = int(parents[np.argmax(rows.end_ns[parents])])
         if int(rows.end_ns[last]) == at_ns:

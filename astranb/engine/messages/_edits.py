@@ -2,86 +2,29 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from astranb.core.errors import Deadlock, InputError, near
-from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
-from astranb.engine.cacheline._edits import Parameter, yes_or_no
+from astranb.core.units import format_time
+from astranb.engine.edits import Edit, Parameter
+from astranb.engine.operations.about import About
+from astranb.engine.operations.changes import CHANGEABLE, read_value, written
 from astranb.net._astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
 
 from . import _tables as t
-from ._about import About
 from ._ends import ends_of, waiting_for
 from ._paths import Place, resolve
 from ._transport import free_link
 
-__all__ = [
-    "CHANGEABLE",
-    "SPEED",
-    "Edit",
-    "apply_edit",
-    "check_links",
-    "dead_links",
-    "parameters_of",
-    "read_edit",
-    "read_value",
-    "value_of",
-    "written",
-]
+__all__ = ["apply_edit", "check_links", "dead_links", "parameters_of", "read_edit", "value_of"]
 
-_LINK = {
-    "bandwidth": ("rate_Bpns", "bytes/s", "above 0", "of one link"),
-    "latency": ("latency_ns", "ps", "from 0", "of one link"),
-}
-SPEED: Final = ("speed", "", "above 0, or inf", "of its computations: 0.5 is half as fast")
-CHANGEABLE: Final = {
-    "rank": {"speed": SPEED},
-    "dim": _LINK,
-    "link": {**_LINK, "up": ("up", "", "yes or no", "no: dead, and what comes waits")},
-}
-"""What a person may change: field, unit of a bare number, limits, meaning."""
 _EFFECTS = {
     "speed": "now, for computations that have not begun",
     "up": "now, for what has not been taken in",
 }
-_MOST_SPEED = 1e6
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One change.
-
-    Attributes
-    ----------
-    events : int
-        Events handled before it.
-    path, value : str
-        As given; the path in full.
-    kind : str
-        ``rank``, ``dim`` or ``link``.
-    field : str
-        ``speed`` (times as fast), ``rate_Bpns`` (bytes a nanosecond), ``latency_ns`` or ``up``.
-    rows : tuple of int
-        Ranks, dimensions or links.
-    number : float
-    at_ps : int
-        When.
-    """
-
-    events: int
-    path: str
-    value: str
-    kind: str
-    field: str
-    rows: tuple[int, ...]
-    number: float
-    at_ps: int = 0
 
 
 def read_edit(
@@ -107,32 +50,6 @@ def read_edit(
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     number = read_value(field, value, path)
     return Edit(events, f"{place.path}.{name}", text, place.kind, field, place.rows, number, now_ps)
-
-
-def read_value(field: str, value: float | str | bool, where: str) -> float:
-    """Read a value in the unit of its field."""
-    if field == "up":
-        return yes_or_no(value, where)
-    if isinstance(value, bool):
-        raise InputError(f"{value!r} is not a value with a unit", where=where)
-    if field == "speed":
-        text = str(value).strip().removesuffix("x")
-        if text == "inf":
-            return math.inf
-        if (
-            not re.fullmatch(r"\d{1,9}(\.\d{1,17})?(e[+-]?\d)?", text)
-            or not 1 / _MOST_SPEED <= float(text) <= _MOST_SPEED
-        ):
-            mend = "0.5 is half as fast, 2 twice, inf takes no time"
-            raise InputError(f"a speed must be a number above 0, got {value!r}", where=where, mend=mend)
-        return float(text)
-    if isinstance(value, float):
-        raise InputError(
-            f"{value!r} is not a value with a unit", where=where, mend='write "25 GB/s" or "1 us"'
-        )
-    if field == "rate_Bpns":
-        return bandwidth_Bps(value, where=where) / 1e9
-    return time_ps(value, where=where) / 1000
 
 
 def apply_edit(edit: Edit, machine: t.Machine, base_ns: Any) -> None:
@@ -222,16 +139,3 @@ def value_of(kind: str, field: str, row: int, machine: t.Machine, edits: Sequenc
     if field == "up":
         return float(not machine.links[row].busy & DEAD)
     return float((machine.dims if kind == "dim" else machine.wires)[field][row])
-
-
-_WRITTEN: dict[str, Callable[[float], str]] = {
-    "speed": lambda speed: f"{speed:g}",
-    "rate_Bpns": lambda rate: format_bandwidth(rate * 1e9),
-    "latency_ns": lambda ns: format_time(round(ns * 1000)),
-    "up": lambda up: "yes" if up else "no",
-}
-
-
-def written(field: str, number: float) -> str:
-    """Write a number in the unit of its field for a person."""
-    return _WRITTEN[field](number)

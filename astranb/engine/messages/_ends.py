@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from astranb.engine.operations.about import About
 from astranb.net._astrasim2 import FULLY_CONNECTED, ROUTED, SWITCH
 
 from . import _tables as t
-from ._about import About
 
 __all__ = ["dimension_of", "ends_of", "other_way", "waiting_for"]
 

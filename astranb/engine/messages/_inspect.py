@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.engine.operations.about import ALGORITHMS, STATES
+from astranb.engine.operations.changes import written
 from astranb.net._astrasim2 import DEAD
 
 from . import _tables as t
-from ._about import ALGORITHMS
+from ._edits import value_of
 from ._ends import dimension_of, ends_of, waiting_for
 from ._noted import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 from ._paths import Place, resolve
-
-if TYPE_CHECKING:
-    from astranb.sim.workload._standing import Standing
+from ._state import MessageState
+from ._traffic import dimension
 
 __all__ = [
-    "STATES",
     "chunks_in",
     "chunks_of",
     "in_flight",
@@ -28,9 +28,6 @@ __all__ = [
     "running_chunks",
     "states_of",
 ]
-
-STATES = ("waiting", "ready", "running", "done")
-"""What an operation is: it waits for others, or for its place only; it is under way; it is over."""
 
 _MOST = 64
 _PLACES = ("CPU", "GPU", "network", "nothing")
@@ -54,12 +51,12 @@ def in_flight(m: t.Machine) -> Any:
     return np.flatnonzero(used & (m.messages.sent == 1))
 
 
-def inspect(sim: Standing, path: str) -> dict[str, Any]:
+def inspect(engine: MessageState, path: str) -> dict[str, Any]:
     """Look at an object.
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    engine : MessageState
     path : str
 
     Returns
@@ -68,7 +65,7 @@ def inspect(sim: Standing, path: str) -> dict[str, Any]:
         ``title``, ``kind``, ``path``, ``state`` (pairs of words), ``in_flight`` (texts),
         ``in_flight_count``, ``children`` (``path`` and ``text`` of each).
     """
-    place = resolve(path, sim.about, sim.state.machine)
+    place = resolve(path, engine.about, engine.machine)
     make = {"rank": _rank, "op": _op, "queue": _queue, "dim": _dim, "link": _link}[place.kind]
     found: dict[str, Any] = {
         "title": place.path,
@@ -77,7 +74,7 @@ def inspect(sim: Standing, path: str) -> dict[str, Any]:
         "in_flight": [],
         "children": [],
     }
-    found |= make(sim, place)
+    found |= make(engine, place)
     found.setdefault("in_flight_count", len(found["in_flight"]))
     return found
 
@@ -86,13 +83,13 @@ def _time(ns: int) -> str:
     return format_time(int(ns) * 1000) if ns >= 0 else "not yet"
 
 
-def _child(sim: Standing, row: int) -> dict[str, str]:
-    state = STATES[int(states_of(sim.state.machine, np.array([row]))[0])]
-    return {"path": sim.about.path(row), "text": f"{sim.about.label(row)} · {state}"}
+def _child(engine: MessageState, row: int) -> dict[str, str]:
+    state = STATES[int(states_of(engine.machine, np.array([row]))[0])]
+    return {"path": engine.about.path(row), "text": f"{engine.about.label(row)} · {state}"}
 
 
-def _rank(sim: Standing, place: Place) -> dict[str, Any]:
-    m, about = sim.state.machine, sim.about
+def _rank(engine: MessageState, place: Place) -> dict[str, Any]:
+    m, about = engine.machine, engine.about
     npu = m.npus[place.npu]
     rows = np.arange(about.start[place.npu], about.start[place.npu + 1])
     states = states_of(m, rows)
@@ -106,9 +103,9 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
             f"{len(rows):,}: " + ", ".join(f"{c:,} {w}" for w, c in zip(STATES, counts, strict=True) if c),
         ),
         ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
-        ("computed", format_time(int(sim.state.computed_ps()[place.npu]))),
+        ("computed", format_time(int(engine.computed_ps()[place.npu]))),
         ("done at", _time(npu.end_ns)),
-        ("speed", sim.parameters(place.path)[0].value),
+        ("speed", written("speed", value_of("rank", "speed", place.npu, m, engine.edits))),
     ]
     near = rows[(states == 2) | (states == 1)][:_MOST]
     dims = [{"path": f"{place.path}.dim[{d}]", "text": f"dim {d}"} for d in range(m.config[0].dims)]
@@ -116,7 +113,7 @@ def _rank(sim: Standing, place: Place) -> dict[str, Any]:
         "state": state,
         "in_flight": [_message(m, int(row)) for row in flying[:_MOST]],
         "in_flight_count": len(flying),
-        "children": [*(_child(sim, int(row)) for row in near), *dims],
+        "children": [*(_child(engine, int(row)) for row in near), *dims],
     }
 
 
@@ -125,8 +122,8 @@ def _message(m: t.Machine, row: int) -> str:
     return f"{format_bytes(int(one.bytes))} from rank {int(one.src)} to rank {int(one.dst)}"
 
 
-def _op(sim: Standing, place: Place) -> dict[str, Any]:
-    m, about, row = sim.state.machine, sim.about, place.operation
+def _op(engine: MessageState, place: Place) -> dict[str, Any]:
+    m, about, row = engine.machine, engine.about, place.operation
     o = m.operations[row]
     state = [
         ("what", about.what(row)),
@@ -150,13 +147,13 @@ def _op(sim: Standing, place: Place) -> dict[str, Any]:
     if left:
         state.append(("waits for", ", ".join(about.label(p) for p in left[:4])))
     children = about.children_of(row)
-    chunks = [_chunk(sim, int(s)) for s in np.flatnonzero(_streams(m) & (m.streams.operation == row))]
+    chunks = [_chunk(engine, int(s)) for s in np.flatnonzero(_streams(m) & (m.streams.operation == row))]
     return {
         "title": f"{place.path}: {about.label(row)}",
         "state": state,
         "in_flight": chunks[:_MOST],
         "in_flight_count": len(chunks),
-        "children": [_child(sim, int(r)) for r in [*parents[:_MOST], *children[:_MOST]]],
+        "children": [_child(engine, int(r)) for r in [*parents[:_MOST], *children[:_MOST]]],
     }
 
 
@@ -186,10 +183,10 @@ def running_chunks(m: t.Machine) -> Any:
     return [np.asarray(column) for column in found]
 
 
-def _chunk(sim: Standing, row: int) -> str:
-    s = sim.state.machine.streams[row]
+def _chunk(engine: MessageState, row: int) -> str:
+    s = engine.machine.streams[row]
     where = "runs" if s.running else "waits"
-    dim = _dim_of(sim.state.machine, int(s.queue))
+    dim = _dim_of(engine.machine, int(s.queue))
     how = ALGORITHMS[int(s.algorithm)]
     phase = f"phase {int(s.phase)} of {int(s.phases)}"
     return f"chunk {int(s.tag) % t.NATIVE_TAGS}: {phase}, {how} in dim {dim}, {where}"
@@ -205,47 +202,47 @@ def _dim_of(m: t.Machine, queue: int) -> int:
     return (queue % (each * int(m.config[0].dims))) // each
 
 
-def _queue(sim: Standing, place: Place) -> dict[str, Any]:
-    m = sim.state.machine
+def _queue(engine: MessageState, place: Place) -> dict[str, Any]:
+    m = engine.machine
     streams = chunks_in(m, place)
     running = int(m.queues.running[list(place.rows)].sum())
     state = [
         ("chunks", f"{running} run, {len(streams) - running} wait"),
         ("at once", str(int(m.config[0].concurrent))),
     ]
-    if sim.recording:
+    if engine.recording:
         sent = m.traffic[place.npu * len(m.dims) + place.dim]
         state.append(("sent", f"{format_bytes(int(sent.bytes))} in {int(sent.messages):,} messages"))
-    return {"state": state, "in_flight": [_chunk(sim, int(row)) for row in streams[:_MOST]]}
+    return {"state": state, "in_flight": [_chunk(engine, int(row)) for row in streams[:_MOST]]}
 
 
-def _dim(sim: Standing, place: Place) -> dict[str, Any]:
-    m, dim = sim.state.machine, place.dim
+def _dim(engine: MessageState, place: Place) -> dict[str, Any]:
+    m, dim = engine.machine, place.dim
     row = m.dims[dim]
     state = [
-        ("shape", f"{sim.about.topology[dim]} of {int(row.nodes)}"),
+        ("shape", f"{engine.about.topology[dim]} of {int(row.nodes)}"),
         ("bandwidth", f"{format_bandwidth(float(row.rate_Bpns) * 1e9)} of a link"),
         ("latency", f"{format_time(round(float(row.latency_ns) * 1000))} of a link"),
     ]
-    if sim.recording:
-        used = sim.result.dimension(dim)
+    if engine.recording:
+        used = dimension(engine, dim)
         state.append(("sent", f"{format_bytes(used['bytes'])} in {used['messages']:,} messages"))
         state.append(("utilisation", f"{used['utilisation']:.1%} of its links' bandwidth so far"))
     return {"state": state}
 
 
-def _named_dim(sim: Standing, link: int) -> str:
-    dim = dimension_of(sim.state.machine, link)
-    return f"{dim} ({sim.about.topology[dim]})" if dim >= 0 else "none: of an infrastructure"
+def _named_dim(engine: MessageState, link: int) -> str:
+    dim = dimension_of(engine.machine, link)
+    return f"{dim} ({engine.about.topology[dim]})" if dim >= 0 else "none: of an infrastructure"
 
 
-def _link(sim: Standing, place: Place) -> dict[str, Any]:
-    m, row = sim.state.machine, place.rows[0]
+def _link(engine: MessageState, place: Place) -> dict[str, Any]:
+    m, row = engine.machine, place.rows[0]
     link = m.links[row]
     waiting = waiting_for(m, row)
-    source, target = ends_of(sim.about, m, row)
+    source, target = ends_of(engine.about, m, row)
     state = [
-        ("from", source), ("to", target), ("dimension", _named_dim(sim, row)),
+        ("from", source), ("to", target), ("dimension", _named_dim(engine, row)),
         ("bandwidth", format_bandwidth(float(m.wires[row].rate_Bpns) * 1e9)),
         ("latency", format_time(round(float(m.wires[row].latency_ns) * 1000))),
         ("sends", "yes" if link.busy & 1 else "no; it is dead" if link.busy else "no"),
@@ -253,10 +250,10 @@ def _link(sim: Standing, place: Place) -> dict[str, Any]:
     ]  # fmt: skip
     if link.busy & 1 and link.busy & DEAD:
         state.append(("dead", "yes: it takes in nothing more"))
-    if sim.recording:
+    if engine.recording:
         used = m.used[row]
         state.append(("carried", f"{format_bytes(int(used.bytes))} in {int(used.messages):,} messages"))
-        state.append(("busy", f"{int(used.busy_ns) / max(1, sim.now_ps // 1000):.1%} of the time so far"))
+        state.append(("busy", f"{int(used.busy_ns) / max(1, engine.now_ps // 1000):.1%} of the time so far"))
     return {"title": f"{place.path}: {source} to {target}", "state": state}
 
 
@@ -270,14 +267,15 @@ _SAID = {
 }
 
 
-def narrate(sim: Standing) -> str:
+def narrate(engine: MessageState) -> str:
     """Say in one line what happened last."""
-    if not sim.events:
+    events = engine.count("events")
+    if not events:
         return "nothing has happened yet"
-    watch = sim.state.machine.watch[0]
-    at = format_time(sim.now_ps)
-    if watch.what < 0 or watch.step != sim.events - 1:
-        return f"{at}: event {sim.events:,}"
-    what = sim.about.text(int(watch.operation)) if watch.operation >= 0 else ""
+    watch = engine.machine.watch[0]
+    at = format_time(engine.now_ps)
+    if watch.what < 0 or watch.step != events - 1:
+        return f"{at}: event {events:,}"
+    what = engine.about.text(int(watch.operation)) if watch.operation >= 0 else ""
     said = _SAID[int(watch.what)].format(npu=int(watch.npu), other=int(watch.other), what=what)
     return f"{at}: {said}"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from astranb.core.errors import InputError, near
+from astranb.engine.operations.about import About
 
 from . import _tables as t
-from ._about import About
 
-if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = ["FIELDS", "Place", "field_of", "resolve", "words"]
+__all__ = ["FIELDS", "Place", "field_of", "resolve"]
 
 FIELDS: dict[str, dict[str, str]] = {
     "rank": {
@@ -126,9 +122,3 @@ def _operation(text: str, rank: int, about: About, path: str) -> int:
             f"rank {rank} has no operation {text[:40]!r}", where=path[:80], mend=near(text, names)
         )
     return first + names.index(text)
-
-
-def words(table: np.ndarray, row: int, field: str) -> int:
-    """The number of a field's word in a table of int64."""
-    names = table.dtype.names or ()
-    return row * len(names) + names.index(field)

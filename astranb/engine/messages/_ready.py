@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import _tables as t
-from ._spans import instances, pairs
-
-if TYPE_CHECKING:
-    from astranb.sim.workload._standing import Standing
+from ._instances import instances, pairs
+from ._state import MessageState
 
 __all__ = ["members_of", "ready_ps", "slow_ranks"]
 
@@ -26,13 +24,13 @@ def members_of(machine: t.Machine, group: int) -> np.ndarray:
     return np.asarray(machine.members.value)[int(row.first) : int(row.first + row.count)]
 
 
-def ready_ps(sim: Standing) -> np.ndarray:
+def ready_ps(engine: MessageState) -> np.ndarray:
     """From when on each operation that has begun waits for no other rank; 0 where it never does."""
-    m = sim.state.machine
-    rows: Any = m.operations[: sim.about.own]
-    now = sim.now_ps // 1000
+    m = engine.machine
+    rows: Any = m.operations[: engine.about.own]
+    now = engine.now_ps // 1000
     ready = np.zeros(len(rows), np.int64)
-    number = instances(sim)
+    number = instances(engine)
     some = np.flatnonzero(number >= 0)
     if len(some):
         latest = np.zeros(int(number.max()) + 1, np.int64)
@@ -45,7 +43,7 @@ def ready_ps(sim: Standing) -> np.ndarray:
         ready[some] = latest[number[some]]
     receives = np.flatnonzero((rows.kind == t.RECV) & (rows.start_ns >= 0))
     ready[receives] = now
-    sent, received = pairs(sim)
+    sent, received = pairs(engine)
     ready[received] = rows.start_ns[sent]
     return ready * 1000
 

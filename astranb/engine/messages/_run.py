@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from astranb.workload.astrasim2._durations import Memory
 from astranb.workload.astrasim2._infra import InfraNetwork
 from astranb.workload.astrasim2._inputs import Network, System
 from astranb.workload.astrasim2._operations import Operations
+from astranb.workload.astrasim2.workload import Workload
 
 from . import _tables as t
 from ._build import build, margins, notes
@@ -96,16 +97,28 @@ class Run:
 
     def __init__(
         self,
-        operations: Sequence[Operations],
-        network: Network | InfraNetwork,
-        system: System,
+        operations: Any,
+        network: Any = None,
+        system: Any = None,
         *,
         memory: Memory | None = None,
         groups: Mapping[int, Sequence[int]] | None = None,
         aware: bool = False,
         compat: bool = False,
         record: bool = False,
+        congestion: bool = False,
     ) -> None:
+        if isinstance(operations, Workload):
+            w = operations
+            operations, network, system, memory, groups = (
+                w.operations,
+                w.network,
+                w.system,
+                w.memory,
+                w.groups,
+            )
+            compat = w.compat
+        aware = aware or congestion
         inputs = Inputs(operations, network, system, memory or Memory(), groups or {})
         self.inputs = inputs
         self._hold(build(*inputs, aware=aware, compat=compat, record=record))

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.net._astrasim2 import FULLY_CONNECTED
 
 from ._ends import dimension_of, ends_of
-from ._spans import instances
-
-if TYPE_CHECKING:
-    from astranb.sim.workload._standing import Standing
+from ._instances import instances
+from ._state import MessageState
 
 __all__ = ["collectives", "dimension", "links"]
 
 
-def dimension(sim: Standing, dim: int) -> dict[str, Any]:
+def dimension(engine: MessageState, dim: int) -> dict[str, Any]:
     """What was sent in a dimension; ``utilisation`` is the share of all its links' bandwidth."""
-    m = sim.state.machine
+    m = engine.machine
     row, npus = m.dims[dim], len(m.npus)
-    mine: Any = m.traffic[dim :: len(m.dims)] if sim.recording else m.traffic[:0]
+    mine: Any = m.traffic[dim :: len(m.dims)] if engine.recording else m.traffic[:0]
     links = npus * (int(row.nodes) - 1) if row.kind == FULLY_CONNECTED else 2 * npus
-    could = links * float(row.rate_Bpns) * max(1, sim.result.time_ps // 1000)
+    could = links * float(row.rate_Bpns) * max(1, engine.time_ps // 1000)
     return {
         "dimension": dim,
-        "shape": f"{sim.about.topology[dim]} of {int(row.nodes)}",
+        "shape": f"{engine.about.topology[dim]} of {int(row.nodes)}",
         "links": links,
         "bandwidth_Bps": float(row.rate_Bpns) * 1e9,
         "latency_ns": float(row.latency_ns),
@@ -37,10 +35,10 @@ def dimension(sim: Standing, dim: int) -> dict[str, Any]:
     }
 
 
-def collectives(sim: Standing) -> list[dict[str, Any]]:
+def collectives(engine: MessageState) -> list[dict[str, Any]]:
     """A row for each collective, over its ranks."""
-    m, about = sim.state.machine, sim.about
-    number = instances(sim)
+    m, about = engine.machine, engine.about
+    number = instances(engine)
     some = np.flatnonzero(number >= 0)
     some = some[np.argsort(number[some], kind="stable")]
     parts = np.split(some, np.flatnonzero(np.diff(number[some])) + 1) if len(some) else []
@@ -63,12 +61,12 @@ def collectives(sim: Standing) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda r: (r["start_ps"], r["group"]))
 
 
-def links(sim: Standing) -> list[dict[str, Any]]:
+def links(engine: MessageState) -> list[dict[str, Any]]:
     """A row for each directed link that carried something, with congestion."""
-    m, about = sim.state.machine, sim.about
-    if not (m.config[0].aware and sim.recording):
+    m, about = engine.machine, engine.about
+    if not (m.config[0].aware and engine.recording):
         return []
-    now = max(1, sim.result.time_ps // 1000)
+    now = max(1, engine.time_ps // 1000)
     return [
         {
             "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],

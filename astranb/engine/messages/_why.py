@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.sim._why import Step, Why
+from astranb.engine.operations.spans import COMMUNICATION
+from astranb.engine.why import Step, Why
 
 from . import _tables as t
 from ._inspect import in_flight, states_of
+from ._instances import instances, pairs
 from ._paths import resolve
 from ._ready import members_of
-from ._spans import COMMUNICATION, instances, pairs
-
-if TYPE_CHECKING:
-    from astranb.sim.workload._standing import Standing
+from ._state import MessageState
 
 __all__ = ["explain_wait"]
 
 _MOST = 64
 
 
-def explain_wait(sim: Standing, path: str) -> Why:
+def explain_wait(engine: MessageState, path: str) -> Why:
     """Follow the waits of a rank or an operation.
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    engine : MessageState
     path : str
         Of a rank, an operation or a rank's dimension; empty: the rank that has waited longest.
 
@@ -37,17 +36,17 @@ def explain_wait(sim: Standing, path: str) -> Why:
     Why
     """
     if path:
-        place = resolve(path, sim.about, sim.state.machine)
+        place = resolve(path, engine.about, engine.machine)
         if place.npu < 0:
-            why = Why(place.path, sim.now_ps)
+            why = Why(place.path, engine.now_ps)
             why.links.append(Step("ranks and operations wait; this does not", place.path))
             return why
         rank, row, name = place.npu, place.operation, place.path
     else:
-        rank, row = _longest(sim), -1
+        rank, row = _longest(engine), -1
         name = f"rank[{rank}]"
-    why = Why(name, sim.now_ps)
-    chain = _Chain(sim, why)
+    why = Why(name, engine.now_ps)
+    chain = _Chain(engine, why)
     seen: set[int] = set()
     while rank >= 0 and len(why) < _MOST:
         row = chain.current(rank) if row < 0 else row
@@ -59,15 +58,15 @@ def explain_wait(sim: Standing, path: str) -> Why:
     return why
 
 
-def _longest(sim: Standing) -> int:
+def _longest(engine: MessageState) -> int:
     """The rank that has waited longest: that computes nothing, and in what began first."""
-    rows: Any = sim.state.machine.operations[: sim.about.own]
+    rows: Any = engine.machine.operations[: engine.about.own]
     running = np.flatnonzero((rows.start_ns >= 0) & (rows.end_ns < 0))
     computing = np.unique(rows.npu[running[rows.kind[running] == t.COMPUTE]])
     waits = running[~np.isin(rows.npu[running], computing)]
     if len(waits):
         return int(rows.npu[waits[np.argmin(rows.start_ns[waits])]])
-    going = np.flatnonzero(sim.state.machine.npus.end_ns < 0)
+    going = np.flatnonzero(engine.machine.npus.end_ns < 0)
     return int(going[0]) if len(going) else 0
 
 
@@ -76,28 +75,28 @@ class _Chain:
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    engine : MessageState
     why : Why
         Gets the steps.
     """
 
-    def __init__(self, sim: Standing, why: Why) -> None:
-        self.sim, self.why = sim, why
-        self.number = instances(sim)
-        sends, receives = pairs(sim)
+    def __init__(self, engine: MessageState, why: Why) -> None:
+        self.engine, self.why = engine, why
+        self.number = instances(engine)
+        sends, receives = pairs(engine)
         self.sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
 
     def current(self, rank: int) -> int:
         """The operation that says what a rank does: a computation, else communication; -1: none."""
-        about = self.sim.about
-        rows: Any = self.sim.state.machine.operations
+        about = self.engine.about
+        rows: Any = self.engine.machine.operations
         mine = np.arange(about.start[rank], about.start[rank + 1])
         running = mine[(rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)]
         for kinds in ((t.COMPUTE,), COMMUNICATION, (t.MEMORY,)):
             found = running[np.isin(rows.kind[running], kinds)]
             if len(found):
                 return int(found[0])
-        states = states_of(self.sim.state.machine, mine)
+        states = states_of(self.engine.machine, mine)
         for state in (1, 0):
             if (states == state).any():
                 return int(mine[states == state][0])
@@ -105,8 +104,7 @@ class _Chain:
 
     def follow(self, rank: int, row: int) -> tuple[int, int]:
         """Tell one step; gives the rank that is waited for next and its operation (-1: what it does)."""
-        sim = self.sim
-        about, m = sim.about, sim.state.machine
+        about, m = self.engine.about, self.engine.machine
         if row < 0:
             self._tell(f"rank {rank} has ended", f"rank[{rank}]", int(m.npus.end_ns[rank]))
             return -1, -1
@@ -150,7 +148,7 @@ class _Chain:
 
     def _before(self, rank: int, row: int, path: str, text: str) -> tuple[int, int]:
         """Of an operation that has not begun: what it depends on, or what is in its place."""
-        m, about = self.sim.state.machine, self.sim.about
+        m, about = self.engine.machine, self.engine.about
         left = [int(p) for p in about.parents_of(row) if m.operations.end_ns[p] < 0]
         if left:
             self._tell(f"{text} of rank {rank} waits for {about.label(left[0])}", path, -1)

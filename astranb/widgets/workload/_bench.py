@@ -8,7 +8,7 @@ import anywidget
 import traitlets
 
 from astranb.core.errors import InputError
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.widgets._breaking import Breaking
 from astranb.widgets._changing import Changing
 from astranb.widgets._explaining import Explaining
@@ -30,12 +30,12 @@ class WorkloadWorkbench(
 ):
     """Watch a workload, and move it: graph of operations, timeline of ranks, inspector, breakpoints.
 
-    ``astranb.Workbench(sim)`` gives one for a :class:`~astranb.sim.workload.WorkloadSimulation`.
+    ``astranb.Workbench(sim)`` gives one for a :class:`~astranb.sim.workload.Simulation`.
     Without a browser every method works, too.
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    sim : Simulation
 
     Examples
     --------
@@ -43,7 +43,7 @@ class WorkloadWorkbench(
     >>> from astranb.workload.astrasim2 import COLLECTIVE, Network, Operations, System
     >>> ring = System.from_document({"all-reduce-implementation": ["ring"], "local-mem-bw": 1600})
     >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
-    >>> sim = anb.WorkloadSimulation([one] * 4, Network(["Ring"], [4], [50], [500]), ring)
+    >>> sim = anb.Simulation([one] * 4, Network(["Ring"], [4], [50], [500]), ring)
     >>> workbench = anb.Workbench(sim)
     >>> workbench.message(3)
     >>> sim.counts["message"]
@@ -66,9 +66,9 @@ class WorkloadWorkbench(
 
     _questions = ANSWERS
 
-    def __init__(self, sim: WorkloadSimulation) -> None:
-        if not isinstance(sim, WorkloadSimulation):
-            mend = "WorkloadWorkbench(WorkloadSimulation(...))"
+    def __init__(self, sim: Simulation) -> None:
+        if not isinstance(sim, Simulation):
+            mend = "WorkloadWorkbench(Simulation(...))"
             raise InputError(f"not a simulation of a workload: {sim!r}", where="Workbench", mend=mend)
         super().__init__(_modules=MODULES)
         self.sim = cast("Any", sim)

@@ -7,9 +7,10 @@ from typing import Any, cast
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.messages import CAUSES, Piece
-from astranb.sim.workload import LOSSES, WorkloadSimulation, lost_times
-from astranb.sim.workload._what_if import suggest
+from astranb.engine.operations.engine import CAUSES
+from astranb.engine.operations.lost import LOSSES, lost_times
+from astranb.engine.operations.what_if import suggest
+from astranb.sim import Simulation
 from astranb.widgets._explaining import row_of
 from astranb.widgets._feed import Message
 
@@ -24,9 +25,9 @@ QUICK_EVENTS = 200_000
 _LANES = {"compute": 0, "memory": 2}  # the others communicate
 
 
-def _there(feed: WorkloadFeed, content: dict[str, Any]) -> WorkloadSimulation:
+def _there(feed: WorkloadFeed, content: dict[str, Any]) -> Simulation:
     at_ps = content.get("at_ps")
-    return cast("WorkloadSimulation", feed.session.at(None if at_ps is None else float(at_ps)))
+    return cast("Simulation", feed.session.at(None if at_ps is None else float(at_ps)))
 
 
 def lost_time(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
@@ -52,7 +53,7 @@ def critical_path(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
     path = sim.critical_path()
     if not path:
         raise InputError("no operation has ended yet", where="critical path", mend="go on first")
-    about, total = sim.about, path[-1].end_ps
+    about, total = sim.engine.about, path[-1].end_ps
     sums = sim.result.by_cause()
     longest = sorted(path, key=lambda p: (p.start_ps - p.end_ps, p.start_ps))
     meta = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.engine.messages import STATES
+from astranb.engine.operations.about import STATES
 from astranb.widgets._feed import VERSION, Message
 
 from ._session import WorkloadSession
@@ -33,12 +33,12 @@ class WorkloadFeed:
     @property
     def lanes(self) -> list[str]:
         """The lanes of a rank."""
-        return list(self.sim.state.lanes)
+        return list(self.sim.engine.lanes)
 
     @property
     def title(self) -> str:
         """What is simulated, in a line."""
-        return f"{self.sim.title}: {self.sim.crowd} on {' x '.join(self.sim.about.topology)}"
+        return f"{self.sim.title}: {self.sim.crowd} on {' x '.join(self.sim.engine.about.topology)}"
 
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
@@ -48,21 +48,21 @@ class WorkloadFeed:
         sim = self.sim
         self._sequence = 0
         names = [f"rank[{rank}]" for rank in range(min(sim.ranks, _MOST_NAMES))]
-        dims = [*(f"dim[{dim}]" for dim in range(len(sim.about.topology))), *sim.state.places]
+        dims = [*(f"dim[{dim}]" for dim in range(len(sim.engine.about.topology))), *sim.engine.places]
         return {
             "type": "scene",
             "version": VERSION,
             "title": self.title,
             "ranks": sim.ranks,
             "lanes": self.lanes,
-            "dims": list(sim.about.topology),
+            "dims": list(sim.engine.about.topology),
             "states": list(STATES),
             "names": [*names, *dims],
             "counted": "operations done",
             "hint": "Click a rank, or an operation in the graph or on the timeline; or type a path.",
             "example": f"rank[{min(3, sim.ranks - 1)}].waiting > 0",
-            "units": list(sim.state.units),
-            "alike": sim.state.stands_for,
+            "units": list(sim.engine.units),
+            "alike": sim.engine.stands_for,
             "titles": {"exposed": "Layers"} if "layers" in sim.result.tables else {},
             "recording": True,
             "picture": 0,
@@ -91,7 +91,7 @@ class WorkloadFeed:
             "failed": session.failed,
             "narration": sim.narrate(),
             "pace": session.pace.tell() if session.hurried else {},
-            "changed": sim.state.changed(),
+            "changed": sim.engine.changed(),
             "first": 0,
             "total": 0,
             "one_in": 1,

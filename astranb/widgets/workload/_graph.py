@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.engine.messages import KINDS, STATES
-from astranb.sim.workload import WorkloadSimulation
+from astranb.engine.operations.about import KINDS, STATES
+from astranb.sim import Simulation
 from astranb.widgets._feed import Message
 
 from ._feed import WorkloadFeed
@@ -21,12 +21,12 @@ _LABEL = 40
 _MOST_SEARCHED = 1000  # operations above one another
 
 
-def window(sim: WorkloadSimulation, rank: int, most: int, centre: int = -1) -> np.ndarray:
+def window(sim: Simulation, rank: int, most: int, centre: int = -1) -> np.ndarray:
     """Choose the operations of a rank that are nearest to what happens now.
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    sim : Simulation
     rank : int
     most : int
     centre : int
@@ -38,16 +38,16 @@ def window(sim: WorkloadSimulation, rank: int, most: int, centre: int = -1) -> n
         Rows, ascending: those under way and ready first, then their neighbours in the graph in
         both directions, nearest first, then the rest.
     """
-    about = sim.about
+    about = sim.engine.about
     first, last = int(about.start[rank]), int(about.start[rank + 1])
     rows = np.arange(first, last)
     if len(rows) <= most:
         return rows
-    states = sim.state.states(rows)
+    states = sim.engine.states(rows)
     seeds = rows[(states == 1) | (states == 2)].tolist()
     if not seeds:  # before the start, or after the end
         done = rows[states == 3]
-        seeds = [int(done[np.argmax(sim.state.times_ps()[1][done])])] if len(done) else [first]
+        seeds = [int(done[np.argmax(sim.engine.times_ps()[1][done])])] if len(done) else [first]
     if centre >= 0:
         seeds = [centre, *seeds]
     chosen = dict.fromkeys(seeds[:most])
@@ -61,10 +61,10 @@ def window(sim: WorkloadSimulation, rank: int, most: int, centre: int = -1) -> n
     return np.array(sorted(chosen), np.int64)
 
 
-def _depths(sim: WorkloadSimulation, rows: np.ndarray) -> tuple[list[int], list[list[int]]]:
+def _depths(sim: Simulation, rows: np.ndarray) -> tuple[list[int], list[list[int]]]:
     """The longest way from the left to each operation within the window, and the edges."""
     at = {int(row): number for number, row in enumerate(rows)}
-    parents = [[at[int(p)] for p in sim.about.parents_of(int(row)) if int(p) in at] for row in rows]
+    parents = [[at[int(p)] for p in sim.engine.about.parents_of(int(row)) if int(p) in at] for row in rows]
     children: list[list[int]] = [[] for _ in rows]
     left = [len(mine) for mine in parents]
     for number, mine in enumerate(parents):
@@ -103,7 +103,7 @@ def _lines(depth: list[int], edges: list[list[int]]) -> list[int]:
     return line
 
 
-def laid_out(sim: WorkloadSimulation, rows: np.ndarray) -> tuple[list[int], list[int]]:
+def laid_out(sim: Simulation, rows: np.ndarray) -> tuple[list[int], list[int]]:
     """Where operations of one rank stand in the graph: how far to the right, and how far down."""
     depth, edges = _depths(sim, rows)
     if np.bincount(depth, minlength=1).max() <= _MOST_SEARCHED:
@@ -121,9 +121,9 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
 
     Options: ``rank``, ``at_ps`` (None: now), ``most``, ``path`` (what is selected).
     """
-    sim = cast("WorkloadSimulation", feed.session.at(options.get("at_ps")))
+    sim = cast("Simulation", feed.session.at(options.get("at_ps")))
     rank = min(max(0, int(options.get("rank", 0))), sim.ranks - 1)
-    about, (starts, ends) = sim.about, sim.state.times_ps()
+    about, (starts, ends) = sim.engine.about, sim.engine.times_ps()
     most = max(8, min(_MOST, int(options.get("most", _MOST))))
     centre = -1
     path = str(options.get("path", ""))
@@ -134,14 +134,14 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
     rows = window(sim, rank, most, centre)
     depth, edges = _depths(sim, rows)
     line = _lines(depth, edges)
-    states = sim.state.states(rows).tolist()
+    states = sim.engine.states(rows).tolist()
     nodes = []
     for number, row in enumerate(rows.tolist()):
         start, end = int(starts[row]), int(ends[row])
         when = f"{format_time(start)} to {format_time(end)}" if end >= 0 else ""
         if end < 0 <= start:
             when = f"since {format_time(start)}"
-        over, chunks = sim.state.progress(row)
+        over, chunks = sim.engine.progress(row)
         part = f", {over} of {chunks} chunks" if chunks and end < 0 else ""
         nodes.append(
             {
@@ -150,7 +150,7 @@ def graph(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
                 "x": depth[number], "y": line[number],
             }
         )  # fmt: skip
-    counts = np.bincount(sim.state.states(np.arange(about.start[rank], about.start[rank + 1])), minlength=4)
+    counts = np.bincount(sim.engine.states(np.arange(about.start[rank], about.start[rank + 1])), minlength=4)
     return {
         "rank": rank,
         "nodes": nodes,

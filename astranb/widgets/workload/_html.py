@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb import __version__
 from astranb.core.units import format_time
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.widgets._page import Columns, answers_of, inspections_of, write_page
 
 from ._answers import ANSWERS
@@ -25,13 +25,13 @@ _MOST_LOOKED_INTO = 300  # operations
 
 
 def page(
-    sim: WorkloadSimulation, picture: str, *, most_operations: int, panels: dict[str, Any], selection: str
+    sim: Simulation, picture: str, *, most_operations: int, panels: dict[str, Any], selection: str
 ) -> str:
     """Write the page: from the start up to now.
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    sim : Simulation
     picture : str
         For browsers without scripts.
     most_operations : int
@@ -72,18 +72,18 @@ def _inside(name: str, ranks: int) -> bool:
     return not name.startswith("rank[") or int(name[5:-1]) < ranks
 
 
-def _objects(sim: WorkloadSimulation, ranks: int) -> list[str]:
+def _objects(sim: Simulation, ranks: int) -> list[str]:
     """What is looked into: dimensions, ranks, and operations as there is room."""
-    dims = [f"dim[{dim}]" for dim in range(len(sim.about.topology))]
-    own = sim.about.start[:ranks]
-    sizes = np.diff(sim.about.start)[:ranks]
+    dims = [f"dim[{dim}]" for dim in range(len(sim.engine.about.topology))]
+    own = sim.engine.about.start[:ranks]
+    sizes = np.diff(sim.engine.about.start)[:ranks]
     first = range(int(min(sizes.max(initial=0), _MOST_LOOKED_INTO)))
     rows = [int(own[rank]) + number for number in first for rank in range(ranks) if number < sizes[rank]]
-    operations = [sim.about.path(row) for row in rows[:_MOST_LOOKED_INTO]]
+    operations = [sim.engine.about.path(row) for row in rows[:_MOST_LOOKED_INTO]]
     return [*dims, *(f"rank[{rank}]" for rank in range(ranks)), *operations]
 
 
-def _questions(sim: WorkloadSimulation) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def _questions(sim: Simulation) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """What views ask when nothing is selected and the cursor is at the end; none of it changes anything."""
     runs = suggest(sim) if sim.events <= QUICK_EVENTS else []
     return {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError, near
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.widgets._feed import Message
 from astranb.widgets._spans import window_of
 
@@ -43,7 +43,7 @@ def index_of(feed: WorkloadFeed, kind: str) -> _Index:
         found: _Index = feed.index[1]
         return found
     npu, lane, row, start, end = _operations(sim) if kind == "operations" else _chunks(sim)
-    count = len(feed.lanes) if kind == "operations" else len(sim.about.topology)
+    count = len(feed.lanes) if kind == "operations" else len(sim.engine.about.topology)
     key_of = npu * count + lane
     order = np.lexsort((row, start, key_of))
     key_of, start, end = key_of[order], start[order], end[order]
@@ -54,15 +54,15 @@ def index_of(feed: WorkloadFeed, kind: str) -> _Index:
     return index
 
 
-def _operations(sim: WorkloadSimulation) -> tuple[np.ndarray, ...]:
-    spans = sim.state.lane_spans(sim)
+def _operations(sim: Simulation) -> tuple[np.ndarray, ...]:
+    spans = sim.engine.lane_spans(sim)
     return spans.npu, spans.lane, spans.row, spans.start_ps, spans.end_ps
 
 
-def _chunks(sim: WorkloadSimulation) -> tuple[np.ndarray, ...]:
-    rows = sim.state.passed()
+def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
+    rows = sim.engine.passed()
     over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ps", "end_ps")]
-    now = sim.state.running()
+    now = sim.engine.running()
     now.append(np.full(len(now[0]), sim.now_ps))
     return tuple(np.concatenate(both) for both in zip(over, now, strict=True))
 
@@ -135,8 +135,8 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
         ]
         return {**about, "drawn": "density"}, [np.concatenate(shares).tobytes()]
     texts: dict[str, int] = {}
-    label = [texts.setdefault(sim.about.label(int(one)), len(texts)) for one in index.row[row]]
-    number = np.array([sim.about.number(int(one)) for one in index.row[row]], "<u4")
+    label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
+    number = np.array([sim.engine.about.number(int(one)) for one in index.row[row]], "<u4")
     lane_of = np.array(
         [ranks[int(p) // index.lanes] * index.lanes + int(p) % index.lanes for p in place], np.int64
     )

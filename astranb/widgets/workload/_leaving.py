@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from astranb.core.errors import InputError
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.widgets._leaving import Pictures, write
 from astranb.widgets._still import Picture
 
@@ -54,7 +54,7 @@ class WorkloadLeaving(Pictures):
         >>> from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
         >>> one = Operations.of([{"kind": COMPUTE, "duration_us": 3}])
         >>> network = Network(["Ring"], [2], [50], [500])
-        >>> sim = anb.WorkloadSimulation([one] * 2, network, System.from_document({}))
+        >>> sim = anb.Simulation([one] * 2, network, System.from_document({}))
         >>> _ = sim.run()
         >>> anb.Workbench(sim).to_html(tempfile.mkdtemp() + "/run.html").stat().st_size < 1_000_000
         True
@@ -63,7 +63,7 @@ class WorkloadLeaving(Pictures):
 
         if most_operations < 1:
             raise InputError(f"most_operations must be at least 1, got {most_operations}", where="to_html")
-        sim = cast("WorkloadSimulation", self.sim)
+        sim = cast("Simulation", self.sim)
         text = page(
             sim, self.to_svg(),
             most_operations=most_operations, panels=dict(self._panels), selection=self._selection,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from astranb.engine.messages import KINDS, STATES
-from astranb.sim.workload import WorkloadSimulation
+from astranb.engine.operations.about import KINDS, STATES
+from astranb.sim import Simulation
 from astranb.widgets._page import Columns
 
 from ._feed import WorkloadFeed
@@ -57,11 +57,11 @@ def record(feed: WorkloadFeed, columns: Columns, most_operations: int) -> Record
     most_operations : int
     """
     sim = feed.sim
-    about = sim.about
+    about = sim.engine.about
     sizes = np.diff(about.start)
     ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
     rows = np.arange(int(about.start[ranks]))
-    begun, ended = sim.state.times_ps()
+    begun, ended = sim.engine.times_ps()
     start, end = _ever(begun[: len(rows)]), _ever(ended[: len(rows)])
     labels: dict[str, int] = {}
     texts: dict[str, int] = {}
@@ -103,7 +103,7 @@ def _ever(ps: np.ndarray) -> np.ndarray:
 
 def _spans(feed: WorkloadFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
     """Spans of the timeline: rank, number and label of the operation, lane, slot, slots, begin, end."""
-    index, about = index_of(feed, kind), feed.sim.about
+    index, about = index_of(feed, kind), feed.sim.engine.about
     places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
     inside = places // index.lanes < ranks
     row, place = index.row[inside], places[inside]
@@ -134,7 +134,7 @@ def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list
     ), count  # fmt: skip
 
 
-def _phases(sim: WorkloadSimulation) -> list[int]:
+def _phases(sim: Simulation) -> list[int]:
     """When phases of chunks ended, each time once."""
-    found: list[int] = np.unique(sim.state.passed()["end_ps"]).tolist()
+    found: list[int] = np.unique(sim.engine.passed()["end_ps"]).tolist()
     return found

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from astranb.sim import Stop
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation, Stop
 from astranb.widgets._changes import CHANGES
 from astranb.widgets._pace import Pace
 from astranb.widgets._session import Session
@@ -43,7 +42,7 @@ class WorkloadPace(Pace):
     def done(self) -> float:
         """Share of all operations that have ended, 0 to 1."""
         sim: Any = self._sim
-        return 1.0 if sim.finished else float(sim.counts["operation"] / max(1, sim.about.own))
+        return 1.0 if sim.finished else float(sim.counts["operation"] / max(1, sim.engine.about.own))
 
     def _count(self) -> int:
         return 1  # the operations are counted anew each time
@@ -54,14 +53,14 @@ class WorkloadSession(Session):
 
     Parameters
     ----------
-    sim : WorkloadSimulation
+    sim : Simulation
     """
 
-    def __init__(self, sim: WorkloadSimulation) -> None:
+    def __init__(self, sim: Simulation) -> None:
         self._workload = sim
         super().__init__(cast("Any", sim))
         # At first a run is watched for some seconds, as far as one can tell from what is computed.
-        self.speed = float(min(max(sim.state.longest_ps / _WATCHED_S, self.speed), _FASTEST))
+        self.speed = float(min(max(sim.engine.longest_ps / _WATCHED_S, self.speed), _FASTEST))
 
     @property
     def verbs(self) -> Mapping[str, Verb]:
@@ -75,7 +74,7 @@ class WorkloadSession(Session):
         return self._workload.counts["phase"]
 
 
-def session_of(sim: WorkloadSimulation) -> WorkloadSession:
+def session_of(sim: Simulation) -> WorkloadSession:
     """Give the session of a simulation: one, made when it is first asked for, as long-lived as it."""
     kept: dict[str, Any] = sim.__dict__
     if "_session" not in kept:

@@ -101,7 +101,7 @@ def _ranks(feed: WorkloadFeed, now: int, colours: Colours) -> Picture:
 def _spans(feed: WorkloadFeed, now: int, count: int, scale: float, ground: str) -> Iterator[Shape]:
     """Boxes of what ranks did up to a moment, with their names where there is room."""
     index = index_of(feed, "operations")
-    about = feed.sim.about
+    about = feed.sim.engine.about
     tall = index.lanes * _LANE + _APART
     labels = 0
     for place in range(count * index.lanes):

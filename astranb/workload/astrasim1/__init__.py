@@ -13,12 +13,14 @@ from ._network import HierarchicalNetwork
 from ._shipped import loop_names
 from ._system import Algorithm, System
 from ._text import is_layer_table, read_system, read_workload, write_workload
+from .inputs import LayerWorkload
 
 __all__ = [
     "Action",
     "Algorithm",
     "HierarchicalNetwork",
     "Layer",
+    "LayerWorkload",
     "Layers",
     "Part",
     "System",

@@ -13,6 +13,7 @@ from ._infra import InfraNetwork
 from ._inputs import Algorithm, Network, System
 from ._kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 from ._operations import COLLECTIVE_NAMES, Operations
+from .workload import Workload
 
 __all__ = [
     "COLLECTIVE",
@@ -28,6 +29,7 @@ __all__ = [
     "Network",
     "Operations",
     "System",
+    "Workload",
     "read_memory",
     "read_network",
     "read_system",

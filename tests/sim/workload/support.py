@@ -5,7 +5,7 @@ from typing import Any
 
 from astranb.chakra._columns import Distinct
 from astranb.engine.layers import Run
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Workload
 from astranb.workload.astrasim1 import System as LayerSystem
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
@@ -20,7 +20,7 @@ TWO_DIMS = Network(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
 ONE_RING = Network(["Ring"], [6], [50], [500])
 
 
-def mixed(**options: Any) -> WorkloadSimulation:
+def mixed(**options: Any) -> Simulation:
     """Six ranks: computations, two all-reduces, one message, one rank slower than the others."""
     ranks = []
     for rank in range(6):
@@ -38,14 +38,14 @@ def mixed(**options: Any) -> WorkloadSimulation:
         ranks.append(Operations.of(rows, deps))
     network = ONE_RING if options.get("aware") else TWO_DIMS
     system = {k: v[:1] if options.get("aware") and isinstance(v, list) else v for k, v in SYSTEM.items()}
-    return WorkloadSimulation(ranks, network, System.from_document(system), **options)
+    return Simulation(ranks, network, System.from_document(system), **options)
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&<!--"
 """Operations may be called anything."""
 
 
-def hostile() -> WorkloadSimulation:
+def hostile() -> Simulation:
     """Four ranks whose operations are all markup, run to the end."""
     ranks = []
     for rank in range(4):
@@ -57,7 +57,7 @@ def hostile() -> WorkloadSimulation:
         names = Distinct.of([HOSTILE, f"{rank} {HOSTILE}"] * 3)
         ranks.append(dataclasses.replace(one, names=names))
     system = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 2, "local-mem-bw": 1600}
-    sim = WorkloadSimulation(ranks, Network(["Ring"], [4], [50], [500]), System.from_document(system))
+    sim = Simulation(ranks, Network(["Ring"], [4], [50], [500]), System.from_document(system))
     sim.title = HOSTILE
     sim.run()
     return sim
@@ -84,6 +84,6 @@ def run_of(
     return Run(Workload(loop, layers), LayerSystem(algorithms, **{"splits": 4, **system}), network, passes)
 
 
-def sim_of(*args: Any, record: bool = True, **more: Any) -> WorkloadSimulation:
+def sim_of(*args: Any, record: bool = True, **more: Any) -> Simulation:
     """The same under the verbs."""
-    return WorkloadSimulation.of_run(run_of(*args, **more), record=record)
+    return Simulation.of_run(run_of(*args, **more), record=record)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.layers import Run
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
     Layer,
@@ -130,7 +130,7 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     sim.run()
     changed.step()
     assert sim.now_ps == changed.now_ps > WHOLE.now_ps
-    assert sim.result.table("layers") == WorkloadSimulation.of_run(changed).result.table("layers")
+    assert sim.result.table("layers") == Simulation.of_run(changed).result.table("layers")
     end = sim.state_hash()
     sim.back(7)
     sim.step(7)
@@ -169,7 +169,7 @@ def test_forks_and_files_go_on_to_the_same_end(tmp_path, between):
     sim.break_on("collective_end", "conv1")
     fork = sim.fork()
     sim.save(tmp_path / "run.npz")
-    loaded = WorkloadSimulation.load(tmp_path / "run.npz")
+    loaded = Simulation.load(tmp_path / "run.npz")
     assert [p.text for p in loaded.breakpoints] == ["collective end of layer[conv1]"]
     assert (loaded.title, repr(loaded)) == (sim.title, repr(sim))
     for one in (sim, fork, loaded):
@@ -197,8 +197,8 @@ def test_breakpoints_stop_where_they_say():
     sim.clear()
     sim.break_on("collective_end", "conv2")
     sim.run()
-    start, end = sim.state.times_ps()
-    row = int(np.flatnonzero(sim.about.name == sim.about.names.index("conv2 WG comm"))[0])
+    start, end = sim.engine.times_ps()
+    row = int(np.flatnonzero(sim.engine.about.name == sim.engine.about.names.index("conv2 WG comm"))[0])
     assert end[row] == sim.now_ps > start[row] > 0
     sim.clear()
     sim.reset()
@@ -261,7 +261,7 @@ def test_objects_are_told_in_words():
     rank = sim.inspect("rank[0]")
     assert dict(rank["state"])["stands for"].startswith("all 64 ranks")
     assert any("chunk 0: phase" in text for text in rank["in_flight"])
-    assert rank["in_flight_count"] == int(sim.state.machine.clock[0].streams_left)
+    assert rank["in_flight_count"] == int(sim.engine.machine.clock[0].streams_left)
     for child in rank["children"]:
         assert sim.inspect(child["path"])["path"] == child["path"]
     op = sim.inspect("rank[0].op[conv2 WG comm]")
@@ -286,12 +286,12 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
     assert all(row[part] >= 0 for part in parts)
     assert row["astrasim_compute_ps"] == row["compute_ps"]
     sim.run()
-    result = sim.state.run.result()
+    result = sim.engine.run.result()
     row = sim.result.per_rank()[0]
     assert (row["end_ps"], row["compute_ps"]) == (result.time_ps, result.compute_ps)
     assert row["astrasim_exposed_comm_ps"] == result.exposed_comm_ps
-    if not sim.state.run.network.compat:  # no nanoseconds between steps: what is not computed is waited
-        spans = sim.state.lane_spans(sim)
+    if not sim.engine.run.network.compat:  # no nanoseconds between steps: what is not computed is waited
+        spans = sim.engine.lane_spans(sim)
         waited = (spans.end_ps - spans.start_ps)[spans.lane == 2]
         assert int(waited.sum()) == result.exposed_comm_ps
     frames = {name: sim.result.to_dataframe(name) for name in sim.result.tables}
@@ -322,7 +322,7 @@ def test_the_path_goes_by_the_collective_that_is_waited_for():
     layer = (Layer("a", Part(1000), Part(0), Part(1000, "ALLREDUCE", 1 << 20), update_ns=7),)
     sim = sim_of(layers=layer, network=HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,)))
     sim.run()
-    causes = [(piece.cause, sim.about.label(piece.row)) for piece in sim.result.critical_path()]
+    causes = [(piece.cause, sim.engine.about.label(piece.row)) for piece in sim.result.critical_path()]
     once = [("compute", "a FWD"), ("compute", "a WG"), ("collective", "a WG comm")]
     assert causes == once * 2
     assert "a WG comm (all_reduce, 1 MiB); a FWD waits for it" in sim.result.explain()
@@ -348,7 +348,7 @@ def test_a_trace_for_perfetto_has_tracks_of_passes_collectives_and_waits(tmp_pat
     told = sim.result.to_perfetto(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
-    waits = int((sim.state.lane_spans(sim).lane == 2).sum())
+    waits = int((sim.engine.lane_spans(sim).lane == 2).sum())
     assert waits > 0
     assert told["operations"] == sim.counts["operation"] + waits
     assert told["phases"] == sim.counts["phase"]
@@ -405,9 +405,7 @@ def test_files_are_told_by_their_content(tmp_path):
         "link-latency": [500] * 3, "link-bandwidth": [50] * 3,
     }  # fmt: skip
     (tmp_path / "n.json").write_text(json.dumps(network))
-    sim = anb.WorkloadSimulation.of_files(
-        tmp_path / "w.txt", tmp_path / "s.txt", tmp_path / "n.json", passes=2
-    )
+    sim = anb.Simulation.of_files(tmp_path / "w.txt", tmp_path / "s.txt", tmp_path / "n.json", passes=2)
     assert sim.title == "w.txt"
     sim.run()
     run = Run(Workload("DATA", CONVS), read_system(tmp_path / "s.txt"), TORUS, 2)

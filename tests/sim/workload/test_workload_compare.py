@@ -4,7 +4,6 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.sim.workload import WorkloadComparison
 
 from .support import mixed
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages._ends import dimension_of, ends_of, other_way
 from astranb.infragraph import blueprint
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -30,7 +30,7 @@ ONE_MESSAGE = [
 
 
 def pair(**options):
-    return WorkloadSimulation(
+    return Simulation(
         ONE_MESSAGE, Network(["Ring"], [2], [50], [500]), System.from_document({}), aware=True, **options
     )
 
@@ -41,7 +41,7 @@ def reduced(network, *, aware=True, **system):
     one = Operations.of(rows, [[], [0]])
     ways = ["ring", "direct", "ring"][: len(network.npus_count)]
     described = System.from_document({**SYSTEM, **{k: ways for k in SYSTEM if k.endswith("tion")}, **system})
-    return WorkloadSimulation([one] * network.npus, network, described, aware=aware)
+    return Simulation([one] * network.npus, network, described, aware=aware)
 
 
 def test_a_slow_link_is_as_slow_as_it_says():
@@ -204,7 +204,7 @@ def test_what_cannot_be_changed(path, value, message):
 def test_links_of_several_dimensions_have_named_ends():
     # Ranks 0 to 7: a ring of 0, 1; then a switch for 0, 2 (and 1, 3); then all of 0, 4.
     network = Network(["Ring", "Switch", "FullyConnected"], [2, 2, 2], [50, 50, 50], [500] * 3)
-    m, about = (sim := reduced(network)).state.machine, sim.about
+    m, about = (sim := reduced(network)).state.machine, sim.engine.about
     named = [ends_of(about, m, link) for link in range(len(m.links))]
     assert len(named) == 48
     assert named[0] == ("rank 0", "rank 1")
@@ -228,7 +228,7 @@ def test_a_message_is_on_the_link_that_is_named(kinds):
         ranks = [Operations.of([]) for _ in range(6)]
         ranks[0] = Operations.of([{"kind": SEND, "peer": target, "bytes": 1000}])
         ranks[target] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 1000}])
-        sim = WorkloadSimulation(ranks, network, System.from_document({}), aware=True)
+        sim = Simulation(ranks, network, System.from_document({}), aware=True)
         sim.run()
         ways = [(row["from"], row["to"], row["dimension"]) for row in sim.result.table("links")]
         ways.sort(key=lambda way: way[2])
@@ -252,7 +252,7 @@ def test_links_of_an_infrastructure_have_its_names(tmp_path):
     assert any(".gpu." in row["from"] or "xpu" in row["from"] for row in rows), rows[0]
     assert all(row["to"] for row in rows)
     sim.save(tmp_path / "run")
-    assert WorkloadSimulation.load(tmp_path / "run").result.table("links") == rows
+    assert Simulation.load(tmp_path / "run").result.table("links") == rows
     before = sim.result.time_ps
     slow = sim.fork()
     slow.reset()

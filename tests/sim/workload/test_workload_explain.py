@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
+from astranb.engine.operations.lost import LOSSES, lost_times
+from astranb.engine.operations.what_if import suggest
 from astranb.infragraph import blueprint
-from astranb.sim.workload import LOSSES, WorkloadSimulation, lost_times
-from astranb.sim.workload._what_if import suggest
+from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -35,7 +36,7 @@ def described(durations_us, *, rate=50.0, latency=500.0, speeds=None, aware=Fals
         ranks.append(Operations.of(rows * 2, [[], [0], [1], [2]]))
     system = SYSTEM | {"inter-dimension-scheduling": scheduling, "npu-speed": speeds or {}}
     network = Network(["Ring", "FullyConnected"], [2, 3], [rate, 25], [latency, 700])
-    return WorkloadSimulation(ranks, network, System.from_document(system), aware=aware)
+    return Simulation(ranks, network, System.from_document(system), aware=aware)
 
 
 # Lost time -----------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def test_a_receive_waits_for_its_sender_first():
         [{"kind": COMPUTE, "duration_us": 7}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
     )
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 50_000}])
-    sim = WorkloadSimulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = Simulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.run("3 us")
     assert sim.lost_time()["others_ps"].tolist() == [0, sim.now_ps]
     assert "has not sent it" in str(sim.why("rank[1]"))
@@ -116,7 +117,7 @@ def test_there_is_a_chain_at_any_moment(events, rank):
 def test_a_circle_is_told():
     rows = [{"kind": RECV, "peer": 1, "bytes": 8}, {"kind": SEND, "peer": 1, "bytes": 8}]
     ranks = [Operations.of([{**row, "peer": 1 - rank} for row in rows], [[], [0]]) for rank in range(2)]
-    sim = WorkloadSimulation(ranks, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = Simulation(ranks, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     with pytest.raises(Deadlock):
         sim.run()
     assert sim.why("rank[0]").circle
@@ -188,7 +189,7 @@ def test_links_are_asked_about_where_there_are_some():
     assert one.exact_ps == both.result.time_ps
     rows = [{"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
     network = InfraNetwork(blueprint("ring:gpus=4"))
-    routed = WorkloadSimulation([Operations.of(rows)] * 4, network, System.from_document(RING), aware=True)
+    routed = Simulation([Operations.of(rows)] * 4, network, System.from_document(RING), aware=True)
     routed.run()
     assert {change.path for change in suggest(routed)} >= {"link[*].bandwidth", "link[*].latency"}
     assert (routed.what_if("link[*].bandwidth", "x2").exact_ps or 0) < routed.result.time_ps

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.sim.workload import WorkloadSimulation
-from astranb.sim.workload._perfetto import slots
-from astranb.sim.workload._result import TABLES
+from astranb.engine.operations.engine import TABLES
+from astranb.engine.operations.perfetto import slots
+from astranb.sim import Simulation
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 
 from .support import ONE_RING, SYSTEM, TWO_DIMS, mixed
@@ -49,7 +49,7 @@ def workloads(draw):
 @settings(max_examples=30, deadline=None)
 @given(workloads(), st.integers(0, 600))
 def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks, events):
-    sim = WorkloadSimulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
+    sim = Simulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
     sim.step(events)
     rows = sim.result.per_rank()
     operations = sim.result.to_dataframe("operations")
@@ -70,7 +70,7 @@ def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks
 @settings(max_examples=30, deadline=None)
 @given(workloads())
 def test_the_critical_path_is_the_whole_time_in_one_piece(ranks):
-    sim = WorkloadSimulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
+    sim = Simulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
     sim.run()
     path = sim.result.critical_path()
     assert path[0].start_ps == 0
@@ -96,7 +96,7 @@ def test_a_message_leads_the_path_to_its_sender():
         [{"kind": RECV, "peer": 0, "bytes": 50_000}, {"kind": COMPUTE, "duration_us": 2}], [[], [0]]
     )
     network = Network(["Ring"], [2], [50], [500])
-    sim = WorkloadSimulation([one, other], network, System.from_document({}))
+    sim = Simulation([one, other], network, System.from_document({}))
     sim.run()
     found = [(p.npu, p.cause, p.start_ps // 1000, p.end_ps // 1000) for p in sim.result.critical_path()]
     assert found == [(0, "compute", 0, 7000), (1, "message", 7000, 8500), (1, "compute", 8500, 10500)]
@@ -118,7 +118,7 @@ def test_what_was_sent_is_what_collectives_send(aware):
     # An all-reduce of 65,536 bytes: 2 x (n - 1) / n of it from each rank, first in rings of 2.
     one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 60_000}])
     system = System.from_document({"all-reduce-implementation": ["ring"], "local-mem-bw": 1600})
-    plain = WorkloadSimulation([one] * 6, ONE_RING, system)
+    plain = Simulation([one] * 6, ONE_RING, system)
     plain.run()
     assert plain.result.dimension(0)["bytes"] == 6 * 2 * 5 * 10_000
 

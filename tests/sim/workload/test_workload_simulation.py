@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import UNITS
-from astranb.sim import Stop
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation, Stop
 from astranb.workload.astrasim2 import RECV, SEND, Network, Operations, System
 
 from .support import mixed
@@ -104,7 +103,7 @@ def test_forks_and_files_go_on_to_the_same_end(tmp_path):
     sim.break_when(lambda _: False)
     fork = sim.fork()
     sim.save(tmp_path / "run.npz")
-    loaded = WorkloadSimulation.load(tmp_path / "run.npz")
+    loaded = Simulation.load(tmp_path / "run.npz")
     assert [p.text for p in loaded.breakpoints] == ["collective end of rank[5]"]
     loaded.clear()
     sim.clear()
@@ -121,13 +120,13 @@ def test_forks_and_files_go_on_to_the_same_end(tmp_path):
 def test_a_file_that_is_something_else_is_refused(tmp_path):
     path = tmp_path / "x.npz"
     with pytest.raises(InputError, match="no such file"):
-        WorkloadSimulation.load(path)
+        Simulation.load(path)
     path.write_bytes(b"PK nothing")
     with pytest.raises(InputError, match="not a saved simulation of a workload"):
-        WorkloadSimulation.load(path)
+        Simulation.load(path)
     np.savez(path, inputs=np.frombuffer(b'{"format": "astranb workload 0"}', np.uint8))
     with pytest.raises(InputError, match="another version"):
-        WorkloadSimulation.load(path)
+        Simulation.load(path)
 
 
 def test_breakpoints_stop_where_they_say():
@@ -136,7 +135,7 @@ def test_breakpoints_stop_where_they_say():
     stop = sim.run()
     assert (stop.why, stop.breakpoint, stop.where) == ("breakpoint", point, "rank[5]")
     assert "rank 5 ends all_reduce, 64 KiB" in stop.text
-    op = sim.state.machine.operations[sim.about.start[5] + 1]
+    op = sim.engine.machine.operations[sim.engine.about.start[5] + 1]
     assert op.end_ns * 1000 == sim.now_ps
     sim.clear(point)
     sim.reset()
@@ -196,7 +195,7 @@ def test_what_cannot_be_is_refused_with_a_line(do, message):
 def test_a_deadlock_is_raised_and_can_be_taken_back():
     one = Operations.of([{"kind": SEND, "peer": 1, "bytes": 8, "tag": 3}])
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 8, "tag": 4}])
-    sim = WorkloadSimulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = Simulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
     with pytest.raises(Deadlock, match="rank 1 waits in a receive from rank 0"):
         sim.run()
     assert sim.finished

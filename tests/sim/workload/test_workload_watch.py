@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.engine.messages._readers import READERS
-from astranb.sim.workload import WorkloadSimulation
+from astranb.sim import Simulation
 
 from .support import mixed
 
@@ -40,7 +40,7 @@ def test_they_say_what_the_tables_say():
     links = {row["link"]: row for row in sim.result.table("links")}
     assert link.value == links[2]["bytes"] > 0
     assert at_rank.value == 0
-    assert sent.value == sim.state.machine.traffic[3].bytes
+    assert sent.value == sim.engine.machine.traffic[3].bytes
     assert link.shown(link.value).endswith(" B")
     sim.goto("12 us")
     flying = dict(sim.inspect("rank[3]"))
@@ -78,7 +78,7 @@ def test_what_is_noted_follows_time_both_ways_and_is_saved(tmp_path):
     assert (np.diff(watch.times_ps) > 0).all()
     sim.watch(lambda s: s.events)
     sim.save(tmp_path / "run")
-    assert [w.text for w in WorkloadSimulation.load(tmp_path / "run").watches] == ["rank[0].dim[0].running"]
+    assert [w.text for w in Simulation.load(tmp_path / "run").watches] == ["rank[0].dim[0].running"]
     sim.unwatch(watch)
     assert len(sim.watches) == 1
     sim.unwatch()

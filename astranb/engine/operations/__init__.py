@@ -1,0 +1,1 @@
+"""Runs of operations of ranks: what the message and the layer engine share."""

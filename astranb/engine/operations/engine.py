@@ -1,0 +1,428 @@
+"""What the message and the layer engine have in common: runs that consist of operations of ranks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.state import digest, own
+from astranb.core.units import format_bytes, format_time
+from astranb.engine import breakpoints
+from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.critical_path import CriticalPath
+from astranb.engine.edits import Edit
+from astranb.engine.protocol import Replica, Rows
+from astranb.engine.what_if import Change
+
+from .about import ALGORITHMS
+from .lost import LOSSES, lost_times
+from .perfetto import trace_events
+from .run import OperationRun
+from .spans import LANES, shares, spans_of, time_ps
+from .what_if import Question, suggest
+
+__all__ = ["CAUSES", "OperationEngine"]
+
+CAUSES = {
+    "compute": "computations",
+    "collective": "collectives, from when the last rank has begun them",
+    "message": "messages, from when they are sent",
+    "memory": "remote memory",
+    "broadcast": "operations that take their recorded duration",
+    "step": "from one step of a training loop to the next, a nanosecond each",
+    "start": "before the first operation",
+}
+"""Causes of the critical path, and what each means."""
+
+TABLES = ("ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "critical_path")
+_OF_RANKS = ("end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
+_MOST = 8
+_MOST_LINKS = 4
+
+
+class OperationEngine(OperationRun):
+    """What both engines of operations answer alike; see :class:`~.protocol.Engine`."""
+
+    fidelity: str = "analytical"
+    slice_events = 131_072
+    replay_bytes = 8
+    quick = True
+    losses: ClassVar[Mapping[str, str]] = LOSSES
+    lost_per: ClassVar[Sequence[str]] = ("rank",)
+    shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
+        ("Ranks: end", "ranks", "end_ps", True),
+        ("Ranks: compute", "ranks", "compute_ps", True),
+        ("Ranks: exposed communication", "ranks", "exposed_comm_ps", True),
+        ("Ranks: idle", "ranks", "idle_ps", True),
+        ("Operations: how long", "operations", "lasts_ps", True),
+        ("Collectives: how long", "collectives", "lasts_ps", True),
+        ("Phases of chunks: under way", "dimensions", "phases_ps", False),
+        ("Phases of chunks: queued", "dimensions", "queued_ps", False),
+        ("Dimensions: bytes", "dimensions", "bytes", False),
+        ("Links: time busy", "links", "busy_ps", True),
+    )
+    not_kept: ClassVar[Sequence[str]]
+    dtypes: ClassVar[Any]
+    tables_of: ClassVar[Any]
+    not_simulated: ClassVar[Sequence[str]]
+
+    # Moving ------------------------------------------------------------------
+
+    @abstractmethod
+    def copy(self, *, record: bool = True) -> Self:
+        """An independent engine in the same state."""
+
+    def kept(self) -> dict[str, memoryview]:
+        """What a checkpoint holds: what changes, and what is recorded but not too long."""
+        return {
+            name: memoryview(np.asarray(table).view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+            for name, table in self.machine._asdict().items()
+            if name not in self.not_kept
+        }
+
+    def _simulated(self) -> Iterator[tuple[str, Any]]:
+        tables = self.machine._asdict().items()
+        return ((name, table) for name, table in tables if name not in self.not_simulated)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the simulated state."""
+        return sum(table.nbytes for _, table in self._simulated())
+
+    def digest(self) -> str:
+        """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
+        return digest(self._simulated())
+
+    def rewinding(self) -> None:
+        """Do nothing: what is recorded goes back with the state."""
+
+    def rewound(self) -> None:
+        """Do nothing."""
+
+    def replica(self) -> Self:
+        """A copy to look at the past in."""
+        return self.copy()
+
+    def recording_switched(self, *, on: bool) -> Edit | None:
+        """Refuse: a run of operations records from its start, or not at all.
+
+        Raises
+        ------
+        InputError
+            Always, unless it records as asked for.
+        """
+        if on == self.recording:
+            return None
+        hint = f"make it with Simulation(..., record={on})"
+        raise InputError("the recording of a run of operations cannot be switched", where="record", mend=hint)
+
+    def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
+        """All of the past, or nothing of it: the recording cannot be switched."""
+        del switches
+        return [] if self.recording or not self.now_ps else [(0, self.now_ps)]
+
+    # Stopping ----------------------------------------------------------------
+
+    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
+        """Write breakpoints into the machine; returns the breakpoint of each row."""
+        owners = breakpoints.install(points, self.machine.points, self.owners)
+        watch = self.machine.watch[0]
+        watch.points = len(owners)
+        watch.noting = watch.recording or len(owners) > 0
+        return owners
+
+    def hit(self) -> int:
+        """The row of the breakpoint that stopped the loop."""
+        return int(self.machine.watch[0].hit)
+
+    def reason(self, point: Breakpoint) -> tuple[str, str]:
+        """Where a breakpoint was hit, and what was found there."""
+        found = breakpoints.found_at(point, self.owners)
+        return point.object, found or ("" if point.at_ps is not None else self.narrate())
+
+    # Results -----------------------------------------------------------------
+
+    @property
+    def time_ps(self) -> int:
+        """When the last rank was done; up to now while it runs."""
+        return time_ps(self)
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """What a run of operations cannot know, and why."""
+        reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
+        names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
+        return dict.fromkeys(names, reason)
+
+    def per_rank(self) -> Rows:
+        """A row a rank: its end and how its time divides.
+
+        ``compute_ps``, ``exposed_comm_ps``, ``memory_ps`` and ``idle_ps`` add up to ``end_ps``.
+        """
+        parts = shares(self)
+        computed, done = self.computed_ps(), (self.ends_ps() >= 0).tolist()
+        columns = {
+            "end_ps": parts["end"],
+            "compute_ps": parts["compute"],
+            "exposed_comm_ps": parts["exposed_comm"],
+            "memory_ps": parts["memory"],
+            "idle_ps": parts["idle"],
+            "communication_ps": parts["communication"],
+            "overlapped_comm_ps": parts["communication"] - parts["exposed_comm"],
+            "astrasim_compute_ps": computed,
+            "astrasim_exposed_comm_ps": parts["end"] - computed,
+        }
+        names = list(columns)
+        rows = zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True)
+        return [
+            {"rank": rank, "done": done[rank], **dict(zip(names, row, strict=True))}
+            for rank, row in enumerate(rows)
+        ]
+
+    def breakdown(self) -> dict[str, float]:
+        """Fractions of all ranks' time; they add up to 1."""
+        parts = shares(self)
+        total = max(1, int(parts["end"].sum()))
+        return {
+            name: int(parts[name].sum()) / total for name in ("compute", "exposed_comm", "memory", "idle")
+        }
+
+    @property
+    def crowd(self) -> str:
+        """How many ranks there are, in words: of ASTRA-sim 1.0's files one stands for all."""
+        alike = self.stands_for
+        count = self.ranks * alike
+        return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
+
+    def headline(self) -> list[str]:
+        """What ran on what, how much work it was, and what the breakdown is of."""
+        counts = {unit: self.count(field) for unit, field in self.units.items()}
+        last = "message" if "message" in counts else "phase"
+        work = f"{counts['event']:,} events, {counts['operation']:,} operations, {counts[last]:,} {last}s"
+        return [f"{self.title}: {self.crowd} on {' x '.join(self.about.topology)}", work, "ranks"]
+
+    def explain(self, path: CriticalPath | None) -> list[str]:
+        """Say where the time went: per rank, per dimension, and what had to wait for what."""
+        rows, lines = self.per_rank(), []
+        if rows:
+            last = max(rows, key=lambda r: (r["end_ps"], -r["rank"]))
+            most = max(rows, key=lambda r: (r["exposed_comm_ps"], -r["rank"]))
+            own, peers = (format_time(most[f"{of}exposed_comm_ps"]) for of in ("", "astrasim_"))
+            lines += [
+                f"Rank {last['rank']} ends last, at {format_time(last['end_ps'])}.",
+                f"Rank {most['rank']} has most exposed communication, {own} (ASTRA-sim's: {peers}).",
+            ]
+        if self.recording:
+            used = [(self.dimension(dim), dim) for dim in range(len(self.about.topology))]
+            lines += ["", "Dimensions (of their links' bandwidth, over the whole time):"]
+            lines += [
+                f"  {row['utilisation']:>6.1%}  dim {dim} ({row['shape']}): {format_bytes(row['bytes'])}"
+                for row, dim in used
+            ]
+        busiest = sorted(self.links(), key=lambda row: (-row["busy_ps"], row["link"]))[:_MOST_LINKS]
+        if busiest:
+            lines += ["", "Busiest links:"]
+            lines += [
+                f"  {row['utilisation']:>6.1%}  link[{row['link']}], {row['from']} to {row['to']}"
+                for row in busiest
+            ]
+        if path is not None and len(path):
+            lines += ["", "What the time consists of (critical path):", *path.cause_lines()]
+            longest = sorted(path, key=lambda s: -s.length_ps)[:_MOST]
+            lines += ["", "Its longest segments, in order:"]
+            for s in sorted(longest, key=lambda s: s.start_ps):
+                span = f"{format_time(s.start_ps)} to {format_time(s.end_ps)}"
+                lines.append(f"  {span}  rank {s.rank}: {s.name}; {s.because}")
+        return [*lines, *self.own_lines()]
+
+    def links(self) -> Rows:
+        """The rows of the table of links; none where the engine has no such table."""
+        return list(self.own_tables().get("links", list)())
+
+    def tables(self) -> Mapping[str, Callable[[], Any]]:
+        """Tables of results by name: lists of rows, or columns."""
+        makers: dict[str, Callable[[], Any]] = {
+            "ranks": self.per_rank,
+            "operations": self._operations,
+            "phases": self._phases,
+            "dimensions": lambda: [self.dimension(dim) for dim in range(len(self.about.topology))],
+            "critical_path": lambda: self.critical_path().rows(),
+            **self.own_tables(),
+        }
+        return {name: makers[name] for name in TABLES if name in makers}
+
+    def _operations(self) -> dict[str, Any]:
+        spans, about = spans_of(self), self.about
+        over = self.times_ps()[1][spans.row] >= 0
+        rows = spans.row.tolist()
+        return {
+            "rank": spans.npu,
+            "operation": [about.number(row) for row in rows],
+            "name": [about.label(row) for row in rows],
+            "what": [about.what(row) for row in rows],
+            "lane": np.array(LANES, object)[spans.lane],
+            "bytes": about.size[spans.row],
+            "start_ps": spans.start_ps,
+            "end_ps": spans.end_ps,
+            "duration_ps": spans.end_ps - spans.start_ps,
+            "done": over,
+        }
+
+    def _phases(self) -> dict[str, Any]:
+        rows, about = self.passed(), self.about
+        return {
+            "rank": rows["npu"],
+            "name": [about.label(row) for row in rows["operation"].tolist()],
+            "chunk": rows["chunk"],
+            "phase": rows["phase"],
+            "dimension": rows["dim"],
+            "algorithm": np.array(ALGORITHMS, object)[rows["algorithm"]],
+            "queued_ps": rows["queued_ps"],
+            "start_ps": rows["begun_ps"],
+            "end_ps": rows["end_ps"],
+        }
+
+    def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
+        """Events of a Perfetto trace: a process is a rank, its threads what an operation occupies."""
+        if options:
+            unknown = next(iter(options))
+            raise InputError(f"a trace of operations has no option {unknown!r}", where="to_perfetto")
+        return trace_events(self, written)
+
+    # Explaining --------------------------------------------------------------
+
+    def critical_path(self) -> CriticalPath:
+        """What the time consists of."""
+        return CriticalPath(f"{self.title} on {' x '.join(self.about.topology)}", self.segments(), CAUSES)
+
+    def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
+        """Find the critical path: at once, from the tables."""
+        del replica
+        yield 0.0
+        return self.critical_path()
+
+    def lost_time(self, per: str) -> dict[str, Any]:
+        """Columns: ``rank``, ``time_ps`` and a column in ps for each of :attr:`losses`."""
+        del per
+        times = lost_times(self)
+        columns: dict[str, Any] = {
+            "rank": np.arange(len(times)),
+            "time_ps": np.full(len(times), self.time_ps),
+        }
+        return columns | {f"{name}_ps": times[:, number] for number, name in enumerate(LOSSES)}
+
+    def question(self, path: str, value: Any) -> Question:
+        """Read a change that is asked about."""
+        return Question(self, path, value)
+
+    def suggest(self, path: CriticalPath) -> list[Change]:
+        """Changes that the critical path says something about, the most likely first."""
+        return suggest(self, path)
+
+    # Files -------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, said: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
+        """Make an engine of what :meth:`saved` gave, and of tables."""
+
+    @classmethod
+    def loaded(
+        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
+    ) -> tuple[Self, Callable[[], None]]:
+        """Make an engine at its start of what a file holds, and what enters the saved state."""
+        del edits
+        engine = cls._restored(inputs, data, cls._tables(data, "start"))
+        machine = cls._tables(data, "state")
+
+        def enter() -> None:
+            engine.run.machine = machine
+
+        return engine, enter
+
+    @classmethod
+    def _tables(cls, data: Mapping[str, np.ndarray], which: str) -> Any:
+        """The tables of one moment; their rows are what they were when they were saved."""
+        tables = {name: data[f"{which}/{name}"] for name in cls.tables_of._fields}
+        for name, table in tables.items():
+            if table.ndim != 1 or table.dtype != cls.dtypes[name]:
+                raise InputError(f"the table {name!r} does not fit", mend="save it again")
+        return cls.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})
+
+    # Comparing ---------------------------------------------------------------
+
+    def inputs(self) -> dict[str, Any]:
+        """What it was made of, by name."""
+        network = " x ".join(self.about.topology)
+        return {"workload": self.title, "ranks": self.ranks, "network": network, **self.config()}
+
+    def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
+        """Tables by name: the key of a row, the rows, and the fields that are compared."""
+        return {
+            "ranks": ("rank", self._ranks_compared, _OF_RANKS),
+            "operations": ("operation", self._operations_compared, ("lasts_ps",)),
+            "collectives": ("collective", self._collectives_compared, ("lasts_ps",)),
+            "dimensions": ("dimension", self._dimensions_compared, ("bytes", "phases_ps", "queued_ps")),
+            "links": ("link", self._links_compared, ("bytes", "busy_ps")),
+            "causes": ("cause", self._causes_compared, ("time_ps",)),
+        }
+
+    def _ranks_compared(self) -> Rows:
+        return [{"rank": row["rank"], **{name: row[name] for name in _OF_RANKS}} for row in self.per_rank()]
+
+    def _causes_compared(self) -> Rows:
+        return [{"cause": name, "time_ps": ps} for name, ps in self.critical_path().by_cause().items()]
+
+    def _operations_compared(self) -> Rows:
+        spans, about = spans_of(self), self.about
+        return [
+            {
+                "operation": f"{about.path(row)} {about.label(row)}",
+                "start_ps": start,
+                "end_ps": end,
+                "lasts_ps": end - start,
+            }
+            for row, start, end in zip(
+                spans.row.tolist(), spans.start_ps.tolist(), spans.end_ps.tolist(), strict=True
+            )
+        ]
+
+    def _collectives_compared(self) -> Rows:
+        return [
+            {"collective": f"{number}: {row['name']}", "lasts_ps": row["end_ps"] - row["start_ps"]}
+            for number, row in enumerate(self.own_tables()["collectives"]())
+            if row["done"]
+        ]
+
+    def _dimensions_compared(self) -> Rows:
+        phases = self.passed()
+        rows: Rows = []
+        for dim, shape in enumerate(self.about.topology):
+            mine = phases["dim"] == dim
+            rows.append(
+                {
+                    "dimension": f"dim {dim} ({shape})",
+                    "bytes": self.dimension(dim)["bytes"],
+                    "phases_ps": int((phases["end_ps"] - phases["begun_ps"])[mine].sum()),
+                    "queued_ps": int((phases["begun_ps"] - phases["queued_ps"])[mine].sum()),
+                }
+            )
+        return rows
+
+    def _links_compared(self) -> Rows:
+        return [
+            {
+                "link": f"link[{row['link']}] {row['from']} to {row['to']}",
+                "bytes": row["bytes"],
+                "busy_ps": row["busy_ps"],
+            }
+            for row in self.links()
+        ]
+
+    def __repr__(self) -> str:
+        """One line: what runs on what."""
+        return f"<{type(self).__name__} {self.headline()[0]}>"

@@ -1,0 +1,62 @@
+"""Time lost per cause: what every rank did with the whole time of the run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.workload.astrasim2._kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
+
+from .run import OperationRun
+from .spans import shares, spans_of, sweep
+
+__all__ = ["LOSSES", "lost_times"]
+
+LOSSES = {
+    "compute": "computing",
+    "collective": "in a collective that all of its ranks have begun",
+    "message": "sending a message, or waiting for one that is under way",
+    "others": "waiting for ranks that have not begun the collective, or not sent the message",
+    "broadcast": "in an operation that takes its recorded duration",
+    "memory": "waiting for remote memory",
+    "idle": "nothing is issued",
+    "ended": "it has ended, others go on",
+}
+"""Where a rank's time may go, and what each means; what comes first counts where several hold."""
+
+_COMPUTE, _COLLECTIVE, _MESSAGE, _OTHERS, _BROADCAST, _MEMORY = range(6)
+_OF_KIND = {
+    COMPUTE: _COMPUTE, COLLECTIVE: _COLLECTIVE, SEND: _MESSAGE, RECV: _MESSAGE,
+    MEMORY: _MEMORY, REPLAY: _BROADCAST,
+}  # fmt: skip
+
+
+def lost_times(engine: OperationRun) -> np.ndarray:
+    """Times of all ranks by cause.
+
+    Parameters
+    ----------
+    engine : OperationRun
+
+    Returns
+    -------
+    ndarray of int64, shape (ranks, causes)
+        In ps, in the order of :data:`LOSSES`; each row adds up to the time of the run so far.
+    """
+    spans, ranks = spans_of(engine), engine.ranks
+    kind = np.array([_OF_KIND[int(k)] for k in range(REPLAY + 1)])[engine.about.kind[spans.row]]
+    ready = engine.ready_ps()[spans.row]
+    # What others keep waiting comes before the time from which on they do so no longer.
+    turn = np.clip(ready, spans.start_ps, spans.end_ps)
+    npu, which = np.tile(spans.npu, 2), np.concatenate([np.full(len(kind), _OTHERS), kind])
+    start, end = np.concatenate([spans.start_ps, turn]), np.concatenate([turn, spans.end_ps])
+    some = start < end
+    total, doing = sweep(npu[some], start[some], end[some], which[some], 6, ranks)
+    times = np.zeros((ranks, len(LOSSES)), np.int64)
+    taken = np.zeros(len(doing[0]), bool)
+    for cause in range(6):
+        times[:, cause] = total(doing[cause] & ~taken)
+        taken |= doing[cause]
+    ends = shares(engine)["end"]
+    times[:, -2] = ends - times.sum(axis=1)
+    times[:, -1] = int(ends.max(initial=0)) - ends
+    return times

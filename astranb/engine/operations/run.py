@@ -1,0 +1,206 @@
+"""A run of operations of ranks: what the message and the layer engine have to say of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astranb.engine.critical_path import Segment
+from astranb.engine.edits import Edit
+
+from .about import About
+
+__all__ = ["OperationRun", "Spans"]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Operations that have begun, a row each, in the order of the tables.
+
+    Attributes
+    ----------
+    row, npu, lane : ndarray of int64
+        The operation, its rank, the number of its lane.
+    start_ps, end_ps : ndarray of int64
+        One that is under way ends now.
+    """
+
+    row: np.ndarray
+    npu: np.ndarray
+    lane: np.ndarray
+    start_ps: np.ndarray
+    end_ps: np.ndarray
+
+
+class OperationRun(ABC):
+    """A run of operations of ranks, each of which waits for others. Times are picoseconds; -1 is not yet.
+
+    Attributes
+    ----------
+    run : Run
+        With ``machine``, its tables; among them ``watch`` and ``points``, for breakpoints.
+    about : About
+        What does not change.
+    edits : list of Edit
+        The changes so far.
+    title : str
+        What runs.
+    collective : tuple of (str, int, int) or None
+        The only collective that runs: its kind, size in bytes, and ranks.
+    """
+
+    run: Any
+    about: About
+    edits: list[Edit]
+    title: str
+    collective: tuple[str, int, int] | None
+
+    @property
+    @abstractmethod
+    def ranks(self) -> int:
+        """How many ranks have rows of their own."""
+
+    @property
+    @abstractmethod
+    def stands_for(self) -> int:
+        """How many ranks that do the same at the same time each of them stands for."""
+
+    @property
+    @abstractmethod
+    def units(self) -> Mapping[str, str]:
+        """The units of steps, and the count of each."""
+
+    @property
+    @abstractmethod
+    def lanes(self) -> Sequence[str]:
+        """The rows of a rank's timeline."""
+
+    @property
+    @abstractmethod
+    def places(self) -> Sequence[str]:
+        """Paths of what else there is to look at, for a list to choose from."""
+
+    @property
+    @abstractmethod
+    def longest_ps(self) -> int:
+        """How long a rank computes at most: a guess of how long the run is."""
+
+    @property
+    @abstractmethod
+    def now_ps(self) -> int:
+        """Time of the last event."""
+
+    @property
+    @abstractmethod
+    def next_ps(self) -> int:
+        """Time of the next event; -1 where none is left."""
+
+    @property
+    @abstractmethod
+    def owners(self) -> Sequence[Any]:
+        """The tables that conditions may name, in the order of their numbers."""
+
+    @abstractmethod
+    def count(self, name: str) -> int:
+        """One of the counts that moments are named by."""
+
+    @abstractmethod
+    def config(self) -> Mapping[str, int]:
+        """Numbers that the run was made with, by the names that people know."""
+
+    @abstractmethod
+    def read_edit(self, path: str, value: Any) -> Edit:
+        """Check a change and make an edit of it."""
+
+    @abstractmethod
+    def number(self, edit: Edit) -> float:
+        """What an edit is about as it is now, in the unit of the edit's field."""
+
+    @abstractmethod
+    def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
+        """When each of the ranks' operations began and ended."""
+
+    @abstractmethod
+    def states(self, rows: Any) -> Any:
+        """Numbers of the states of operations (:data:`.about.STATES`)."""
+
+    @abstractmethod
+    def progress(self, row: int) -> tuple[int, int]:
+        """How many chunks of an operation are done, of how many."""
+
+    @abstractmethod
+    def ends_ps(self) -> np.ndarray:
+        """When each rank was done."""
+
+    @abstractmethod
+    def computed_ps(self) -> np.ndarray:
+        """What each rank has computed, summed, as ASTRA-sim counts it."""
+
+    @abstractmethod
+    def passed(self) -> dict[str, np.ndarray]:
+        """Phases of chunks that are over, in the order of their ends, as columns.
+
+        ``npu``, ``operation``, ``chunk``, ``phase``, ``dim``, ``algorithm``, ``queued_ps``,
+        ``begun_ps``, ``end_ps``.
+        """
+
+    @abstractmethod
+    def running(self) -> list[np.ndarray]:
+        """Phases under way: ranks, dimensions, operations, and when they began."""
+
+    @abstractmethod
+    def tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
+        """Spans of a trace, what each occupies, and the names of that."""
+
+    @abstractmethod
+    def lane_spans(self) -> Spans:
+        """Spans of the timeline of ranks, with the number of the lane of each."""
+
+    @abstractmethod
+    def arrows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sends and their receives: operations."""
+
+    @abstractmethod
+    def segments(self) -> list[Segment]:
+        """The operations each of which had to wait for the one before: the critical path."""
+
+    @abstractmethod
+    def ready_ps(self) -> np.ndarray:
+        """From when on each of the ranks' operations waits for no other rank; 0 where it never does."""
+
+    @abstractmethod
+    def slow(self) -> list[tuple[int, float]]:
+        """Ranks that compute longer than the median, and how many times as long."""
+
+    @abstractmethod
+    def dimension(self, dim: int) -> dict[str, Any]:
+        """What was sent in a dimension; ``utilisation`` is the share of all its links' bandwidth.
+
+        Above 1, messages that do not wait for one another went faster than the links could carry them.
+        """
+
+    @abstractmethod
+    def own_tables(self) -> dict[str, Callable[[], Any]]:
+        """Tables of results that only this engine has, by name."""
+
+    @abstractmethod
+    def own_lines(self) -> list[str]:
+        """What else there is to explain."""
+
+    @abstractmethod
+    def narrate(self) -> str:
+        """Say in one line what happened last."""
+
+    @property
+    def machine(self) -> Any:
+        """The tables as they are now; a table that grows is another one."""
+        return self.run.machine
+
+    @property
+    def recording(self) -> bool:
+        """Whether phases of chunks and traffic are recorded."""
+        return bool(self.machine.watch[0].recording)

@@ -1,0 +1,89 @@
+"""What ranks did when, as columns; and what of their communication was exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from astranb.workload.astrasim2._kinds import COLLECTIVE, MEMORY, RECV, REPLAY, SEND
+
+from .run import OperationRun, Spans
+
+__all__ = ["COMMUNICATION", "LANES", "shares", "spans_of", "sweep", "time_ps"]
+
+LANES = ("compute", "communication", "memory")
+"""The lanes of a rank: what an operation of it does."""
+
+COMMUNICATION = (COLLECTIVE, SEND, RECV, REPLAY)
+
+
+def spans_of(engine: OperationRun) -> Spans:
+    """Give the operations of all ranks that have begun; those of custom collectives are left out."""
+    start, end = engine.times_ps()
+    row = np.flatnonzero(start >= 0)
+    kind = engine.about.kind[row]
+    lane = np.where(np.isin(kind, COMMUNICATION), 1, np.where(kind == MEMORY, 2, 0))
+    until = np.where(end[row] >= 0, end[row], engine.now_ps)
+    return Spans(row, engine.about.npu[row], lane, start[row], until)
+
+
+def shares(engine: OperationRun) -> dict[str, np.ndarray]:
+    """How long each rank computed, communicated, and did so with nothing else to do.
+
+    Returns
+    -------
+    dict
+        For each rank, in ps: ``compute`` (at least one computation under way, on whatever),
+        ``communication`` (at least one collective, send, receive or broadcast issued and not
+        over), ``exposed_comm`` (communication and no computation), ``memory`` (a remote access
+        and neither of them), ``end`` (when it was done; now, before that) and ``idle``.
+    """
+    spans, done = spans_of(engine), engine.ends_ps()
+    end = np.where(done >= 0, done, engine.now_ps).astype(np.int64)
+    total, (compute, communication, memory) = sweep(
+        spans.npu, spans.start_ps, spans.end_ps, spans.lane, len(LANES), len(end)
+    )
+    parts = {
+        "compute": total(compute),
+        "communication": total(communication),
+        "exposed_comm": total(communication & ~compute),
+        "memory": total(memory & ~compute & ~communication),
+        "end": end,
+    }
+    parts["idle"] = end - parts["compute"] - parts["exposed_comm"] - parts["memory"]
+    return parts
+
+
+def sweep(
+    npu: np.ndarray, start_ps: np.ndarray, end_ps: np.ndarray, kind: np.ndarray, kinds: int, ranks: int
+) -> tuple[Callable[[np.ndarray], np.ndarray], list[np.ndarray]]:
+    """Go over the beginnings and ends of spans, one rank after another.
+
+    Returns
+    -------
+    total : callable
+        How long each rank has been in chosen stretches, in ps: whole numbers, exact.
+    under_way : list of ndarray of bool
+        For each kind, in which stretches at least one span of it is under way.
+    """
+    # Between two ranks nothing is under way.
+    point, rank = np.concatenate([start_ps, end_ps]), np.tile(npu, 2)
+    order = np.lexsort((point, rank))
+    at, rank = point[order], rank[order]
+    length = np.diff(at, append=at[-1:])
+    change = np.where(np.arange(len(point)) < len(npu), 1, -1)
+    both = np.tile(kind, 2)
+    under_way = [np.cumsum(np.where(both == which, change, 0)[order]) > 0 for which in range(kinds)]
+
+    def total(chosen: np.ndarray) -> np.ndarray:
+        found = np.zeros(ranks, np.int64)
+        np.add.at(found, rank[chosen], length[chosen])
+        return found
+
+    return total, under_way
+
+
+def time_ps(engine: OperationRun) -> int:
+    """When the last rank was done; up to now while it runs."""
+    return int(shares(engine)["end"].max(initial=0))

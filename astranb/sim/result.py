@@ -1,0 +1,243 @@
+"""What a run took, and where the time went; readable at any moment of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astranb.collectives import COLLECTIVES
+from astranb.core.errors import InputError, near
+from astranb.core.files import whole_file
+from astranb.core.perfetto import write_events
+from astranb.core.units import format_time
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from astranb.engine.critical_path import CriticalPath
+    from astranb.engine.protocol import Engine
+
+__all__ = ["Result"]
+
+_QUICK_EVENTS = 5_000_000  # some seconds of replay
+_LEAST_SHARE = 0.005
+
+
+class Result:
+    """Times, bandwidths, tables and words about a simulation as it is now.
+
+    It has the same fields whatever runs at whatever fidelity. What a fidelity cannot know is None or no
+    table, and :attr:`absent` says why.
+
+    Parameters
+    ----------
+    engine : Engine
+        It may be in the middle of the run: then everything is up to now.
+    find_path : callable
+        Finds the critical path.
+    """
+
+    def __init__(self, engine: Engine, find_path: Any) -> None:
+        self._engine, self._find_path = engine, find_path
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to happen."""
+        return self._engine.next_ps < 0
+
+    @property
+    def time_ps(self) -> int:
+        """When the last rank was done; up to now while it runs."""
+        return self._engine.time_ps
+
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        return self._engine.count("events")
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """What is not known of this run: fields and tables by name, and the reason."""
+        found = dict(self._engine.absent)
+        if self._engine.collective is None:
+            reason = "a workload is more than one collective: it has no single size"
+            found |= {"algbw_Bps": reason, "busbw_Bps": reason}
+        elif not self.finished:
+            found |= {name: "the run has not ended" for name in ("algbw_Bps", "busbw_Bps")}
+        return found
+
+    @property
+    def algbw_Bps(self) -> float | None:  # noqa: N802 - unit in the name
+        """Algorithm bandwidth, size / time (nccl-tests, doc/PERFORMANCE.md); None: see :attr:`absent`."""
+        found = self._engine.collective
+        if found is None or not self.finished or not self.time_ps:
+            return None
+        return found[1] * 1e12 / self.time_ps
+
+    @property
+    def busbw_Bps(self) -> float | None:  # noqa: N802
+        """Bus bandwidth: algbw times a factor, as 2(n-1)/n for an all-reduce; None: see :attr:`absent`."""
+        found, algbw = self._engine.collective, self.algbw_Bps
+        if found is None or algbw is None:
+            return None
+        return algbw * COLLECTIVES[found[0]].busbw(found[2])
+
+    def per_rank(self) -> list[dict[str, Any]]:
+        """One dict a rank: its end, ``end_ps``, and how its time divides, in ps."""
+        return self._engine.per_rank()
+
+    def breakdown(self) -> dict[str, float]:
+        """Fractions of the time of all ranks; they add up to 1."""
+        return self._engine.breakdown()
+
+    def critical_path(self) -> CriticalPath:
+        """What the time consists of, from the start to the end (up to now, while it runs)."""
+        found: CriticalPath = self._find_path()
+        return found
+
+    def by_cause(self) -> dict[str, int]:
+        """How much of the critical path passes in each cause, in ps; the largest first."""
+        return self.critical_path().by_cause()
+
+    def summary(self) -> str:
+        """A few lines for a person."""
+        what, work, whose = self._engine.headline()
+        took = format_time(self.time_ps) + ("" if self.finished else " so far")
+        lines = [what, f"time    {took}   ({work})"]
+        algbw, busbw = self.algbw_Bps, self.busbw_Bps
+        if algbw is not None and busbw is not None:
+            lines.append(f"algbw   {algbw / 1e9:.2f} GB/s   busbw {busbw / 1e9:.2f} GB/s   (GB = 10^9 bytes)")
+        parts = self.breakdown().items()
+        said = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
+        lines.append(f"{whose:<7} {said}")
+        return "\n".join(lines)
+
+    def explain(self) -> str:
+        """Say where the time went, and what had to wait for what."""
+        quick = 0 < self.events <= _QUICK_EVENTS
+        path = self.critical_path() if quick else None
+        return "\n".join([self.summary(), "", *self._engine.explain(path)])
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that there are."""
+        return list(self._engine.tables())
+
+    def to_dataframe(self, what: str = "ranks") -> pd.DataFrame:
+        """Give a table as a pandas frame.
+
+        Parameters
+        ----------
+        what : str
+            One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``links``,
+            ``blocks``, ``ops``, ``spans`` (what thread blocks did), ``events`` (beginnings and ends),
+            ``signals`` (which signal let which wait go on), and, as far as recorded, ``flights`` (every
+            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over
+            time). By messages also ``operations`` (a row for each that has begun), ``collectives`` (a
+            row for each, over its ranks), ``dimensions``, ``links`` (with congestion), ``layers`` (of
+            ASTRA-sim 1.0's files) and ``critical_path``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The unit is in a column's name: ``_ps``, ``_Bps`` (bytes a second), ``bytes``, ``_fraction``.
+
+        Raises
+        ------
+        InputError
+            There is no such table of this run.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> spans = sim.result.to_dataframe("spans")
+        >>> bool((spans["end_ps"] - spans["start_ps"] == spans["duration_ps"]).all())
+        True
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.table(what))
+
+    def table(self, what: str) -> Any:
+        """The same without pandas: a list of rows, or columns by name."""
+        makers = self._engine.tables()
+        if what not in makers:
+            reason = self.absent.get(what)
+            hint = reason or near(what, makers)
+            raise InputError(f"there is no table {what!r} of this run", where="to_dataframe", mend=hint)
+        return makers[what]()
+
+    def write_frames(self, folder: str | Path) -> list[str]:
+        """Write every table as ``NAME.csv`` into a folder, which is made where it is missing.
+
+        Parameters
+        ----------
+        folder : str or Path
+
+        Returns
+        -------
+        list of str
+            The tables' names; those without a row have no file.
+
+        Raises
+        ------
+        InputError
+            It cannot be written there.
+        """
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            hint = "name a folder that can be made"
+            raise InputError(error.strerror or str(error), where=str(folder), mend=hint) from error
+        written = []
+        for name in self.tables:
+            frame = self.to_dataframe(name)
+            if len(frame):
+                with whole_file(place / f"{name}.csv") as file:
+                    file.write(frame.to_csv(index=False).encode())
+                written.append(name)
+        return written
+
+    def to_perfetto(self, path: str | Path, **options: Any) -> dict[str, Any]:
+        """Write what happened so far as a trace that ui.perfetto.dev and chrome://tracing open.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.json``, or ``.json.gz`` for a compressed one. Written whole or not at all.
+        **options
+            By cache lines ``most_lines``: most spans on the tracks of links.
+
+        Returns
+        -------
+        dict
+            What was written, as in the file's ``otherData``.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
+        engine = self._engine
+        written: dict[str, Any] = {
+            "simulated_ps": engine.now_ps,
+            "events": self.events,
+            "finished": self.finished,
+            "recording": engine.recording,
+        }
+        write_events(Path(path), engine.trace_events(written, **options), engine.title, written)
+        return written
+
+    def _repr_html_(self) -> str:
+        """The summary, for a notebook."""
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    def __repr__(self) -> str:
+        """The summary."""
+        return self.summary()

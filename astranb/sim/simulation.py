@@ -1,0 +1,1109 @@
+"""``Simulation``: the only thing that moves time, whatever runs at whatever fidelity."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from astranb.core.errors import InputError, near
+from astranb.core.progress import bar
+from astranb.core.units import format_time, time_ps
+from astranb.engine import breakpoints
+from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.cacheline import CacheLineEngine, next_operation
+from astranb.engine.edits import RECORD, Parameter
+from astranb.engine.protocol import Engine
+from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
+from astranb.engine.what_if import Change, WhatIf
+from astranb.engine.why import Why
+from astranb.net import Network
+
+from . import variants
+from .driver import FOREVER, Driver
+from .engines import open_engine, read_files
+from .history import History
+from .result import Result
+from .stop import Stop
+from .view import ObjectView
+from .watch import Watch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from astranb.collectives import Source
+    from astranb.core.jit import Records
+    from astranb.engine.cacheline import Aggregate, Contributions
+    from astranb.engine.critical_path import CriticalPath
+    from astranb.gpu import Preset
+
+__all__ = ["CHECKPOINT_BYTES", "Simulation"]
+
+CHECKPOINT_BYTES = 2**30
+"""Most memory for going back, where nothing else is given."""
+
+_BEAT_S = 0.5
+_PERCENT = 100
+_STOPS = {TIME: "time", BREAK: "breakpoint", ENDED: "end"}
+_T = TypeVar("_T")
+
+
+class Simulation:
+    """What runs on a machine, stopped between two events until a verb moves it.
+
+    Parameters
+    ----------
+    infra : Infra or str or Path or Network
+        An infrastructure, the path of an InfraGraph document, or a blueprint's name; for ASTRA-sim's
+        workloads also a network of dimensions.
+    what : Collective or workload
+        What runs: a collective, as :func:`astranb.collectives.all_reduce` makes it, a model with its plan,
+        or operations of ranks (:mod:`astranb.workload`).
+    fidelity : str, optional
+        ``"cacheline"``: every line of every load and store. ``"congestion"``: whole messages that wait
+        for one another on links. ``"analytical"``: whole messages that do not wait. Where not given,
+        by cache lines for a collective, analytical for a workload.
+    gpu : str or Path or Preset, optional
+        The kind of GPU; where not given, what the infrastructure says or its name suggests.
+    network : Network, optional
+        By cache lines, how messages share the fabric: arbitration, buffers, switching, multipath, faults.
+    launch : str
+        What it costs to start a kernel: ``"none"``, ``"graph"`` or ``"stream"``.
+    record : bool
+        Whether what views show is recorded. What is simulated does not depend on it.
+    checkpoint_bytes : int
+        Most memory for going back.
+    memory_bytes : int, optional
+        Most memory for the machine; four fifths of what is free where not given.
+
+    Raises
+    ------
+    InputError
+        Anything of the above cannot be used, or would not fit in memory.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    >>> sim.step(1000).events
+    1000
+    >>> before = sim.state_hash()
+    >>> sim.step(400).events, sim.back(400).events
+    (1400, 1000)
+    >>> sim.state_hash() == before
+    True
+    """
+
+    def __init__(
+        self,
+        infra: Any,
+        what: Any,
+        *,
+        fidelity: str | None = None,
+        gpu: str | Path | Preset | None = None,
+        network: Network | None = None,
+        launch: str = "none",
+        record: bool = True,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
+        memory_bytes: int | None = None,
+    ) -> None:
+        engine = open_engine(
+            infra,
+            what,
+            fidelity,
+            gpu=gpu,
+            network=network,
+            launch=launch,
+            record=record,
+            memory_bytes=memory_bytes,
+        )
+        self._start(Driver(engine, History(checkpoint_bytes)))
+
+    @classmethod
+    def of_files(
+        cls,
+        workload: str | Path,
+        system: str | Path,
+        network: Any,
+        *,
+        fidelity: str | None = None,
+        record: bool = True,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
+        **options: Any,
+    ) -> Simulation:
+        """Take ASTRA-sim 2.0's or 1.0's files, unmodified.
+
+        Parameters
+        ----------
+        workload, system, network : str or Path
+            2.0's traces by what their names have before ``.RANK.et``, ``system.json``, ``network.yml`` (or
+            an infrastructure); or 1.0's layer table, the system's text and the network's JSON, recognised
+            by their content.
+        fidelity, record, checkpoint_bytes
+            As for the class.
+        **options
+            Those of :func:`astranb.workload.astrasim2.load`: ``memory``, ``groups``, ``compat``, ...; of
+            1.0's files those of :func:`astranb.workload.astrasim1.load`: ``passes``, ``compat``,
+            ``comm_scale``, ...
+
+        Raises
+        ------
+        InputError
+            A file cannot be read or used; the text names it, the place and a remedy.
+        """
+        what = read_files(workload, system, network, **options)
+        return cls(None, what, fidelity=fidelity, record=record, checkpoint_bytes=checkpoint_bytes)
+
+    @classmethod
+    def of_engine(cls, engine: Engine, checkpoint_bytes: int = CHECKPOINT_BYTES) -> Simulation:
+        """Take over an engine as it stands: nobody else must move it from now on."""
+        return cls._of(Driver(engine, History(checkpoint_bytes)))
+
+    @classmethod
+    def _of(cls, driver: Driver) -> Simulation:
+        sim = object.__new__(cls)
+        sim._start(driver)
+        return sim
+
+    def _start(self, driver: Driver) -> None:
+        self.driver = driver
+        self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
+        self._points: list[Breakpoint] = []
+        self._watches: list[Watch] = []
+        self._listeners: list[tuple[Callable[[Stop], None], Callable[[], None]]] = []
+        self._beat_s = 0.0
+        self._path: tuple[Any, CriticalPath] | None = None
+
+    # What is now -------------------------------------------------------------
+
+    @property
+    def engine(self) -> Any:
+        """What is moved, to look at; its ``machine`` is tables."""
+        return self.driver.engine
+
+    @property
+    def fidelity(self) -> str:
+        """``"analytical"``, ``"congestion"`` or ``"cacheline"``."""
+        return self.driver.engine.fidelity
+
+    @property
+    def title(self) -> str:
+        """What runs."""
+        return self.driver.engine.title
+
+    @property
+    def event_kinds(self) -> Collection[str]:
+        """What :meth:`break_on` can stop on."""
+        return self.driver.engine.kinds
+
+    @property
+    def now_ps(self) -> int:
+        """Time of the last event."""
+        return self.driver.engine.now_ps
+
+    @property
+    def next_ps(self) -> int | None:
+        """Time of the next event; None where there is none."""
+        following = self.driver.engine.next_ps
+        return following if following >= 0 else None
+
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        return self.driver.events
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of each unit of steps there have been: ``{"event": …, "phase": …}``."""
+        engine = self.driver.engine
+        return {unit: engine.count(field) for unit, field in engine.units.items()}
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return self.driver.engine.ranks
+
+    @property
+    def recording(self) -> bool:
+        """Whether what views show is recorded."""
+        return self.driver.engine.recording
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to happen."""
+        return self.driver.engine.next_ps < 0
+
+    @property
+    def result(self) -> Result:
+        """Times, bandwidths and where the time went, up to now."""
+        return Result(self.driver.engine, self.critical_path)
+
+    def state_hash(self) -> str:
+        """Hash everything simulated (32 hex digits); the recording is no part of it."""
+        return self.driver.engine.digest()
+
+    def inspect(self, path: str) -> dict[str, Any]:
+        """Look at an object: its state now, what is in flight, its parts.
+
+        Parameters
+        ----------
+        path : str
+            By cache lines ``gpu[3]``, ``dgx.0.xpu.3.sm.0``, ``A->B#1`` or a switch; by messages
+            ``rank[3]``, ``rank[3].op[5]`` (or an operation's name), ``rank[3].dim[0]``, ``dim[0]`` or
+            ``link[7]``; of layer tables also ``layer[NAME]``.
+        """
+        return self.driver.engine.inspect(path)
+
+    def at(self, path: str) -> ObjectView:
+        """An object as it is now, to go on with in Python.
+
+        Parameters
+        ----------
+        path : str
+            As for :meth:`inspect`.
+
+        Returns
+        -------
+        ObjectView
+            Its ``state`` holds numbers, with units in their names.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.at("gpu[3]").state["max_outstanding"] > 0
+        True
+        """
+        return ObjectView(self.driver.engine, path)
+
+    def narrate(self) -> str:
+        """Say in one line what happened last."""
+        return self.driver.engine.narrate()
+
+    def concerned(self) -> str:
+        """Path of what the last event was about; empty where it is not known."""
+        return self.driver.engine.concerned()
+
+    def __repr__(self) -> str:
+        """One line: what runs on what, and where it stands."""
+        ended = ", finished" if self.finished else ""
+        what = self.driver.engine.headline()[0]
+        return f"<Simulation {what}: at {format_time(self.now_ps)}, {self.events:,} events{ended}>"
+
+    # Moving time -------------------------------------------------------------
+
+    def step(self, n: int = 1, unit: str = "event") -> Stop:
+        """Go on by n events, cycles, phases, or other units of the engine.
+
+        Parameters
+        ----------
+        n : int
+            How many, at least 0.
+        unit : str
+            ``"event"``: one handled event; ``"cycle"``: all events at the next time at which
+            something happens; ``"phase"``: up to the end of a phase of a collective (by messages, of
+            one of its chunks). By cache lines also ``"instruction"``: one GPU instruction issued. By
+            messages also ``"operation"``: up to the end of an operation of any rank, and
+            ``"message"``: up to a message's arrival; of ASTRA-sim 1.0's files ``"operation"`` and
+            ``"pass"``: up to the end of a pass of the training loop.
+
+        Returns
+        -------
+        Stop
+            Earlier only at the end or at a breakpoint.
+
+        Raises
+        ------
+        Deadlock, WrongResult
+            The system waits for itself; the collective ended wrongly.
+        """
+        field = self._counter(n, unit)
+        if n == 0:
+            return self._stop("steps")
+        target = self.driver.engine.count(field) + n
+        if unit == "cycle" and self.driver.next_ps == self.now_ps:
+            target -= 1
+        return self._go("phase" if unit == "phase" else "steps", **{field: target})
+
+    def run(self, until: int | str | None = None) -> Stop:
+        """Go on to the end, to a breakpoint, or through everything up to a time.
+
+        Parameters
+        ----------
+        until : int or str, optional
+            Picoseconds, or text as ``"5 us"``.
+        """
+        return self._go(until_ps=FOREVER if until is None else time_ps(until, where="until"))
+
+    def advance(
+        self, until_ps: int = FOREVER, max_events: int | None = None, max_phases: int = FOREVER
+    ) -> Stop:
+        """Go on by one short slice: for a view that plays and must stay responsive."""
+        most = self.driver.engine.slice_events if max_events is None else max_events
+        phases = self.driver.engine.units["phase"]
+        return self._go("phase", until_ps=until_ps, events=self.events + most, **{phases: max_phases})
+
+    def back(self, n: int = 1, unit: str = "event") -> Stop:
+        """Go back by n units of :meth:`step`, exactly.
+
+        The nearest checkpoint before is restored and the run replayed from there; edits
+        made after the moment one goes back to are undone.
+        """
+        field = self._counter(n, unit)
+        if n == 0:
+            return self._stop("back")
+        target = self.driver.engine.count(field) - n
+        return self._return_to(*(("events", 0) if target < 0 else (field, target)))
+
+    def goto(self, when: int | str) -> Stop:
+        """Go to the moment at which everything up to a time has happened, forwards or back."""
+        when_ps = time_ps(when, where="goto")
+        return self._go(until_ps=when_ps) if when_ps >= self.now_ps else self._return_to("now_ps", when_ps)
+
+    def reset(self, *, keep: bool = False) -> Stop:
+        """Go back to the start; breakpoints and watches stay.
+
+        Parameters
+        ----------
+        keep : bool
+            Whether what was changed stays changed, from the start on (the last value of each
+            parameter: a Reset of a view keeps its parameters). Otherwise edits made after the
+            start are undone; those made at the start are a part of it.
+        """
+        engine = self.driver.engine
+        engine.rewinding()
+        last = {edit.path: edit for edit in self.driver.edits} if keep else {}
+        if last:
+            self.driver.undo(0)
+        self.driver.back_to("events", 0)
+        for edit in last.values():
+            self.driver.edit(dataclasses.replace(edit, events=0, at_ps=0))
+        engine.rewound()
+        return self._stop("back")
+
+    def _go(self, reached: str = "steps", **limits: int) -> Stop:
+        """Every verb that goes forward ends here."""
+        self._beat_s = perf_counter()
+        points = [p for p in self._points if p.enabled]
+        why, point = self.driver.forward(points, self._beat, self, **limits)
+        self.driver.engine.check(why)
+        return self._stop(reached if why == REACHED else _STOPS.get(why, "steps"), point)
+
+    def _return_to(self, field: str, target: int) -> Stop:
+        self.driver.engine.rewinding()
+        self.driver.back_to(field, target)
+        self.driver.engine.rewound()
+        return self._stop("back")
+
+    def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
+        """Say where it stopped, to the caller and to the listeners."""
+        where, because = ("", "") if point is None else self.driver.engine.reason(point)
+        self._sample()
+        stop = Stop(why, self.now_ps, self.events, where, point, because)
+        for moved, _ in list(self._listeners):
+            moved(stop)
+        return stop
+
+    def _counter(self, n: int, unit: str) -> str:
+        units = self.driver.engine.units
+        if unit not in units:
+            raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, units))
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            what = f"the number of steps must be a whole number and not negative, got {n!r}"
+            raise InputError(what, where="n")
+        return units[unit]
+
+    # Copies and files --------------------------------------------------------
+
+    def fork(self, *, record: bool = True) -> Simulation:
+        """An independent simulation with the same past, and from now on a future of its own.
+
+        Parameters
+        ----------
+        record : bool
+            Whether the fork keeps and goes on with the recording.
+        """
+        return self._of(self.driver.copy(record=record))
+
+    def replica(self) -> Simulation:
+        """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
+        return self._of(Driver(self.driver.engine.replica(), self.driver.history.copy()))
+
+    def fork_with(self, changes: Mapping[str, Any]) -> Simulation:
+        """What :meth:`parameters` of the run and of objects name, changed in another simulation.
+
+        Where only objects are changed it has the same past as this one; else it is at its start.
+
+        Parameters
+        ----------
+        changes : mapping of str to value
+            As ``{"algorithm": "ring", "gpu.sms": 64}``, ``{"A->B.bandwidth": "1 GB/s"}`` or
+            ``{"rank[3].speed": 0.5}``.
+        """
+        named = {p.path for p in self.parameters()}
+        whole = {path: value for path, value in changes.items() if "." not in path or path in named}
+        unknown = sorted(set(whole) - named)
+        if unknown:
+            raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", mend=near(unknown[0], named))
+        other = self.rebuilt(**variants.options(whole)) if whole else self.fork()
+        for path, value in changes.items():
+            if path not in whole:
+                other.set(path, value)
+        return other
+
+    def rebuilt(self, *, keep: bool = True, **changes: Any) -> Simulation:
+        """A new simulation at its start, like this one but for what is changed.
+
+        Parameters
+        ----------
+        keep : bool
+            Whether what :meth:`set` has changed holds there from the start.
+        **changes
+            Of a collective by cache lines: ``collective``, or ``algorithm``, ``size``, ``protocol`` and
+            ``lanes`` of the present one; ``gpu`` (another kind of GPU, or numbers of the present one:
+            ``{"sms": 64}``); ``network`` (other options, or some of them:
+            ``{"arbitration": "fair"}``); ``launch``.
+
+        Raises
+        ------
+        InputError
+            Something cannot be changed, or does not fit together.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> other = sim.rebuilt(algorithm="allpairs", gpu={"unroll": 8})
+        >>> other.engine.work.title, other.engine.presets[0].unroll, other.events
+        ('all_reduce/allpairs', 8, 0)
+        """
+        engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
+        other = self.of_engine(engine, self.driver.history.budget_bytes)
+        if keep:
+            for path, value in {e.path: e.value for e in self.driver.edits}.items():
+                other.set(path, value)
+        return other
+
+    def save(self, path: str | Path) -> None:
+        """Write inputs, edits and state to a file: atomically, without pickle."""
+        from .store import Savable, save
+
+        watches = [watch.text for watch in self._watches if watch.field]
+        save(Savable(self.driver, self._points, watches, self.notes), Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Simulation:
+        """Read a saved simulation; it continues to the same hash.
+
+        Raises
+        ------
+        InputError
+            The file is not a saved simulation, or of another version.
+        """
+        from .store import load
+
+        loaded = load(Path(path))
+        sim = cls._of(loaded.driver)
+        sim._points = list(loaded.points)
+        for text in loaded.watches:
+            sim.watch(text)
+        sim.notes = loaded.notes
+        return sim
+
+    # Changing ----------------------------------------------------------------
+
+    def set(self, path: str, value: float | str | bool) -> None:
+        """Change something for what has not started yet; ``back`` past now undoes it.
+
+        Parameters
+        ----------
+        path : str
+            What :meth:`parameters` names. By cache lines: ``A->B.bandwidth`` (of each lane),
+            ``A->B#k.latency``, ``A->B.up``, ``gpu[3].sms`` (that may take blocks not begun),
+            ``gpu[3].l2`` (latency), ... By messages: ``rank[3].speed`` (of computations that have not
+            begun), ``dim[0].bandwidth`` or ``dim[0].latency`` (of messages that have not; all its
+            links), with congestion ``link[7].bandwidth``, ``link[7].latency`` and ``link[7].up``.
+        value : float or str or bool
+            With a unit, as ``"25 GB/s"``; a speed as 0.5 (half as fast; ``"inf"`` takes no time);
+            ``up`` takes True and False, ``"yes"`` and ``"no"``.
+
+        Raises
+        ------
+        InputError
+            There is no such thing to change, or the value is not possible.
+        """
+        self.driver.edit(self.driver.engine.read_edit(path, value))
+        self._stop("edit")
+
+    def kill(self, link: str, *, both: bool = False) -> None:
+        """Take a link down from now on: ``set("<link>.up", False)``.
+
+        What it has taken in still arrives; what comes later waits until the link is brought
+        back (:meth:`repair`). Routes are those of the start: nothing goes another way, neither
+        here nor in ASTRA-sim, whose networks do not change while a run lasts. When nothing
+        else can happen any more, verbs raise :class:`~astranb.core.errors.Deadlock`, which
+        names the link and how much waits for it.
+
+        Parameters
+        ----------
+        link : str
+            ``A->B`` (all lanes) or ``A->B#k``; by messages ``link[7]``.
+        both : bool
+            The other direction as well, as when a cable is cut.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> sim.kill("gpu[0]->dgx_h100.0.nvsw.0")
+        >>> try:
+        ...     sim.run()
+        ... except anb.core.errors.Deadlock as error:
+        ...     print("is dead since 0 ps" in str(error))
+        True
+        """
+        for path in self.driver.engine.directions(link, both=both):
+            self.set(f"{path}.up", "no")
+
+    def repair(self, link: str, *, both: bool = False) -> None:
+        """Bring a link back up: what waited goes on, in the order in which it came."""
+        for path in self.driver.engine.directions(link, both=both):
+            self.set(f"{path}.up", "yes")
+
+    def record(self, on: bool = True) -> None:
+        """Record line flights and activity from now on, or stop recording.
+
+        What passes unrecorded happens as it would have; :attr:`unrecorded` says when that was.
+        Going back past the switch undoes it, as with every edit.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> sim.record(False)
+        >>> _ = sim.run("2 us")
+        >>> sim.record()
+        >>> _ = sim.run()
+        >>> [(start, end // 1_000_000) for start, end in sim.unrecorded]
+        [(0, 1)]
+        """
+        edit = self.driver.engine.recording_switched(on=on)
+        if edit is not None:
+            self.driver.edit(edit)
+            self._stop("edit")
+
+    @property
+    def unrecorded(self) -> list[tuple[int, int]]:
+        """Intervals of simulated time, in ps, of which nothing was recorded."""
+        return self.driver.engine.unrecorded([e for e in self.driver.edits if e.path == RECORD])
+
+    def parameters(self, path: str = "") -> list[Parameter]:
+        """What can be changed, with its value now, its unit and limits, and when it takes effect.
+
+        Parameters
+        ----------
+        path : str
+            An object, whose parameters :meth:`set` changes; where empty the whole run, whose
+            parameters :meth:`rebuilt` changes.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> [(p.path, p.value) for p in sim.parameters("gpu[3]")][-1]
+        ('dgx_h100.0.xpu.3.sms', '132')
+        >>> [p.path for p in sim.parameters()][:3]
+        ['algorithm', 'size', 'protocol']
+        """
+        return self.driver.engine.parameters(path) if path else variants.parameters(self.driver.engine)
+
+    @property
+    def edits(self) -> list[tuple[int, str, str]]:
+        """The edits so far: (events handled before it, path, value)."""
+        return [(e.events, e.path, e.value) for e in self.driver.edits]
+
+    def undo(self, number: int = -1) -> Stop:
+        """Go back to the moment of an edit, as it was before it; later edits are undone, too.
+
+        Parameters
+        ----------
+        number : int
+            Which one of :attr:`edits`; the last where not given.
+        """
+        count = len(self.driver.edits)
+        if not -count <= number < count:
+            raise InputError(f"there is no edit {number}", where="undo", mend=f"there are {count}")
+        self.driver.engine.rewinding()
+        self.driver.undo(number % count)
+        self.driver.engine.rewound()
+        return self._stop("back")
+
+    # Breakpoints and listeners -----------------------------------------------
+
+    def break_on(self, kind: str | None = None, object: str | None = None) -> Breakpoint:  # noqa: A002 - the public word
+        """Stop after an event of a kind (:attr:`event_kinds`), of an object, or both."""
+        return self._add(self.driver.engine.on_event(kind, object))
+
+    def break_when(self, condition: str | Callable[[Simulation], bool]) -> Breakpoint:
+        """Stop when a condition becomes true, as ``"gpu[3].sm.0.waiting > 0"`` or ``"rank[3].waiting > 0"``.
+
+        A callable is called after every single event: that is slow (some 100,000 events a
+        second), a text is compiled.
+        """
+        if callable(condition):
+            return self._add(breakpoints.called(condition))
+        return self._add(self.driver.engine.condition(condition))
+
+    def break_at(self, time: int | str) -> Breakpoint:
+        """Stop when everything up to a time has happened."""
+        return self._add(breakpoints.at_time(time))
+
+    @property
+    def breakpoints(self) -> list[Breakpoint]:
+        """The breakpoints; remove one with :meth:`clear`."""
+        return list(self._points)
+
+    def clear(self, point: Breakpoint | None = None) -> None:
+        """Remove a breakpoint, or all of them."""
+        self._points = [p for p in self._points if point is not None and p is not point]
+
+    def _add(self, point: Breakpoint) -> Breakpoint:
+        self.driver.engine.install([*self._points, point])  # refuses what does not fit
+        self._points.append(point)
+        return point
+
+    def subscribe(
+        self, moved: Callable[[Stop], None], moving: Callable[[], None] = lambda: None
+    ) -> Callable[[], None]:
+        """Have functions called when time has moved, whoever moved it; returns what ends that.
+
+        Parameters
+        ----------
+        moved : callable
+            Called after each verb, with its stop.
+        moving : callable
+            Called twice a second while a long verb is under way; must not move time.
+        """
+        pair = (moved, moving)
+        self._listeners.append(pair)
+
+        def end() -> None:
+            if pair in self._listeners:
+                self._listeners.remove(pair)
+
+        return end
+
+    def _beat(self) -> None:
+        self._sample()
+        if perf_counter() - self._beat_s < _BEAT_S:
+            return
+        for _, moving in list(self._listeners):
+            moving()
+        self._beat_s = perf_counter()
+
+    # Watches -----------------------------------------------------------------
+
+    def watch(self, what: str | Callable[[Any], float]) -> Watch:
+        """Follow a value: ``"gpu[3].sm.0.waiting"``, ``"rank[3].waiting"``, or a function of the simulation.
+
+        It is sampled whenever time has moved; :meth:`Watch.series` gives exact values between.
+
+        Parameters
+        ----------
+        what : str or callable
+            ``<path>.<field>`` as in a condition (of a link all lanes together, see
+            :meth:`watchable`), or a function that gives a number and changes nothing.
+
+        Raises
+        ------
+        InputError
+            There is no such object or field, or the function gives no number.
+        """
+        found = Watch.of(self, what)
+        found.sample(self.now_ps)
+        self._watches.append(found)
+        return found
+
+    def unwatch(self, watch: Watch | None = None) -> None:
+        """Stop following a value, or all of them."""
+        self._watches = [w for w in self._watches if watch is not None and w is not watch]
+
+    @property
+    def watches(self) -> list[Watch]:
+        """What is followed."""
+        return list(self._watches)
+
+    def watchable(self, path: str) -> list[str]:
+        """Fields of an object that conditions and watches may name.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> "outstanding" in sim.watchable("gpu[3].sm.0")
+        True
+        """
+        engine = self.driver.engine
+        unknown = () if engine.recording else engine.recorded(path)
+        return [name for name in engine.readers(path)[1] if name not in unknown]
+
+    def fields(self, path: str) -> list[str]:
+        """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""
+        try:
+            return list(self.driver.engine.fields(path))
+        except InputError:
+            return []
+
+    def _sample(self) -> None:
+        """Record every watch's value; a function that fails must not stop the run."""
+        for watch in self._watches:
+            watch.sample(self.now_ps)
+
+    # Explaining --------------------------------------------------------------
+
+    def why(self, path: str = "") -> Why:
+        """Say why an object waits now: the chain of waits, up to the resource at its end.
+
+        Parameters
+        ----------
+        path : str
+            A GPU, an SM, a thread block, a link or a line under way; by messages a rank or an
+            operation. Where not given, whatever has waited longest.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
+        >>> sim.run(until="2 us").why
+        'time'
+        >>> why = sim.why("gpu[3]")
+        >>> len(why.links) > 1
+        True
+        """
+        return self.driver.engine.why(path)
+
+    def critical_path(self) -> CriticalPath:
+        """Find what the time consists of, from the start to the end (up to now, while it runs).
+
+        By cache lines a private copy replays the run and records every event: that takes about as
+        long as running it, and nothing need have been recorded.
+        """
+        key = (self.events, tuple(self.driver.edits))
+        if self._path is None or self._path[0] != key:
+            self._path = (key, _with_bar(self._search_path(), "critical path"))
+        return self._path[1]
+
+    def _search_path(self) -> Generator[float, None, CriticalPath]:
+        driver = self.driver
+        return driver.engine.search_path(lambda: driver.copy(record=False))
+
+    def lost_time(self, per: str = "") -> pd.DataFrame:
+        """Where the time went, up to now.
+
+        Parameters
+        ----------
+        per : str
+            ``"rank"``, or by cache lines also ``"block"``; per rank where not given.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column in ps for each cause (``engine.losses`` says what each means). A row's causes add
+            up to its ``time_ps``: the time of the run, for a GPU by cache lines that times its number of
+            thread blocks.
+        """
+        import pandas as pd
+
+        engine = self.driver.engine
+        chosen = per or engine.lost_per[0]
+        if chosen not in engine.lost_per:
+            hint = " or ".join(f"per {name}" for name in engine.lost_per)
+            raise InputError(f"lost time per {per!r}", where="lost_time", mend=hint)
+        return pd.DataFrame(engine.lost_time(chosen))
+
+    @overload
+    def what_if(self) -> WhatIf: ...
+
+    @overload
+    def what_if(self, path: str, value: float | str = "") -> Change: ...
+
+    def what_if(self, path: str = "", value: float | str = "") -> WhatIf | Change:
+        """Ask what a change would do to the time of the run.
+
+        Parameters
+        ----------
+        path : str
+            What to change. By cache lines: ``A->B.bandwidth`` (all lanes), ``gpu[3].hbm``, ``*->*.latency``
+            (every link) or ``gpu[*].noc`` (every GPU). By messages: ``dim[0].bandwidth``,
+            ``rank[3].speed`` or (with congestion) ``link[7].latency``; ``rank[*]``, ``dim[*]`` and
+            ``link[*]`` mean all. Where not given: the changes that matter most, by cache lines each
+            with an ESTIMATE from the critical path, by messages each run, and exact.
+        value : float or str
+            ``"x2"`` (twice as much), ``"x0.5"``, or a value as :meth:`set` takes it.
+
+        Returns
+        -------
+        WhatIf or Change
+            With a path a fork runs from the start with the change: its time is EXACT, and stands
+            beside the estimate, or beside what the time consists of without and with it.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("4 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> change = sim.what_if("*->*.latency", "x0.5")
+        >>> change.at_least_ps <= change.exact_ps < change.before_ps
+        True
+        """
+        if path:
+            return _with_bar(self.asked(path, value), "what if")
+        engine = self.driver.engine
+        if not engine.quick:
+            return WhatIf(engine.suggest(self.critical_path()))
+        whole = self
+        if not self.finished:
+            whole = self.fork()
+            whole.run()
+        changes = whole.driver.engine.suggest(whole.critical_path())
+        rows = [self.what_if(change.path, change.value) for change in changes]
+        return WhatIf(sorted(rows, key=lambda row: row.exact_ps or 0))
+
+    def asked(self, path: str, value: float | str = "") -> Generator[float, None, Change]:
+        """Begin to work out :meth:`what_if` in a copy: each step gives the part that is done.
+
+        Edits made since the start are left out on both sides of the comparison.
+
+        Raises
+        ------
+        InputError
+            At once: there is no such thing to change.
+        Deadlock, WrongResult
+            What the changed run comes to.
+        """
+        engine = self.driver.engine
+        usual = "x2" if path.endswith(("bandwidth", "speed")) else "x0.5"
+        question = engine.question(path, value if value != "" else usual)
+
+        def work() -> Generator[float, None, Change]:
+            copy = self.fork(record=engine.quick)  # the simulation may go on meanwhile
+            yield 0.0
+            base = copy
+            if not copy.finished or any(edit.events for edit in copy.driver.edits):
+                base = copy.fork(record=engine.quick)
+                base.reset()
+                yield from base._to_the_end(0.0, 0.3, self.events)
+            search, path_of_base = base._search_path(), None
+            while path_of_base is None:
+                try:
+                    yield 0.3 + 0.3 * next(search)
+                except StopIteration as found:
+                    path_of_base = found.value
+            fork = copy.fork(record=engine.quick)
+            fork.reset()
+            for edit in question.edits():
+                fork.driver.edit(edit)
+            yield from fork._to_the_end(0.6, 0.4, base.events)
+            change = dataclasses.replace(question.about(path_of_base), exact_ps=fork.result.time_ps)
+            if not engine.quick:
+                return change
+            was, now = path_of_base.by_cause(), fork.critical_path().by_cause()
+            causes = tuple((name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now})
+            return dataclasses.replace(change, causes=causes)
+
+        return work()
+
+    def _to_the_end(self, done: float, share: float, expected: int) -> Iterator[float]:
+        while not self.finished:
+            self.advance()
+            yield done + share * self.events / max(1, self.events, expected)
+
+    # What only cache lines show ----------------------------------------------
+
+    def _by_cache_lines(self, what: str) -> CacheLineEngine:
+        engine = self.engine
+        if not isinstance(engine, CacheLineEngine):
+            reason = f"{what} is known by cache lines only, and this is {self.fidelity}"
+            raise InputError(reason, where=what, mend="make it with Simulation(..., fidelity='cacheline')")
+        return engine
+
+    def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
+        """What every thread block did when, by cache lines: a recarray of spans in a window of time."""
+        return self._by_cache_lines("spans").spans(start_ps, end_ps)
+
+    def aggregate(
+        self, start: int | str = 0, end: int | str | None = None, *, ranks: Sequence[int] | None = None
+    ) -> Aggregate:
+        """Add up what happened in an interval of simulated time, by cache lines.
+
+        Parameters
+        ----------
+        start, end : int or str
+            Picoseconds, or text as ``"2 us"``; up to now where no end is given.
+        ranks : sequence of int, optional
+            Only these GPUs, and links that leave or reach them.
+
+        Returns
+        -------
+        Aggregate
+            Time in states, lines and bytes by type of link and by link, phases.
+
+        Raises
+        ------
+        InputError
+            The interval ends before it begins, or there is no such rank.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> part = sim.aggregate("1 us", "3 us", ranks=[0])
+        >>> round(sum(part.shares().values()), 9), part.classes[0]["kind"]
+        (1.0, 'store data')
+        """
+        last = self.now_ps if end is None else time_ps(end, where="end")
+        return self._by_cache_lines("aggregate").aggregate(time_ps(start, where="start"), last, ranks)
+
+    def memory(self, rank: int, buffer: str = "output") -> Records:
+        """Say what a buffer of a rank holds now, piece by piece, by cache lines.
+
+        Parameters
+        ----------
+        rank : int
+        buffer : str
+            ``"input"``, ``"output"``, ``"scratch"`` or ``"packets"``.
+
+        Returns
+        -------
+        recarray, shape (pieces,)
+            By address: ``chunk``, ``lane``; ``lines``, and how many of them have ``arrived``
+            (while a write is under way, of that write); the ``source``, the rank whose SM or
+            copy engine wrote them (-1: nobody yet); ``final``, whether nothing will be written
+            there any more; ``contributions`` (ranks,), how often each rank's data is in it.
+
+        Raises
+        ------
+        InputError
+            There is no such rank or buffer.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> int(sim.memory(3).arrived.sum()), sim.memory(3, "input").contributions[0].tolist()
+        (0, [0, 0, 0, 1, 0, 0, 0, 0])
+        >>> sim.run().why
+        'end'
+        >>> bool(sim.memory(3).final.all()), sim.memory(3).contributions[0].tolist()
+        (True, [1, 1, 1, 1, 1, 1, 1, 1])
+        """
+        return self._by_cache_lines("memory").memory(rank, buffer)
+
+    def contributions(self, buffer: str | None = None) -> Contributions:
+        """Say whose contributions are in which chunk now, by cache lines: who has summed whom.
+
+        Parameters
+        ----------
+        buffer : str, optional
+            ``input``, ``output``, ``scratch`` or ``packets``; all where not given; ``fullest``: of
+            each rank and chunk of the data the copy, in whatever buffer, with the most in it.
+
+        Returns
+        -------
+        Contributions
+            One cell a chunk of a rank, with how often each rank is in it.
+
+        Raises
+        ------
+        InputError
+            There is no such buffer, or (``fullest``) ranks do not hold the same chunks.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
+        >>> sim.contributions("input").text(0)
+        'GPU0 input[0]: 0'
+        >>> sim.run().why
+        'end'
+        >>> sim.contributions("output").text(0)
+        'GPU0 output[0]: 0+1+2+3 of 4, final'
+        """
+        return self._by_cache_lines("contributions").contributions(buffer)
+
+    @property
+    def source(self) -> Source:
+        """The text of the program, and the line of every operation, by cache lines.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
+        >>> sim.source.text_of(0)
+        'block.reduce([mine[chunk], inp[chunk]] if step else [inp[chunk]], p.scratch(right)[chunk])'
+        """
+        return self._by_cache_lines("source").program.source
+
+    def where(self) -> Records:
+        """Say at which line of the program each thread block is now, by cache lines.
+
+        Returns
+        -------
+        recarray of SPOT, shape (thread blocks,)
+            ``gpu``, ``block`` (of the GPU), ``state``, ``op`` of ``ops`` operations, ``part`` (of
+            ``source.parts``, -1: not known, or it has ended) and ``line``.
+        """
+        return self._by_cache_lines("where").where()
+
+    def next_line(self, block: str) -> Stop:
+        """Run until a thread block reaches its next operation, by cache lines.
+
+        Parameters
+        ----------
+        block : str
+            As ``gpu[3].block.0``. One that has not begun yet goes on to its first operation.
+
+        Returns
+        -------
+        Stop
+            Earlier at another breakpoint.
+
+        Raises
+        ------
+        InputError
+            There is no such thread block, or it has ended.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
+        >>> for _ in range(3):
+        ...     stop = sim.next_line("gpu[2].block.0")
+        >>> int(sim.where()[2].op)
+        2
+        """
+        point = self.break_when(next_operation(self._by_cache_lines("next_line"), block))
+        try:
+            stop = self.run()
+        finally:
+            self.clear(point)
+        return (
+            stop if stop.breakpoint is not point else dataclasses.replace(stop, why="steps", breakpoint=None)
+        )
+
+
+def _with_bar(work: Generator[float, None, _T], what: str) -> _T:
+    """Carry out some work at once, with a bar of its progress."""
+    with bar(_PERCENT, what=what, unit="%") as progress:
+        while True:
+            try:
+                progress.update(int(_PERCENT * next(work)) - progress.n)
+            except StopIteration as end:
+                progress.update(_PERCENT - progress.n)
+                found: _T = end.value
+                return found

@@ -1,0 +1,54 @@
+"""Why, when and where a simulation stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astranb.core.units import format_time
+from astranb.engine.breakpoints import Breakpoint
+
+__all__ = ["Stop"]
+
+_WORDS = {
+    "steps": "stepped",
+    "time": "reached the time asked for",
+    "phase": "a phase has ended",
+    "breakpoint": "stopped at a breakpoint",
+    "end": "nothing is left to happen",
+    "back": "went back",
+    "edit": "changed",
+}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What every verb returns.
+
+    Attributes
+    ----------
+    why : str
+        ``steps``, ``time``, ``phase``, ``breakpoint``, ``end``, ``back`` or ``edit``.
+    now_ps : int
+        When.
+    events : int
+        Events handled so far.
+    where : str
+        Path of the object that a breakpoint is about or was hit at, or empty.
+    breakpoint : Breakpoint or None
+    because : str
+        What was found there, as ``waiting is 1``, or what the event was.
+    """
+
+    why: str
+    now_ps: int
+    events: int
+    where: str = ""
+    breakpoint: Breakpoint | None = None
+    because: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line for a person."""
+        what = f"{_WORDS[self.why]}{f' ({self.breakpoint.text})' if self.breakpoint else ''}"
+        found = f": {self.because}" if self.because else ""
+        return f"{what} at {format_time(self.now_ps)}, event {self.events:,}{found}"
