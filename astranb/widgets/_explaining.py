@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import CAUSES, LOSSES, CriticalPath
+from astranb.engine.cacheline import CAUSES, LOSSES
 from astranb.engine.cacheline._critical import search
 from astranb.engine.cacheline._lost import lost_times
 from astranb.engine.cacheline._paths import resolve
 from astranb.engine.cacheline._what_if import suggest
+from astranb.engine.critical_path import CriticalPath
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
 from astranb.sim import Simulation

@@ -6,8 +6,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.engine.cacheline import ObjectView
-from astranb.sim import Simulation
+from astranb.sim import ObjectView, Simulation
 
 from ._session import Session
 

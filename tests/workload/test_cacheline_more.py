@@ -90,7 +90,7 @@ def test_a_run_is_saved_and_gone_on_with(tmp_path):
     sim.run()
     again.run()
     assert again.state_hash() == sim.state_hash()
-    assert again.program.phase_names == sim.engine.program.phase_names
+    assert again.engine.program.phase_names == sim.engine.program.phase_names
     assert loaded.compute_ps().tolist() == workload().compute_ps().tolist()
     again.save(tmp_path / "twice")
     assert anb.Simulation.load(tmp_path / "twice").state_hash() == sim.state_hash()
@@ -136,7 +136,7 @@ def test_a_collective_of_ones_own_takes_as_long_as_what_it_is_made_of():
     # A receive polls: thread blocks on other SMs may see what has come one round trip sooner or later.
     assert np.abs(ends[:, 1:3] - same[:, 1:]).max() < 700_000
     assert (ends[:, 3] == ends[:, :3].max(1)).all()
-    assert "all_gather 0: message 0" in whole.program.phase_names
+    assert "all_gather 0: message 0" in whole.engine.program.phase_names
 
 
 def test_what_follows_waits_for_the_end_and_what_comes_before_is_waited_for():
