@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.cli import main
 from astranb.collectives import Collective
 from astranb.core.errors import Deadlock, WrongResult
 from astranb.core.ticks import transfer_ps
@@ -341,16 +340,6 @@ def test_flows_are_by_entrance_and_target():
     flows = sim.engine.machine.flows
     assert len(set(zip(flows["link"].tolist(), flows["target"].tolist(), strict=True))) == len(flows) == 14
     assert (sim.engine.machine.links["role"][flows["link"]] & INJECTS).all()
-
-
-def test_the_command_line(capsys):
-    run = ["run", "--infra", "switch:gpus=4", "--collective", "all_reduce", "--size", "64KiB", "--explain"]
-    assert main([*run, "--roce"]) == 0
-    assert "Ethernet:" in capsys.readouterr().out
-    assert main([*run, "--roce", "pfc"]) == 0
-    assert "notifications" not in capsys.readouterr().out
-    assert main([*run, "--roce", "dcqcn"]) == 2
-    assert "add ecn" in capsys.readouterr().err
 
 
 def test_a_nic_has_slots_for_packets_not_for_lines():

@@ -410,10 +410,10 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--compat", "astrasim2"], "--compat: 'astrasim2' is not for ASTRA-sim 1.0's files"),
-        (["--fidelity", "cachelin"], "not simulated at 'cachelin'; did you mean 'cacheline'"),
-        (["--memory", "m.json"], "--memory is not for ASTRA-sim 1.0's files"),
-        (["--comm-group", "g.json"], "--comm-group is not for"),
+        (["--compat", "astrasim2"], "--compat: 'astrasim2' does not apply to ASTRA-sim 1.0 files"),
+        (["--fidelity", "cachelin"], "unknown fidelity 'cachelin'; did you mean 'cacheline'"),
+        (["--memory", "m.json"], "--memory does not apply to ASTRA-sim 1.0 files"),
+        (["--comm-group", "g.json"], "--comm-group does not apply to"),
         (["--rendezvous-protocol"], "--rendezvous-protocol"),
         (["--stat-row", "1"], "--stat-row: row 1 of 1"),
         (["--link-bandwidth", "0"], "out of range"),
@@ -441,7 +441,7 @@ def test_a_missing_file_is_named(files, capsys):
 def test_options_of_1_0_are_refused_for_2_0(tmp_path, capsys):
     command = ["run", "--workload", str(tmp_path / "step"), "--system=s", "--network=n", "--num-passes=2"]
     assert main(command) == 2
-    assert "--num-passes is for ASTRA-sim 1.0's files" in capsys.readouterr().err
+    assert "--num-passes does not apply to ASTRA-sim 2.0 files" in capsys.readouterr().err
 
 
 def test_the_document_of_the_example_is_right():

@@ -14,9 +14,19 @@ from astranb.chakra import Attribute, CollectiveType, Distinct, Hole, Node, Node
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.state import require_bytes
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    RECV,
+    SEND,
+    InfraNetwork,
+    Network,
+    Operations,
+)
+from astranb.workload.astrasim2 import Workload as OnCluster
 
-from ._gpu import Roofline
+from ._gpu import DEFAULT_GPU, Roofline
 from ._parallel import GROUPS, PEERS, Parallelism
 from ._program import Program
 
@@ -215,6 +225,30 @@ class Workload:
                 known[key] = Operations(mine, start, deps, names=names[stage])
             listed.append(known[key])
         return listed
+
+    def on(self, network: Network | InfraNetwork | None = None, gpu: str | None = None) -> OnCluster:
+        """Put the step on a cluster, as ``astranb run --model`` does.
+
+        Parameters
+        ----------
+        network : Network or InfraNetwork, optional
+            Assumed where not given (:func:`machine`).
+        gpu : str, optional
+            The GPU whose roofline limits computations; :data:`DEFAULT_GPU` where not given.
+
+        Returns
+        -------
+        astranb.workload.astrasim2.Workload
+
+        Raises
+        ------
+        InputError
+            The network has another number of NPUs.
+        """
+        from ._machine import machine
+
+        cluster = machine(self, gpu or DEFAULT_GPU, network=network)
+        return OnCluster(self.operations(), cluster.network, cluster.system, groups=self.groups)
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
