@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.engine.layers import LayerState, load, read_network
+from astranb.engine.layers import LayerEngine, load, read_network
 from astranb.engine.layers._paths import FIELDS
 from astranb.workload.astrasim1 import Algorithm, is_layer_table, read_system, read_workload
 
@@ -466,7 +466,7 @@ def test_the_document_steps_through_it(capsys):
     assert "DATA_REORDER, conv0 FWD, conv1 FWD, conv2 FWD, conv2 IG, conv2 WG\n" in printed
     assert "stopped at a breakpoint (collective end of layer[conv2])" in printed
     assert "Layers whose collectives are waited for longest:" in printed
-    for words in (*FIELDS.values(), LayerState.units, ["layers"]):
+    for words in (*FIELDS.values(), LayerEngine.units, ["layers"]):
         assert all(f"`{word}`" in text or f'"{word}"' in text for word in words if word not in SHARED)
 
 
