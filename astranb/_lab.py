@@ -49,13 +49,13 @@ def open_lab(args: Sequence[str]) -> int:
     named = [arg for arg in args if arg.endswith(".ipynb") and not arg.startswith("-")]
     options = [arg for arg in args if arg not in named]
     if len(named) > 1:
-        raise InputError(f"{len(named)} notebooks were named", where="astranb lab", mend="name one")
+        raise InputError(f"{len(named)} notebooks were named", where="astranb lab", hint="name one")
     if any(option.split("=")[0] in _ROOT_OPTIONS for option in options):
         root, url = None, _address(named[0]) if named else "/lab"
     else:
         notebook = Path(named[0]).resolve() if named else _tour()
         if not notebook.is_file():
-            raise InputError("no such notebook", where=str(notebook), mend="leave it out to open the tour")
+            raise InputError("no such notebook", where=str(notebook), hint="leave it out to open the tour")
         root = _root(notebook)
         url = _address(notebook.relative_to(root).as_posix())
     return _serve(options, root, url)
@@ -68,7 +68,7 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
         from traitlets.config import Config
     except ImportError as error:
         raise InputError(
-            "JupyterLab is not installed", where="astranb lab", mend="run 'pip install jupyterlab'"
+            "JupyterLab is not installed", where="astranb lab", hint="run 'pip install jupyterlab'"
         ) from error
     config: Any = Config()
     config.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"

@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line and an exception, not an exit."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(message, where=self.prog, mend=f"see {self.prog} --help")
+        raise InputError(message, where=self.prog, hint=f"see {self.prog} --help")
 
 
 def _joined(argv: list[str]) -> list[str]:
@@ -249,12 +249,12 @@ def _algorithm(text: str | None) -> Any:
     try:
         defined = runpy.run_path(file)
     except OSError as error:
-        raise InputError(error.strerror or str(error), where=file, mend="give FILE.py:FUNCTION") from error
+        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
     except Exception as error:  # whatever a person's file raises
         raise InputError(f"{type(error).__name__}: {error}", where=file) from error
     functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
     if name not in functions:
-        raise InputError(f"there is no function {name!r}", where=file, mend=near(name, functions))
+        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
     return defined[name]
 
 

@@ -81,7 +81,7 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: Machin
     if kind is None and path is None:
         raise InputError("a breakpoint needs an event kind or an object", where="break_on")
     if kind is not None and kind not in EVENT_KINDS:
-        raise InputError(f"unknown event kind {kind!r}", where="break_on", mend=near(kind, EVENT_KINDS))
+        raise InputError(f"unknown event kind {kind!r}", where="break_on", hint=near(kind, EVENT_KINDS))
     row = {"event": EVENT_KINDS.index(kind) if kind else -1, "gpu": -1, "sm": -1, "block": -1}
     row |= {"first_link": -1, "last_link": -1, "owner": -1}
     rows = [row]
@@ -113,14 +113,14 @@ def condition(text: str, fabric: Fabric, machine: Machine) -> Breakpoint:
     if match is None:
         raise InputError(
             f"cannot read the condition {text!r}",
-            mend="write <path>.<field> <op> <number>, as gpu[3].sm.0.waiting > 0",
+            hint="write <path>.<field> <op> <number>, as gpu[3].sm.0.waiting > 0",
         )
     known = sorted({name for names in FIELDS.values() for name in names or ()})
     path, name = split_field(match["left"], known)
     place = resolve(path, fabric, machine)
     names = FIELDS.get(place.kind) or ()
     if name not in names:
-        raise InputError(f"a {place.kind} has no field {name!r}", where=path, mend=near(name, names))
+        raise InputError(f"a {place.kind} has no field {name!r}", where=path, hint=near(name, names))
     table, owner = _OWNERS[place.kind]
     width = len(machine.tables[table].dtype)
     number = _number(match["value"].strip(), name)
@@ -144,7 +144,7 @@ def install(points: list[Breakpoint], machine: Machine) -> list[Breakpoint]:
     if len(rows) > len(machine.breaks):
         raise InputError(
             f"{len(rows)} compiled breakpoints, {len(machine.breaks)} fit",
-            mend="remove some, or name one lane of a link",
+            hint="remove some, or name one lane of a link",
         )
     for number, row in enumerate(rows):
         for name, value in row.items():

@@ -81,8 +81,8 @@ class Changing(Edited):
         """
         sim = self._sim
         if not sim.recorder.on:
-            mend = "make it with Simulation(..., record=True)"
-            raise InputError("this simulation has no room for a recording", where="record", mend=mend)
+            hint = "make it with Simulation(..., record=True)"
+            raise InputError("this simulation has no room for a recording", where="record", hint=hint)
         if bool(sim.machine.recorder[0].paused) == on:
             sim._driver.edit(switch_recording(sim.events, sim.machine, on=on))
             sim._stop("edit")
@@ -218,7 +218,7 @@ class Changing(Edited):
         whole = {path: value for path, value in changes.items() if "." not in path or path in named}
         unknown = sorted(set(whole) - named)
         if unknown:
-            raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", mend=near(unknown[0], named))
+            raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", hint=near(unknown[0], named))
         other = self._sim.rebuilt(**_options(whole)) if whole else self._sim.fork()
         for path, value in changes.items():
             if path not in whole:
@@ -260,7 +260,7 @@ def _directions(link: str, both: bool) -> list[str]:
     ends, hash_, lane = link.partition("#")
     a, arrow, b = ends.partition("->")
     if both and not arrow:
-        raise InputError(f"{link!r} is not a link", where="kill", mend="write A->B or A->B#k")
+        raise InputError(f"{link!r} is not a link", where="kill", hint="write A->B or A->B#k")
     return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
 
 
@@ -268,14 +268,14 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
     unknown = sorted(set(changes) - set(_COLLECTIVE))
     if unknown:
         raise InputError(
-            f"{unknown[0]!r} cannot be changed", where="rebuilt", mend=near(unknown[0], _COLLECTIVE)
+            f"{unknown[0]!r} cannot be changed", where="rebuilt", hint=near(unknown[0], _COLLECTIVE)
         )
     said = {name: changes[name] for name in _COLLECTIVE if changes.get(name) is not None}
     if not said:
         return present
     if isinstance(present, Graph):
-        mend = "make another workload"
-        raise InputError("a workload has no algorithm, size or lanes of its own", where="rebuilt", mend=mend)
+        hint = "make another workload"
+        raise InputError("a workload has no algorithm, size or lanes of its own", where="rebuilt", hint=hint)
     lanes = said.get("lanes", present.lanes)
     if lanes not in (None, "auto") and (isinstance(lanes, bool) or not isinstance(lanes, int)):
         raise InputError(f"lanes must be a whole number or auto, got {lanes!r}", where="lanes")
@@ -295,7 +295,7 @@ def _network(present: Network, given: Network | Mapping[str, Any] | None) -> Net
     known = [field.name for field in dataclasses.fields(Network)]
     for name in given:
         if name not in known:
-            raise InputError(f"a network has no option {name!r}", where="network", mend=near(name, known))
+            raise InputError(f"a network has no option {name!r}", where="network", hint=near(name, known))
     return dataclasses.replace(present, **given)
 
 

@@ -87,7 +87,7 @@ class Comparison:
     def __init__(self, a: Simulation, b: Simulation, names: tuple[str, str] | None = None) -> None:
         for sim in (a, b):
             if not self._takes(sim):
-                raise InputError(f"not a simulation: {sim!r}", where="compare", mend="compare(sim, other)")
+                raise InputError(f"not a simulation: {sim!r}", where="compare", hint="compare(sim, other)")
         self.a, self.b = a, b
         self.inputs = self._inputs()
         self.names = names or _names(self.inputs)
@@ -205,7 +205,7 @@ class Comparison:
         """One of the tables: a list of dict."""
         makers = self._makers()
         if what not in makers:
-            raise InputError(f"there is no table {what!r}", where="compare", mend=near(what, makers))
+            raise InputError(f"there is no table {what!r}", where="compare", hint=near(what, makers))
         return makers[what]()
 
     def summary(self) -> str:

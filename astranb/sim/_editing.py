@@ -71,7 +71,7 @@ class Edited:
         """
         count = len(self._driver.edits)
         if not -count <= number < count:
-            raise InputError(f"there is no edit {number}", where="undo", mend=f"there are {count}")
+            raise InputError(f"there is no edit {number}", where="undo", hint=f"there are {count}")
         self._leave()
         self._driver.undo(number % count)
         return self._stop("back")

@@ -108,7 +108,7 @@ class Explained:
         from astranb.engine.cacheline._lost import lost_time
 
         if per not in ("gpu", "block"):
-            raise InputError(f"lost time per {per!r}", where="lost_time", mend="per gpu or per block")
+            raise InputError(f"lost time per {per!r}", where="lost_time", hint="per gpu or per block")
         return lost_time(self._self, per)
 
     @overload

@@ -160,7 +160,7 @@ class Result:
             **{name: partial(make, self._sim) for name, make in FRAMES.items()},
         }
         if what not in makers:
-            raise InputError(f"there is no table {what!r}", where="to_dataframe", mend=near(what, makers))
+            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, makers))
         return pd.DataFrame(makers[what]())
 
     def to_perfetto(self, path: str | Path) -> dict[str, Any]:

@@ -104,12 +104,12 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
             raise InputError(
                 f"fidelity {fidelity!r} is not available for collectives on an infrastructure",
                 where="fidelity",
-                mend=near(fidelity, _FIDELITIES),
+                hint=near(fidelity, _FIDELITIES),
             )
         if not isinstance(collective, Collective | Graph):
             raise InputError(
                 f"not a collective: {collective!r}",
-                mend="make one with astranb.collectives.all_reduce(size) or a sibling",
+                hint="make one with astranb.collectives.all_reduce(size) or a sibling",
             )
         self.infra = infra if isinstance(infra, Infra) else resolve(str(infra))
         self.collective = collective
@@ -358,7 +358,7 @@ class Simulation(Changing, Watching, Looking, Explained, Measuring, Stopped):
 
 def _counter(n: int, unit: str) -> str:
     if unit not in _UNITS:
-        raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, _UNITS))
+        raise InputError(f"unknown unit {unit!r}", where="unit", hint=near(unit, _UNITS))
     if not isinstance(n, int) or n < 0:
         raise InputError(f"the number of steps must be a whole number and not negative, got {n!r}", where="n")
     return _UNITS[unit]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _FORMAT = "astranb simulation 6"
-_WHAT, _MEND = "a saved simulation", "save one with sim.save(path)"
+_WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
 _PROGRAM = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
 
 
@@ -101,7 +101,7 @@ def _program(sim: Simulation, said: dict[str, Any], data: Mapping[str, np.ndarra
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"not {_WHAT}: {error}", where=str(path), mend=_MEND) from error
+            raise InputError(f"not {_WHAT}: {error}", where=str(path), hint=_HINT) from error
         coalesce = sim.network.coalesce
         _, sim.program = lower_for(sim.collective, sim.chosen, sim.fabric, coalesce, sim.launch)
         return
@@ -119,12 +119,12 @@ def _paused(edits: list[Edit]) -> int:
 
 def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     """Read a simulation that :func:`save` wrote, into an empty one that ``make`` gives."""
-    data = read_tables(path, _WHAT, _MEND)
+    data = read_tables(path, _WHAT, _HINT)
     try:
         said = json.loads(data["inputs"].tobytes())
         version = said["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"not {_WHAT}", where=str(path), mend=_MEND) from error
+        raise InputError(f"not {_WHAT}", where=str(path), hint=_HINT) from error
     if version != _FORMAT:
         raise InputError(f"written by another version ({version})", where=str(path))
     sim = make()
@@ -146,7 +146,7 @@ def load(path: Path, make: Callable[[], Simulation]) -> Simulation:
     for name, dtype in OWNERS:
         table = data[f"state/{name}"]
         if table.dtype != dtype or table.shape != start.tables[name].shape:
-            raise InputError(f"the table {name!r} does not fit", where=str(path), mend="save it anew")
+            raise InputError(f"the table {name!r} does not fit", where=str(path), hint="save it anew")
         start.tables[name][...] = table
     if said["record"]:
         start.recorder[0].since_ps = int(start.clock[0].now_ps)  # what was noted is not in the file

@@ -234,7 +234,7 @@ def _link_of(machine: Machine, kind: int, arg: int) -> int:
 def _path_and_field(text: str) -> tuple[str, str]:
     path, dot, name = text.strip().rpartition(".")
     if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", where="watch", mend="write <path>.waiting")
+        raise InputError(f"{text!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
     return path, name
 
 
@@ -242,8 +242,8 @@ def _of_field(sim: Simulation, path: str, name: str) -> Watch:
     place = resolve(path, sim.fabric, sim.machine)
     names = FIELDS.get(place.kind) or ()
     if name not in names:
-        mend = near(name, names) if names else "links, GPUs, SMs and thread blocks can be watched"
-        raise InputError(f"a {place.kind} has no field {name!r}", where=path, mend=mend)
+        hint = near(name, names) if names else "links, GPUs, SMs and thread blocks can be watched"
+        raise InputError(f"a {place.kind} has no field {name!r}", where=path, hint=hint)
     table, rows = _TABLES[place.kind], list(place.rows)
     whole = place.kind == "link" and name in _SUMMED
 

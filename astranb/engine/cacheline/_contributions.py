@@ -140,11 +140,11 @@ def contributions(sim: Simulation, buffer: str | None = None) -> Contributions:
             raise InputError(
                 f"ranks of {sim.collective.name} hold different data: there is no fullest copy",
                 where="contributions",
-                mend="take a buffer, as output",
+                hint="take a buffer, as output",
             )
         return _fullest(contributions(sim))
     if buffer is not None and buffer not in BUFFERS:
-        raise InputError(f"unknown buffer {buffer!r}", where="contributions", mend=near(buffer, BUFFERS))
+        raise InputError(f"unknown buffer {buffer!r}", where="contributions", hint=near(buffer, BUFFERS))
     pieces = sim.machine.pieces
     held, promised = piece_contents(sim)
     wanted = np.zeros(len(pieces), np.int32)

@@ -75,7 +75,7 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         number = flying.group(1)
         if int(number) >= len(machine.requests) or machine.requests[int(number)].live != 1:
             raise InputError(
-                f"{path!r} is not under way now", mend="inspect a GPU or a link for those that are"
+                f"{path!r} is not under way now", hint="inspect a GPU or a link for those that are"
             )
         return Place("line", (int(number),), path)
     if "->" in path:
@@ -109,7 +109,7 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         rows = [b for b in range(len(machine.blocks)) if machine.blocks[b].gpu == rank]
         first, count = (rows[0] if rows else 0), len(rows)
     if int(number) >= count:
-        raise InputError(f"{head!r} has no {kind} {number}", mend=f"they count from 0 to {count - 1}")
+        raise InputError(f"{head!r} has no {kind} {number}", hint=f"they count from 0 to {count - 1}")
     return Place(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
 
 
@@ -141,9 +141,9 @@ def split_field(text: str, known: Sequence[str]) -> tuple[str, str]:
     """
     path, dot, name = text.strip().rpartition(".")
     if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", mend="for example gpu[3].sm.0.waiting")
+        raise InputError(f"{text!r} is not <path>.<field>", hint="for example gpu[3].sm.0.waiting")
     if name not in known:
-        raise InputError(f"{path!r} has no field {name!r}", mend=near(name, known))
+        raise InputError(f"{path!r} has no field {name!r}", hint=near(name, known))
     return path, name
 
 
@@ -152,7 +152,7 @@ def _node(name: str, fabric: Fabric) -> int:
         return int(fabric.graph.index(name))
     except (KeyError, ValueError, InputError):
         some = [fabric.graph.name(int(g)) for g in fabric.gpus[:64]]
-        raise InputError(f"there is no object {name!r}", mend=near(name, [*some, "gpu[0]"])) from None
+        raise InputError(f"there is no object {name!r}", hint=near(name, [*some, "gpu[0]"])) from None
 
 
 def _rank(node: int, fabric: Fabric) -> int:

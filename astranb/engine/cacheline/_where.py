@@ -56,11 +56,11 @@ def next_line(sim: Simulation, path: str) -> Stop:
     place = resolve(path, sim.fabric, sim.machine)
     if place.kind != "block":
         raise InputError(
-            f"{place.path} is no thread block", where="next_line", mend="name one, as gpu[0].block.0"
+            f"{place.path} is no thread block", where="next_line", hint="name one, as gpu[0].block.0"
         )
     block = sim.machine.blocks[place.row]
     if block.op >= block.last_op:
-        raise InputError(f"{place.path} has ended", where="next_line", mend="go back, or take another block")
+        raise InputError(f"{place.path} has ended", where="next_line", hint="go back, or take another block")
     waiting = block.state == t.PENDING
     point = sim.break_when(f"{place.path}.state != 0" if waiting else f"{place.path}.op != {int(block.op)}")
     try:

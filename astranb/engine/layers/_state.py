@@ -196,8 +196,8 @@ class LayerState:
     def ways(self, link: str, *, both: bool) -> list[str]:
         """Links of a layer table's network are the same everywhere in a dimension, and cannot be named."""
         del both
-        mend = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
-        raise InputError("a layer table's network has no single links", where=link[:80], mend=mend)
+        hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
+        raise InputError("a layer table's network has no single links", where=link[:80], hint=hint)
 
     def parameters(self, path: str, edits: Sequence[Edit]) -> list[Parameter]:
         """What can be changed of an object, as it stands now."""

@@ -79,11 +79,11 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
     if kind is None and path is None:
         raise InputError("a breakpoint needs an event kind or an object", where="break_on")
     if kind is not None and kind not in EVENTS:
-        raise InputError(f"unknown event kind {kind!r}", where="break_on", mend=near(kind, EVENTS))
+        raise InputError(f"unknown event kind {kind!r}", where="break_on", hint=near(kind, EVENTS))
     found = [EVENTS[kind]] if kind else [(what, -1) for what in range(PHASE_ENDS + 1)]
     place = resolve(path, about, machine) if path is not None else None
     if place is not None and place.kind == "link":
-        raise InputError("nothing stops at a link", where=place.path, mend="name a rank, an operation, a dim")
+        raise InputError("nothing stops at a link", where=place.path, hint="name a rank, an operation, a dim")
     if place is not None:
         about_phases = (PHASE_BEGINS, PHASE_ENDS)
         found = [
@@ -93,8 +93,8 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
             and (place.operation < 0 or what not in (SENT, DELIVERED))
         ]
         if not found:
-            mend = "name a rank" if place.operation >= 0 else "take phase_begin or phase_end"
-            raise InputError(f"no {kind} is known by that", where=place.path, mend=mend)
+            hint = "name a rank" if place.operation >= 0 else "take phase_begin or phase_end"
+            raise InputError(f"no {kind} is known by that", where=place.path, hint=hint)
     rows = [
         {
             **_ANY, "what": what, "kind": sort,
@@ -127,8 +127,8 @@ def condition(text: str, find: Callable[[str, str], Found], owners: Sequence[Any
     """
     match = _CONDITION.match(text.strip())
     if match is None:
-        mend = "write <path>.<field> <op> <number>, as rank[3].waiting > 0"
-        raise InputError(f"cannot read the condition {text!r}", mend=mend)
+        hint = "write <path>.<field> <op> <number>, as rank[3].waiting > 0"
+        raise InputError(f"cannot read the condition {text!r}", hint=hint)
     found = find(match["path"], match["field"])
     number = _number(match["value"].strip(), found.field)
     rows = [
@@ -148,7 +148,7 @@ def install(points: Sequence[Breakpoint], machine: Any, owners: Sequence[Any]) -
     rows = [row for p in points if p.enabled for row in p.rows]
     if len(rows) > len(machine.points):
         what = f"{len(rows)} compiled breakpoints, {len(machine.points)} fit"
-        raise InputError(what, where="breakpoints", mend="remove some")
+        raise InputError(what, where="breakpoints", hint="remove some")
     for number, row in enumerate(rows):
         for name, value in row.items():
             machine.points[name][number] = value

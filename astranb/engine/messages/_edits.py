@@ -98,11 +98,11 @@ def read_edit(
     place = resolve(head or path, about, machine)
     known = CHANGEABLE.get(place.kind, {})
     if name not in known:
-        mend = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
-        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
+        hint = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
+        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
-        mend = "change link[N], which there are with aware=True (--fidelity congestion)"
-        raise InputError("the links of an infrastructure have no dimension", where=path, mend=mend)
+        hint = "change link[N], which there are with aware=True (--fidelity congestion)"
+        raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     number = read_value(field, value, path)
@@ -123,12 +123,12 @@ def read_value(field: str, value: float | str | bool, where: str) -> float:
             not re.fullmatch(r"\d{1,9}(\.\d{1,17})?(e[+-]?\d)?", text)
             or not 1 / _MOST_SPEED <= float(text) <= _MOST_SPEED
         ):
-            mend = "0.5 is half as fast, 2 twice, inf takes no time"
-            raise InputError(f"a speed must be a number above 0, got {value!r}", where=where, mend=mend)
+            hint = "0.5 is half as fast, 2 twice, inf takes no time"
+            raise InputError(f"a speed must be a number above 0, got {value!r}", where=where, hint=hint)
         return float(text)
     if isinstance(value, float):
         raise InputError(
-            f"{value!r} is not a value with a unit", where=where, mend='write "25 GB/s" or "1 us"'
+            f"{value!r} is not a value with a unit", where=where, hint='write "25 GB/s" or "1 us"'
         )
     if field == "rate_Bpns":
         return bandwidth_Bps(value, where=where) / 1e9

@@ -54,7 +54,7 @@ class Explained:
         from ._lost import lost_time
 
         if per != "rank":
-            raise InputError(f"lost time per {per!r}", where="lost_time", mend="per rank")
+            raise InputError(f"lost time per {per!r}", where="lost_time", hint="per rank")
         return lost_time(self._self)
 
     @overload

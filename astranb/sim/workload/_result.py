@@ -176,7 +176,7 @@ class WorkloadResult:
         """The same without pandas: a list of rows, or columns by name."""
         makers = self._makers
         if what not in makers:
-            raise InputError(f"there is no table {what!r}", where="to_dataframe", mend=near(what, makers))
+            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, makers))
         return makers[what]()
 
     def rows(self, what: str) -> list[dict[str, Any]]:
@@ -222,8 +222,8 @@ class WorkloadResult:
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            mend = "name a folder that can be made"
-            raise InputError(error.strerror or str(error), where=str(folder), mend=mend) from error
+            hint = "name a folder that can be made"
+            raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from error
         written = []
         for name in self.tables:
             frame = self.to_dataframe(name)

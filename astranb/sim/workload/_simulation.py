@@ -120,7 +120,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
         Raises
         ------
         InputError
-            A file cannot be read or used; the text names it, the place and how to mend it.
+            A file cannot be read or used; the text names it, the place and how to fix it.
         """
         layered = not Path(f"{workload}.0.et").exists() and astrasim1.is_layer_table(workload)
         read: Any = layers.load if layered else load
@@ -151,7 +151,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
             As for the class.
         """
         if not isinstance(run, Run | layers.Run):
-            raise InputError(f"not a run: {run!r}", mend="astranb.workload.astrasim2.load(...) gives one")
+            raise InputError(f"not a run: {run!r}", hint="astranb.workload.astrasim2.load(...) gives one")
         run.record(on=record)
         sim = object.__new__(cls)
         state: Engine = State(run) if isinstance(run, Run) else LayerState(run)
@@ -323,7 +323,7 @@ class WorkloadSimulation(Stopping, Explained, Edited):
     def _counter(self, n: int, unit: str) -> str:
         units = self.state.units
         if unit not in units:
-            raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, units))
+            raise InputError(f"unknown unit {unit!r}", where="unit", hint=near(unit, units))
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             what = f"the number of steps must be a whole number and not negative, got {n!r}"
             raise InputError(what, where="n")

@@ -28,7 +28,7 @@ KIND = "astranb workload"
 """How the format of such a file begins."""
 
 _FORMAT = f"{KIND} 2"
-_WHAT, _MEND = "a saved simulation of a workload", "save one with sim.save(path)"
+_WHAT, _HINT = "a saved simulation of a workload", "save one with sim.save(path)"
 _ENGINES: dict[str, Any] = {"astrasim2": State, "astrasim1": LayerState}
 
 
@@ -60,12 +60,12 @@ def save(sim: WorkloadSimulation, path: Path) -> None:
 
 def load(sim: WorkloadSimulation, path: Path) -> None:
     """Fill an empty simulation with one that :func:`save` wrote."""
-    data = read_tables(path, _WHAT, _MEND)
+    data = read_tables(path, _WHAT, _HINT)
     try:
         said = json.loads(data["inputs"].tobytes())
         version = said["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"not {_WHAT}", where=str(path), mend=_MEND) from error
+        raise InputError(f"not {_WHAT}", where=str(path), hint=_HINT) from error
     if version != _FORMAT:
         raise InputError(f"written by another version ({version})", where=str(path))
     try:
@@ -83,7 +83,7 @@ def load(sim: WorkloadSimulation, path: Path) -> None:
             sim.watch(text)
         sim.notes = dict(said["notes"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"not {_WHAT}: {error}", where=str(path), mend=_MEND) from error
+        raise InputError(f"not {_WHAT}: {error}", where=str(path), hint=_HINT) from error
 
 
 def _machine(data: dict[str, np.ndarray], which: str, path: Path, engine: Any) -> Any:
@@ -91,5 +91,5 @@ def _machine(data: dict[str, np.ndarray], which: str, path: Path, engine: Any) -
     tables = {name: data[f"{which}/{name}"] for name in engine.tables_of._fields}
     for name, table in tables.items():
         if table.ndim != 1 or table.dtype != engine.dtypes[name]:
-            raise InputError(f"the table {name!r} does not fit", where=str(path), mend="save it anew")
+            raise InputError(f"the table {name!r} does not fit", where=str(path), hint="save it anew")
     return engine.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})

@@ -43,9 +43,9 @@ class Watching(Watched):
         known = self.watchable(path)
         if name not in known:
             if name in readers:
-                mend = "make it with WorkloadSimulation(..., record=True)"
-                raise InputError(f"{name!r} is not recorded", where=place, mend=mend)
-            raise InputError(f"no field {name!r}", where=place, mend=near(name, known))
+                hint = "make it with WorkloadSimulation(..., record=True)"
+                raise InputError(f"{name!r} is not recorded", where=place, hint=hint)
+            raise InputError(f"no field {name!r}", where=place, hint=near(name, known))
         read = readers[name]
 
         def value(at: Any) -> float:

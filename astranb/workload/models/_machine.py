@@ -87,7 +87,7 @@ def machine(
         described = network if isinstance(network, InfraNetwork) else read_network(network)
     if described.npus != ranks:
         what = f"a network of {described.npus} NPUs, and {ranks} ranks"
-        raise InputError(what, where=described.where, mend="let degrees of parallelism and npus_count agree")
+        raise InputError(what, where=described.where, hint="let degrees of parallelism and npus_count agree")
     if system is not None:
         settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
