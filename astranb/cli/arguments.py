@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
         _, _, command = self.prog.partition(" ")
-        raise InputError(message.removeprefix("argument "), where=command, mend=f"see {self.prog} --help")
+        raise InputError(message.removeprefix("argument "), where=command, hint=f"see {self.prog} --help")
 
 
 def join_negative_values(argv: list[str]) -> list[str]:

@@ -151,7 +151,7 @@ def _generate(args: argparse.Namespace) -> int:
         return _list_models(as_json=args.json)
     for name in ("model", "output"):
         if getattr(args, name) is None:
-            raise InputError(f"--{name} is missing", where="generate", mend="or give --list")
+            raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
     step = workload_of(args, None if args.gpu is None else roofline(args.gpu))
     files = step.write(args.output)
     size = sum(file.stat().st_size for file in files)
@@ -189,11 +189,11 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
 
     if npus is None:
         if not output.lower().endswith((".et", ".et.gz")):
-            raise InputError("unknown file extension", where=output, mend="use FILE.et, or give --npus N")
+            raise InputError("unknown file extension", where=output, hint="use FILE.et, or give --npus N")
         write(output, trace)
         return [output]
     if not 1 <= npus <= _MOST_RANKS:
-        raise InputError(f"{npus} ranks", where="--npus", mend=f"use 1 to {_MOST_RANKS}")
+        raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {_MOST_RANKS}")
     files = [f"{output}.{rank}.et" for rank in range(npus)]
     for file in files:
         write(file, trace)
@@ -208,7 +208,7 @@ def _convert(args: argparse.Namespace) -> int:
             head = file.read(_HEAD)
     except OSError as error:
         raise InputError(
-            error.strerror or str(error), where=args.file, mend="give a file to convert"
+            error.strerror or str(error), where=args.file, hint="give a file to convert"
         ) from None
     plain = head.removeprefix(b"\xef\xbb\xbf")
     if re.match(rb"\s*[\[{]\s*[\[{\"}\]]", plain):
@@ -232,7 +232,7 @@ def _link(args: argparse.Namespace) -> int:
     from astranb.core.files import whole_file
 
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
-        raise InputError("unknown file extension", where=args.output, mend="use FILE.et or FILE.json")
+        raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.json")
     found = link(args.host, args.device)
     if args.output.lower().endswith(".json"):
         with whole_file(Path(args.output)) as file:
@@ -257,7 +257,7 @@ def _timeline(args: argparse.Namespace) -> int:
     if args.system or args.network:
         for name in ("system", "network"):
             if getattr(args, name) is None:
-                raise InputError(f"--{name} is missing", where="timeline", mend="give both to simulate")
+                raise InputError(f"--{name} is missing", where="timeline", hint="give both to simulate")
         times = _simulated(args, traces)
     else:
         times = [recorded_times(trace) for trace in traces]

@@ -78,12 +78,12 @@ def algorithm_of(text: str | None) -> Any:
     try:
         defined = runpy.run_path(file)
     except OSError as error:
-        raise InputError(error.strerror or str(error), where=file, mend="give FILE.py:FUNCTION") from error
+        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
     except Exception as error:  # whatever the file raises
         raise InputError(f"{type(error).__name__}: {error}", where=file) from error
     functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
     if name not in functions:
-        raise InputError(f"there is no function {name!r}", where=file, mend=near(name, functions))
+        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
     return defined[name]
 
 

@@ -55,7 +55,7 @@ def _convert(args: argparse.Namespace) -> int:
     made = convert(args.file, args.name)
     path = Path(args.output or f"{Path(args.file).stem}.yaml")
     if args.output is None and path.exists():
-        raise InputError("the file exists", where=str(path), mend="name it, or another one, with --output")
+        raise InputError("the file exists", where=str(path), hint="name it, or another one, with --output")
     made.save(path)
     summary = made.summary()
     if args.json:

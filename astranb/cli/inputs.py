@@ -103,7 +103,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
 
 def _fidelity(text: str) -> str:
     if text not in _FIDELITIES:
-        raise InputError(f"unknown fidelity {text[:40]!r}", where="--fidelity", mend=near(text, _FIDELITIES))
+        raise InputError(f"unknown fidelity {text[:40]!r}", where="--fidelity", hint=near(text, _FIDELITIES))
     return text
 
 
@@ -123,19 +123,19 @@ def _require(args: argparse.Namespace, kind: str) -> None:
         missing = [flag_of(name) for name in ("infra", "collective", "size") if getattr(args, name) is None]
         if missing:
             what = f"the following arguments are required: {', '.join(missing)}"
-            raise InputError(what, where="run", mend="or give --model or --workload; see astranb run --help")
+            raise InputError(what, where="run", hint="or give --model or --workload; see astranb run --help")
         return
     if kind == MODEL:
         return
     for name in ("system", "network"):
         if getattr(args, name) is None and (kind == LAYERS or name == "system" or args.infra is None):
-            mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
-            mend += ", or --infra" if name == "network" and kind == TRACES else ""
-            raise InputError(f"--workload needs --{name}", where="run", mend=mend)
+            hint = f"give --{name} FILE (or --{name}-configuration=FILE)"
+            hint += ", or --infra" if name == "network" and kind == TRACES else ""
+            raise InputError(f"--workload needs --{name}", where="run", hint=hint)
     compat = _COMPAT[kind]
     if args.compat not in (None, compat):
         what = f"{args.compat[:40]!r} does not apply to {kind}"
-        raise InputError(what, where="--compat", mend=near(args.compat, [compat]))
+        raise InputError(what, where="--compat", hint=near(args.compat, [compat]))
 
 
 def _check_network(args: argparse.Namespace, fidelity: str) -> None:
@@ -143,13 +143,13 @@ def _check_network(args: argparse.Namespace, fidelity: str) -> None:
     if args.infra is not None and fidelity != "cacheline":
         if args.network is not None:
             what = "--infra and --network exclude each other"
-            raise InputError(what, where="run", mend="leave one of them out")
+            raise InputError(what, where="run", hint="leave one of them out")
         if args.compat is not None:
             what = "ASTRA-sim 2.0 reads no infrastructures"
-            raise InputError(what, where="--infra", mend="give --network FILE, or leave --compat out")
+            raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
     if args.dimensions is not None and args.infra is None:
         what = "--dimensions needs --infra"
-        raise InputError(what, where="run", mend="set npus_count in the network file instead")
+        raise InputError(what, where="run", hint="set npus_count in the network file instead")
 
 
 def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
@@ -158,7 +158,7 @@ def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Sub
     from astranb.sim import Simulation
 
     if not str(args.root or 0).isdecimal():
-        raise InputError(f"{args.root!r} is not a rank", where="--root", mend="use a number from 0")
+        raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
     algorithm = algorithm_of(args.algorithm)
     options = given(args, "lanes", "protocol") | ({} if args.root is None else {"root": int(args.root)})
     collective = Collective.of(args.collective, args.size, algorithm, **options)
@@ -245,7 +245,7 @@ def table_row(args: argparse.Namespace) -> tuple[int, int]:
     row = 0 if args.stat_row is None else args.stat_row
     rows = 1 if args.total_stat_rows is None else args.total_stat_rows
     if not 0 <= row < rows:
-        raise InputError(f"row {row} of {rows}", where="--stat-row", mend="count rows from 0")
+        raise InputError(f"row {row} of {rows}", where="--stat-row", hint="count rows from 0")
     return row, rows
 
 
@@ -300,16 +300,16 @@ def _infra_network(args: argparse.Namespace) -> InfraNetwork:
     counts = [] if args.dimensions is None else args.dimensions.split("x")
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{args.dimensions[:40]!r} is not a list of dimensions"
-        raise InputError(what, where="--dimensions", mend="write 8x4")
+        raise InputError(what, where="--dimensions", hint="write 8x4")
     return InfraNetwork(resolve(args.infra), tuple(map(int, counts)), args.infra)
 
 
 def _run_file(file: str) -> None:
     """Run a Python file, which registers training loops."""
     if not Path(file).is_file():
-        raise InputError("there is no such file", where=file, mend="name a Python file with training loops")
+        raise InputError("there is no such file", where=file, hint="name a Python file with training loops")
     try:
         runpy.run_path(file)
     except (Exception, SystemExit) as error:  # whatever the file does
         what = f"{type(error).__name__}: {error}"[:200]
-        raise InputError(what, where=file, mend="correct the file") from error
+        raise InputError(what, where=file, hint="correct the file") from error

@@ -66,13 +66,13 @@ def command(args: Sequence[str]) -> int:
     named = [arg for arg in args if arg.endswith(".ipynb") and not arg.startswith("-")]
     options = [arg for arg in args if arg not in named]
     if len(named) > 1:
-        raise InputError(f"{len(named)} notebooks were named", where="lab", mend="name one")
+        raise InputError(f"{len(named)} notebooks were named", where="lab", hint="name one")
     if any(option.split("=")[0] in _ROOT_OPTIONS for option in options):
         root, url = None, _address(named[0]) if named else "/lab"
     else:
         notebook = Path(named[0]).resolve() if named else _tour()
         if not notebook.is_file():
-            raise InputError("no such notebook", where=str(notebook), mend="leave it out to open the tour")
+            raise InputError("no such notebook", where=str(notebook), hint="leave it out to open the tour")
         root = _root(notebook)
         url = _address(notebook.relative_to(root).as_posix())
     return _serve(options, root, url)
@@ -93,7 +93,7 @@ def _jupyter() -> tuple[Any, Any]:
         from jupyterlab.labapp import LabApp
         from traitlets.config import Config
     except ImportError as error:
-        raise InputError("JupyterLab is not installed", where="lab", mend="pip install jupyterlab") from error
+        raise InputError("JupyterLab is not installed", where="lab", hint="pip install jupyterlab") from error
     return LabApp, Config
 
 

@@ -329,14 +329,14 @@ def kind_of(args: argparse.Namespace) -> tuple[str, ...]:
     chosen = [name for name in _STARTERS if getattr(args, name) is not None]
     if len(chosen) > 1:
         what = " and ".join(map(flag_of, chosen[:2]))
-        raise InputError(f"{what} exclude each other", where="run", mend="leave one of them out")
+        raise InputError(f"{what} exclude each other", where="run", hint="leave one of them out")
     if chosen:
         return _STARTERS[chosen[0]]
     for option in _given(args):
         if COLLECTIVE not in option.applies:
             starters = [flag_of(name) for name, kinds in _STARTERS.items() if set(kinds) & {*option.applies}]
             what = f"{option.flags[0]} needs {' or '.join(sorted(starters, reverse=True))}"
-            raise InputError(what, where="run", mend="see astranb run --help")
+            raise InputError(what, where="run", hint="see astranb run --help")
     return (COLLECTIVE,)
 
 
@@ -349,10 +349,10 @@ def check_options(args: argparse.Namespace, kind: str, fidelity: str) -> None:
         what = f"{option.flags[0]} does not apply to {kind}"
         if at:
             what += f" at --fidelity {fidelity}"
-            mend = f"leave it out, or use --fidelity {' or '.join(at)}"
+            hint = f"leave it out, or use --fidelity {' or '.join(at)}"
         else:
-            mend = "leave it out"
-        raise InputError(what, where="run", mend=mend)
+            hint = "leave it out"
+        raise InputError(what, where="run", hint=hint)
 
 
 def _given(args: argparse.Namespace) -> Iterator[_Option]:

@@ -25,13 +25,13 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
     try:
         if file.stat().st_size > most:
             size = f"larger than {most >> 20} MiB"
-            raise InputError(size, where=str(path), mend="is it the right file?")
+            raise InputError(size, where=str(path), hint="is it the right file?")
         return file.read_bytes()
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(reason, where=str(path), mend="give a file that can be read") from error
+        raise InputError(reason, where=str(path), hint="give a file that can be read") from error
 
 
 class Node:
@@ -42,9 +42,9 @@ class Node:
     def __init__(self, value: Any, file: str, path: str = "") -> None:
         self.value, self.file, self.path = value, file, path
 
-    def error(self, what: str, mend: str = "") -> InputError:
+    def error(self, what: str, hint: str = "") -> InputError:
         """An error about this value."""
-        return InputError(what, where=f"{self.file}: {self.path}" if self.path else self.file, mend=mend)
+        return InputError(what, where=f"{self.file}: {self.path}" if self.path else self.file, hint=hint)
 
     @property
     def brief(self) -> str:
@@ -112,9 +112,9 @@ def json_document(path: str | Path, data: bytes) -> Node:
         return Node(json.loads(data.decode("utf-8-sig")), file)
     except json.JSONDecodeError as error:
         where = f"{file}: line {error.lineno}"
-        raise InputError(f"no JSON: {error.msg}", where=where, mend="mend the file") from error
+        raise InputError(f"no JSON: {error.msg}", where=where, hint="correct the file") from error
     except (ValueError, RecursionError) as error:  # bytes that are no UTF-8, a huge number, deep nesting
-        raise InputError(f"no JSON: {error}"[:200], where=file, mend="mend the file") from error
+        raise InputError(f"no JSON: {error}"[:200], where=file, hint="correct the file") from error
 
 
 @cache
@@ -140,16 +140,18 @@ def yaml_document(path: str | Path, data: bytes) -> Node:
             opens = isinstance(event, yaml.CollectionStartEvent)
             depth += opens - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
-                raise InputError(f"nested deeper than {_DEEPEST}", where=str(path), mend="mend the file")
+                raise InputError(f"nested deeper than {_DEEPEST}", where=str(path), hint="correct the file")
         return Node(yaml.load(data, yaml_loader()), str(path))  # noqa: S506 - a safe one
     except yaml.MarkedYAMLError as error:
         line = f": line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"no YAML: {error.problem}", where=f"{path}{line}", mend="mend the file") from None
+        raise InputError(
+            f"no YAML: {error.problem}", where=f"{path}{line}", hint="correct the file"
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         what = " ".join(str(error).split())[:200]
-        raise InputError(f"no YAML: {what}", where=str(path), mend="mend the file") from None
+        raise InputError(f"no YAML: {what}", where=str(path), hint="correct the file") from None
 
 
 def _brief(value: Any) -> str:

@@ -47,7 +47,7 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
         from pyvis.network import Network
     except ImportError:
         raise InputError(
-            "pyvis is not installed", where="export.pyvis", mend="pip install 'astranb[pyvis]'"
+            "pyvis is not installed", where="export.pyvis", hint="pip install 'astranb[pyvis]'"
         ) from None
     from astranb.widgets._layout import lay_out
     from astranb.widgets._map import joined
@@ -58,7 +58,7 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
         raise InputError(
             f"{len(layout.boxes):,} nodes are too many for pyvis",
             where="export.pyvis",
-            mend=f"it draws up to {_MOST_NODES:,}: use the workbench",
+            hint=f"it draws up to {_MOST_NODES:,}: use the workbench",
         )
     colours = Colours.of(dark)
     page = Network(

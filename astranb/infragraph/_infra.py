@@ -205,7 +205,7 @@ class Infra:
             from infragraph import Infrastructure
         except ImportError as error:
             raise InputError(
-                f"the infragraph package cannot be imported: {error}", mend="pip install infragraph"
+                f"the infragraph package cannot be imported: {error}", hint="pip install infragraph"
             ) from None
         document = copy.deepcopy(self._document)
         document.setdefault("name", self.name)

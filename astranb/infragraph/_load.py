@@ -37,7 +37,7 @@ def load(source: Any, annotations: Any = None) -> Infra:
     Raises
     ------
     InputError
-        It cannot be read, or something in it does not fit: one line with file, line, mend.
+        It cannot be read, or something in it does not fit: one line with file, line, hint.
 
     Examples
     --------
@@ -89,5 +89,5 @@ def _read(source: Any, name: str) -> tuple[Any, Source]:
         return read_file(Path(source))
     raise InputError(
         f"cannot read {name} from a {type(source).__name__}",
-        mend="give a file, text, a dict or an InfraGraph object",
+        hint="give a file, text, a dict or an InfraGraph object",
     )

@@ -49,9 +49,9 @@ class Source:
         file = f"{self.name}:{line}" if line else self.name
         return f"{file}, {_spell(place)}" if place else file
 
-    def error(self, what: str, place: Place = (), mend: str = "") -> InputError:
+    def error(self, what: str, place: Place = (), hint: str = "") -> InputError:
         """Make the error that says what is wrong at a place."""
-        return InputError(what, where=self.where(place), mend=mend)
+        return InputError(what, where=self.where(place), hint=hint)
 
     def _line(self, place: Place) -> int:
         if self.text is None:
@@ -81,13 +81,13 @@ def read_file(path: Path) -> tuple[Any, Source]:
     """
     try:
         if path.is_dir():
-            raise InputError("this is a folder", where=str(path), mend="name the file in it")
+            raise InputError("this is a folder", where=str(path), hint="name the file in it")
         if not path.exists():
             folder = path.parent if path.parent.is_dir() else Path()
             names = (p.name for p in folder.iterdir() if p.suffix.lower() in {".yaml", ".yml", ".json"})
             hint = near(path.name, names)
             raise InputError(
-                "there is no such file", where=str(path), mend=hint if hint.startswith("did") else ""
+                "there is no such file", where=str(path), hint=hint if hint.startswith("did") else ""
             )
         if not path.is_file():
             raise InputError("this is not a regular file", where=str(path))
@@ -96,7 +96,7 @@ def read_file(path: Path) -> tuple[Any, Source]:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"byte {error.start} is not UTF-8", where=str(path), mend="save the file as UTF-8 text"
+            f"byte {error.start} is not UTF-8", where=str(path), hint="save the file as UTF-8 text"
         ) from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
@@ -136,7 +136,7 @@ def read_text(text: str, name: str, form: str = "yaml") -> tuple[Any, Source]:
         except json.JSONDecodeError as error:
             if form == "json":
                 raise InputError(
-                    f"not JSON: {error.msg}", where=f"{name}:{error.lineno}", mend="correct the text there"
+                    f"not JSON: {error.msg}", where=f"{name}:{error.lineno}", hint="correct the text there"
                 ) from None
         except InputError:
             raise
@@ -153,7 +153,7 @@ def _syntax(error: yaml.YAMLError, source: Source) -> InputError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"{source.name}:{mark.line + 1}" if mark else source.name
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
-    return InputError(f"not YAML: {problem}", where=where, mend="correct the text there")
+    return InputError(f"not YAML: {problem}", where=where, hint="correct the text there")
 
 
 def _no_constant(text: str) -> Any:
@@ -171,7 +171,7 @@ class _Unique:
         if len(found) < len(pairs):
             keys = [k for k, _ in pairs]
             twice = next(k for i, k in enumerate(keys) if k in keys[:i])
-            raise InputError(f"key {twice!r} stands twice", where=self._source.name, mend="keep one of them")
+            raise InputError(f"key {twice!r} stands twice", where=self._source.name, hint="keep one of them")
         return found
 
 
@@ -194,7 +194,7 @@ class _Builder:
             first = next(events)
             data = None if isinstance(first, yaml.StreamEndEvent) else self._value(first, events, (), 0)
             if not isinstance(next(events, None), yaml.StreamEndEvent | None):
-                raise InputError("holds more than one document", where=self._source.name, mend="keep one")
+                raise InputError("holds more than one document", where=self._source.name, hint="keep one")
         finally:
             self._loader.dispose()
         return data
@@ -206,8 +206,8 @@ class _Builder:
             if not isinstance(event, skipped):
                 yield event
 
-    def _fail(self, what: str, event: Any, mend: str = "") -> InputError:
-        return InputError(what, where=f"{self._source.name}:{event.start_mark.line + 1}", mend=mend)
+    def _fail(self, what: str, event: Any, hint: str = "") -> InputError:
+        return InputError(what, where=f"{self._source.name}:{event.start_mark.line + 1}", hint=hint)
 
     def _value(self, event: Any, events: Iterator[Any], place: Place, depth: int) -> Any:
         if self._marks is not None:

@@ -189,7 +189,7 @@ def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:
     sim = feed.session.sim
     path, value = content.get("path"), content.get("value")
     if not isinstance(path, str) or not isinstance(value, str | int):
-        raise InputError("what is to be changed, and to what?", where="what if", mend="a path and a value")
+        raise InputError("what is to be changed, and to what?", where="what if", hint="a path and a value")
     work = sim.asked(path, value)
     key = ("what if", path, str(value), tuple(e for e in sim.edits if e[0] == 0))
     done, progress, result = study_of(feed.session).ask(key, lambda: work)

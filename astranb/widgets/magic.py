@@ -17,7 +17,7 @@ __all__ = ["run_cell"]
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise InputError(message, where="%%collective", mend=self.format_usage().strip())
+        raise InputError(message, where="%%collective", hint=self.format_usage().strip())
 
 
 def _parser() -> _Parser:
@@ -57,7 +57,7 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     show = options.pop("show")
     if not options["name"].isidentifier():
         what = f"{options['name']!r} is not a Python name"
-        raise InputError(what, where="%%collective", mend="use one such as two_shot")
+        raise InputError(what, where="%%collective", hint="use one such as two_shot")
     draft = Draft(cell, **options)
     problems = draft.check()
     errors = [problem for problem in problems if problem.severity == "error"]

@@ -220,7 +220,7 @@ class Run:
                 source, target = divmod(int(clock.lost) - 1, len(self._machine.npus))
                 raise InputError(
                     f"rank {source} sends to rank {target}, to which no way is known",
-                    mend="halvingDoubling needs 2, 4, 8, … NPUs",
+                    hint="halvingDoubling needs 2, 4, 8, … NPUs",
                 )
             if why != GROW:
                 return why

@@ -65,5 +65,5 @@ def roofline(name: str) -> Roofline:
         There is none.
     """
     if name not in GPUS:
-        raise InputError(f"no peak of a GPU {name[:40]!r}", where="gpu", mend=near(name, GPUS))
+        raise InputError(f"no peak of a GPU {name[:40]!r}", where="gpu", hint=near(name, GPUS))
     return GPUS[name]

@@ -88,7 +88,7 @@ def machine(
         raise InputError(
             what,
             where=described.where,
-            mend="make the product of the degrees of parallelism equal npus_count",
+            hint="make the product of the degrees of parallelism equal npus_count",
         )
     if system is not None:
         settings = read_system(system, **options)

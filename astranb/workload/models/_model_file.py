@@ -51,18 +51,18 @@ def read_model(path: str | Path) -> Transformer:
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = getattr(error, "problem", None) or str(error)
-        raise InputError(f"no YAML: {problem}"[:200], where=where, mend="mend the file") from None
+        raise InputError(f"no YAML: {problem}"[:200], where=where, hint="correct the file") from None
     if not isinstance(said, dict):
-        raise InputError("a model is names and values", where=where, mend="as layers: 32")
+        raise InputError("a model is names and values", where=where, hint="as layers: 32")
     known = {field.name: field for field in fields(Transformer)}
     for key in said:
         if key not in known:
-            raise InputError(f"unknown key {str(key)[:60]!r}", where=where, mend=near(str(key), known))
+            raise InputError(f"unknown key {str(key)[:60]!r}", where=where, hint=near(str(key), known))
     said = {"name": Path(path).stem, **said}
     missing = [name for name, field in known.items() if field.default is MISSING and name not in said]
     if missing:
-        raise InputError(f"{', '.join(missing)} missing", where=where, mend="give them")
+        raise InputError(f"{', '.join(missing)} missing", where=where, hint="give them")
     try:
         return Transformer(**said)
     except InputError as error:
-        raise InputError(error.what, where=where, mend=error.mend) from None
+        raise InputError(error.what, where=where, hint=error.hint) from None

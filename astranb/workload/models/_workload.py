@@ -205,8 +205,8 @@ class Workload:
         InputError
             They would not fit in memory.
         """
-        mend = "take fewer ranks, microbatches or layers"
-        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", mend=mend)
+        hint = "take fewer ranks, microbatches or layers"
+        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", hint=hint)
         known: dict[tuple[Any, ...], Operations] = {}
         plain = [_plain(one, self._durations(one)) for one in self.stages]
         names = [Distinct.of(one.names) for one in self.stages]
@@ -252,7 +252,7 @@ class Workload:
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
-            raise InputError(f"there is no rank {rank}", where="rank", mend=f"take 0 to {self.ranks - 1}")
+            raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
     def _durations(self, program: Program) -> np.ndarray:
