@@ -356,7 +356,7 @@ def test_fork_with_changes_of_objects_has_the_same_past():
     assert same_past.events == 500
     anew = sim.fork_with({"algorithm": "allpairs", "gpu.unroll": "8", "network.buffers": "8", "lanes": "2"})
     assert (anew.events, anew.engine.chosen[0].unroll, anew.engine.network.buffers) == (0, 8, 8)
-    assert anew.collective.lanes == 2
+    assert anew.engine.work.lanes == 2
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_lost_times_add_up(part, protocol, launch):
     sim = made("16 KiB", protocol=protocol, launch=launch)
     sim.run()
     sim.goto(int(part * sim.now_ps)) if part < 1 else None
-    for per, rows in (("block", len(sim.engine.machine.blocks)), ("gpu", 8)):
+    for per, rows in (("block", len(sim.engine.machine.blocks)), ("rank", 8)):
         frame = sim.lost_time(per)
         assert len(frame) == rows
         causes = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
