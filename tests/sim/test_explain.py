@@ -226,7 +226,7 @@ def test_lost_times_add_up(part, protocol, launch):
         blocks = sim.engine.machine.blocks
         assert (sim.lost_time("block")["signal_ps"] == blocks["waiting_ps"]).all()
         assert (sim.lost_time("block")["ended_ps"] == sim.result.time_ps - blocks["ended_ps"]).all()
-    with pytest.raises(InputError, match="per gpu or per block"):
+    with pytest.raises(InputError, match="per rank or per block"):
         sim.lost_time("link")
 
 
