@@ -13,6 +13,7 @@ from astranb.engine.cacheline._memory import Buffer, buffer_of
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
+from ._messages import pack
 
 __all__ = ["answer", "cell"]
 
@@ -58,13 +59,13 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
         "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
         "lanes": sim.engine.program.lanes,
     }  # fmt: skip
-    columns = (
-        (np.round(255 * arrived / np.maximum(1, total)), "u1"),
-        (np.where(source < 0, 65535, source), "<u2"),
-        (np.where(arrived > 0, least, 0), "<u2"),
-        (state, "u1"),
+    return meta, pack(
+        "buffer",
+        arrived=np.round(255 * arrived / np.maximum(1, total)),
+        source=np.where(source < 0, 65535, source),
+        ranks=np.where(arrived > 0, least, 0),
+        state=state,
     )
-    return meta, [np.ascontiguousarray(c.astype(kind)).tobytes() for c, kind in columns]
 
 
 def cell(feed: Feed, options: dict[str, Any]) -> Message:
