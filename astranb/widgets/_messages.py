@@ -1,4 +1,4 @@
-"""The columns of messages to the browser: packed by the description that ``static/messages.js`` unpacks by."""
+"""Columns of messages to the browser, packed by the description in ``static/messages.js``."""
 
 from __future__ import annotations
 

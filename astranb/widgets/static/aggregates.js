@@ -3,7 +3,7 @@
 // links as a list, and how utilisation is distributed.
 
 import { createAsker } from "./asker.js";
-import { formatShare } from "./format.js";
+import { formatCount, formatShare } from "./format.js";
 import { inkOn, make } from "./theme.js";
 
 /** @import { Answer, Context, Place, Store, Theme } from "./types" */
@@ -45,7 +45,7 @@ export function createAggregates(store, theme) {
         const most = Math.max(...histogram);
         const bars = histogram.map((count, k) =>
           make("i", {
-            title: `${count.toLocaleString("en-US")} links of ${formatShare(k / histogram.length)} to ${formatShare((k + 1) / histogram.length)}`,
+            title: `${formatCount(count)} links of ${formatShare(k / histogram.length)} to ${formatShare((k + 1) / histogram.length)}`,
             style: `height: ${count ? Math.max(8, (100 * count) / most) : 0}%`,
           }),
         );
@@ -54,7 +54,7 @@ export function createAggregates(store, theme) {
         return make(
           "div", { class: "anb-group" },
           make("b", { text: title }),
-          make("span", { class: "anb-hint", text: `${links.toLocaleString("en-US")} links` }),
+          make("span", { class: "anb-hint", text: `${formatCount(links)} links` }),
           make("div", { class: "anb-histogram", role: "img", "aria-label": `histogram of ${title}` }, ...bars),
           make("span", { text: `median ${at(50)} · 90% below ${at(90)} · most ${at(100)}` }),
         );

@@ -20,7 +20,7 @@ const NOBODY = 65535;
  * @param {Theme} theme
  */
 export function createBuffer(store, theme) {
-  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "What lies in a buffer" });
+  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Contents of a buffer" });
   const tip = createTip(canvas, textAt);
   /** @param {string} words @param {HTMLOptionElement[]} options */
   const choice = (words, options) => make("select", { class: "anb-steps", "aria-label": words, onchange: () => store.emit("change") }, ...options);

@@ -29,7 +29,7 @@ export function createChunks(store, theme) {
   });
   const holder = make("div", { class: "anb-chunks-holder" }, canvas, tip.element);
   const buffer = make(
-    "select", { class: "anb-steps", "aria-label": "Buffer", title: "whose contents are shown", onchange: () => store.emit("change") },
+    "select", { class: "anb-steps", "aria-label": "Buffer", title: "the buffer whose contents are shown", onchange: () => store.emit("change") },
     ...[FULLEST, ...BUFFERS].map((name) => make("option", { value: name, text: name === FULLEST ? "fullest copy" : name })),
   );
   buffer.selectedIndex = -1; // what shows most is the kernel's choice

@@ -16,7 +16,7 @@ const PARTS = { gpu: "SMs in use", rank: "Now", op: "Depends on, and is needed b
 export function createInspector(store) {
   const list = `anb-names-${Math.random().toString(36).slice(2)}`;
   const path = make("input", {
-    type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to look into", spellcheck: "false",
+    type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to inspect", spellcheck: "false",
     list, onchange() {
       store.select(path.value.trim());
     },

@@ -1,5 +1,5 @@
 // @ts-check
-// Which part of the system is shown, in words and with buttons: the way down from all to one SM.
+// Which part of the system is shown, in words and with buttons: from the whole system down to one SM.
 
 import { gpuOf, isWithin } from "./selection.js";
 import { make } from "./theme.js";
@@ -11,8 +11,8 @@ import { make } from "./theme.js";
  */
 export function createLevels(store) {
   const crumbs = make("nav", { class: "anb-crumbs", "aria-label": "Where you are" });
-  const inside = button("look inside", "look into what is selected (Enter, double click)", () => levels.enter(store.selection));
-  const open = button("open here", "show all of what is selected, in its place", () => levels.open(store.selection));
+  const inside = button("look inside", "show the inside of the selected object (Enter, double click)", () => levels.enter(store.selection));
+  const open = button("open here", "expand the selected instance in place", () => levels.open(store.selection));
   const shut = button("close all", "show every instance as one box again", () => store.look({ opened: [], focus: "" }));
   const all = make("input", { type: "checkbox", onchange: () => store.emit("change") });
   const allLinks = make("label", { class: "anb-label", title: "draw every link, not only the hottest" }, all, "all links");

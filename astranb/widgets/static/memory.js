@@ -220,7 +220,7 @@ export function createMemory(store, theme) {
   function drawLegend() {
     const ramp = [0, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(Math.max(0.02, v))).join(", ");
     legend.replaceChildren(
-      make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}; of the selected GPU each link` }),
+      make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}; for the selected GPU also each link` }),
       make("span", { class: "anb-key" }, "0%", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), "100% busy"),
     );
   }

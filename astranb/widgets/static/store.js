@@ -328,7 +328,7 @@ export function createStore(model) {
     /** @param {SceneMessage} message @param {DataView[]} buffers */
     scene(message, buffers) {
       if (message.version !== VERSION) {
-        store.error = "this page is of another version of astranb: reload it";
+        store.error = "this page was made by another version of astranb: reload it";
         store.emit("change");
         return;
       }

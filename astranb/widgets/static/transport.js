@@ -54,8 +54,8 @@ export function createTransport(store, help) {
   const BUTTONS = ALL_BUTTONS.filter(([name]) => workload || !OF_WORKLOADS.includes(name));
   const steps = make(
     "select",
-    { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
-    ...[1, 10, 100, 1000, 10000].map((n) => make("option", { value: n, text: `× ${n.toLocaleString("en-US")}` })),
+    { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one click steps" },
+    ...[1, 10, 100, 1000, 10000].map((n) => make("option", { value: n, text: `× ${formatCount(n)}` })),
   );
   /** @type {Record<string, HTMLButtonElement>} */
   const buttons = {};
