@@ -91,6 +91,35 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
   return asker;
 }
 
+/**
+ * Asks the kernel to change something, and shows its error in an element.
+ * @param {Store} store
+ * @param {HTMLElement} alert
+ * @param {() => void} after called when the answer has come
+ */
+export function createRequests(store, alert, after) {
+  /** @param {unknown} error null: nothing is wrong */
+  function fail(error) {
+    alert.hidden = !error;
+    alert.textContent = error instanceof Error ? error.message : "";
+  }
+  /** Whether it was done. @param {"apply" | "fork"} question @param {Options} options */
+  async function request(question, options) {
+    fail(null);
+    try {
+      await store.ask(question, options);
+      return true;
+    } catch (error) {
+      fail(error);
+      return false;
+    } finally {
+      after();
+      store.emit("change");
+    }
+  }
+  return { fail, request };
+}
+
 /** What a question about the cursor adds to its options, and what it depends on. @param {Store} store */
 export function momentOf(store) {
   const { following, cursor, state } = store;

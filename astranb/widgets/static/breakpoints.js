@@ -1,7 +1,7 @@
 // @ts-check
 // Where the run stops, and values that are plotted over time.
 
-import { createAsker, stateNumber } from "./asker.js";
+import { createAsker, createRequests, stateNumber } from "./asker.js";
 import { fit, make } from "./theme.js";
 
 /** @import { Answer, Options, Point, Store, Theme, Watch } from "./types" */
@@ -70,13 +70,12 @@ export function createBreaks(store, theme) {
   const asker = createAsker(store, "breaks", {
     every: 250,
     answered(found, error) {
-      if (error) {
-        fail(error);
-        return;
+      if (error) fail(error);
+      else {
+        answer = found;
+        show(found);
+        draw();
       }
-      answer = found;
-      show(found);
-      draw();
     },
   });
 
@@ -85,25 +84,9 @@ export function createBreaks(store, theme) {
     kind.hidden = object.hidden = how.value !== "on";
     condition.hidden = how.value !== "when";
   }
-  /** @param {unknown} error */
-  function fail(error) {
-    wrong.hidden = !error;
-    wrong.textContent = error instanceof Error ? error.message : "";
-  }
+  const { fail, request } = createRequests(store, wrong, asker.again);
   /** @param {string} verb @param {Options} options */
-  async function apply(verb, options) {
-    fail(null);
-    try {
-      await store.ask("apply", { verb, options });
-      return true;
-    } catch (error) {
-      fail(error);
-      return false;
-    } finally {
-      asker.again();
-      store.emit("change");
-    }
-  }
+  const apply = (verb, options) => request("apply", { verb, options });
   async function add() {
     const given = { how: how.value, time: time.value, kind: kind.value, object: object.value, condition: condition.value };
     if (await apply("breakpoint", given)) condition.value = time.value = "";

@@ -1,7 +1,7 @@
 // @ts-check
 // What can be changed of the selected object and of the run, and what has been.
 
-import { createAsker, stateNumber } from "./asker.js";
+import { createAsker, createRequests, stateNumber } from "./asker.js";
 import { formatCount } from "./format.js";
 import { make } from "./theme.js";
 
@@ -41,36 +41,18 @@ export function createChange(store) {
     },
   });
 
-  /** @param {unknown} error */
-  function fail(error) {
-    wrong.hidden = !error;
-    wrong.textContent = error instanceof Error ? error.message : "";
-  }
+  const { fail, request } = createRequests(store, wrong, asker.again);
   /** @param {string} verb @param {Options} options */
-  async function apply(verb, options) {
-    fail(null);
-    try {
-      store.follow();
-      await store.ask("apply", { verb, options });
-    } catch (error) {
-      fail(error);
-    }
-    asker.again();
-    store.emit("change");
+  function apply(verb, options) {
+    store.follow();
+    return request("apply", { verb, options });
   }
   /** @param {Record<string, string>} changes */
   async function fork(changes) {
-    fail(null);
-    try {
-      await store.ask("fork", { changes });
-      for (const entry of edited()) delete entry.dataset.changed;
-      shape = "";
-      store.show_panel("compare", true);
-    } catch (error) {
-      fail(error);
-    }
-    asker.again();
-    store.emit("change");
+    if (!(await request("fork", { changes }))) return;
+    for (const entry of edited()) delete entry.dataset.changed;
+    shape = "";
+    store.show_panel("compare", true);
   }
   /** @returns {NodeListOf<HTMLInputElement | HTMLSelectElement>} */
   const edited = () => run.querySelectorAll("[data-changed]");

@@ -4,7 +4,7 @@
 
 import { createAsker } from "./asker.js";
 import { paintDensity } from "./density.js";
-import { formatTime } from "./format.js";
+import { formatCount, formatTime } from "./format.js";
 import { GUTTER, RULER, createSight, drawClocks, drawRuler, navigate, scaleOf, scrollOf, stretch, windowAround } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { RANK_COLOURS, fit, make, settle } from "./theme.js";
@@ -132,7 +132,7 @@ export function createRanks(store, theme) {
     drawRuler(context, theme, scale, width);
     drawClocks(context, store, theme, scale, width, RULER, height, true);
     const { count = 0, drawn = "" } = picture?.reply ?? {};
-    settle(note, picture ? `${count.toLocaleString("en-US")} ${kind} in sight${drawn === "density" ? ", drawn as density" : ""}` : "");
+    settle(note, picture ? `${formatCount(count)} ${kind} in sight${drawn === "density" ? ", drawn as density" : ""}` : "");
     Object.assign(element.dataset, { drawn, kind, asked: String(asker.open), count: String(count) });
     tip.write();
   }

@@ -1,6 +1,8 @@
 // @ts-check
 // The strokes of the topology: frames, links with their load, queues, buffers and boxes.
 
+import { formatCount } from "./format.js";
+
 /** @import { Box, Context, Drawing, Store, Theme } from "./types" */
 
 const NUMBERED = 12; // queues whose length is written, the longest ones
@@ -188,7 +190,7 @@ export function createSketch(store, theme, p) {
       const half = ((Math.abs(b.y - a.y) - (a.h + b.h) / 2) / 2) * place.y;
       const busy = p.load(k) ?? 0;
       line(context, x, middle - half, x, middle + half, busy ? theme.rampText(busy) : theme.line, 2 + 10 * busy, 0.9);
-      const lines = p.onBundle[k].toLocaleString("en-US");
+      const lines = formatCount(p.onBundle[k]);
       const text = `${down ? "↓" : "↑"} ${(100 * busy).toFixed(1)}% busy, ${lines} lines`;
       tag(context, text, x, middle);
     });
@@ -227,7 +229,7 @@ export function createSketch(store, theme, p) {
       if (p.onInside[number] && h > 24 && w > 60) {
         context.fillStyle = theme.dim;
         context.font = `9px ${theme.font}`;
-        context.fillText(`${p.onInside[number].toLocaleString("en-US")} within`, x + w / 2, y + h - 6, w - 4);
+        context.fillText(`${formatCount(p.onInside[number])} within`, x + w / 2, y + h - 6, w - 4);
       }
     });
   }

@@ -4,7 +4,7 @@
 
 import { createAsker } from "./asker.js";
 import { paintDensity, recordedSpans, rowStarts, sharesAt } from "./density.js";
-import { formatTime } from "./format.js";
+import { formatCount, formatTime } from "./format.js";
 import { GUTTER, RULER, createSight, drawClocks, drawRuler, navigate, scaleOf, scrollOf, stretch, windowAround } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { gpuOf } from "./selection.js";
@@ -250,11 +250,9 @@ export function createTimeline(store, theme) {
   function showCounts() {
     const { count = 0, folded = 0, drawn = "" } = picture?.reply ?? {};
     const things = kind === "phases" ? "phases" : "spans";
-    /** @param {number} n */
-    const number = (n) => n.toLocaleString("en-US");
     const all = drawn === "density" || !count ? count + folded : count; // of one kind
-    let text = picture ? `${number(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
-    if (folded && all === count) text += ` · ${number(folded)} more in folded GPUs, as density`;
+    let text = picture ? `${formatCount(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
+    if (folded && all === count) text += ` · ${formatCount(folded)} more in folded GPUs, as density`;
     settle(note, text);
     element.dataset.drawn = picture?.reply.drawn ?? "";
     element.dataset.kind = kind;

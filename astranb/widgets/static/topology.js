@@ -279,8 +279,8 @@ export function createTopology(store, theme) {
     const busy = busyAt(store, number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
     const parts = [name, `${lanes}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
-    parts.push(`${p.onBundle[number].toLocaleString("en-US")} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
-    parts.push(`${p.waiting[number].toLocaleString("en-US")} waiting for it`);
+    parts.push(`${formatCount(p.onBundle[number])} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
+    parts.push(`${formatCount(p.waiting[number])} waiting for it`);
     if (busy !== null) parts.push(`${Math.round(100 * busy)}% busy`);
     return parts.join(" · ");
   }
