@@ -8,7 +8,6 @@ import numpy as np
 
 from astranb.collectives._lower import BUFFERS
 from astranb.core.errors import InputError
-from astranb.core.units import format_time
 from astranb.engine.cacheline._memory import Buffer, buffer_of
 from astranb.sim import Simulation
 
@@ -57,7 +56,6 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
         "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
         "columns": width, "fold": fold, "by_line": found.by_line, "now_ps": sim.now_ps,
         "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
-        "lanes": sim.engine.program.lanes,
     }  # fmt: skip
     return meta, pack(
         "buffer",
@@ -97,7 +95,7 @@ def cell(feed: Feed, options: dict[str, Any]) -> Message:
         said.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
         said.append(_contributions(found.times[found.number[there[0]]]))
         said.append("final" if found.final[piece[0]] else "partial: more is to come")
-    return {"text": " · ".join(said), "source": source, "at": format_time(sim.now_ps)}, []
+    return {"text": " · ".join(said), "source": source}, []
 
 
 def _contributions(times: np.ndarray) -> str:

@@ -139,7 +139,6 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
         "segments": len(path),
         "names": list(CAUSES),
         "causes": [{"cause": c, "means": CAUSES[c], "ps": ps} for c, ps in path.by_cause().items()],
-        "places": [{"path": p, "ps": ps} for p, ps in list(path.by_resource().items())[:_MOST_ROWS]],
         "top": [
             {
                 "start_ps": s.start_ps, "ps": s.length_ps, "cause": s.cause, "path": s.resource,

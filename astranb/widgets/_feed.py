@@ -23,7 +23,7 @@ from ._session import Session
 
 __all__ = ["VERSION", "Feed", "Message", "used_links"]
 
-VERSION = 2
+VERSION = 3
 """Of the wire format; the scene carries it."""
 
 Message = tuple[dict[str, Any], list[bytes]]

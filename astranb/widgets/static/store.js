@@ -11,7 +11,7 @@ import { timeWindow } from "./window.js";
 
 /** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage } from "./types" */
 
-const VERSION = 2;
+const VERSION = 3;
 const SHARED = /** @type {const} */ (["_other", "_panels", "_redraw_hz"]); // traits that views only read when they draw
 
 /**

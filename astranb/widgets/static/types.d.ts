@@ -339,6 +339,8 @@ export interface Answers {
     at_ps: number;
     states: SmState[];
     sms: number;
+    slices: number;
+    channels: number;
     slots: number;
   };
   difference: { other: false } | ({ other: true } & Difference);
@@ -361,7 +363,8 @@ export interface Answers {
     labels?: string[];
   };
   line: { path: string };
-  lost_time: { of: string; total_ps: number; rows: Cause[] };
+  /** Thread blocks of a collective. */
+  lost_time: { of: string; blocks?: number; total_ps: number; rows: Cause[] };
   moment: { text: string };
   parameters: {
     title: string;

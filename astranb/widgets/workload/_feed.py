@@ -64,10 +64,7 @@ class WorkloadFeed:
             "titles": {"exposed": "Layers"} if "layers" in sim.result.tables else {},
             "recording": True,
             "picture": 0,
-            **{
-                name: []
-                for name in ("gpus", "phases", "kinds", "blocks", "boxes", "bundles", "frames", "tiers")
-            },
+            **{name: [] for name in ("gpus", "phases", "kinds", "blocks", "boxes", "bundles", "frames")},
         }, []
 
     def state(self, *, fine: bool = False) -> Message:
