@@ -12,6 +12,7 @@ RUNTIME := $(VENV)/.installed-runtime
 TEST    := $(VENV)/.installed-test
 CHECK   := $(VENV)/.installed-check
 DOCS    := $(VENV)/.installed-docs
+NODE    := $(VENV)/.installed-node
 PINS    := pyproject.toml constraints.txt scripts/install.sh
 
 # What `make test` leaves to `make test-full`.
@@ -46,11 +47,15 @@ test-full: test  ## the same with the slow ones (long sweeps)
 # something fails it, and --keep-going shows all of them. Addresses of others are not asked for.
 SPHINX := $(PY) -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/docs
 
-check: $(CHECK) $(DOCS)  ## lint, format, types, documentation
+# Node comes with the group `check`; TypeScript and ESLint only check: nothing of the widgets is built.
+WITH_NODE := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript), documentation
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
 	$(PY) -m mypy || failed="$$failed types"; \
+	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \
 	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi
 
@@ -62,7 +67,7 @@ bench: $(TEST)  ## the benchmark table
 	@$(PY) -m benchmarks $(ARGS)
 
 clean:  ## remove .venv and everything that was built
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): $(PINS)
@@ -79,4 +84,8 @@ $(CHECK): $(RUNTIME)
 
 $(DOCS): $(RUNTIME)
 	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group docs
+	@touch $@
+
+$(NODE): $(CHECK) package.json package-lock.json
+	@$(WITH_NODE) npm ci --silent --no-audit --no-fund
 	@touch $@

@@ -37,7 +37,7 @@ include_patterns = [
     "tutorials/**.ipynb",
     "tutorials/**.md",
 ]
-exclude_patterns = ["**/.ipynb_checkpoints", ".venv", "build", "docs/_ext"]
+exclude_patterns = ["**/.ipynb_checkpoints", ".venv", "build", "docs/_ext", "node_modules"]
 suppress_warnings = ["mystnb.unknown_mime_type"]  # a live view's state; its cell's text stands for it
 
 myst_heading_anchors = 3

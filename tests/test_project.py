@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -45,7 +45,10 @@ SAME_FLOOR = {
 TOP = {"__init__", "__main__"}
 """Modules above all floors: the package's face and its program."""
 
-LONGER_THAN_400_LINES: dict[str, str] = {}
+LONGER_THAN_400_LINES: dict[str, str] = {
+    "widgets/static/store.js": "one object that all views share",
+    "widgets/static/timeline.js": "one picture with its answer, its rows and its pointer",
+}
 """Files of the package that may be longer, each with the reason."""
 
 HEAVY = ("IPython", "PIL", "anywidget", "bokeh", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
@@ -255,15 +258,12 @@ def test_the_pins_name_no_machine_and_no_index() -> None:
     assert not re.search(r"://|/(?:home|root|work|tmp)/", pins)
 
 
-def test_no_two_views_export_the_same_name() -> None:
-    """The browser's modules are handed to each other as one collection of names."""
-    pattern = re.compile(r"^export (?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
-    names = Counter(
-        name
-        for file in (PACKAGE / "widgets/static").glob("*.js")
-        for name in pattern.findall(file.read_text())
-    )
-    assert [name for name, count in names.items() if count > 1] == []
+def test_the_tools_for_javascript_are_pinned_and_name_no_machine_and_no_index() -> None:
+    wanted = json.loads((REPOSITORY / "package.json").read_text(encoding="utf-8"))["devDependencies"]
+    locked = json.loads((REPOSITORY / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert [name for name, package in locked.items() if name and "integrity" not in package] == []
+    assert [name for name, package in locked.items() if "resolved" in package] == []
 
 
 def test_no_two_style_sheets_say_how_one_class_looks() -> None:

@@ -11,6 +11,7 @@ from astranb.engine.cacheline import LANE_STATES
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
+from ._messages import pack
 from ._spans import window_of
 
 __all__ = ["activity"]
@@ -46,7 +47,7 @@ def activity(feed: Feed, options: dict[str, Any]) -> Message:
     chosen = [int(b) for b in options.get("bundles", []) if 0 <= int(b) < len(bundles)]
     about = {"from": start, "to": end, "columns": len(edges) - 1, "first": first, "last": max(first, last)}
     if not sim.engine.recorder.on:
-        return {**about, "exact": False, "bin_ps": 0, "bundles": []}, [b""] * 5
+        return {**about, "exact": False, "bin_ps": 0, "bundles": []}, pack("activity")
     noted = sim.engine.recorder.activity(links=False)
     bin_ps = int(noted["bin_ps"])
     kept = sim.engine.recorder.since(0)[1]
@@ -73,8 +74,8 @@ def activity(feed: Feed, options: dict[str, Any]) -> Message:
         "out": links[len(chosen) :],
         "bundles": links[: len(chosen)],
     }
-    buffers = [np.round(255 * np.clip(row, 0, 1)).astype("u1").tobytes() for row in rows.values()]
-    return {**about, "exact": exact, "bin_ps": bin_ps, "bundles": chosen}, buffers
+    shares = {name: np.round(255 * np.clip(row, 0, 1)) for name, row in rows.items()}
+    return {**about, "exact": exact, "bin_ps": bin_ps, "bundles": chosen}, pack("activity", **shares)
 
 
 def _resampled(rows: np.ndarray, bin_ps: int, edges: np.ndarray) -> np.ndarray:

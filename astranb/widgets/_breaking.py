@@ -11,6 +11,8 @@ from astranb.core.errors import AstranbError
 from astranb.engine.breakpoints import Breakpoint
 from astranb.sim import Simulation, Watch, series_of
 
+from ._messages import pack
+
 if TYPE_CHECKING:
     from ._feed import Feed, Message
     from ._session import Session
@@ -76,7 +78,7 @@ def answer_breaks(feed: Feed, content: dict[str, Any]) -> Message:
     """Breakpoints, watches with their curves, and what may be named for the selected object.
 
     Options: ``path`` (the selection), ``start_ps``, ``end_ps`` (what the timelines show).
-    Columns: the times of the curves, then a curve for each watch.
+    Columns: the times of the curves, and their values, curve by curve.
     """
     sim, session = feed.sim, feed.session
     points = [
@@ -115,7 +117,7 @@ def answer_breaks(feed: Feed, content: dict[str, Any]) -> Message:
         "end_ps": end,
         "exact": exact,
     }
-    return meta, [column.astype("<f8").tobytes() for column in (times, *curves)]
+    return meta, pack("breaks", times=times, values=np.concatenate([np.zeros(0), *curves]))
 
 
 def _curves(feed: Feed, start_ps: int, end_ps: int, *, exact: bool) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -8,11 +8,11 @@ import numpy as np
 
 from astranb.collectives._lower import BUFFERS
 from astranb.core.errors import InputError
-from astranb.core.units import format_time
 from astranb.engine.cacheline._memory import Buffer, buffer_of
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
+from ._messages import pack
 
 __all__ = ["answer", "cell"]
 
@@ -56,15 +56,14 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
         "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
         "columns": width, "fold": fold, "by_line": found.by_line, "now_ps": sim.now_ps,
         "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
-        "lanes": sim.engine.program.lanes,
     }  # fmt: skip
-    columns = (
-        (np.round(255 * arrived / np.maximum(1, total)), "u1"),
-        (np.where(source < 0, 65535, source), "<u2"),
-        (np.where(arrived > 0, least, 0), "<u2"),
-        (state, "u1"),
+    return meta, pack(
+        "buffer",
+        arrived=np.round(255 * arrived / np.maximum(1, total)),
+        source=np.where(source < 0, 65535, source),
+        ranks=np.where(arrived > 0, least, 0),
+        state=state,
     )
-    return meta, [np.ascontiguousarray(c.astype(kind)).tobytes() for c, kind in columns]
 
 
 def cell(feed: Feed, options: dict[str, Any]) -> Message:
@@ -96,7 +95,7 @@ def cell(feed: Feed, options: dict[str, Any]) -> Message:
         said.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
         said.append(_contributions(found.times[found.number[there[0]]]))
         said.append("final" if found.final[piece[0]] else "partial: more is to come")
-    return {"text": " · ".join(said), "source": source, "at": format_time(sim.now_ps)}, []
+    return {"text": " · ".join(said), "source": source}, []
 
 
 def _contributions(times: np.ndarray) -> str:

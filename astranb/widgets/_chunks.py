@@ -11,6 +11,7 @@ from astranb.core.errors import InputError
 from astranb.engine.cacheline import sums
 
 from ._feed import Feed, Message
+from ._messages import pack
 
 __all__ = ["chunks"]
 
@@ -24,9 +25,9 @@ _COLUMNS = ("rank", "buffer", "chunk", "promised", "kept", "pieces", "writing")
 def chunks(feed: Feed, options: dict[str, Any]) -> Message:
     """The cells of a buffer, or of the fullest copies; for few ranks also who is in each, and all in words.
 
-    Columns of int32: what ``_COLUMNS`` names, the place in the row, how many ranks are in it, how
-    many of them too often. Then, for few ranks, two bytes a cell and rank: how often it is in
-    the piece that has it least and most often.
+    Columns: what ``_COLUMNS`` names, the place in the row, how many ranks are in it, how many of
+    them too often. For few ranks also, by cell and rank: how often it is in the slice that has it
+    least and most often.
     """
     sim = feed.session.at(options.get("at_ps"))
     ranks = sim.engine.program.ranks
@@ -41,18 +42,17 @@ def chunks(feed: Feed, options: dict[str, Any]) -> Message:
     first = np.searchsorted(cells["rank"], np.arange(ranks))
     place = cells["of_chunk"] if buffer == "fullest" else np.arange(len(cells)) - first[cells["rank"]]
     drawn = ranks <= _MOST_TICKS
-    columns = [
-        *(cells[name] for name in _COLUMNS),
-        place,
-        (found.most > 0).sum(axis=1),
-        (found.most > 1).sum(axis=1),
-    ]
-    buffers = [np.ascontiguousarray(column).astype("<i4").tobytes() for column in columns]
-    if drawn:
-        buffers += [np.minimum(table, 255).astype("u1").tobytes() for table in (found.least, found.most)]
+    ticks = {"least": np.minimum(found.least, 255), "most": np.minimum(found.most, 255)} if drawn else {}
+    buffers = pack(
+        "chunks",
+        **{name: cells[name] for name in _COLUMNS},
+        place=place,
+        there=(found.most > 0).sum(axis=1),
+        twice=(found.most > 1).sum(axis=1),
+        **ticks,
+    )
     texts = [found.text(k) for k in range(len(cells))] if len(cells) <= _MOST_TEXTS else []
     meta = {
-        "columns": [*_COLUMNS, "place", "there", "twice"],
         "ranks": ranks,
         "cells": len(cells),
         "width": int(place.max(initial=-1)) + 1,

@@ -10,6 +10,8 @@ from astranb.core.errors import InputError
 from astranb.gpu import tables as t
 from astranb.sim import Simulation
 
+from ._messages import COLUMNS, pack
+
 if TYPE_CHECKING:
     from ._feed import Feed, Message
 
@@ -84,5 +86,4 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
     """One GPU at the cursor (``at_ps``; now without)."""
     sim = feed.session.at(content.get("at_ps"))
     meta, columns = device(sim, int(content["rank"]))
-    kinds = ("u1", "<u4", "<u4", "<f4", "<f4", "<f4", "<f4")
-    return meta, [np.ascontiguousarray(c.astype(k)).tobytes() for c, k in zip(columns, kinds, strict=True)]
+    return meta, pack("device", **dict(zip(COLUMNS["device"], columns, strict=True)))

@@ -19,6 +19,7 @@ from astranb.engine.why import Why
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
+from ._messages import pack
 from ._session import Session
 from ._study import study_of
 
@@ -138,7 +139,6 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
         "segments": len(path),
         "names": list(CAUSES),
         "causes": [{"cause": c, "means": CAUSES[c], "ps": ps} for c, ps in path.by_cause().items()],
-        "places": [{"path": p, "ps": ps} for p, ps in list(path.by_resource().items())[:_MOST_ROWS]],
         "top": [
             {
                 "start_ps": s.start_ps, "ps": s.length_ps, "cause": s.cause, "path": s.resource,
@@ -157,16 +157,17 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
         p.where[1] if p.where[0] == "gpu" else gpu_of_sm[p.where[1]] if p.where[0] == "sm" else -1
         for p in pieces
     ]
-    columns = [
-        np.array([p.start_ps for p in pieces], "<f8"),
-        np.array([p.end_ps for p in pieces], "<f8"),
-        np.array([p.block for p in pieces], "<i4"),
-        np.array(links, "<i4"),
-        np.array(ranks, "<i4"),
-        np.array([number[p.cause] for p in pieces], "<u4"),
-        _sm_of(copy, np.array([p.block for p in pieces], np.int64)).astype("<i4"),
-    ]
-    return meta, [column.tobytes() for column in columns]
+    block = np.array([p.block for p in pieces], np.int64)
+    return meta, pack(
+        "critical_path",
+        start=[p.start_ps for p in pieces],
+        end=[p.end_ps for p in pieces],
+        block=block,
+        link=links,
+        rank=ranks,
+        cause=[number[p.cause] for p in pieces],
+        sm=_sm_of(copy, block),
+    )
 
 
 def _sm_of(sim: Simulation, block: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""What a view is sent: small JSON with columnar little-endian buffers, only what it lacks.
+"""What a view is sent: small JSON with columns (``_messages.py``), and only what the view lacks.
 
-This module alone knows the wire format; ``static/store.js`` is its counterpart. Times are
-float64 picoseconds: exact to 2**53 ps, two and a half simulated hours.
+``static/store.js`` is its counterpart. Times are float64 picoseconds: exact to 2**53 ps, two and a half
+simulated hours.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from astranb.gpu import tables as t
 from astranb.sim import Simulation
 
 from ._layout import Layout, lay_out
+from ._messages import pack
 from ._picture import bundle_name, bundle_of, picture
 from ._session import Session
 
 __all__ = ["VERSION", "Feed", "Message", "used_links"]
 
-VERSION = 2
+VERSION = 3
 """Of the wire format; the scene carries it."""
 
 Message = tuple[dict[str, Any], list[bytes]]
@@ -163,13 +164,13 @@ class Feed:
             "gaps": sim.unrecorded if sim.engine.recorder.on else [],
             "oldest_ps": sim.engine.recorder.oldest_ps,
         }
-        columns = [
-            flights["start_ps"].astype("<f8"),
-            flights["end_ps"].astype("<f8"),
-            (flights["link"].astype("<u4") << 4) | flights["kind"].astype("<u4"),
-            np.minimum(flights["start_ps"] - flights["queued_ps"], 2**32 - 1).astype("<u4"),
-        ]
-        return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
+        return meta, pack(
+            "state",
+            start=flights["start_ps"],
+            end=flights["end_ps"],
+            what=(flights["link"].astype("u4") << 4) | flights["kind"],
+            wait=np.minimum(flights["start_ps"] - flights["queued_ps"], 2**32 - 1),
+        )
 
     def timeline(self, *, with_spans: bool = True) -> Message:
         """How busy memories and links were, and spans of all thread blocks.
@@ -194,14 +195,14 @@ class Feed:
             "bins": strips["link"].shape[1],
             "picture": self.picture,
         }
-        columns = [
-            spans["start_ps"].astype("<f8"),
-            spans["end_ps"].astype("<f8"),
-            (spans["block"].astype("<u4") << 3) | spans["state"].astype("<u4"),
-            spans["phase"].astype("<i4"),
-            *(np.round(255 * np.clip(strips[name], 0, 1)).astype("u1") for name in _STRIPS),
-        ]
-        return meta, [np.ascontiguousarray(column).tobytes() for column in columns]
+        return meta, pack(
+            "timeline",
+            start=spans["start_ps"],
+            end=spans["end_ps"],
+            what=(spans["block"].astype("u4") << 3) | spans["state"],
+            phase=spans["phase"],
+            **{name: np.round(255 * np.clip(strips[name], 0, 1)) for name in _STRIPS},
+        )
 
     def _changed(self) -> str:
         """Name what the event handled last was about."""

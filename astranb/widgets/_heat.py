@@ -10,6 +10,7 @@ from astranb.gpu import tables as t
 from astranb.sim import Simulation
 
 from ._hot import window_of
+from ._messages import pack
 
 if TYPE_CHECKING:
     from ._feed import Feed, Message
@@ -94,4 +95,4 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
         "now_ps": sim.now_ps,
         "window": list(window) if window else None,
     }
-    return meta, [cells.astype("<f4").tobytes()]
+    return meta, pack("traffic", cells=cells)

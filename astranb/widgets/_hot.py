@@ -9,6 +9,7 @@ import numpy as np
 from astranb.core.errors import InputError
 
 from ._layout import Layout
+from ._messages import pack
 
 if TYPE_CHECKING:
     from ._feed import Feed, Message
@@ -83,7 +84,7 @@ def aggregates(feed: Feed, content: dict[str, Any]) -> Message:
     count = np.bincount(units, minlength=len(feed.units.names))
     mean = np.bincount(units, values, len(feed.units.names)) / np.maximum(1, count)
     number = {name: unit for unit, name in enumerate(feed.units.names)}
-    tiles = np.array([mean[number[name]] for names in layout.tiles for name in names], "<f4")
+    tiles = np.array([mean[number[name]] for names in layout.tiles for name in names])
     parts = [
         *((f"{layout.boxes[a].label} → {layout.boxes[b].label}", lanes) for a, b, lanes in layout.bundles)
     ]
@@ -114,4 +115,4 @@ def aggregates(feed: Feed, content: dict[str, Any]) -> Message:
         ],
         "links": len(used),
     }
-    return meta, [tiles.tobytes()]
+    return meta, pack("aggregates", tiles=tiles)

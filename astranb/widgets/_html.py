@@ -14,6 +14,7 @@ from astranb.sim import Simulation
 
 from ._answers import ANSWERS
 from ._feed import Feed
+from ._messages import pack
 from ._page import Columns, answers_of, inspections_of, write_page
 from ._session import session_of
 from ._svg import draw
@@ -80,18 +81,19 @@ def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:
     _, all_flights = sim.engine.recorder.since(0)
     flights = all_flights[::one_in]
     used = np.unique(flights["link"])
-    moments = (
-        np.maximum.accumulate(flights["queued_ps"]).astype("<f8"),
-        flights["event"].astype("<f8"),
-        flights["kind"].astype("u1"),
-        np.searchsorted(used, flights["link"]).astype("<u4"),
+    moments = pack(
+        "recorded_flights",
+        time=np.maximum.accumulate(flights["queued_ps"]),
+        event=flights["event"],
+        kind=flights["kind"],
+        link=np.searchsorted(used, flights["link"]),
     )
     phases = sim.engine.machine.phases
     recording = {
         "scene": scene,
         "state": columns.message(({**state, "playing": False, "failed": False}, buffers)),
         "timeline": columns.message(feed.timeline()),
-        "moments": columns.add(*(np.ascontiguousarray(column).tobytes() for column in moments)),
+        "moments": columns.add(*moments),
         "words": FLIGHT_KINDS,
         "gpus": [sim.engine.fabric.graph.name(int(node)) for node in sim.engine.fabric.gpus],
         "links": [sim.engine.fabric.name(int(link)) for link in used],

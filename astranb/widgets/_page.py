@@ -19,7 +19,7 @@ from astranb.core.colours import DARK, LIGHT, Colours
 from astranb.core.errors import AstranbError
 
 from ._feed import Message
-from ._static import ENTRY, MODULES, STYLES
+from ._static import ENTRY, MODULES, PLAYER, STYLES
 from ._study import study_of
 
 __all__ = ["VARIABLES", "Columns", "answers_of", "inspections_of", "write_page"]
@@ -28,9 +28,6 @@ _QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
 _MOST_OBJECTS = 300  # some ms each
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
-_PLAYER = ("format", "replayed", "offline")
-"""Modules that play the page; they stand in it as one."""
-
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:"
 )
@@ -89,8 +86,8 @@ def write_page(recording: dict[str, Any], title: str, picture: str, said: str) -
     """
     header = {
         **recording,
-        "modules": {name: text for name, text in MODULES.items() if name != "offline"},
-        "entry": ENTRY.read_text("utf-8"),
+        "modules": MODULES,
+        "entry": ENTRY,
         "status": _STATUS,
     }
     return _PAGE.format(
@@ -100,7 +97,7 @@ def write_page(recording: dict[str, Any], title: str, picture: str, said: str) -
         page_styles=_page_styles(),
         picture=picture,
         said=escape(said),
-        player="\n".join(MODULES[name] for name in _PLAYER),
+        player=PLAYER,
         recording=_pack(header),
     )
 

@@ -11,6 +11,7 @@ from astranb.core.errors import InputError
 from astranb.sim import Simulation
 
 from ._layout import Layout
+from ._messages import pack
 
 if TYPE_CHECKING:
     from ._feed import Feed, Message
@@ -118,7 +119,7 @@ def picture(sim: Simulation, layout: Layout, number: int, opened: Collection[str
         "bundles": bundles,
         "tiles": [list(names) for names in layout.tiles],
     }
-    return meta, [bundle_of(layout, len(sim.engine.machine.links)).astype("<i4").tobytes()]
+    return meta, pack("picture", bundle_of=bundle_of(layout, len(sim.engine.machine.links)))
 
 
 def answer(feed: Feed, content: dict[str, Any]) -> Message:

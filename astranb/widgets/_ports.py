@@ -10,6 +10,7 @@ from astranb.net.port import CLASSES
 from astranb.sim import Simulation
 
 from ._layout import Layout
+from ._messages import pack
 
 if TYPE_CHECKING:
     from ._feed import Feed, Message
@@ -73,8 +74,4 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
         "at_ps": sim.now_ps,
         "managed": sim.engine.network.managed,
     }
-    return meta, [
-        waiting.astype("<u4").tobytes(),
-        np.round(255 * fill).astype("u1").tobytes(),
-        marks.tobytes(),
-    ]
+    return meta, pack("ports", waiting=waiting, fill=np.round(255 * fill), marks=marks)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ._feed import Feed, Message
+from ._messages import COLUMNS, pack
 
 __all__ = ["Reading", "source", "where"]
 
 _MOST_LINES = 5_000  # of all parts together: more than anybody reads in a panel
-_COLUMNS = ("gpu", "block", "state", "op", "ops", "part", "line")
 
 
 class Reading:
@@ -35,8 +33,6 @@ def source(feed: Feed, _: dict[str, Any]) -> Message:
 
 
 def where(feed: Feed, options: dict[str, Any]) -> Message:
-    """Where each thread block is at the cursor: a column of int32 for each field of ``SPOT``."""
+    """Where each thread block is at the cursor: a column for each field of ``SPOT``."""
     spots = feed.session.at(options.get("at_ps")).where()
-    return {"columns": list(_COLUMNS)}, [
-        np.ascontiguousarray(spots[name].astype("<i4")).tobytes() for name in _COLUMNS
-    ]
+    return {}, pack("where", **{name: spots[name] for name in COLUMNS["where"]})

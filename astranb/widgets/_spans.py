@@ -16,12 +16,14 @@ from astranb.engine.cacheline import LANE_STATES, phase_times
 from astranb.sim import Simulation
 
 from ._feed import Feed, Message
+from ._messages import pack
 
 __all__ = ["moment", "rows", "spans", "window_of"]
 
 _MOST_SPANS = 8_000
 _MOST_COLUMNS = 1024
 _KINDS = ("sms", "blocks", "phases")
+_SPAN = ("row", "state", "start", "end")  # columns; of phases the state is the phase
 
 
 def rows(feed: Feed, _options: dict[str, Any]) -> Message:
@@ -49,11 +51,11 @@ def spans(feed: Feed, options: dict[str, Any]) -> Message:
     Returns
     -------
     message
-        Of ``folds`` and, where ``drawn`` is ``"density"``, of ``lanes``: for each of the
-        states in ``present``, row and column how much of it is in that state, 255 being all.
-        Where ``drawn`` is ``"spans"``: the row, state, start and end of each span. Of phases
-        always these, with the phase's number in the place of the state. ``count`` and
-        ``folded`` say of how many spans these are the lanes, and the folds.
+        ``fold_shares`` of ``folds`` and, where ``drawn`` is ``"density"``, ``lane_shares`` of
+        ``lanes``: for each of the states in ``present``, row and column how much of it is in that
+        state, 255 being all. Where ``drawn`` is ``"spans"``: the row, state, start and end of each
+        span. Of phases always these, with the phase's number in the place of the state. ``count``
+        and ``folded`` are the numbers of spans of the lanes and of the folds.
     """
     start, end, edges = window_of(options)
     kind = _kind_of(options)
@@ -61,29 +63,27 @@ def spans(feed: Feed, options: dict[str, Any]) -> Message:
     if kind == "phases":
         found = _phases(feed.sim, np.asarray(options.get("folds", []), np.int64), start, end)
         told = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
-        return {**about, **told}, _packed(found)
+        return {**about, **told}, pack("spans", **dict(zip(_SPAN, found, strict=True)))
     lanes = feed.sim.engine.lanes(kind)
     folds = _within(options.get("folds", []), len(feed.sim.engine.machine.gpus), "GPU")
     single = _within(options.get("lanes", []), len(lanes), "lane")
     count = lanes.count(single, start, end)
     folded = lanes.count(np.flatnonzero(np.isin(lanes.gpu, folds)), start, end)
     sizes = np.bincount(lanes.gpu, minlength=len(feed.sim.engine.machine.gpus))[folds]
-    shares = [_shares(lanes.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))]
-    buffers: list[bytes] = []
+    shares = {"fold_shares": _shares(lanes.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))}
+    rows_of: dict[str, np.ndarray] = {}
     if count <= _MOST_SPANS:
         parts = [lanes.spans(int(lane), start, end) for lane in single]
         row = np.repeat(np.arange(len(single)), [len(state) for state, _, _ in parts])
-        columns = [np.concatenate(c) if parts else np.zeros(0) for c in zip(*parts, strict=True)] or [
-            np.zeros(0)
-        ] * 3
-        buffers = _packed((row, *columns))
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        rows_of = dict(zip(_SPAN, (row, *columns), strict=False))
     else:
-        shares.append(_shares(lanes.spent(single, edges), edges, np.ones(len(single), np.int64)))
-    present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares], axis=0))
-    buffers = [*(_bytes(s[:, :, present].transpose(2, 0, 1)) for s in shares), *buffers]
+        shares["lane_shares"] = _shares(lanes.spent(single, edges), edges, np.ones(len(single), np.int64))
+    present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares.values()], axis=0))
+    by_state = {name: s[:, :, present].transpose(2, 0, 1) for name, s in shares.items()}
     drawn = "spans" if len(shares) == 1 else "density"
     told = {"drawn": drawn, "count": count, "folded": folded, "present": present.tolist()}
-    return {**about, **told}, buffers
+    return {**about, **told}, pack("spans", **by_state, **rows_of)
 
 
 def moment(feed: Feed, options: dict[str, Any]) -> Message:
@@ -162,15 +162,6 @@ def _phases(sim: Simulation, gpus: np.ndarray, start_ps: int, end_ps: int) -> tu
     inside = (start >= 0) & (start < end_ps) & (end > start_ps)
     row, phase = np.nonzero(inside[gpus])
     return row, phase, start[gpus[row], phase], end[gpus[row], phase]
-
-
-def _packed(columns: tuple[np.ndarray, ...]) -> list[bytes]:
-    """Row, state or phase, start and end, as the browser reads them."""
-    return [_bytes(c.astype(kind)) for c, kind in zip(columns, ("<u4", "<u4", "<f8", "<f8"), strict=True)]
-
-
-def _bytes(column: np.ndarray) -> bytes:
-    return np.ascontiguousarray(column).tobytes()
 
 
 def _interval(start_ps: int, end_ps: int) -> str:

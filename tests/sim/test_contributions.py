@@ -70,7 +70,7 @@ def test_at_every_moment_it_is_what_was_read_and_written(kind, algorithm, protoc
     while not sim.finished:
         sim.step(311)
         times, chunk = one_by_one(sim)
-        held, promised = piece_contents(sim)
+        held, promised = piece_contents(sim.engine)
         assert np.array_equal(held.times, times)
         assert np.array_equal(held.chunk, chunk)
         kept = int(promised.kept(held).sum())
@@ -180,4 +180,4 @@ def test_the_check_at_the_end_uses_the_same_contents():
     sim.run()
     machine = sim.engine.machine
     held = contents(sim.engine.program, machine.ops, machine.operands, machine.pieces)
-    assert np.array_equal(held.times, piece_contents(sim)[0].times)
+    assert np.array_equal(held.times, piece_contents(sim.engine)[0].times)

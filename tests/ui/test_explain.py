@@ -67,7 +67,7 @@ def test_why_what_and_what_if(page: Page, lab: Lab) -> None:
     evaluate(page, f"workbench.select({line!r})")
     inspector = bench.get_by_role("region", name="Inspector")
     expect(
-        inspector.get_by_role("list", name="Path of this line").get_by_role("button").first
+        inspector.get_by_role("list", name="Route of this line").get_by_role("button").first
     ).to_be_visible()
     expect(inspector.get_by_role("list", name="Last events")).to_contain_text("issued by GPU3")
     screenshot(page, "explain-line")
@@ -116,7 +116,7 @@ def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
             break
     assert evaluate(page, "workbench.selected.kind") == "line"
     inspector = bench.get_by_role("region", name="Inspector")
-    expect(inspector.get_by_role("list", name="Path of this line")).to_contain_text("->")
+    expect(inspector.get_by_role("list", name="Route of this line")).to_contain_text("->")
     screenshot(page, "explain-dot")
 
 

@@ -29,7 +29,7 @@ def test_a_program_is_written_mended_simulated_and_stepped(page: Page, lab: Lab)
     editor = page.locator(".anb-editor")
     text = editor.get_by_label("Program", exact=True)
     status = editor.get_by_role("status")
-    expect(status).to_contain_text("right for 4 ranks")
+    expect(status).to_contain_text("correct for 4 ranks")
 
     # A bug, typed: the error stands at its line, and nothing can be simulated.
     lines = text.input_value().split("\n")
@@ -58,8 +58,8 @@ def test_a_program_is_written_mended_simulated_and_stepped(page: Page, lab: Lab)
     expect(page.locator("img[src=x]")).to_have_count(0)
 
     # Mended: it goes on with what was right.
-    editor.get_by_role("button", name="Last right text").click()
-    expect(status).to_contain_text("right for 4 ranks")
+    editor.get_by_role("button", name="Last correct text").click()
+    expect(status).to_contain_text("correct for 4 ranks")
     expect(text).to_have_value("\n".join(lines))
     editor.get_by_role("button", name="Simulate").click()
     bench = page.locator(WATCHED)
@@ -104,7 +104,7 @@ def test_a_program_is_written_mended_simulated_and_stepped(page: Page, lab: Lab)
     page.reload()
     page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady")
     expect(text).to_have_value(re.compile(r"# kept$"), timeout=20_000)
-    expect(status).to_contain_text("right for 4 ranks")
+    expect(status).to_contain_text("correct for 4 ranks")
 
 
 MAKE = (

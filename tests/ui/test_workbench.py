@@ -208,7 +208,7 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     canvas.click(position={"x": (a["x"] + b["x"]) / 2 - 6, "y": (a["y"] + b["y"]) / 2})
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0")
     expect(inspector).to_contain_text("utilisation so far")
-    path = inspector.get_by_label("Object to look into")
+    path = inspector.get_by_label("Object to inspect")
     path.fill("gpu[5].block.2")
     path.press("Enter")
     expect(inspector.locator("h4")).to_contain_text("block.2")

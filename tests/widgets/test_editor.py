@@ -12,6 +12,7 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.widgets._draft import Unfit
+from astranb.widgets._messages import unpack
 
 SMALL: dict[str, Any] = {"infra": "switch:gpus=4", "size": "4 KiB"}
 EVIL = '<img src=x onerror="alert(1)">'
@@ -156,17 +157,15 @@ def test_the_workbench_is_told_text_lines_and_data(editor: anb.Editor) -> None:
     editor.workbench.next_line("gpu[2].block.0")
     editor.workbench.next_line("gpu[2].block.0")
     assert editor.workbench._session.status.startswith("GPU2 block 0 is at operation 2 of 22, mine line 6")
-    import numpy as np
-
-    meta, buffers = ANSWERS["where"](feed, {"at_ps": None})
-    columns = dict(zip(meta["columns"], (np.frombuffer(b, "<i4") for b in buffers), strict=True))
+    columns = unpack("where", ANSWERS["where"](feed, {"at_ps": None})[1])
     assert (columns["op"][2], columns["line"][2]) == (1, 6)
     sim.run()
-    meta, buffers = ANSWERS["where"](feed, {"at_ps": 1})
-    assert np.frombuffer(buffers[3], "<i4").tolist() == [0] * 4, "at the cursor, not now"
+    columns = unpack("where", ANSWERS["where"](feed, {"at_ps": 1})[1])
+    assert columns["op"].tolist() == [0] * 4, "at the cursor, not now"
     meta, buffers = ANSWERS["chunks"](feed, {"at_ps": None, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: 0+1+2+3 of 4, final"
-    assert (meta["cells"], meta["width"], len(buffers)) == (16, 4, len(meta["columns"]) + 2)
+    columns = unpack("chunks", buffers)
+    assert (meta["cells"], meta["width"], len(columns["place"]), len(columns["most"])) == (16, 4, 16, 16 * 4)
     assert (meta["final"], meta["promised_cells"]) == (16, 16)
     meta, _ = ANSWERS["chunks"](feed, {"at_ps": 1, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: nothing"
@@ -186,7 +185,8 @@ def test_beyond_32_ranks_only_counts_are_sent() -> None:
     sim = anb.Simulation("switch:gpus=40", anb.collectives.all_gather("40 KiB", "allpairs", lanes=1))
     meta, buffers = ANSWERS["chunks"](Feed(session_of(sim)), {"buffer": "output"})
     assert not meta["ticks"]
-    assert len(buffers) == len(meta["columns"])
+    columns = unpack("chunks", buffers)
+    assert (len(columns["there"]), len(columns["least"]), len(columns["most"])) == (1600, 0, 0)
     assert (meta["cells"], meta["texts"]) == (1600, [])
 
 

@@ -57,7 +57,7 @@ def test_the_page_holds_what_was_recorded(bench: anb.Workbench, tmp_path: Path) 
     assert (np.diff(np.frombuffer(times, "<f8")) >= 0).all()
     assert header["phases"] == sorted(sim.engine.machine.phases["ended_ps"].tolist())
     assert header["inspections"]["dgx_h100.0.xpu.3"] == json.loads(json.dumps(sim.inspect("gpu[3]")))
-    assert header["modules"] == {n: text for n, text in _static.MODULES.items() if n != "offline"}
+    assert header["modules"] == _static.MODULES
     assert header["state"]["message"]["events"] == sim.events
 
 

@@ -14,6 +14,7 @@ from astranb.core.errors import InputError
 from astranb.engine.cacheline import LANE_STATES
 from astranb.widgets import _activity, _spans
 from astranb.widgets._feed import Feed
+from astranb.widgets._messages import unpack
 from astranb.widgets._session import session_of
 
 NAMES = {name: number for number, name in enumerate(LANE_STATES)}
@@ -29,12 +30,11 @@ def feed() -> Feed:
 def read(meta: dict[str, Any], buffers: list[bytes], folds: int, lanes: int) -> tuple[Any, Any]:
     """What static/timeline.js makes of the answer."""
     shape = (len(meta["present"]), folds, meta["columns"])
-    density = np.frombuffer(buffers[0], "u1").reshape(shape)
+    columns = unpack("spans", buffers)
+    density = columns["fold_shares"].reshape(shape)
     if meta["drawn"] == "spans":
-        return density, [
-            np.frombuffer(b, k) for b, k in zip(buffers[1:], ("<u4", "<u4", "<f8", "<f8"), strict=True)
-        ]
-    return density, np.frombuffer(buffers[1], "u1").reshape(shape[0], lanes, shape[2])
+        return density, [columns[name] for name in ("row", "state", "start", "end")]
+    return density, columns["lane_shares"].reshape(shape[0], lanes, shape[2])
 
 
 @settings(max_examples=25, deadline=None)
@@ -96,14 +96,16 @@ def test_rows_phases_and_moments(feed: Feed) -> None:
     assert len(told["blocks"]["gpu"]) == len(sim.engine.machine.blocks)
     now = sim.now_ps
     window = {"from": 0, "to": now, "columns": 100, "kind": "phases", "folds": [2, 5]}
-    meta, (row, phase, start, end) = _spans.spans(feed, window)
+    meta, buffers = _spans.spans(feed, window)
+    found = unpack("spans", buffers)
+    row, phase, start, end = (found[name] for name in ("row", "state", "start", "end"))
     assert meta["count"] == 2 * len(sim.engine.program.phase_names)
-    assert set(np.frombuffer(row, "<u4").tolist()) == {0, 1}
+    assert set(row.tolist()) == {0, 1}
     mine = sim.engine.machine.blocks["gpu"][sim.engine.machine.ops["block"]] == 5
     first = sim.engine.machine.ops[mine & (sim.engine.machine.ops["phase"] == 0)]
-    place = np.flatnonzero((np.frombuffer(row, "<u4") == 1) & (np.frombuffer(phase, "<u4") == 0))[0]
-    assert np.frombuffer(start, "<f8")[place] == first["started_ps"].min()
-    assert np.frombuffer(end, "<f8")[place] == first["ended_ps"].max()
+    place = np.flatnonzero((row == 1) & (phase == 0))[0]
+    assert start[place] == first["started_ps"].min()
+    assert end[place] == first["ended_ps"].max()
     lanes = sim.engine.lanes("sms")
     state, *_ = lanes.spans(7, now // 2, now // 2 + 1)
     text = _spans.moment(feed, {"kind": "sms", "lane": 7, "time": now // 2})[0]["text"]

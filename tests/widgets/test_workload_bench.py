@@ -8,6 +8,7 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
+from astranb.widgets._messages import unpack
 from astranb.widgets.workload import WorkloadWorkbench
 from astranb.widgets.workload._answers import ANSWERS
 from astranb.widgets.workload._graph import window
@@ -131,8 +132,8 @@ def test_spans_are_those_of_the_tables(kind):
     options = {"from": 0, "to": sim.now_ps + 1000, "columns": 100, "ranks": [3, 5], "kind": kind}
     meta, buffers = page.ask("lanes", **options)
     assert meta["drawn"] == "spans"
-    start, end = (np.frombuffer(buffers[k], "<f8") for k in (5, 6))
-    place = np.frombuffer(buffers[0], "<u4")
+    columns = unpack("lanes", buffers)
+    place, slot, start, end = (columns[name] for name in ("place", "slot", "start", "end"))
     frame = sim.result.to_dataframe("operations" if kind == "operations" else "phases")
     wanted = frame[frame["rank"].isin([3, 5])]
     assert len(start) >= len(wanted)
@@ -142,7 +143,6 @@ def test_spans_are_those_of_the_tables(kind):
     )
     assert place.max() < 2 * meta["lanes"]
     # Within a lane, spans of one slot do not overlap.
-    slot = np.frombuffer(buffers[1], "<u4")
     for key in set(zip(place.tolist(), slot.tolist(), strict=True)):
         mine = (place == key[0]) & (slot == key[1])
         order = np.argsort(start[mine], kind="stable")
@@ -155,9 +155,9 @@ def test_many_spans_come_as_density(monkeypatch):
     monkeypatch.setattr("astranb.widgets.workload._lanes._MOST_SPANS", 3)
     columns = 50
     options = {"from": 0, "to": sim.now_ps, "columns": columns, "ranks": [0, 5], "kind": "operations"}
-    meta, (packed,) = page.ask("lanes", **options)
+    meta, buffers = page.ask("lanes", **options)
     assert meta["drawn"] == "density"
-    shares = np.frombuffer(packed, np.uint8).reshape(2, 2, columns) / 255
+    shares = unpack("lanes", buffers)["shares"].reshape(2, 2, columns) / 255
     rows = sim.result.per_rank()
     for at, rank in enumerate((0, 5)):
         busy = shares[at].mean(axis=1) * sim.now_ps
@@ -252,7 +252,8 @@ def test_watches_have_curves_that_are_exact():
     found, buffers = page.ask("breaks", path="dim[0]", start_ps=0, end_ps=30_000_000)
     assert (found["fields"], found["values"]) == ([], ["messages", "bytes"])
     assert [watch["text"] for watch in found["watches"]] == ["rank[3].in_flight", "dim[0].bytes"]
-    times, flying, sent = (np.frombuffer(buffer, "<f8") for buffer in buffers)
+    columns = unpack("breaks", buffers)
+    times, (flying, sent) = columns["times"], columns["values"].reshape(2, -1)
     assert times[-1] == sim.now_ps
     assert flying.max() > 0
     assert (np.diff(sent) >= 0).all()
@@ -377,7 +378,8 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     for kind, most in (("operations", 3), ("chunks", 3)):
         options = {"from": 0, "to": sim.now_ps + 1, "columns": 50, "ranks": [0], "kind": kind}
         meta, buffers = page.ask("lanes", **options)
-        place, start, end = (np.frombuffer(buffers[k], t) for k, t in ((0, "<u4"), (5, "<f8"), (6, "<f8")))
+        columns = unpack("lanes", buffers)
+        place, start, end = (columns[name] for name in ("place", "start", "end"))
         assert (meta["drawn"], meta["lanes"], set(place.tolist())) == ("spans", most, {0, 1, 2})
         if kind == "operations":
             waited = (end - start)[place == 2].sum()

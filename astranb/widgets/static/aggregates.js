@@ -1,60 +1,80 @@
+// @ts-check
 // A system too large to draw: a band for each tier with a tile for each instance, the busiest
 // links as a list, and how utilisation is distributed.
 
+import { createAsker } from "./asker.js";
+import { formatCount, formatShare } from "./format.js";
+import { inkOn, make } from "./theme.js";
+
+/** @import { Answer, Context, Place, Store, Theme } from "./types" */
+
+/** @typedef {import("./types").Tile & { name: string, busy: number | null }} Unit */
+
 const LEFT = 8; // within a band
 
-export function createAggregates(store, theme, { make, column, createAsker }) {
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createAggregates(store, theme) {
   const groups = make("div", { class: "anb-groups" });
   const top = make("div", { class: "anb-top" });
   const element = make(
     "aside", { class: "anb-aggregates", "aria-label": "Utilisation", hidden: "" },
     make("h5", { text: "Utilisation of links" }), groups, make("h5", { text: "Busiest links" }), top,
   );
+  /** @type {Answer<"aggregates"> | null} */
   let now = null;
-  let tiles = []; // {x, y, w, h, name, busy}
+  /** @type {Unit[]} */
+  let tiles = [];
 
   const key = () => [store.scene.picture, store.state?.events, store.view().join()].join("/");
   const asker = createAsker(store, "aggregates", {
     every: 300,
     answered(found, error) {
-      now = found && { ...found, tiles: column(Float32Array, found.buffers[0]) };
-      if (now) list();
+      now = found;
+      if (found) list(found);
       else top.replaceChildren(make("p", { class: "anb-hint", text: error.message }));
     },
   });
-  const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
 
-  function list() {
+  /** @param {Answer<"aggregates">} found */
+  function list(found) {
     groups.replaceChildren(
-      ...now.groups.map(({ title, links, quantiles, histogram }) => {
+      ...found.groups.map(({ title, links, quantiles, histogram }) => {
         const most = Math.max(...histogram);
         const bars = histogram.map((count, k) =>
           make("i", {
-            title: `${count.toLocaleString("en-US")} links of ${percent(k / histogram.length)} to ${percent((k + 1) / histogram.length)}`,
+            title: `${formatCount(count)} links of ${formatShare(k / histogram.length)} to ${formatShare((k + 1) / histogram.length)}`,
             style: `height: ${count ? Math.max(8, (100 * count) / most) : 0}%`,
           }),
         );
-        const at = (q) => percent(quantiles[now.quantiles.indexOf(q)]);
+        /** @param {number} q */
+        const at = (q) => formatShare(quantiles[found.quantiles.indexOf(q)]);
         return make(
           "div", { class: "anb-group" },
           make("b", { text: title }),
-          make("span", { class: "anb-hint", text: `${links.toLocaleString("en-US")} links` }),
+          make("span", { class: "anb-hint", text: `${formatCount(links)} links` }),
           make("div", { class: "anb-histogram", role: "img", "aria-label": `histogram of ${title}` }, ...bars),
           make("span", { text: `median ${at(50)} · 90% below ${at(90)} · most ${at(100)}` }),
         );
       }),
     );
-    const rows = now.top.map(({ name, busy }) =>
-      make("button", { type: "button", class: "anb-child", text: `${percent(busy)} ${name}`, title: name, onclick: () => store.select(name) }),
+    const rows = found.top.map(({ name, busy }) =>
+      make("button", { type: "button", class: "anb-child", text: `${formatShare(busy)} ${name}`, title: name, onclick: () => store.select(name) }),
     );
     top.replaceChildren(...(rows.length ? rows : [make("p", { class: "anb-hint", text: "nothing has been sent yet" })]));
   }
 
-  /** Draw the tiles of every band. */
+  /**
+   * Draw the tiles of every band.
+   * @param {Context} context
+   * @param {Place} place
+   */
   function draw(context, place) {
     asker.want(store.window ? { window: store.window } : {}, key());
     tiles = [];
-    const values = now?.picture === store.scene.picture ? now.tiles : null;
+    const values = now?.picture === store.scene.picture ? now.arrays.tiles : null;
     let number = 0;
     store.scene.tiles.forEach((names, band) => {
       const box = store.scene.boxes[band];
@@ -73,7 +93,7 @@ export function createAggregates(store, theme, { make, column, createAsker }) {
       const rows = Math.ceil(names.length / columns);
       const [tw, th] = [Math.min(64, room.w / columns), Math.min(40, room.h / rows)];
       // Names that are wider than a tile stand over several, and those between have none.
-      const longest = Math.max(...names.map((name) => name.split(".").at(-1).length));
+      const longest = Math.max(...names.map((name) => lastPart(name).length));
       const every = [1, 2, 5, 10, 20, 50].find((n) => n * tw > 0.62 * letters(tw) * longest + 2) ?? names.length;
       names.forEach((name, k) => {
         const tile = {
@@ -90,33 +110,39 @@ export function createAggregates(store, theme, { make, column, createAsker }) {
         context.lineWidth = picked ? 3 : 2;
         context.strokeRect(tile.x, tile.y, tile.w, tile.h);
       });
-      for (let k = 0; k < names.length; k += every) write(context, tiles.at(k - names.length), every * tw);
+      for (let k = 0; k < names.length; k += every) write(context, tiles[tiles.length - names.length + k], every * tw);
     });
   }
+  /** @param {string} name */
+  const lastPart = (name) => name.slice(name.lastIndexOf(".") + 1);
+  /** @param {number} w */
   const letters = (w) => (w < 24 ? 9 : 11);
+  /** @param {Context} context @param {Unit} tile @param {number} room */
   function write(context, { x, y, w, h, name, busy }, room) {
-    const text = name.split(".").at(-1);
+    const text = lastPart(name);
     const tall = letters(w);
     if (h < tall + 1) return;
-    const [r, g, b] = busy === null ? [128, 128, 128] : theme.ramp(busy);
-    context.fillStyle = 0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff";
+    context.fillStyle = inkOn(busy === null ? [128, 128, 128] : theme.ramp(busy));
     context.font = `${tall}px ${theme.font}`;
     const wide = context.measureText(text).width > w;
     context.textAlign = wide ? "left" : "center";
     const both = busy !== null && h > 26 && !wide;
     context.fillText(text, wide ? x + 1 : x + w / 2, y + h / 2 - (both ? 5 : 0), room);
-    if (both) context.fillText(percent(busy), x + w / 2, y + h / 2 + 8, w);
+    if (both) context.fillText(formatShare(busy), x + w / 2, y + h / 2 + 8, w);
   }
+  /** @param {number} x @param {number} y */
   const at = (x, y) => tiles.find((tile) => x >= tile.x && x <= tile.x + tile.w && y >= tile.y && y <= tile.y + tile.h);
 
   return {
     element,
     draw,
+    /** @param {number} x @param {number} y */
     hit: (x, y) => at(x, y)?.name ?? "",
+    /** @param {string} name */
     words(name) {
       const tile = tiles.find((one) => one.name === name);
       if (!tile) return "";
-      return tile.busy === null ? name : `${name} · links that leave it ${percent(tile.busy)} busy`;
+      return tile.busy === null ? name : `${name} · its outgoing links ${formatShare(tile.busy)} busy`;
     },
     destroy: asker.destroy,
   };

@@ -1,19 +1,33 @@
-// Where the run stops, and what is followed over time.
+// @ts-check
+// Where the run stops, and values that are plotted over time.
+
+import { createAsker, createRequests, stateNumber } from "./asker.js";
+import { fit, make } from "./theme.js";
+
+/** @import { Answer, Options, Point, Store, Theme, Watch } from "./types" */
 
 const SPARK_HEIGHT = 30;
 
-export function createBreaks(store, theme, { make, fit, column, createAsker, stateNumber }) {
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createBreaks(store, theme) {
   const workload = store.kind === "workload";
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
   const list = make("div", { class: "anb-list" });
   const watched = make("div", { class: "anb-list" });
   const note = make("p", { class: "anb-hint" });
+  /** @param {string} what */
   const listOf = (what) => make("datalist", { id: `anb-${what}-${Math.random().toString(36).slice(2)}` });
   const [names, values] = [listOf("fields"), listOf("values")];
+  /** @param {string} label @param {string} placeholder @param {{ list?: HTMLElement, watch?: boolean }} [more] */
   const text = (label, placeholder, more = {}) =>
     make("input", {
       type: "text", "aria-label": label, placeholder, spellcheck: "false", autocomplete: "off",
-      onkeydown: (event) => event.key === "Enter" && (more.watch ? watch() : add()),
+      onkeydown(event) {
+        if (event.key === "Enter") (more.watch ? watch : add)();
+      },
       ...(more.list ? { list: more.list.id } : {}),
     });
   const how = make(
@@ -51,16 +65,17 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     condition.placeholder = store.scene.example;
     what.placeholder = store.scene.example.split(" ")[0];
   });
+  /** @type {Answer<"breaks"> | null} */
   let answer = null;
-  let curves = [];
   const asker = createAsker(store, "breaks", {
     every: 250,
     answered(found, error) {
-      if (error) return fail(error);
-      answer = found;
-      curves = found.buffers.map((buffer) => column(Float64Array, buffer));
-      show();
-      draw();
+      if (error) fail(error);
+      else {
+        answer = found;
+        show(found);
+        draw();
+      }
     },
   });
 
@@ -69,48 +84,40 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     kind.hidden = object.hidden = how.value !== "on";
     condition.hidden = how.value !== "when";
   }
-  function fail(error) {
-    wrong.hidden = !error;
-    wrong.textContent = error ? error.message : "";
-  }
-  async function apply(verb, options) {
-    fail(null);
-    try {
-      await store.ask("apply", { verb, options });
-      return true;
-    } catch (error) {
-      fail(error);
-      return false;
-    } finally {
-      asker.again();
-      store.emit("change");
-    }
-  }
+  const { fail, request } = createRequests(store, wrong, asker.again);
+  /** @param {string} verb @param {Options} options */
+  const apply = (verb, options) => request("apply", { verb, options });
   async function add() {
-    const said = { how: how.value, time: time.value, kind: kind.value, object: object.value, condition: condition.value };
-    if (await apply("breakpoint", said)) condition.value = time.value = "";
+    const given = { how: how.value, time: time.value, kind: kind.value, object: object.value, condition: condition.value };
+    if (await apply("breakpoint", given)) condition.value = time.value = "";
   }
   async function watch() {
     if (await apply("watch", { what: what.value })) what.value = "";
   }
 
+  /** @param {string} words @param {string} verb @param {number} number */
   const remove = (words, verb, number) =>
     make("button", { type: "button", class: "anb-button anb-remove", "aria-label": words, title: words, text: "×", onclick: () => apply(verb, { number }) });
+  /** @param {Point} point @param {number} number */
   function pointRow(point, number) {
     const on = make("input", {
-      type: "checkbox", "aria-label": `Enable ${point.text}`, onchange: () => apply("enable", { number, enabled: on.checked }),
+      type: "checkbox", "aria-label": `Enable ${point.text}`, onchange() {
+        apply("enable", { number, enabled: on.checked });
+      },
     });
     on.checked = point.enabled;
+    /** @type {HTMLElement[]} */
     const words = [
       make("button", { type: "button", class: "anb-child", text: point.text, title: point.object || point.text, onclick: () => point.object && store.select(point.object) }),
     ];
-    if (point.hit) words.push(make("span", { class: "anb-hit-text", text: `\u25c6 hit${answer.because ? `: ${answer.because}` : ""}` }));
+    if (point.hit) words.push(make("span", { class: "anb-hit-text", text: `\u25c6 hit${answer?.because ? `: ${answer.because}` : ""}` }));
     return make(
       "div",
       { class: `anb-item${point.hit ? " anb-hit" : ""}`, "data-hit": String(point.hit) },
       on, make("div", { class: "anb-item-words" }, ...words), remove(`Remove ${point.text}`, "clear", number),
     );
   }
+  /** @param {Watch} one @param {number} number */
   function watchRow(one, number) {
     const canvas = make("canvas", { class: "anb-canvas anb-spark", role: "img", "aria-label": `${one.text}: now ${one.now}, ${one.low} to ${one.high}` });
     canvas.style.height = `${SPARK_HEIGHT}px`;
@@ -128,44 +135,54 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
       remove(`Remove ${one.text}`, "unwatch", number),
     );
   }
-  function show() {
-    if (kind.childElementCount === 1) kind.append(...answer.kinds.map((name) => make("option", { value: name, text: name })));
-    for (const [known, fields] of [[names, answer.fields], [values, answer.values]]) {
-      known.replaceChildren(...fields.map((name) => make("option", { value: `${store.selection}.${name}` })));
-    }
+  /** @param {Answer<"breaks">} found */
+  function show(found) {
+    if (kind.childElementCount === 1) kind.append(...found.kinds.map((name) => make("option", { value: name, text: name })));
+    /** @param {string[]} fields */
+    const options = (fields) => fields.map((name) => make("option", { value: `${store.selection}.${name}` }));
+    names.replaceChildren(...options(found.fields));
+    values.replaceChildren(...options(found.values));
     const empty = [make("p", { class: "anb-hint", text: "No breakpoints." })];
-    list.replaceChildren(...(answer.points.length ? answer.points.map(pointRow) : empty));
-    watched.replaceChildren(...answer.watches.map(watchRow));
-    note.textContent = !answer.watches.length
-      ? "A value of an object as a curve over the time that the timelines show."
-      : answer.exact ? "" : "as noted while it ran; exact when it rests, in runs of up to 2 million events";
+    list.replaceChildren(...(found.points.length ? found.points.map(pointRow) : empty));
+    watched.replaceChildren(...found.watches.map(watchRow));
+    note.textContent = !found.watches.length
+      ? "Plots a value of an object over the time that the timelines show."
+      : found.exact ? "" : "as recorded during the run; exact when it is paused, in runs of up to 2 million events";
   }
 
-  /** A curve of steps: a value holds until the next one. */
-  function spark(canvas, times, values) {
+  /**
+   * A curve of steps: a value holds until the next one.
+   * @param {HTMLCanvasElement} canvas
+   * @param {{ start_ps: number, end_ps: number }} window
+   * @param {Float64Array} times
+   * @param {Float64Array} curve
+   */
+  function spark(canvas, { start_ps: start, end_ps: end }, times, curve) {
     const width = canvas.clientWidth;
     if (!width) return;
     const context = fit(canvas, width, SPARK_HEIGHT);
     context.clearRect(0, 0, width, SPARK_HEIGHT);
     let [low, high] = [Infinity, -Infinity];
-    for (const value of values) {
+    for (const value of curve) {
       if (value < low) low = value;
       if (value > high) high = value;
     }
-    const x = (at) => ((at - answer.start_ps) / Math.max(1, answer.end_ps - answer.start_ps)) * width;
+    /** @param {number} at */
+    const x = (at) => ((at - start) / Math.max(1, end - start)) * width;
+    /** @param {number} value */
     const y = (value) => SPARK_HEIGHT - 3 - ((value - low) / (high - low || 1)) * (SPARK_HEIGHT - 6);
     context.strokeStyle = theme.brand;
     context.lineWidth = 1.5;
     context.beginPath();
     let before = NaN;
-    for (let k = 0; k < values.length; k += 1) {
-      if (Number.isNaN(values[k])) continue;
-      if (Number.isNaN(before)) context.moveTo(x(times[k]), y(values[k]));
+    for (let k = 0; k < curve.length; k += 1) {
+      if (Number.isNaN(curve[k])) continue;
+      if (Number.isNaN(before)) context.moveTo(x(times[k]), y(curve[k]));
       else {
         context.lineTo(x(times[k]), y(before));
-        context.lineTo(x(times[k]), y(values[k]));
+        context.lineTo(x(times[k]), y(curve[k]));
       }
-      before = values[k];
+      before = curve[k];
     }
     context.stroke();
     const cursor = x(store.cursor);
@@ -180,8 +197,12 @@ export function createBreaks(store, theme, { make, fit, column, createAsker, sta
     const [start, end] = store.view();
     const options = { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end) };
     asker.want(options, `${stateNumber(store)} ${JSON.stringify(options)}`);
-    watched.querySelectorAll("canvas").forEach((canvas, k) => spark(canvas, curves[0] ?? [], curves[k + 1] ?? []));
+    if (!answer) return;
+    const { times, values: all } = answer.arrays;
+    for (const [k, canvas] of watched.querySelectorAll("canvas").entries()) {
+      spark(canvas, answer, times, all.subarray(k * times.length, (k + 1) * times.length));
+    }
   }
   arrange();
-  return { element, draw, resize: draw, themed: draw, destroy: () => asker.destroy() };
+  return { element, draw, resize: draw, themed: draw, destroy: asker.destroy };
 }

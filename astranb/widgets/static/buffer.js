@@ -1,4 +1,12 @@
+// @ts-check
 // The addresses of a buffer: a row a chunk; which lines have arrived, from whom, and whether they are final.
+
+import { createAsker } from "./asker.js";
+import { formatCount, formatTime } from "./format.js";
+import { RANK_COLOURS, fit, make } from "./theme.js";
+import { createTip } from "./tip.js";
+
+/** @import { Context, Reply, Spot, Store, Theme } from "./types" */
 
 const GUTTER = 74;
 const MOST_ROW = 22;
@@ -7,9 +15,14 @@ const CELL_PX = 4;
 const NAMES = ["input", "output", "scratch", "packets"];
 const NOBODY = 65535;
 
-export function createBuffer(store, theme, { fit, make, column, formatTime, createAsker, createTip, RANK_COLOURS }) {
-  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "What lies in a buffer" });
-  const tip = createTip(make, canvas, say);
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createBuffer(store, theme) {
+  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Contents of a buffer" });
+  const tip = createTip(canvas, textAt);
+  /** @param {string} words @param {HTMLOptionElement[]} options */
   const choice = (words, options) => make("select", { class: "anb-steps", "aria-label": words, onchange: () => store.emit("change") }, ...options);
   const rank = choice("Rank of the buffer", []);
   const buffer = choice("Buffer", NAMES.map((name) => make("option", { value: name, text: name })));
@@ -24,8 +37,10 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
   const asker = createAsker(store, "buffer");
   const cells = createAsker(store, "cell");
   let width = 0;
-  let grid = null; // the last answer, with its columns
-  let pointed = null; // the cell that is framed
+  /** @type {Reply<"buffer"> | null} the last answer */
+  let read = null;
+  /** @type {{ chunk: number, column: number } | null} the cell that is framed */
+  let pointed = null;
 
   store.on("scene", () => {
     const gpus = store.scene.gpus.map((_, number) => number);
@@ -37,22 +52,21 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
     rank: Number(rank.value), buffer: buffer.value, at: store.following ? null : Math.round(store.cursor),
     columns: Math.max(16, Math.floor((width - GUTTER) / CELL_PX)),
   });
-  function read(reply) {
-    if (grid?.reply === reply) return;
-    const types = [Uint8Array, Uint16Array, Uint16Array, Uint8Array];
-    const [arrived, source, ranks, state] = types.map((Type, k) => column(Type, reply.buffers[k]));
-    grid = { ...reply, reply, arrived, source, ranks, state };
-    for (const option of buffer.options) option.disabled = !reply.buffers || !reply.options || !has(reply, option.value);
+  /** @param {Reply<"buffer">} reply */
+  function show(reply) {
+    if (read === reply) return;
+    read = reply;
+    for (const option of buffer.options) option.disabled = !reply.used.includes(option.value);
     const fold = reply.fold > 1 ? `, ${reply.fold} lines a cell` : "";
-    const count = (n) => n.toLocaleString("en-US");
-    words.textContent = `${count(reply.arrived_lines)} of ${count(reply.lines)} lines have arrived, ${count(reply.final)} are final${fold}${reply.by_line ? "" : " (counted by the piece)"} · at ${formatTime(reply.now_ps, 4)}`;
-    drawLegend();
+    words.textContent = `${formatCount(reply.arrived_lines)} of ${formatCount(reply.lines)} lines have arrived, ${formatCount(reply.final)} are final${fold}${reply.by_line ? "" : " (counted by slice)"} · at ${formatTime(reply.now_ps, 4)}`;
+    drawLegend(reply.arrays.source);
   }
-  const has = (reply, name) => reply.used.includes(name);
 
-  function drawLegend() {
+  /** @param {Uint16Array} source */
+  function drawLegend(source) {
+    /** @param {string} kind @param {string} text */
     const swatch = (kind, text) => make("span", { class: "anb-key" }, make("i", { class: `anb-cell anb-cell-${kind}` }), text);
-    const there = [...new Set(grid.source)].filter((one) => one !== NOBODY).sort((a, b) => a - b);
+    const there = [...new Set(source)].filter((one) => one !== NOBODY).sort((a, b) => a - b);
     const named = there.slice(0, 16).map((one) =>
       make("span", { class: "anb-key" }, make("i", { class: "anb-bar", style: `--anb-colour: ${RANK_COLOURS[one % RANK_COLOURS.length]}; --anb-height: 10px` }), `GPU${one}`),
     );
@@ -60,10 +74,10 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
     legend.replaceChildren(swatch("none", "not arrived"), swatch("partial", "partial"), swatch("final", "final"), make("span", { text: "from:" }), ...named);
   }
 
-  const pitch = () => Math.max(3, Math.min(MOST_ROW, Math.floor(ROOM / Math.max(1, grid.chunks))));
+  const pitch = () => Math.max(3, Math.min(MOST_ROW, Math.floor(ROOM / Math.max(1, read?.chunks ?? 1))));
 
   function draw() {
-    if (!store.scene || !width) return;
+    if (!store.ready || !width) return;
     const wanted = options();
     // While it plays, ten times a second is enough; the cursor's time says what is asked.
     const when = store.following ? store.timeline?.number : wanted.at;
@@ -75,7 +89,8 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
       return;
     }
     if (!asker.reply) return;
-    read(asker.reply);
+    const grid = asker.reply;
+    show(grid);
     const row = pitch();
     const height = grid.chunks * row + 2;
     if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
@@ -95,7 +110,7 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
       }
       for (let k = 0; k < grid.columns; k++) {
         const x = Math.round(GUTTER + k * cell); // whole pixels: no seams
-        drawCell(context, chunk * grid.columns + k, x, top, Math.round(GUTTER + (k + 1) * cell) - x, tall);
+        drawCell(context, grid, chunk * grid.columns + k, x, top, Math.round(GUTTER + (k + 1) * cell) - x, tall);
       }
     }
     if (pointed && pointed.chunk < grid.chunks) {
@@ -103,38 +118,42 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
       context.lineWidth = 1.5;
       context.strokeRect(GUTTER + pointed.column * cell, 1 + pointed.chunk * row, cell, row - 1);
     }
-    element.dataset.now = grid.now_ps;
-    element.dataset.arrived = grid.arrived_lines;
+    element.dataset.now = String(grid.now_ps);
+    element.dataset.arrived = String(grid.arrived_lines);
   }
 
-  function drawCell(context, at, x, top, cell, tall) {
-    const state = grid.state[at];
+  /** @param {Context} context @param {Reply<"buffer">} grid @param {number} at @param {number} x @param {number} top @param {number} cell @param {number} tall */
+  function drawCell(context, { of, arrays }, at, x, top, cell, tall) {
+    const state = arrays.state[at];
     if (state === 2) return;
     context.fillStyle = theme.panel;
     context.fillRect(x, top, cell, tall);
-    if (grid.source[at] === NOBODY) return;
+    if (arrays.source[at] === NOBODY) return;
     // Final is solid from top to bottom; partial stands as high as its part of all contributions.
     const full = state === 1;
-    const part = full ? 1 : 0.25 + (0.55 * grid.ranks[at]) / Math.max(1, grid.of);
-    context.fillStyle = RANK_COLOURS[grid.source[at] % RANK_COLOURS.length];
+    const part = full ? 1 : 0.25 + (0.55 * arrays.ranks[at]) / Math.max(1, of);
+    context.fillStyle = RANK_COLOURS[arrays.source[at] % RANK_COLOURS.length];
     context.globalAlpha = full ? 1 : 0.75;
-    context.fillRect(x, top + tall * (1 - part), Math.max(0.6, (cell * grid.arrived[at]) / 255), tall * part);
+    context.fillRect(x, top + tall * (1 - part), Math.max(0.6, (cell * arrays.arrived[at]) / 255), tall * part);
     context.globalAlpha = 1;
   }
 
+  /** @param {Spot} event */
   function hit(event) {
-    if (!grid || event.offsetX < GUTTER) return null;
+    if (!read || event.offsetX < GUTTER) return null;
     const chunk = Math.floor((event.offsetY - 1) / pitch());
-    const at = Math.floor(((event.offsetX - GUTTER) / (width - GUTTER)) * grid.columns);
-    if (chunk < 0 || chunk >= grid.chunks || grid.state[chunk * grid.columns + at] === 2) return null;
+    const at = Math.floor(((event.offsetX - GUTTER) / (width - GUTTER)) * read.columns);
+    if (chunk < 0 || chunk >= read.chunks || read.arrays.state[chunk * read.columns + at] === 2) return null;
     return { chunk, column: at };
   }
-  function say(at) {
+  /** @param {Spot} at */
+  function textAt(at) {
     const over = hit(at);
-    if (!over) return "";
-    cells.want({ ...grid.reply.options, ...over }, `${grid.reply.id} ${over.chunk} ${over.column}`);
-    const same = cells.reply?.options.chunk === over.chunk && cells.reply.options.column === over.column;
-    return same ? cells.reply.text : `${grid.buffer}[${over.chunk}]`;
+    if (!read || !over) return "";
+    cells.want({ ...read.options, ...over }, `${read.id} ${over.chunk} ${over.column}`);
+    const { reply } = cells;
+    const same = reply?.options.chunk === over.chunk && reply.options.column === over.column;
+    return same && reply ? reply.text : `${read.buffer}[${over.chunk}]`;
   }
   canvas.addEventListener("pointermove", (event) => {
     const before = pointed;
@@ -147,8 +166,9 @@ export function createBuffer(store, theme, { fit, make, column, formatTime, crea
   });
   canvas.addEventListener("click", (event) => {
     const at = hit(event);
-    const source = at ? grid.source[at.chunk * grid.columns + at.column] : NOBODY;
-    if (at) store.select(`gpu[${source === NOBODY ? grid.rank : source}]`);
+    if (!read || !at) return;
+    const source = read.arrays.source[at.chunk * read.columns + at.column];
+    store.select(`gpu[${source === NOBODY ? read.rank : source}]`);
   });
   store.on("change", tip.write);
 

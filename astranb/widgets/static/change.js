@@ -1,9 +1,16 @@
+// @ts-check
 // What can be changed of the selected object and of the run, and what has been.
 
-/** A number for each message about the state: it is different when anything may be. */
-export const stateNumber = (store) => store.state?.seq ?? 0;
+import { createAsker, createRequests, stateNumber } from "./asker.js";
+import { formatCount } from "./format.js";
+import { make } from "./theme.js";
 
-export function createChange(store, theme, { make, createAsker }) {
+/** @import { Answer, Options, Parameter, Store } from "./types" */
+
+/**
+ * @param {Store} store
+ */
+export function createChange(store) {
   const title = make("h4", {});
   const object = make("div", { class: "anb-form" });
   const link = make("div", { class: "anb-row" });
@@ -12,7 +19,7 @@ export function createChange(store, theme, { make, createAsker }) {
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
   const forking = make("button", {
     type: "button", class: "anb-button", text: "Fork with these", disabled: "",
-    title: "a new run from the start with what is changed here, shown beside this one",
+    title: "start a new run with these changes, shown beside this one",
     onclick: () => fork(changed()),
   });
   const whole = make(
@@ -25,49 +32,39 @@ export function createChange(store, theme, { make, createAsker }) {
     make("h5", { text: "Changed so far" }), edits,
     whole,
   );
-  let answer = null;
   let shape = "";
   const asker = createAsker(store, "parameters", {
     every: 250,
     answered(found, error) {
-      if (error) return fail(error);
-      answer = found;
-      show();
+      if (found) show(found);
+      else fail(error);
     },
   });
 
-  function fail(error) {
-    wrong.hidden = !error;
-    wrong.textContent = error ? error.message : "";
+  const { fail, request } = createRequests(store, wrong, asker.again);
+  /** @param {string} verb @param {Options} options */
+  function apply(verb, options) {
+    store.follow();
+    return request("apply", { verb, options });
   }
-  async function apply(verb, options) {
-    fail(null);
-    try {
-      store.follow();
-      await store.ask("apply", { verb, options });
-    } catch (error) {
-      fail(error);
-    }
-    asker.again();
-    store.emit("change");
-  }
+  /** @param {Record<string, string>} changes */
   async function fork(changes) {
-    fail(null);
-    try {
-      await store.ask("fork", { changes });
-      for (const field of run.querySelectorAll("[data-changed]")) delete field.dataset.changed;
-      shape = "";
-      store.show_panel("compare", true);
-    } catch (error) {
-      fail(error);
-    }
-    asker.again();
-    store.emit("change");
+    if (!(await request("fork", { changes }))) return;
+    for (const entry of edited()) delete entry.dataset.changed;
+    shape = "";
+    store.show_panel("compare", true);
   }
-  const changed = () =>
-    Object.fromEntries([...run.querySelectorAll("[data-changed]")].map((field) => [field.name, field.value]));
+  /** @returns {NodeListOf<HTMLInputElement | HTMLSelectElement>} */
+  const edited = () => run.querySelectorAll("[data-changed]");
+  const changed = () => Object.fromEntries([...edited()].map((entry) => [entry.name, entry.value]));
 
-  /** What a parameter is entered with: a choice, or text with a unit. */
+  /**
+   * What a parameter is entered with: a choice, or text with a unit.
+   * @param {Parameter} parameter
+   * @param {string} label
+   * @param {() => void} oninput
+   * @param {() => void} [onenter]
+   */
   function field(parameter, label, oninput, onenter) {
     const { path, value, choices, unit, limits, meaning, effect } = parameter;
     const about = [meaning, limits, unit && `bare numbers are ${unit}`, `takes effect ${effect}`].filter(Boolean);
@@ -83,10 +80,13 @@ export function createChange(store, theme, { make, createAsker }) {
     if (onenter) input.addEventListener("keydown", (event) => event.key === "Enter" && onenter());
     return input;
   }
+  /** @param {Parameter} parameter */
   function objectRow(parameter) {
     const name = parameter.path.slice(parameter.path.lastIndexOf(".") + 1);
     const set = () => apply("set", { path: parameter.path, value: entry.value });
-    const dirty = () => (row.dataset.dirty = String(entry.value !== parameter.value));
+    const dirty = () => {
+      row.dataset.dirty = String(entry.value !== parameter.value);
+    };
     const entry = field(parameter, name, dirty, set);
     const row = make(
       "div",
@@ -95,37 +95,46 @@ export function createChange(store, theme, { make, createAsker }) {
       make("button", { type: "button", class: "anb-button", text: "Apply", "aria-label": `Apply ${name}`, title: `now: ${parameter.effect}`, onclick: set }),
       make("button", {
         type: "button", class: "anb-button", text: "Fork", "aria-label": `Fork with ${name}`,
-        title: "the same past, with this from now on, shown beside this run",
+        title: "copy the run, apply this change from now on, and show it beside this run",
         onclick: () => fork({ [parameter.path]: entry.value }),
       }),
     );
     row.dataset.dirty = "false";
     return row;
   }
+  /** @param {Parameter} parameter */
   function runRow(parameter) {
     const entry = field(parameter, parameter.path, () => {
       if (entry.value === parameter.value) delete entry.dataset.changed;
       else entry.dataset.changed = "";
-      forking.disabled = !run.querySelector("[data-changed]");
+      forking.disabled = !edited().length;
     });
     return make("label", { class: "anb-field" }, make("span", { class: "anb-name", text: parameter.path, title: parameter.meaning }), entry);
   }
-  function linkButtons(dead) {
+  /** @param {string} path @param {boolean} down */
+  function linkButtons(path, down) {
+    /** @param {string} text @param {string} words @param {string} verb @param {Options} options */
     const press = (text, words, verb, options) =>
-      make("button", { type: "button", class: "anb-button", text, title: words, onclick: () => apply(verb, { link: answer.title, ...options }) });
-    if (dead) return [press("Repair", "what waits goes on", "repair", {}), press("Repair both ways", "and the other direction", "repair", { both: true })];
+      make("button", { type: "button", class: "anb-button", text, title: words, onclick: () => apply(verb, { link: path, ...options }) });
+    if (down) {
+      return [
+        press("Repair", "bring this direction up again: waiting messages go on", "repair", {}),
+        press("Repair both directions", "bring both directions up again", "repair", { both: true }),
+      ];
+    }
     return [
-      press("Kill", "nothing more enters it: what comes waits", "kill", {}),
-      press("Kill both ways", "as when a cable is cut", "kill", { both: true }),
+      press("Kill", "take this direction down: messages wait in front of it", "kill", {}),
+      press("Kill both directions", "take both directions down, as when a cable is cut", "kill", { both: true }),
     ];
   }
-  function show() {
-    const held = element.contains(document.activeElement) && /INPUT|SELECT/.test(document.activeElement.tagName);
+  /** @param {Answer<"parameters">} answer */
+  function show(answer) {
+    const held = element.contains(document.activeElement) && /INPUT|SELECT/.test(document.activeElement?.tagName ?? "");
     // What somebody is typing is not replaced, and what has not changed is not built anew.
     const next = JSON.stringify([answer.title, answer.object]);
     if (next !== shape && !(held && object.contains(document.activeElement))) {
       shape = next;
-      const hint = store.selection ? "nothing of it can be changed" : store.kind === "workload"
+      const hint = store.selection ? "this object has no parameters that can be changed" : store.kind === "workload"
         ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], link[7]."
         : "Select a link or a GPU to change it.";
       title.textContent = answer.title || "No object";
@@ -135,10 +144,10 @@ export function createChange(store, theme, { make, createAsker }) {
           : [make("p", { class: "anb-hint", text: hint })]),
       );
       const up = answer.object.find(({ path }) => path.endsWith(".up"));
-      link.replaceChildren(...(up ? linkButtons(up.value !== "yes") : []));
+      link.replaceChildren(...(up ? linkButtons(answer.title, up.value !== "yes") : []));
     }
     whole.hidden = !answer.run.length;
-    if (!run.childElementCount || (!held && !run.querySelector("[data-changed]"))) {
+    if (!run.childElementCount || (!held && !edited().length)) {
       const text = JSON.stringify(answer.run);
       if (run.dataset.shape !== text) {
         run.dataset.shape = text;
@@ -147,16 +156,16 @@ export function createChange(store, theme, { make, createAsker }) {
       forking.disabled = true;
     }
     edits.replaceChildren(
-      ...(answer.edits.length ? [] : [make("p", { class: "anb-hint", text: "Nothing yet. Reset keeps what is changed." })]),
+      ...(answer.edits.length ? [] : [make("p", { class: "anb-hint", text: "Nothing yet. Reset keeps changes." })]),
       ...answer.edits.map(([events, path, value], number) =>
         make(
           "div",
           { class: "anb-item" },
           make("button", { type: "button", class: "anb-child", text: `${path} = ${value}`, title: "select it", onclick: () => store.select(path.slice(0, path.lastIndexOf("."))) }),
-          make("span", { class: "anb-hint", text: `event ${events.toLocaleString("en-US")}` }),
+          make("span", { class: "anb-hint", text: `event ${formatCount(events)}` }),
           make("button", {
             type: "button", class: "anb-button", text: "Undo", "aria-label": `Undo ${path}`,
-            title: "back to before it, and without it; later ones go as well", onclick: () => apply("undo", { number }),
+            title: "go back to before this change; later changes are undone as well", onclick: () => apply("undo", { number }),
           }),
         ),
       ),
@@ -167,6 +176,6 @@ export function createChange(store, theme, { make, createAsker }) {
     draw() {
       asker.want({ path: store.selection }, `${store.selection}|${stateNumber(store)}`);
     },
-    destroy: () => asker.destroy(),
+    destroy: asker.destroy,
   };
 }

@@ -1,4 +1,11 @@
+// @ts-check
 // Who has summed whom: ranks by chunks, a tick for each rank whose contribution is in a chunk.
+
+import { createAsker, momentOf } from "./asker.js";
+import { fit, make, settle } from "./theme.js";
+import { createTip } from "./tip.js";
+
+/** @import { Answer, Context, Spot, Store, Theme } from "./types" */
 
 const GUTTER = 56;
 const TOP = 18;
@@ -10,15 +17,19 @@ const WRONG = "#d55e00";
 const MOST_WORDS = 1100; // cells in the table
 const LEAST_TICK = 1.6; // pixels: below, a cell shows how many, not who
 
-export function createChunks(store, theme, { fit, make, settle, column, createAsker, createTip, momentOf }) {
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createChunks(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Whose contributions are in which chunk" });
-  const tip = createTip(make, canvas, (at) => {
+  const tip = createTip(canvas, (at) => {
     const found = hit(at);
-    return found && found.cell >= 0 ? sentence(found.cell) : "";
+    return last && found && found.cell >= 0 ? sentence(last, found.cell) : "";
   });
   const holder = make("div", { class: "anb-chunks-holder" }, canvas, tip.element);
   const buffer = make(
-    "select", { class: "anb-steps", "aria-label": "Buffer", title: "whose contents are shown", onchange: () => store.emit("change") },
+    "select", { class: "anb-steps", "aria-label": "Buffer", title: "the buffer whose contents are shown", onchange: () => store.emit("change") },
     ...[FULLEST, ...BUFFERS].map((name) => make("option", { value: name, text: name === FULLEST ? "fullest copy" : name })),
   );
   buffer.selectedIndex = -1; // what shows most is the kernel's choice
@@ -34,48 +45,51 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
   );
   let width = 0;
   let room = 0;
-  let data = null;
+  /** @type {Answer<"chunks"> | null} the last answer */
+  let last = null;
   let failure = "";
-  let told = 0; // when the table was written last
-  let untold = false;
+  let written = 0; // when the table was written last
+  let stale = false;
 
   const asker = createAsker(store, "chunks", {
     every: 120,
     answered(reply, error) {
       failure = error ? error.message : "";
-      data = null;
-      if (error) return;
-      const fields = reply.columns.map((name, k) => [name, column(Int32Array, reply.buffers[k])]);
-      const after = reply.buffers.slice(reply.columns.length).map((bytes) => column(Uint8Array, bytes));
-      data = { ...reply, of: Object.fromEntries(fields), least: after[0], most: after[1] };
+      last = reply;
+      if (!reply) return;
       if (buffer.value !== reply.buffer) buffer.value = reply.buffer;
-      untold = true;
+      stale = true;
       for (const option of buffer.options) option.hidden = option.disabled = !reply.able.includes(option.value);
-      drawLegend();
+      drawLegend(reply);
     },
   });
 
-  const label = (k) => `${BUFFERS[data.of.buffer[k]]}[${data.of.chunk[k]}]`;
-  function sentence(k) {
-    if (data.texts.length) return data.texts[k];
-    const marks = [data.of.twice[k] ? "wrong: some more than once" : "", data.of.writing[k] ? "being written" : "", data.of.kept[k] ? "final" : ""];
-    const count = `${data.of.there[k]} of ${data.of.promised[k] || data.ranks}`;
-    return [`GPU${data.of.rank[k]} ${label(k)}: ${count}`, ...marks.filter(Boolean)].join(", ");
+  /** @typedef {Answer<"chunks">} Data */
+  /** What a cell holds, in words. @param {Data} data @param {number} k */
+  function sentence({ texts, arrays, ranks }, k) {
+    if (texts.length) return texts[k];
+    const marks = [arrays.twice[k] ? "wrong: some more than once" : "", arrays.writing[k] ? "being written" : "", arrays.kept[k] ? "final" : ""];
+    const count = `${arrays.there[k]} of ${arrays.promised[k] || ranks}`;
+    const label = `${BUFFERS[arrays.buffer[k]]}[${arrays.chunk[k]}]`;
+    return [`GPU${arrays.rank[k]} ${label}: ${count}`, ...marks.filter(Boolean)].join(", ");
   }
-  function sizes() {
+  /** Width and height of a cell. @param {Data} data */
+  function sizes(data) {
     const wide = Math.max(5, Math.min(120, Math.floor((width - GUTTER - 4) / Math.max(1, data.width))));
     const tall = Math.max(7, Math.min(36, Math.floor((room - TOP - 4) / data.ranks)));
     return { wide, tall };
   }
-  /** Whether each contribution has room for a tick of its own. */
-  const ticked = ({ wide }) => data.ticks && (wide - 5) / data.ranks >= LEAST_TICK;
+  /** Whether each contribution has room for a tick of its own. @param {Data} data @param {number} wide */
+  const ticked = (data, wide) => data.ticks && (wide - 5) / data.ranks >= LEAST_TICK;
 
-  function drawLegend() {
-    const words = ticked(sizes())
-      ? [["anb-tick-full", "summed in"], ["anb-tick-part", "in some lanes"], ["anb-tick-twice", "twice: wrong"], ["anb-key-final", "final"], ["anb-key-writing", "being written"]]
+  /** @param {Data} data */
+  function drawLegend(data) {
+    const single = ticked(data, sizes(data).wide);
+    const words = single
+      ? [["anb-tick-full", "summed in"], ["anb-tick-part", "in some channels"], ["anb-tick-twice", "twice: wrong"], ["anb-key-final", "final"], ["anb-key-writing", "being written"]]
       : [["anb-key-final", "final"], ["anb-key-writing", "being written"]];
     const keys = words.map(([kind, text]) => make("span", { class: "anb-key" }, make("i", { class: kind }), text));
-    if (!ticked(sizes())) {
+    if (!single) {
       const ramp = [0.02, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(v)).join(", ");
       keys.unshift(make("span", { class: "anb-key" }, "0", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), `${data.ranks} ranks in it`));
     }
@@ -83,17 +97,18 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
   }
 
   function draw() {
-    if (!store.scene || !store.state) return;
+    if (!store.ready || !store.state) return;
     const { at_ps, key } = momentOf(store);
     asker.want({ buffer: buffer.value, at_ps }, `${key} ${buffer.value}`);
     if (!width) return;
+    const data = last;
     if (!data) {
       summary.textContent = failure;
       fit(canvas, width, 1);
       tip.write();
       return;
     }
-    const { wide, tall } = sizes();
+    const { wide, tall } = sizes(data);
     const height = TOP + data.ranks * tall + 4;
     if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
     const across = Math.max(width, GUTTER + data.width * wide + 4);
@@ -101,15 +116,16 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
     const context = fit(canvas, across, height);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, across, height);
-    heads(context, wide, tall);
-    for (let k = 0; k < data.cells; k++) cell(context, k, wide, tall);
-    const wrong = data.of.twice.reduce((sum, n) => sum + (n > 0), 0);
+    heads(context, data, wide, tall);
+    for (let k = 0; k < data.cells; k++) cell(context, data, k, wide, tall);
+    const wrong = data.arrays.twice.filter((n) => n > 0).length;
     const words = `${data.final} of ${data.promised_cells} chunks final${wrong ? `, ${wrong} wrong` : ""}`;
     settle(summary, words);
     tip.write();
-    tell();
+    writeTable(data);
   }
-  function heads(context, wide, tall) {
+  /** @param {Context} context @param {Data} data @param {number} wide @param {number} tall */
+  function heads(context, data, wide, tall) {
     context.font = `11px ${theme.font}`;
     context.textBaseline = "middle";
     context.textAlign = "center";
@@ -124,21 +140,24 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
       context.fillText(`GPU${rank}`, 8, TOP + (rank + 0.5) * tall);
     }
   }
+  /** @param {number} rank */
   const nameOf = (rank) => store.scene.boxes.find((box) => box.rank === rank)?.name;
 
-  function cell(context, k, wide, tall) {
-    const [x, y] = [GUTTER + data.of.place[k] * wide, TOP + data.of.rank[k] * tall];
+  /** @param {Context} context @param {Data} data @param {number} k @param {number} wide @param {number} tall */
+  function cell(context, data, k, wide, tall) {
+    const { arrays, ranks } = data;
+    const [x, y] = [GUTTER + arrays.place[k] * wide, TOP + arrays.rank[k] * tall];
     const gap = wide > 9 && tall > 9 ? 2 : 1;
     const [w, h] = [wide - gap, tall - gap];
     context.fillStyle = theme.panel;
     context.fillRect(x, y, w, h);
-    if (ticked({ wide })) ticks(context, k, x + 1.5, y + 2, w - 3, h - 4);
-    else if (data.of.there[k]) {
-      context.fillStyle = theme.rampText(Math.max(0.02, data.of.there[k] / data.ranks));
+    if (ticked(data, wide)) ticks(context, data, k, x + 1.5, y + 2, w - 3, h - 4);
+    else if (arrays.there[k]) {
+      context.fillStyle = theme.rampText(Math.max(0.02, arrays.there[k] / ranks));
       context.fillRect(x, y, w, h);
-      if (data.of.twice[k]) cross(context, x, y, w, h);
+      if (arrays.twice[k]) cross(context, x, y, w, h);
     }
-    if (data.of.writing[k]) { // a corner, so that it is seen without colour
+    if (arrays.writing[k]) { // a corner, so that it is seen without colour
       context.fillStyle = theme.ink;
       context.beginPath();
       context.moveTo(x + w, y);
@@ -146,18 +165,19 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
       context.lineTo(x + w - Math.min(6, w), y);
       context.fill();
     }
-    if (data.of.kept[k]) {
+    if (arrays.kept[k]) {
       context.strokeStyle = theme.ink;
       context.lineWidth = wide > 9 && tall > 9 ? 1.5 : 1;
       context.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
     }
   }
-  function ticks(context, k, x, y, w, h) {
-    const pitch = w / data.ranks;
+  /** @param {Context} context @param {Data} data @param {number} k @param {number} x @param {number} y @param {number} w @param {number} h */
+  function ticks(context, { ranks, arrays }, k, x, y, w, h) {
+    const pitch = w / ranks;
     const tick = Math.max(1, pitch - (pitch > 3 ? 1 : 0.4));
-    for (let rank = 0; rank < data.ranks; rank++) {
-      const most = data.most[k * data.ranks + rank];
-      const least = data.least[k * data.ranks + rank];
+    for (let rank = 0; rank < ranks; rank++) {
+      const most = arrays.most[k * ranks + rank];
+      const least = arrays.least[k * ranks + rank];
       const left = x + rank * pitch;
       if (!most) {
         context.fillStyle = theme.line; // where it would stand
@@ -174,6 +194,7 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
       }
     }
   }
+  /** @param {Context} context @param {number} x @param {number} y @param {number} w @param {number} h */
   function cross(context, x, y, w, h) {
     context.strokeStyle = WRONG;
     context.lineWidth = 2;
@@ -185,31 +206,36 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
     context.stroke();
   }
 
-  /** Write the table: twice a second at most, because it is read and not watched. */
-  function tell() {
+  /** Write the table: twice a second at most, because it is read and not watched. @param {Data} data */
+  function writeTable(data) {
     const now = performance.now();
-    if (!untold || (store.playing && now - told < 500)) return;
-    [told, untold] = [now, false];
+    if (!stale || (store.playing && now - written < 500)) return;
+    [written, stale] = [now, false];
     caption.textContent = `Whose contributions are in which chunk: ${data.buffer}`;
     const most = Math.min(data.cells, MOST_WORDS);
+    /** @type {Map<number, HTMLTableRowElement>} */
     const lines = new Map();
     for (let k = 0; k < most; k++) {
-      if (!lines.has(data.of.rank[k])) lines.set(data.of.rank[k], make("tr", {}, make("th", { scope: "row", text: `GPU${data.of.rank[k]}` })));
-      lines.get(data.of.rank[k]).append(make("td", { text: sentence(k) }));
+      const rank = data.arrays.rank[k];
+      const line = lines.get(rank) ?? make("tr", {}, make("th", { scope: "row", text: `GPU${rank}` }));
+      line.append(make("td", { text: sentence(data, k) }));
+      lines.set(rank, line);
     }
     body.replaceChildren(...lines.values());
     if (data.cells > most) body.append(make("tr", {}, make("td", { text: `and ${data.cells - most} more chunks` })));
   }
 
+  /** @param {Spot} event */
   function hit(event) {
+    const data = last;
     if (!data) return null;
-    const { wide, tall } = sizes();
+    const { wide, tall } = sizes(data);
     const rank = Math.floor((event.offsetY - TOP) / tall);
     if (event.offsetY < TOP || rank >= data.ranks) return null;
     const place = Math.floor((event.offsetX - GUTTER) / wide);
     let cellAt = -1;
     for (let k = 0; k < data.cells && event.offsetX >= GUTTER; k++) {
-      if (data.of.rank[k] === rank && data.of.place[k] === place) cellAt = k;
+      if (data.arrays.rank[k] === rank && data.arrays.place[k] === place) cellAt = k;
     }
     return { rank, cell: cellAt };
   }
@@ -224,18 +250,18 @@ export function createChunks(store, theme, { fit, make, settle, column, createAs
   });
   store.on("scene", () => {
     asker.forget();
-    data = null;
+    last = null;
   });
 
   return {
     element,
-    draw: () => (draw(), null),
+    draw,
     resize() {
       width = holder.clientWidth;
       room = holder.clientHeight;
-      if (data) drawLegend();
+      if (last) drawLegend(last);
     },
-    themed: () => data && drawLegend(),
+    themed: () => last && drawLegend(last),
     destroy: asker.destroy,
   };
 }

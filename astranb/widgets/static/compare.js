@@ -1,28 +1,44 @@
+// @ts-check
 // The run beside this one: what differs, and its own view with the same clock.
+
+import { createAsker, stateNumber } from "./asker.js";
+import { createDifference } from "./difference.js";
+import { make } from "./theme.js";
+
+/** @import { Answer, Store } from "./types" */
 
 const EXAMPLES = { collective: '{"algorithm": "ring"}', workload: '{"rank[3].speed": 0.5}' };
 
-export function createCompare(store, theme, modules) {
-  const { make, createDifference, createAsker, stateNumber } = modules;
-  const difference = createDifference(modules);
+/**
+ * @param {Store} store
+ */
+export function createCompare(store) {
+  const difference = createDifference();
   const hint = make("p", {
     class: "anb-hint", text: `No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.kind]}).`,
   });
   const part = make("button", {
-    type: "button", class: "anb-button", text: "Close the other run", onclick: async () => answered(await store.ask("difference", { part: true }), null),
+    type: "button", class: "anb-button", text: "Close the other run", onclick: () => store.ask("difference", { part: true }).then(show, fail),
   });
   const place = make("div", { class: "anb-other" });
   const shown = make("div", { hidden: "" }, difference.element, make("div", { class: "anb-row" }, part), place);
   const element = make("section", { class: "anb-compare", "aria-label": "Comparison" }, hint, shown);
   let other = "";
+  /** @type {AbortController | null} */
   let ending = null;
-  const asker = createAsker(store, "difference", { every: 250, answered });
+  const asker = createAsker(store, "difference", { every: 250, answered: (found, error) => (found ? show(found) : fail(error)) });
 
-  function answered(found, error) {
-    hint.hidden = Boolean(found?.other);
-    shown.hidden = !found?.other;
-    if (error) hint.textContent = error.message;
-    if (found?.other) difference.show(found);
+  /** @param {Answer<"difference">} found */
+  function show(found) {
+    hint.hidden = found.other;
+    shown.hidden = !found.other;
+    if (found.other) difference.show(found);
+  }
+  /** @param {unknown} error */
+  function fail(error) {
+    hint.hidden = false;
+    shown.hidden = true;
+    if (error instanceof Error) hint.textContent = error.message;
   }
   /** Its workbench in this one, for as long as it is the one beside it. */
   async function embed() {
@@ -42,7 +58,7 @@ export function createCompare(store, theme, modules) {
     try {
       await store.embed(other, { el, signal: ending.signal });
     } catch (error) {
-      el.replaceChildren(make("p", { class: "anb-failed", text: error.message }));
+      el.replaceChildren(make("p", { class: "anb-failed", text: error instanceof Error ? error.message : String(error) }));
     }
   }
   return {

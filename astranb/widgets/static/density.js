@@ -1,22 +1,25 @@
+// @ts-check
 // Rows of a timeline as pixels: spans where they have room, else shares of each column stacked up.
 
-/** Red, green and blue of `#rrggbb`. */
-function channels(colour) {
-  return [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
-}
+import { channels, contextOf, pixelOf } from "./theme.js";
 
-/** An image of shares, one pixel a column, `height` a row: from the bottom up, state by state. */
+/**
+ * An image of shares, one pixel a column, `height` a row: from the bottom up, state by state.
+ * @param {Uint8Array} shares 255 is all; by state, row and column
+ * @param {number[]} present numbers of the states
+ * @param {number} rows
+ * @param {number} columns
+ * @param {number} height
+ * @param {string[]} colours by state
+ */
 export function paintDensity(shares, present, rows, columns, height, colours) {
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, rows * height);
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
-  const paints = present.map((state) => {
-    const [r, g, b] = channels(colours[state]);
-    return (255 << 24) | (b << 16) | (g << 8) | r;
-  });
+  const paints = present.map((state) => pixelOf(...channels(colours[state])));
   const plane = rows * columns;
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
@@ -37,7 +40,11 @@ export function paintDensity(shares, present, rows, columns, height, colours) {
   return canvas;
 }
 
-/** Where the spans of each row begin among those of an answer, which are in the order of rows. */
+/**
+ * Where the spans of each row begin among those of an answer, which are in the order of rows.
+ * @param {Uint32Array} rows
+ * @param {number} count
+ */
 export function rowStarts(rows, count) {
   const starts = new Uint32Array(count + 1);
   for (let k = 0; k < rows.length; k++) starts[rows[k] + 1] += 1;
@@ -47,7 +54,10 @@ export function rowStarts(rows, count) {
 
 const FROM_BLOCKS = [9, 3, 8, 6]; // what a thread block does (scene.states) as the state of a lane
 
-/** The spans of thread blocks that a page without a kernel has, in the order of rows. */
+/**
+ * The spans of thread blocks that a page without a kernel has, in the order of rows.
+ * @param {import("./types").Timeline} line
+ */
 export function recordedSpans(line) {
   const order = Array.from(line.what.keys()).sort((a, b) => (line.what[a] >>> 3) - (line.what[b] >>> 3));
   return {
@@ -58,12 +68,20 @@ export function recordedSpans(line) {
   };
 }
 
-/** The states of a row of density at a time, in words, the commonest first. */
-export function sharesAt(reply, values, folds, row, time, names) {
-  const place = Math.floor(((time - reply.from) / (reply.to - reply.from)) * reply.columns);
-  const plane = folds * reply.columns;
-  return reply.present
-    .map((state, k) => [Math.round((values[k * plane + row * reply.columns + place] * 100) / 255), names[state]])
+/**
+ * The states of a row of density at a time, in words, the commonest first.
+ * @param {import("./types").Window & { present: number[] }} window
+ * @param {Uint8Array} values as for `paintDensity`
+ * @param {number} folds rows
+ * @param {number} row
+ * @param {number} time
+ * @param {string[]} names
+ */
+export function sharesAt({ from, to, columns, present }, values, folds, row, time, names) {
+  const place = Math.floor(((time - from) / (to - from)) * columns);
+  const plane = folds * columns;
+  return present
+    .map((state, k) => /** @type {[number, string]} */ ([Math.round((values[k * plane + row * columns + place] * 100) / 255), names[state]]))
     .filter(([share]) => share > 0)
     .sort((a, b) => b[0] - a[0])
     .map(([share, state]) => `${state} ${share}%`);

@@ -1,6 +1,15 @@
+// @ts-check
 // One GPU from within: a tile for each SM, strips for L2 slices and HBM channels.
 
+import { createAsker, momentOf } from "./asker.js";
+import { formatTime } from "./format.js";
+import { fit, make } from "./theme.js";
+import { createTip } from "./tip.js";
+
+/** @import { Answer, Context, Pair, SmState, Spot, Store, Theme, Tile } from "./types" */
+
 // Shape tells the states apart, too: how much of a tile is filled, and from where.
+/** @type {Record<SmState, { colour: string, fill: string, words: string }>} */
 const STATE = {
   free: { colour: "", fill: "none", words: "free" },
   done: { colour: "#999999", fill: "dot", words: "its blocks have ended" },
@@ -11,15 +20,22 @@ const STATE = {
 };
 const TOP = 26;
 
-export function createDevice(store, theme, { fit, make, column, formatTime, createAsker, createTip, momentOf }) {
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createDevice(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
-  const tip = createTip(make, canvas, (at) => hit(at)?.words ?? "");
+  const tip = createTip(canvas, (at) => hit(at)?.words ?? "");
   const legend = make("div", { class: "anb-legend" });
   const element = make("div", { class: "anb-device" }, canvas, tip.element, legend);
+  /** @type {Pair} */
   let size = [0, 0];
-  let now = null; // the last answer
+  /** @type {Answer<"device"> | null} the last answer */
+  let now = null;
   let failed = "";
-  let tiles = []; // {x, y, w, h, path, words}
+  /** @type {(Tile & { path: string, words: string })[]} */
+  let tiles = [];
 
   legend.append(
     ...Object.entries(STATE).map(([name, { words }]) => {
@@ -31,9 +47,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
 
   const asker = createAsker(store, "device", {
     answered(found, error) {
-      const types = [Uint8Array, Uint32Array, Uint32Array, Float32Array, Float32Array, Float32Array, Float32Array];
-      const names = ["state", "blocks", "requests", "l2", "l2Queue", "hbm", "hbmQueue"];
-      now = found && { ...found, ...Object.fromEntries(names.map((name, k) => [name, column(types[k], found.buffers[k])])) };
+      now = found;
       failed = error ? error.message : "";
     },
   });
@@ -46,7 +60,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
     tiles = [];
-    for (const key of legend.querySelectorAll("canvas")) drawKey(key);
+    legend.querySelectorAll("canvas").forEach(drawKey);
     if (failed) {
       context.fillStyle = theme.dim;
       context.fillText(failed, 10, 20, size[0] - 20);
@@ -57,36 +71,38 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
     context.textAlign = "left";
     context.textBaseline = "middle";
     context.font = `13px ${theme.font}`;
-    const counts = now.states.map((name, state) => [name, now.state.filter((of) => of === state).length]);
-    const said = counts.filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
-    context.fillText(`${now.name} · ${now.preset} · at ${formatTime(now.at_ps, 4)} · SMs: ${said}`, 10, 13, size[0] - 20);
+    const { arrays } = now;
+    const counts = now.states.map((name, state) => ({ name, n: arrays.state.filter((of) => of === state).length }));
+    const words = counts.filter(({ n }) => n).map(({ name, n }) => `${n} ${name}`).join(", ");
+    context.fillText(`${now.name} · ${now.preset} · at ${formatTime(now.at_ps, 4)} · SMs: ${words}`, 10, 13, size[0] - 20);
     const strips = 84;
-    grid(context, 10, TOP, size[0] - 20, Math.max(40, size[1] - TOP - strips - 8));
-    strip(context, "L2 slices", now.l2, now.l2Queue, size[1] - strips, 30);
-    strip(context, "HBM channels", now.hbm, now.hbmQueue, size[1] - strips + 42, 30);
+    grid(context, now, 10, TOP, size[0] - 20, Math.max(40, size[1] - TOP - strips - 8));
+    strip(context, "L2 slices", arrays.l2, arrays.l2_queue, size[1] - strips, 30);
+    strip(context, "HBM channels", arrays.hbm, arrays.hbm_queue, size[1] - strips + 42, 30);
     tip.write();
   }
 
-  /** SMs in a grid as large as fits. */
-  function grid(context, left, top, width, height) {
+  /** SMs in a grid as large as fits. @param {Context} context @param {Answer<"device">} device @param {number} left @param {number} top @param {number} width @param {number} height */
+  function grid(context, device, left, top, width, height) {
     let columns = 1;
-    while ((width / columns) * Math.ceil(now.sms / columns) > height && columns < now.sms) columns += 1;
-    const rows = Math.ceil(now.sms / columns);
+    while ((width / columns) * Math.ceil(device.sms / columns) > height && columns < device.sms) columns += 1;
+    const rows = Math.ceil(device.sms / columns);
     const [w, h] = [Math.min(74, width / columns), Math.min(52, height / rows)];
-    for (let sm = 0; sm < now.sms; sm++) {
+    for (let sm = 0; sm < device.sms; sm++) {
       const tile = { x: left + (sm % columns) * w, y: top + Math.floor(sm / columns) * h, w: w - 3, h: h - 3 };
-      const name = now.states[now.state[sm]];
+      const name = device.states[device.arrays.state[sm]];
       mark(context, tile, name);
-      const path = `${now.name}.sm.${sm}`;
-      const picked = store.selection === path || store.selection === `gpu[${now.rank}].sm.${sm}`;
+      const path = `${device.name}.sm.${sm}`;
+      const picked = store.selection === path || store.selection === `gpu[${device.rank}].sm.${sm}`;
       context.strokeStyle = picked ? theme.brand : theme.line;
       context.lineWidth = picked ? 3 : 1;
       context.strokeRect(tile.x + 0.5, tile.y + 0.5, tile.w - 1, tile.h - 1);
       if (tile.w > 20 && tile.h > 13) label(context, tile, String(sm), name);
-      const words = `sm ${sm}: ${STATE[name].words} · ${now.blocks[sm]} blocks on it · ${now.requests[sm]} of ${now.slots} requests under way`;
+      const words = `sm ${sm}: ${STATE[name].words} · ${device.arrays.blocks[sm]} blocks on it · ${device.arrays.requests[sm]} of ${device.slots} requests under way`;
       tiles.push({ ...tile, path, words });
     }
   }
+  /** @param {Context} context @param {Tile} tile @param {string} text @param {SmState} name */
   function label(context, tile, text, name) {
     context.font = `10px ${theme.font}`;
     context.textAlign = "center";
@@ -100,6 +116,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
     context.fillStyle = theme.ink;
     context.fillText(text, x, y + 0.5);
   }
+  /** @param {Context} context @param {Tile} tile @param {SmState} name */
   function mark(context, { x, y, w, h }, name) {
     const { colour, fill } = STATE[name];
     context.fillStyle = colour || theme.back;
@@ -121,16 +138,20 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
       context.stroke();
     }
   }
+  /** @param {HTMLCanvasElement} key */
   function drawKey(key) {
     const context = fit(key, 16, 12);
     context.clearRect(0, 0, 16, 12);
-    mark(context, { x: 1, y: 1, w: 14, h: 10 }, key.dataset.state);
+    mark(context, { x: 1, y: 1, w: 14, h: 10 }, /** @type {SmState} */ (key.dataset.state));
     context.strokeStyle = theme.line;
     context.lineWidth = 1;
     context.strokeRect(0.5, 0.5, 15, 11);
   }
 
-  /** One cell a server: its colour is how busy it was so far, a bar beside it what waits. */
+  /**
+   * One cell a server: its colour is how busy it was so far, a bar beside it what waits.
+   * @param {Context} context @param {string} title @param {Float32Array} busy @param {Float32Array} queue @param {number} top @param {number} height
+   */
   function strip(context, title, busy, queue, top, height) {
     const mean = busy.reduce((sum, part) => sum + part, 0) / Math.max(1, busy.length);
     const longest = queue.reduce((most, ps) => Math.max(most, ps), 0);
@@ -154,6 +175,7 @@ export function createDevice(store, theme, { fit, make, column, formatTime, crea
     });
   }
 
+  /** @param {Spot} event */
   const hit = (event) =>
     tiles.find(({ x, y, w, h }) => event.offsetX >= x && event.offsetX <= x + w && event.offsetY >= y && event.offsetY <= y + h);
   canvas.addEventListener("pointermove", (event) => {

@@ -1,6 +1,12 @@
+// @ts-check
 // What differs between two runs: a table of texts, with a bar for how large each difference is.
 
-export function createDifference({ make }) {
+import { formatCount } from "./format.js";
+import { make, settle } from "./theme.js";
+
+/** @import { Difference } from "./types" */
+
+export function createDifference() {
   const heading = make("p", { class: "anb-verdict" });
   const inputs = make("p", { class: "anb-hint" });
   const which = make("select", { class: "anb-steps", "aria-label": "Table of differences", onchange: () => fill() });
@@ -13,13 +19,14 @@ export function createDifference({ make }) {
     make("div", { class: "anb-row" }, which, heading), inputs,
     make("div", { class: "anb-scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...columns)), body)), more,
   );
+  /** @type {Difference | null} */
   let report = null;
 
   function fill() {
     if (!report) return;
     const table = report.tables[which.selectedIndex] ?? report.tables[0];
-    const [a, b] = report.names;
-    columns.forEach((cell, k) => (cell.textContent = ["", `${a} (${report.now[0]})`, `${b} (${report.now[1]})`, "difference"][k]));
+    const [a, b] = report.names.map((name, k) => `${name} (${report?.now[k]})`);
+    ["", a, b, "difference"].forEach((title, k) => settle(columns[k], title));
     body.replaceChildren(
       ...table.rows.map(([name, one, other, difference, share]) => {
         const bar = make("span", { class: share > 0 ? "anb-more" : "anb-less" });
@@ -32,11 +39,11 @@ export function createDifference({ make }) {
         );
       }),
     );
-    more.textContent = table.left_out ? `and ${table.left_out.toLocaleString("en-US")} more rows with smaller differences` : "";
+    more.textContent = table.left_out ? `and ${formatCount(table.left_out)} more rows with smaller differences` : "";
   }
   return {
     element,
-    /** Show a report of the kernel's (widgets/_compare.py: report). */
+    /** Show a report of the kernel (widgets/_compare.py: report). @param {Difference} next */
     show(next) {
       report = next;
       const titles = next.tables.map(({ title }) => title);

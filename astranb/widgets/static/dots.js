@@ -1,30 +1,46 @@
+// @ts-check
 // Lines in flight as dots: with shapes while they are few, as pixels set one by one when they are many.
+
+import { KIND_COLOURS, KIND_SHAPES, channels, contextOf, pixelOf } from "./theme.js";
+import { GEOMETRY, classOf } from "./edges.js";
 
 const MANY = 6000; // from here on dots are pixels: rectangles would take longer than a frame
 const PIXELS_A_DOT = 6; // where dots with shapes would stand closer, every n-th is drawn
 const CLASSES = 3;
 
+/** @import { Context, Drawing, Geometry, Pair } from "./types" */
+/** @import { Flights } from "./flights.js" */
+/** @typedef {Geometry & Pick<Drawing, "drawn" | "onBundle" | "sparse"> & { bundleOf: Int32Array }} Picture */
+
 /** Draws flights; keeps its memory from frame to frame. */
-export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
+export function createDots() {
   const layer = document.createElement("canvas");
+  /** @type {ImageData | null} */
   let image = null;
   let pixels = new Uint32Array(0);
   const classes = Uint8Array.from(KIND_COLOURS, (_, kind) => classOf(kind));
-  const words = Uint32Array.from(KIND_COLOURS, (colour) => {
-    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-    return (255 << 24) | (b << 16) | (g << 8) | r; // as memory holds red, green, blue, alpha
-  });
+  const words = Uint32Array.from(KIND_COLOURS, (colour) => pixelOf(...channels(colour)));
 
-  /** Draw the flights at places of `found`; returns how many were drawn. */
+  /**
+   * Draw the flights at places of `found`; returns how many were drawn.
+   * @param {Context} context
+   * @param {Pair} size
+   * @param {Flights} flights
+   * @param {number} time
+   * @param {Uint32Array} found
+   * @param {number} total
+   * @param {Picture} picture
+   */
   function draw(context, size, flights, time, found, total, picture) {
     if (total >= MANY) return splat(context, size, flights, time, found, total, picture);
     return shapes(context, flights, time, found, total, picture);
   }
 
-  function shapes(context, { start, end, what }, time, found, total, { ways, geometry, offsets, bundleOf, drawn, onBundle, sparse }) {
+  /** @param {Context} context @param {Flights} flights @param {number} time @param {Uint32Array} found @param {number} total @param {Picture} picture */
+  function shapes(context, { start, end, what }, time, found, total, { edges, geometry, offsets, bundleOf, drawn, onBundle, sparse }) {
     let shown = 0;
-    ways.forEach((way, k) => {
-      const room = (way.second ? 2 * way.length : way.length) * 4;
+    edges.forEach((edge, k) => {
+      const room = (edge.second ? 2 * edge.length : edge.length) * 4;
       sparse[k] = Math.max(1, Math.ceil((onBundle[k] * PIXELS_A_DOT) / room));
     });
     for (let kind = 0; kind < KIND_COLOURS.length; kind++) {
@@ -62,6 +78,7 @@ export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
     return shown;
   }
 
+  /** @param {Context} context @param {Pair} size @param {Flights} flights @param {number} time @param {Uint32Array} found @param {number} total @param {Picture} picture */
   function splat(context, size, { start, end, what }, time, found, total, { geometry, offsets, tracks, bundleOf, drawn, sparse }) {
     const ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.max(1, Math.round(size[0] * ratio)), Math.max(1, Math.round(size[1] * ratio))];
@@ -85,8 +102,8 @@ export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
       const length = end[k] - begin;
       const lane = link * CLASSES + classes[kind];
       let gone = length > 0 ? (time - begin) / length : 1;
-      let x = 0;
-      let y = 0;
+      let x;
+      let y;
       const g = bundle * GEOMETRY;
       if (geometry[g + 10] === 2) {
         const part = 2 * gone > 1 ? g + 6 : g;
@@ -106,7 +123,7 @@ export function createDots({ KIND_COLOURS, KIND_SHAPES, GEOMETRY, classOf }) {
       pixels[place + w] = word;
       pixels[place + w + 1] = word;
     }
-    layer.getContext("2d").putImageData(image, 0, 0);
+    contextOf(layer).putImageData(image, 0, 0);
     context.drawImage(layer, 0, 0, size[0], size[1]);
     return shown;
   }

@@ -1,9 +1,19 @@
+// @ts-check
 // A program's text with line numbers, its problems at their lines, and the button that simulates it.
-// `make` is theme.js's: that module stands in front of this one (_static.py).
+
+import { make } from "./theme.js";
+
+/** @import { Model } from "./types" */
+/** @typedef {{ severity: "error" | "warning", line: number, column: number, text: string, mend: string, also: number[] }} Problem */
+/** @typedef {{ type: string, seq: number, problems: Problem[], good: string, ranks: number, ms: number, error?: string }} Checked */
+/** @typedef {Record<Field, string> & { name: string }} Chosen */
+/** @typedef {"collective" | "size" | "infra" | "protocol"} Field */
+/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[] } }} Traits */
 
 const QUIET_MS = 300; // after the last key
 const INDENT = "    ";
 
+/** @param {{ model: Model<Traits>, el: HTMLElement }} widget */
 function render({ model, el }) {
   const { collective: kinds, protocol: protocols } = model.get("choices");
   const chosen = model.get("chosen");
@@ -16,16 +26,22 @@ function render({ model, el }) {
   const bands = make("div", { class: "anb-bands", "aria-hidden": "true" });
   const list = make("ul", { class: "anb-problems", "aria-label": "Problems", "aria-live": "polite" });
   const status = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
-  const run = make("button", { type: "button", class: "anb-button anb-play", text: "Simulate", title: "simulate the program, and watch it below (Ctrl+Enter)", onclick: simulate });
+  const run = make("button", { type: "button", class: "anb-button anb-play", text: "Simulate", title: "simulate the program and show it below (Ctrl+Enter)", onclick: simulate });
   const restore = make("button", {
-    type: "button", class: "anb-button", text: "Last right text", title: "go back to the last text without an error",
+    type: "button", class: "anb-button", text: "Last correct text", title: "restore the last text without an error",
     onclick: () => replace(good),
   });
-  const field = (name, label, width) =>
-    make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false", onchange: (event) => choose(name, event.target.value) });
+  /** @param {Field} name @param {string} label @param {number} width */
+  const field = (name, label, width) => {
+    const input = make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false" });
+    input.addEventListener("change", () => choose(name, input.value));
+    return input;
+  };
+  /** @param {Field} name @param {string} label @param {string[]} values */
   const pick = (name, label, values) => {
-    const select = make("select", { class: "anb-steps", "aria-label": label, title: label, onchange: () => choose(name, select.value) }, ...values.map((value) => make("option", { value, text: value })));
+    const select = make("select", { class: "anb-steps", "aria-label": label, title: label }, ...values.map((value) => make("option", { value, text: value })));
     select.value = chosen[name];
+    select.addEventListener("change", () => choose(name, select.value));
     return select;
   };
   const fields = {
@@ -47,12 +63,14 @@ function render({ model, el }) {
   let waiting = false; // for its answer
   let dirty = false; // the text has changed since it was asked
   let sent = model.get("text");
+  /** @type {Problem[]} */
   let problems = [];
   let good = "";
   let timer = 0;
   let leaving = false; // Esc was pressed: Tab goes on to the next control
   text.value = sent;
 
+  /** @param {import("./types").ToKernel} message */
   function ask(message) {
     seq += 1;
     waiting = true;
@@ -74,17 +92,19 @@ function render({ model, el }) {
     status.textContent = "simulating …";
     ask({ type: "simulate", text: sent });
   }
+  /** @param {Field} name @param {string} value */
   function choose(name, value) {
     ask({ type: "choose", what: { [name]: value } });
   }
+  /** @param {string} whole */
   function replace(whole) {
     text.focus();
     text.select();
     insert(whole);
   }
-  /** Put text in place of the selection, so that Ctrl+Z takes it back. */
-  function insert(piece) {
-    if (!document.execCommand("insertText", false, piece)) text.setRangeText(piece, text.selectionStart, text.selectionEnd, "end");
+  /** Put text in place of the selection, so that Ctrl+Z takes it back. @param {string} added */
+  function insert(added) {
+    if (!document.execCommand("insertText", false, added)) text.setRangeText(added, text.selectionStart, text.selectionEnd, "end");
     typed();
   }
   function typed() {
@@ -94,14 +114,15 @@ function render({ model, el }) {
     timer = setTimeout(check, QUIET_MS);
   }
 
+  /** @param {Checked} message */
   function received(message) {
     if (message.type !== "problems" || message.seq !== seq) return; // of an older text
     waiting = false;
     problems = message.problems;
     good = message.good;
     const errors = problems.filter((problem) => problem.severity === "error").length;
-    const few = `for ${message.ranks} ranks`;
-    const words = errors ? `${errors} error${errors > 1 ? "s" : ""} ${few}` : `right ${few}: no deadlock, no race, the right result`;
+    const ranks = `for ${message.ranks} ranks`;
+    const words = errors ? `${errors} error${errors > 1 ? "s" : ""} ${ranks}` : `correct ${ranks}: no deadlock, no race, the right result`;
     status.textContent = message.error ? message.error : `${words} (${message.ms} ms)`;
     status.classList.toggle("anb-failed", Boolean(message.error));
     root.dataset.seq = String(message.seq);
@@ -125,6 +146,7 @@ function render({ model, el }) {
     run.disabled = errors;
     restore.hidden = !errors || !good || good === text.value;
   }
+  /** @param {Problem} problem */
   function go({ line, column }) {
     const lines = text.value.split("\n");
     const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
@@ -137,6 +159,7 @@ function render({ model, el }) {
   function paint() {
     const count = text.value.split("\n").length;
     text.rows = Math.min(40, Math.max(6, count + 1));
+    /** @type {Map<number, { rank: number, severity: string, text: string, first: boolean }>} */
     const at = new Map();
     for (const problem of problems) {
       for (const line of [problem.line, ...problem.also]) {
@@ -164,6 +187,7 @@ function render({ model, el }) {
     bands.style.transform = `translateY(${-text.scrollTop}px)`;
   }
 
+  /** @param {KeyboardEvent} event */
   function key(event) {
     event.stopPropagation(); // the notebook has other plans for these keys
     if (event.key === "Escape") {
@@ -178,16 +202,20 @@ function render({ model, el }) {
       indent(event.shiftKey);
     } else if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      const before = text.value.slice(0, text.selectionStart).split("\n").at(-1);
+      const before = text.value.slice(0, text.selectionStart).split("\n").pop() ?? "";
       const deeper = before.trimEnd().endsWith(":") ? INDENT : "";
-      insert(`\n${before.match(/^\s*/)[0]}${deeper}`);
+      insert(`\n${before.slice(0, before.length - before.trimStart().length)}${deeper}`);
     }
     if (event.key !== "Tab") leaving = false;
   }
+  /** @param {boolean} back */
   function indent(back) {
     const { selectionStart: from, selectionEnd: to, value } = text;
     const first = value.lastIndexOf("\n", from - 1) + 1;
-    if (!back && !value.slice(from, to).includes("\n")) return insert(INDENT.slice((from - first) % INDENT.length));
+    if (!back && !value.slice(from, to).includes("\n")) {
+      insert(INDENT.slice((from - first) % INDENT.length));
+      return;
+    }
     const block = value.slice(first, to);
     const moved = back ? block.replace(/^ {1,4}/gm, "") : block.replace(/^(?=.)/gm, INDENT);
     text.setSelectionRange(first, to);
@@ -196,31 +224,31 @@ function render({ model, el }) {
   }
 
   // What Python, or another page, has written.
-  function told() {
+  function textSet() {
     const now = model.get("text");
     if (now === sent || now === text.value) return;
     sent = now;
     text.value = now;
     check();
   }
-  function settled() {
+  function chosenSet() {
     const now = model.get("chosen");
-    for (const [name, control] of Object.entries(fields)) control.value = now[name];
+    for (const name of /** @type {Field[]} */ (Object.keys(fields))) fields[name].value = now[name];
     title.textContent = now.name;
   }
   text.addEventListener("input", typed);
   text.addEventListener("scroll", follow);
   root.addEventListener("keydown", (event) => (event.target === text ? key(event) : event.stopPropagation()));
   model.on("msg:custom", received);
-  model.on("change:text", told);
-  model.on("change:chosen", settled);
+  model.on("change:text", textSet);
+  model.on("change:chosen", chosenSet);
   paint();
   check();
   return () => {
     clearTimeout(timer);
     model.off("msg:custom", received);
-    model.off("change:text", told);
-    model.off("change:chosen", settled);
+    model.off("change:text", textSet);
+    model.off("change:chosen", chosenSet);
     root.remove();
   };
 }

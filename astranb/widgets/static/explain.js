@@ -1,10 +1,21 @@
+// @ts-check
 // Why something waits, where time went, the critical path, and what would help.
-// Drawing the path over the topology and the timelines stands in path.js.
+// path.js draws the critical path over the topology and the timelines.
+
+import { createAsker, momentOf } from "./asker.js";
+import { formatCount, formatTime } from "./format.js";
+import { causeColour } from "./path.js";
+import { make, settle } from "./theme.js";
+
+/** @import { Answer, Cause, Change, Options, Store } from "./types" */
 
 const OFTEN_MS = 300; // between two questions while time moves
 const POLL_MS = 200; // for an answer that is being worked out
 
-export function createExplain(store, theme, { make, formatTime, column, causeColour }) {
+/**
+ * @param {Store} store
+ */
+export function createExplain(store) {
   const chain = make("div", { class: "anb-chain" });
   const lost = make("div", { class: "anb-lost" });
   const find = make("button", {
@@ -19,50 +30,41 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     make("h4", { text: "Critical path" }), make("div", { class: "anb-row" }, find, words), path, changes,
   );
   let visible = false;
-  let asked = ""; // what the answers shown are about
-  let asking = false;
-  let askedAt = 0;
-  let timer = 0;
   let search = 0; // number of the search whose answer is wanted
-  let found = null; // critical path
   let gone = false;
 
-  const at = () => (store.following ? null : store.cursor);
+  /** @param {number} part @param {number} whole */
   const percent = (part, whole) => `${((100 * part) / Math.max(1, whole)).toFixed(1)}%`;
+  /** @param {string} text */
   const hint = (text) => make("p", { class: "anb-hint", text });
-  const failed = ({ message }) =>
-    make("p", { class: message.includes("needs the kernel") ? "anb-hint" : "anb-failed", text: message });
-  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  /** @param {unknown} error */
+  const failed = (error) => {
+    const text = error instanceof Error ? error.message : String(error);
+    return make("p", { class: text.includes("needs the kernel") ? "anb-hint" : "anb-failed", text });
+  };
+  /** @param {number} ms */
+  const pause = (ms) => new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+  /** @param {string} text @param {string} to @param {string} [title] */
   const link = (text, to, title = to) =>
     make("button", { type: "button", class: "anb-child", text, title, onclick: () => store.select(to) });
 
   // Why, and time lost: about the selection at the cursor ------------------------------
 
+  const waits = createAsker(store, "why", {
+    every: OFTEN_MS, answered: (reply, error) => chain.replaceChildren(...(reply ? showWhy(reply) : [failed(error)])),
+  });
+  const losses = createAsker(store, "lost_time", {
+    every: OFTEN_MS, answered: (reply, error) => lost.replaceChildren(...(reply ? showLost(reply) : [failed(error)])),
+  });
   function draw() {
-    const key = [store.selection, at(), store.state?.events].join();
     find.disabled = !store.state?.events;
-    if (!visible || key === asked || asking || !store.state) return;
-    const wait = askedAt + OFTEN_MS - performance.now();
-    if (wait > 0 && (store.playing || askedAt > 0)) {
-      clearTimeout(timer);
-      timer = setTimeout(draw, wait);
-      return;
-    }
-    look(key);
+    if (!visible || !store.state) return;
+    const { at_ps, key } = momentOf(store);
+    for (const asker of [waits, losses]) asker.want({ path: store.selection, at_ps }, `${store.selection} ${key}`);
   }
-  async function look(key) {
-    asking = true;
-    askedAt = performance.now();
-    const about = { path: store.selection, at_ps: at() };
-    const ask = (question, show) => store.ask(question, about).then(show, (error) => [failed(error)]);
-    const [waits, losses] = await Promise.all([ask("why", showWhy), ask("lost_time", showLost)]);
-    if (gone) return;
-    asked = key;
-    asking = false;
-    chain.replaceChildren(...waits);
-    lost.replaceChildren(...losses);
-    draw(); // it may be another moment by now
-  }
+  /** @param {Answer<"why">} answer */
   function showWhy({ steps, now_ps: now, path: about }) {
     const items = steps.map(({ text, path: to, since_ps: since }) => {
       const item = make("li", {}, link(text, to));
@@ -72,18 +74,20 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     const title = store.selection ? about : `${about} (waits longest)`;
     return [hint(`${title}, at ${formatTime(now, 3)}`), make("ol", { "aria-label": "Chain of waits" }, ...items)];
   }
-  function bars(rows, total, colour) {
+  /** @param {Cause[]} rows @param {number} total */
+  function bars(rows, total) {
     const cells = rows.flatMap(({ cause, means, ps }) => [
       make("span", { text: cause, title: means }),
       make("span", { class: "anb-cause-bar", title: means }, make("i", {
-        style: `width: ${(100 * ps) / Math.max(1, total)}%; --anb-colour: ${colour(cause)}`,
+        style: `width: ${(100 * ps) / Math.max(1, total)}%; --anb-colour: ${causeColour(cause)}`,
       })),
       make("span", { text: `${percent(ps, total)} · ${formatTime(ps, 2)}` }),
     ]);
     return make("div", { class: "anb-causes" }, ...cells);
   }
+  /** @param {Answer<"lost_time">} answer */
   function showLost({ of, total_ps: total, rows }) {
-    return [hint(of), bars(rows, total, causeColour)];
+    return [hint(of), bars(rows, total)];
   }
 
   // The critical path ---------------------------------------------------------------------
@@ -91,24 +95,25 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
   async function toggle() {
     search += 1;
     const mine = search;
-    if (store.path) return hide();
-    const about = { at_ps: at() };
+    if (store.path) {
+      hide();
+      return;
+    }
+    const about = { at_ps: momentOf(store).at_ps };
     find.setAttribute("aria-pressed", "true");
     path.replaceChildren();
     changes.replaceChildren();
     try {
-      found = await patiently("critical_path", about, (part) => (words.textContent = `searching: ${Math.round(100 * part)}%`), () => mine !== search);
-      if (!found || gone) return undefined;
-      const types = [Float64Array, Float64Array, Int32Array, Int32Array, Int32Array, Uint32Array, Int32Array];
-      const [start, end, block, links, ranks, cause, sm] = found.buffers.map((buffer, k) => column(types[k], buffer));
-      store.path = { start, end, block, links, ranks, cause, sm, names: found.names };
+      const found = await patiently("critical_path", about, (part) => settle(words, `searching: ${Math.round(100 * part)}%`), () => mine !== search);
+      if (!found || gone) return;
+      store.path = { ...found.arrays, names: found.names };
       find.textContent = "Hide critical path";
-      words.textContent = `${found.segments.toLocaleString("en-US")} segments, ${formatTime(found.time_ps, 4)}`;
-      path.replaceChildren(...showPath());
+      words.textContent = `${formatCount(found.segments)} segments, ${formatTime(found.time_ps, 4)}`;
+      path.replaceChildren(...showPath(found));
       element.scrollTop = find.offsetTop - element.offsetTop - 4;
       store.emit("change");
       const table = await store.ask("what_if", about);
-      if (mine !== search || table.working) return undefined;
+      if (mine !== search || table.working) return;
       const [items, runs] = showChanges(table.rows);
       changes.replaceChildren(...items);
       for (const run of table.quick ? runs : []) if (mine === search) await run();
@@ -119,7 +124,6 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
         find.setAttribute("aria-pressed", "false");
       }
     }
-    return undefined;
   }
   function hide() {
     store.path = null;
@@ -130,17 +134,25 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
     changes.replaceChildren();
     store.emit("change");
   }
-  /** Ask until the answer is there; null when nobody wants it any more. */
+  /**
+   * Ask until the answer is there; null when nobody wants it any more.
+   * @template {"critical_path" | "what_if_run"} Q
+   * @param {Q} question
+   * @param {Options} options
+   * @param {(part: number) => void} progress
+   * @param {() => boolean} unwanted
+   */
   async function patiently(question, options, progress, unwanted) {
     for (;;) {
       const answer = await store.ask(question, options);
       if (unwanted() || gone) return null;
       if (!answer.working) return answer;
-      progress(answer.progress);
+      progress(answer.progress ?? 0);
       await pause(POLL_MS);
     }
   }
-  function showPath() {
+  /** @param {Answer<"critical_path">} found */
+  function showPath(found) {
     const total = found.time_ps;
     const rows = found.top.map((top) => {
       const mark = make("i", { class: "anb-mark", style: `background: ${causeColour(top.cause)}` });
@@ -155,7 +167,7 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
       return make("tr", {}, cell, make("td", { class: "anb-number" }, jump));
     });
     return [
-      bars(found.causes, total, causeColour),
+      bars(found.causes, total),
       make("h5", { text: "Longest segments" }),
       make("table", { "aria-label": "Longest segments of the critical path" }, make("tbody", {}, ...rows)),
     ];
@@ -163,39 +175,47 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
 
   // What if -----------------------------------------------------------------------------------
 
+  /**
+   * A row for each change, and what runs it.
+   * @param {Change[]} rows
+   * @returns {[HTMLElement[], (() => Promise<void>)[]]}
+   */
   function showChanges(rows) {
     if (!rows.length) return [[], []];
+    /** @type {(() => Promise<void>)[]} */
     const runs = [];
     const items = rows.map((row) => {
       const guessed = row.estimate_ps !== null;
-      const estimate = make("span", { text: guessed ? `about ${gain(row.estimate_ps, row)}` : `now ${row.was}` });
+      const estimate = make("span", { text: row.estimate_ps !== null ? `about ${gain(row.estimate_ps, row)}` : `now ${row.was}` });
       const exact = make("span", { class: "anb-exact" });
       const run = make("button", {
         type: "button", class: "anb-button anb-small-button", text: "run it", "aria-label": `Run with ${row.path} ${row.value}`,
-        onclick: () => runIt(row, estimate, exact, run),
       });
+      const start = () => runIt(row, estimate, exact, run);
+      run.addEventListener("click", start);
       exact.append(run);
-      runs.push(() => runIt(row, estimate, exact, run));
-      const least = guessed ? `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}` : `of the critical path ${formatTime(row.on_path_ps, 3)} depend on it`;
+      runs.push(start);
+      const least = guessed ? `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}` : `${formatTime(row.on_path_ps, 3)} of the critical path depend on it`;
       return make("li", { title: least }, `${row.path} ${row.value}`, make("div", { class: "anb-estimate" }, estimate, exact));
     });
     const how = rows[0].estimate_ps === null ? "the whole run, from the start with the change" : `estimates for ${store.state?.finished ? "the run" : "the time so far"}`;
     return [[make("h5", { text: `What if: ${how}` }), make("ul", { "aria-label": "What if" }, ...items)], runs];
   }
+  /** @param {number} ps @param {Change} change */
   const gain = (ps, { before_ps: before }) => `${ps < before ? "−" : "+"}${percent(Math.abs(ps - before), before)}`;
+  /** @param {Change} row @param {HTMLElement} estimate @param {HTMLElement} cell @param {HTMLButtonElement} button */
   async function runIt(row, estimate, cell, button) {
     button.disabled = true;
     const options = { path: row.path, value: row.value };
     try {
-      const progress = (part) => (button.textContent = `${Math.round(100 * part)}%`);
-      const answer = await patiently("what_if_run", options, progress, () => !cell.isConnected);
+      const answer = await patiently("what_if_run", options, (part) => settle(button, `${Math.round(100 * part)}%`), () => !cell.isConnected);
       if (!answer) return;
       const run = answer.row; // of the whole run, both of them
       if (run.estimate_ps !== null) estimate.textContent = `about ${gain(run.estimate_ps, run)}`;
       const text = `exactly ${gain(run.exact_ps, run)} · ${formatTime(run.exact_ps, 3)}`;
       cell.replaceChildren(make("b", { text, title: `the whole run took ${formatTime(run.before_ps, 3)}` }));
       const moved = run.causes.filter(([, old, now]) => old !== now).map(([cause, old, now]) => `${cause} ${now < old ? "−" : "+"}${formatTime(Math.abs(now - old), 3)}`);
-      if (moved.length) cell.closest("li").append(make("div", { class: "anb-hint", text: moved.join(", ") }));
+      if (moved.length) cell.closest("li")?.append(make("div", { class: "anb-hint", text: moved.join(", ") }));
     } catch (error) {
       cell.replaceChildren(failed(error));
     }
@@ -203,22 +223,23 @@ export function createExplain(store, theme, { make, formatTime, column, causeCol
 
   const stops = [
     store.on("scene", () => {
-      asked = "";
+      for (const asker of [waits, losses]) asker.again();
       if (store.path) hide();
     }),
-    // The way of a selected line is drawn, which comes with its inspection.
+    // The route of a selected line is drawn, which comes with its inspection.
     store.on("inspection", () => store.selection.startsWith("line[") && store.emit("change")),
   ];
   return {
     element,
     draw,
+    /** @param {boolean} now */
     shown(now) {
       visible = now;
       draw();
     },
     destroy() {
       gone = true;
-      clearTimeout(timer);
+      for (const asker of [waits, losses]) asker.destroy();
       for (const stop of stops) stop();
     },
   };

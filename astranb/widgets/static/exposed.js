@@ -1,6 +1,16 @@
+// @ts-check
 // How each rank's time divides, those with most exposed communication first; and how busy dimensions are.
 
-export function createExposed(store, theme, { make, settle, createAsker }) {
+import { createAsker } from "./asker.js";
+import { formatCount } from "./format.js";
+import { make, settle } from "./theme.js";
+
+/** @import { Answer, Store } from "./types" */
+
+/**
+ * @param {Store} store
+ */
+export function createExposed(store) {
   const caption = make("caption", {});
   const head = make("tr", {});
   const body = make("tbody", {});
@@ -9,9 +19,9 @@ export function createExposed(store, theme, { make, settle, createAsker }) {
   const element = make("section", { class: "anb-tablepanel anb-exposed", "aria-label": "Ranks", tabindex: "0" }, dims, table);
   const asker = createAsker(store, "ranks", { every: 300, answered: (reply, error) => (reply ? lay(reply) : settle(caption, error.message)) });
 
+  /** @param {Answer<"ranks">} answer */
   function lay({ what, heads, rows, all, dimensions }) {
-    const number = (n) => n.toLocaleString("en-US");
-    settle(caption, `${number(all)} ${what} so far, most exposed communication first${rows.length < all ? `: the first ${number(rows.length)}` : ""}`);
+    settle(caption, `${formatCount(all)} ${what} so far, most exposed communication first${rows.length < all ? `: the first ${formatCount(rows.length)}` : ""}`);
     head.replaceChildren(...heads.map((text) => make("th", { scope: "col", text })));
     body.replaceChildren(
       ...rows.map(([path, ...cells]) => {
@@ -30,7 +40,7 @@ export function createExposed(store, theme, { make, settle, createAsker }) {
     );
   }
   function draw() {
-    if (store.scene && store.state) asker.want({}, `${store.state.events} ${store.selection}`);
+    if (store.ready && store.state) asker.want({}, `${store.state.events} ${store.selection}`);
   }
-  return { element, draw: () => (draw(), null), destroy: () => asker.destroy() };
+  return { element, draw, destroy: asker.destroy };
 }

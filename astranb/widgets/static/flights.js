@@ -1,38 +1,47 @@
+// @ts-check
 // The recorded line flights that the browser has: columns, with an index over time.
 
 const BLOCK = 512; // flights that share one entry of the index over time
+const LEAST_FLIGHTS = 2 ** 14; // that there is room for
 const MOST_FLIGHTS = 2 ** 21; // kept in the browser: 50 MB; the oldest half gives way
 
 /** Line flights in the order of their events, with an index over time. */
 export class Flights {
+  count = 0;
+  /** @type {{ first: number, total: number, place: number, oneIn: number }[]} numbers of flights and where they stand */
+  chunks = [];
+  lostUntil = 0; // ps: before, flights have been given up
+  found = new Uint32Array(4 * BLOCK); // of the last question
+  start = new Float64Array(0);
+  end = new Float64Array(0);
+  what = new Uint32Array(0); // link << 4 | kind
+  wait = new Uint32Array(0); // ps before the start
+  first = new Float64Array(0); // of each block the earliest time
+  last = new Float64Array(0); // and the latest
+
   constructor() {
-    this.clear();
+    this.resize(LEAST_FLIGHTS);
   }
 
   clear() {
     this.count = 0;
-    this.chunks = []; // {first, total, place, oneIn}: numbers of flights and where they stand
-    this.lostUntil = 0; // ps: before, flights have been given up
-    this.found = new Uint32Array(4 * BLOCK); // of the last question
-    this.resize(2 ** 14);
+    this.chunks = [];
+    this.lostUntil = 0;
+    this.resize(LEAST_FLIGHTS);
   }
 
+  /** Make room for so many. @param {number} capacity */
   resize(capacity) {
-    const grown = (Type, old, n) => {
-      const next = new Type(n);
-      if (old) next.set(old.subarray(0, Math.min(old.length, n)));
-      return next;
-    };
-    this.start = grown(Float64Array, this.count ? this.start : null, capacity);
-    this.end = grown(Float64Array, this.count ? this.end : null, capacity);
-    this.what = grown(Uint32Array, this.count ? this.what : null, capacity); // link << 4 | kind
-    this.wait = grown(Uint32Array, this.count ? this.wait : null, capacity); // ps before the start
     const blocks = Math.ceil(capacity / BLOCK);
-    this.first = grown(Float64Array, this.count ? this.first : null, blocks);
-    this.last = grown(Float64Array, this.count ? this.last : null, blocks);
+    this.start = copied(new Float64Array(capacity), this.start);
+    this.end = copied(new Float64Array(capacity), this.end);
+    this.what = copied(new Uint32Array(capacity), this.what);
+    this.wait = copied(new Uint32Array(capacity), this.wait);
+    this.first = copied(new Float64Array(blocks), this.first);
+    this.last = copied(new Float64Array(blocks), this.last);
   }
 
-  /** Forget everything from a number on: time has gone back. */
+  /** Forget everything from a number on: time has gone back. @param {number} number */
   truncate(number) {
     let chunk = this.chunks.at(-1);
     while (chunk && chunk.first >= number) {
@@ -48,7 +57,12 @@ export class Flights {
     if (this.count > from) this.index(from, this.count);
   }
 
-  append(first, total, oneIn, start, end, what, wait) {
+  /**
+   * Take the flights of a message, in the place of those from its first number on.
+   * @param {Pick<import("./types").State, "first" | "total" | "one_in">} message
+   * @param {import("./types").Columns<"state">} columns
+   */
+  append({ first, total, one_in: oneIn }, { start, end, what, wait }) {
     this.truncate(first);
     const n = start.length;
     if (n === 0) return;
@@ -65,7 +79,7 @@ export class Flights {
     this.index(Math.floor((this.count - n) / BLOCK) * BLOCK, this.count);
   }
 
-  /** Give up the oldest flights. */
+  /** Give up the oldest flights. @param {number} n */
   drop(n) {
     const cut = Math.min(this.count, Math.ceil(n / BLOCK) * BLOCK);
     for (let k = 0; k < cut; k++) this.lostUntil = Math.max(this.lostUntil, this.start[k]);
@@ -80,6 +94,11 @@ export class Flights {
     this.index(0, this.count);
   }
 
+  /**
+   * Index the blocks of some flights by their times.
+   * @param {number} from
+   * @param {number} to
+   */
   index(from, to) {
     for (let block = from; block < to; block += BLOCK) {
       let first = Infinity;
@@ -93,7 +112,7 @@ export class Flights {
     }
   }
 
-  /** Of how many recorded flights the one at a place stands for all. */
+  /** How many recorded flights the one at a place stands for. @param {number} place */
   oneIn(place) {
     let [low, high] = [0, this.chunks.length - 1];
     while (low < high) {
@@ -104,7 +123,7 @@ export class Flights {
     return this.chunks[low]?.oneIn ?? 1;
   }
 
-  /** Places of the flights that are on their links at a time, or wait for them; good until the next call. */
+  /** Places of the flights that are on their links at a time, or wait for them; valid until the next call. @param {number} time */
   at(time) {
     const { start, end, wait, count, first, last } = this;
     let found = this.found;
@@ -123,9 +142,13 @@ export class Flights {
   }
 }
 
-/** A typed array over a received DataView, copied where it is not aligned. */
-export function column(Type, view) {
-  const aligned = view.byteOffset % Type.BYTES_PER_ELEMENT === 0;
-  const bytes = aligned ? view.buffer : view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-  return new Type(bytes, aligned ? view.byteOffset : 0, view.byteLength / Type.BYTES_PER_ELEMENT);
+/**
+ * An array with as much of an older one as has room.
+ * @template {Float64Array | Uint32Array} T
+ * @param {T} next
+ * @param {T} old
+ */
+function copied(next, old) {
+  next.set(old.subarray(0, Math.min(old.length, next.length)));
+  return next;
 }

@@ -1,42 +1,43 @@
+// @ts-check
 // The operations of a rank around the cursor: what waits for what, and how far each is.
 
-const SVG_NAMES = "http://www.w3.org/2000/svg";
+import { createAsker, momentOf } from "./asker.js";
+import { formatCount } from "./format.js";
+import { make, makeSvg, settle } from "./theme.js";
+
+/** @import { Answer, GraphNode, Store, WorkloadScene } from "./types" */
+
 const [WIDE, HIGH, ACROSS, DOWN, EDGE] = [150, 40, 34, 14, 12]; // px of a node, between nodes, around all
+/** @type {Record<string, string>} */
 const NODE_COLOURS = {
   compute: "#0072b2", collective: "#e69f00", send: "#e69f00", receive: "#e69f00", broadcast: "#e69f00", memory: "#009e73",
 };
+/** @type {Record<string, string>} */
 const SIGNS = { done: "✓", running: "▶", ready: "●", waiting: "…" };
-const FOLLOW_MS = 400;
 
-function draft(tag, attributes, ...children) {
-  const element = document.createElementNS(SVG_NAMES, tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") element.textContent = value;
-    else if (name === "onclick") element.addEventListener("click", value);
-    else element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
-
-export function createGraph(store, theme, { make, settle, createAsker, momentOf }) {
+/**
+ * @param {Store} store
+ */
+export function createGraph(store) {
   const rank = make("input", {
     type: "number", class: "anb-rank", min: 0, step: 1, value: 0, "aria-label": "Rank whose operations are shown",
-    onchange: () => show(Number(rank.value)),
+    onchange() {
+      show(Number(rank.value));
+    },
   });
   const label = make("label", { class: "anb-label" }, "Rank", rank);
-  const said = make("span", { class: "anb-note" });
+  const note = make("span", { class: "anb-note" });
   const keys = make("div", { class: "anb-legend" });
-  const picture = draft("svg", { role: "group", "aria-label": "Graph of operations" });
+  const picture = makeSvg("svg", { role: "group", "aria-label": "Graph of operations" });
   const holder = make("div", { class: "anb-dagholder", tabindex: "0" }, picture);
   const element = make(
     "section", { class: "anb-dag", "aria-label": "Operations" },
-    make("div", { class: "anb-row anb-dagbar" }, label, keys, said),
+    make("div", { class: "anb-row anb-dagbar" }, label, keys, note),
     holder,
   );
   store.on("scene", () => {
-    label.hidden = store.scene.ranks === 1;
-    memory.hidden = !store.scene.lanes.includes("memory");
+    label.hidden = scene().ranks === 1;
+    keys.children[2].toggleAttribute("hidden", !scene().lanes.includes("memory"));
   });
   keys.replaceChildren(
     ...[["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"]].map(([text, colour]) =>
@@ -44,67 +45,72 @@ export function createGraph(store, theme, { make, settle, createAsker, momentOf 
     ),
     ...Object.entries(SIGNS).map(([state, sign]) => make("span", { class: "anb-key", text: `${sign} ${state}` })),
   );
-  const memory = keys.children[2];
-  const asker = createAsker(store, "graph", { every: 120, answered: (reply) => reply && lay(reply) });
+  const asker = createAsker(store, "graph", { every: 120, answered: (reply, _error) => reply && lay(reply) });
+  const scene = () => /** @type {WorkloadScene} */ (store.scene);
   let shown = 0;
   let seen = ""; // the selection that has been followed
   let placed = ""; // nodes that are laid out
   let moved = -Infinity; // when somebody scrolled
-  holder.addEventListener("wheel", () => (moved = performance.now()), { passive: true });
-  holder.addEventListener("pointerdown", () => (moved = performance.now()));
+  const scrolled = () => {
+    moved = performance.now();
+  };
+  holder.addEventListener("wheel", scrolled, { passive: true });
+  holder.addEventListener("pointerdown", scrolled);
 
+  /** @param {number} which */
   function show(which) {
-    shown = Math.min(Math.max(0, Math.floor(which) || 0), Math.max(0, (store.scene?.ranks ?? 1) - 1));
+    shown = Math.min(Math.max(0, Math.floor(which) || 0), Math.max(0, (store.ready ? scene().ranks : 1) - 1));
     rank.value = String(shown);
     moved = -Infinity;
     placed = "";
     store.emit("change");
   }
+  /** @param {GraphNode} node */
   const place = (node) => [EDGE + node.x * (WIDE + ACROSS), EDGE + node.y * (HIGH + DOWN)];
 
-  /** A text cut so that it fits into a node. */
+  /** A text cut so that it fits into a node. @param {string} text @param {number} most */
   const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
+  /** @param {Answer<"graph">} answer */
   function lay({ nodes, edges, counts, hidden }) {
     const most = nodes.reduce(([x, y], node) => [Math.max(x, node.x), Math.max(y, node.y)], [0, 0]);
     const size = [2 * EDGE + (most[0] + 1) * (WIDE + ACROSS) - ACROSS, 2 * EDGE + (most[1] + 1) * (HIGH + DOWN) - DOWN];
-    picture.setAttribute("width", size[0]);
-    picture.setAttribute("height", size[1]);
+    picture.setAttribute("width", String(size[0]));
+    picture.setAttribute("height", String(size[1]));
     picture.setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
     const lines = edges.map(([from, to]) => {
       const [[x0, y0], [x1, y1]] = [place(nodes[from]), place(nodes[to])];
       const [a, b, half] = [x0 + WIDE, x1, Math.max(14, (x1 - x0 - WIDE) / 2)];
       const path = `M${a} ${y0 + HIGH / 2}C${a + half} ${y0 + HIGH / 2} ${b - half} ${y1 + HIGH / 2} ${b} ${y1 + HIGH / 2}`;
-      return draft("path", { d: path, class: `anb-edge anb-edge-${nodes[from].state}` });
+      return makeSvg("path", { d: path, class: `anb-edge anb-edge-${nodes[from].state}` });
     });
     const boxes = nodes.map((node) => {
       const [x, y] = place(node);
-      const group = draft(
+      const group = makeSvg(
         "g",
         {
           class: `anb-op anb-op-${node.state}`, transform: `translate(${x} ${y})`, role: "button", tabindex: "-1",
           "aria-label": `${node.what}, ${node.state} ${node.when}`, "data-path": node.path, "data-state": node.state,
           style: `--anb-colour: ${NODE_COLOURS[node.kind] ?? "#8c8c8c"}`, onclick: () => store.select(node.path),
         },
-        draft("title", { text: `${node.what}\n${node.state} ${node.when}` }),
-        draft("rect", { width: WIDE, height: HIGH, rx: 4, class: "anb-op-box" }),
-        draft("rect", { width: 5, height: HIGH, rx: 2, class: "anb-op-kind" }),
-        draft("text", { x: 12, y: 16, class: "anb-op-label", text: cut(node.label, 19) }),
-        draft("text", { x: 12, y: 31, class: "anb-op-when", text: cut(`${SIGNS[node.state]} ${node.when || node.state}`, 25) }),
+        makeSvg("title", { text: `${node.what}\n${node.state} ${node.when}` }),
+        makeSvg("rect", { width: WIDE, height: HIGH, rx: 4, class: "anb-op-box" }),
+        makeSvg("rect", { width: 5, height: HIGH, rx: 2, class: "anb-op-kind" }),
+        makeSvg("text", { x: 12, y: 16, class: "anb-op-label", text: cut(node.label, 19) }),
+        makeSvg("text", { x: 12, y: 31, class: "anb-op-when", text: cut(`${SIGNS[node.state]} ${node.when || node.state}`, 25) }),
       );
       if (node.path === store.selection) group.classList.add("anb-op-selected");
       return group;
     });
     picture.replaceChildren(...lines, ...boxes);
-    const number = (n) => n.toLocaleString("en-US");
-    settle(said, `${Object.entries(counts).filter(([, n]) => n).map(([state, n]) => `${number(n)} ${state}`).join(", ")}${
-      hidden ? ` · the ${number(nodes.length)} nearest to now of ${number(nodes.length + hidden)}` : ""
+    settle(note, `${Object.entries(counts).filter(([, n]) => n).map(([state, n]) => `${formatCount(n)} ${state}`).join(", ")}${
+      hidden ? ` · the ${formatCount(nodes.length)} nearest to now of ${formatCount(nodes.length + hidden)}` : ""
     }`);
     follow(nodes);
     element.dataset.nodes = String(nodes.length);
     element.dataset.rank = String(shown);
   }
-  /** Bring what is under way into sight, unless somebody is looking around. */
+  /** Bring running operations into sight, unless somebody is looking around. @param {GraphNode[]} nodes */
   function follow(nodes) {
     if (performance.now() - moved < 4000) return;
     const now = nodes.filter((node) => node.state === "running");
@@ -116,11 +122,11 @@ export function createGraph(store, theme, { make, settle, createAsker, momentOf 
     placed = key;
     const [x, y] = place(mine[0]);
     const [left, top] = [Math.max(0, x - holder.clientWidth / 2 + WIDE / 2), Math.max(0, y - holder.clientHeight / 2 + HIGH / 2)];
-    holder.scrollTo({ left, top, behavior: store.playing && FOLLOW_MS ? "auto" : "smooth" });
+    holder.scrollTo({ left, top, behavior: store.playing ? "auto" : "smooth" });
   }
   function draw() {
-    if (!store.scene || !store.state) return;
-    rank.max = String(store.scene.ranks - 1);
+    if (!store.ready || !store.state) return;
+    rank.max = String(scene().ranks - 1);
     if (seen !== store.selection) {
       seen = store.selection;
       const named = seen.match(/^rank\[(\d+)\]/);
@@ -132,5 +138,5 @@ export function createGraph(store, theme, { make, settle, createAsker, momentOf 
     asker.want(options, `${shown} ${store.selection} ${moment.key}`);
     element.dataset.asked = String(asker.open);
   }
-  return { element, draw: () => (draw(), null), destroy: () => asker.destroy() };
+  return { element, draw, destroy: asker.destroy };
 }

@@ -1,12 +1,27 @@
+// @ts-check
 // Who sends how much to whom: a row for each sender, a column for each receiver.
 
-const GUTTER = 46;
+import { createAsker } from "./asker.js";
+import { formatTime } from "./format.js";
+import { gpuOf } from "./selection.js";
+import { contextOf, fit, inkOn, make } from "./theme.js";
+import { createTip } from "./tip.js";
 
-export function createHeat(store, theme, { fit, make, column, formatTime, createAsker, createTip }) {
+/** @import { Answer, Context, Pair, Spot, Store, Theme } from "./types" */
+
+const GUTTER = 46;
+/** @type {[string, number][]} */
+const UNITS = [["GB", 1e9], ["MB", 1e6], ["KB", 1e3]];
+
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createHeat(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
-  const tip = createTip(make, canvas, (at) => {
+  const tip = createTip(canvas, (at) => {
     const found = hit(at);
-    return found && found.to >= 0 ? `${name(found.from)} to ${name(found.to)}: ${bytes(now.cells[found.from * now.rows + found.to])}` : "";
+    return now && found && found.to >= 0 ? `${name(now, found.from)} to ${name(now, found.to)}: ${bytes(now.arrays.cells[found.from * now.rows + found.to])}` : "";
   });
   const windowed = make("input", { type: "checkbox", onchange: () => store.emit("change") });
   const words = make("span", { class: "anb-note" });
@@ -18,38 +33,42 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
     make("span", { class: "anb-key" }, "0", ramp, most), words,
   );
   const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip.element);
+  /** @type {Pair} */
   let size = [0, 0];
+  /** @type {Answer<"traffic"> | null} */
   let now = null;
   let cell = 1;
+  /** @type {HTMLCanvasElement | null} */
   let image = null;
 
   const key = () => [store.state?.events, windowed.checked ? store.view().join() : ""].join("/");
   const asker = createAsker(store, "traffic", {
     every: 250,
     answered(found, error) {
-      now = found && { ...found, cells: column(Float32Array, found.buffers[0]) };
+      now = found;
       image = null;
       if (error) words.textContent = error.message;
     },
   });
-  /** What a row stands for. */
-  function name(row) {
-    const first = row * now.each;
-    return now.each === 1 ? `GPU${first}` : `GPUs ${first} to ${Math.min(now.ranks, first + now.each) - 1}`;
+  /** What a row stands for. @param {Answer<"traffic">} matrix @param {number} row */
+  function name({ each, ranks }, row) {
+    const first = row * each;
+    return each === 1 ? `GPU${first}` : `GPUs ${first} to ${Math.min(ranks, first + each) - 1}`;
   }
+  /** @param {number} n */
   const bytes = (n) => {
-    for (const [unit, one] of [["GB", 1e9], ["MB", 1e6], ["KB", 1e3]]) if (n >= one) return `${(n / one).toPrecision(4)} ${unit}`;
-    return `${Math.round(n)} B`;
+    const [unit, one] = UNITS.find(([, large]) => n >= large) ?? ["B", 1];
+    return `${one > 1 ? (n / one).toPrecision(4) : Math.round(n)} ${unit}`;
   };
 
   function draw() {
-    if (!store.scene || !size[0]) return;
+    if (!store.ready || !size[0]) return;
     asker.want(windowed.checked ? { window: store.view() } : {}, key());
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
     if (!now) return;
-    const { rows, cells } = now;
+    const { rows, each, arrays: { cells } } = now;
     cell = Math.max(1, Math.min(size[0] - GUTTER - 8, size[1] - 34) / rows);
     const largest = cells.reduce((a, b) => Math.max(a, b), 0);
     image ??= paint(rows, cells, largest);
@@ -57,16 +76,17 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
     context.drawImage(image, GUTTER, 24, cell * rows, cell * rows);
     context.strokeStyle = theme.line;
     context.strokeRect(GUTTER - 0.5, 23.5, cell * rows + 1, cell * rows + 1);
-    labels(context, rows);
-    mark(context);
+    labels(context, rows, each);
+    mark(context, rows, each);
     if (cell > 42) numbers(context, rows, cells, largest);
     ramp.style.setProperty("--anb-ramp", [0, 0.25, 0.5, 0.75, 1].map((part) => theme.rampText(part)).join(","));
     most.textContent = bytes(largest);
-    const each = now.each > 1 ? `a cell is ${now.each} × ${now.each} GPUs · ` : "";
+    const cells_are = each > 1 ? `a cell is ${each} × ${each} GPUs · ` : "";
     const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : `until ${formatTime(now.now_ps, 3)}`;
-    words.textContent = `${each}row sends to column · ${bytes(now.total)} of data ${over}`;
+    words.textContent = `${cells_are}row sends to column · ${bytes(now.total)} of data ${over}`;
     tip.write();
   }
+  /** @param {number} rows @param {Float32Array} cells @param {number} largest */
   function paint(rows, cells, largest) {
     const made = document.createElement("canvas");
     made.width = made.height = rows;
@@ -76,54 +96,58 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
       data.data.set(theme.ramp(value / largest), 4 * k);
       data.data[4 * k + 3] = 255;
     });
-    made.getContext("2d").putImageData(data, 0, 0);
+    contextOf(made).putImageData(data, 0, 0);
     return made;
   }
-  function labels(context, rows) {
+  /** @param {Context} context @param {number} rows @param {number} each */
+  function labels(context, rows, each) {
     const every = Math.max(1, Math.ceil(22 / cell));
     context.fillStyle = theme.dim;
     context.font = `11px ${theme.font}`;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    for (let row = 0; row < rows; row += every) context.fillText(String(row * now.each), GUTTER - 5, 24 + (row + 0.5) * cell);
+    for (let row = 0; row < rows; row += every) context.fillText(String(row * each), GUTTER - 5, 24 + (row + 0.5) * cell);
     context.textAlign = "center";
     const across = Math.max(1, Math.ceil(38 / cell));
-    for (let row = 0; row < rows; row += across) context.fillText(String(row * now.each), GUTTER + (row + 0.5) * cell, 14);
+    for (let row = 0; row < rows; row += across) context.fillText(String(row * each), GUTTER + (row + 0.5) * cell, 14);
   }
+  /** @param {Context} context @param {number} rows @param {Float32Array} cells @param {number} largest */
   function numbers(context, rows, cells, largest) {
     context.font = `11px ${theme.font}`;
     context.textAlign = "center";
     cells.forEach((value, k) => {
       if (!value) return;
-      const [r, g, b] = theme.ramp(value / largest);
-      context.fillStyle = 0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff";
+      context.fillStyle = inkOn(theme.ramp(value / largest));
       context.fillText(bytes(value), GUTTER + ((k % rows) + 0.5) * cell, 24 + (Math.floor(k / rows) + 0.5) * cell, cell - 4);
     });
   }
-  /** Row and column of the selected GPU. */
-  function mark(context) {
-    const short = store.selection.match(/^gpu\[(\d+)\]/);
-    const rank = short
-      ? Number(short[1])
-      : store.scene.gpus.findIndex((gpu) => store.selection === gpu || store.selection.startsWith(`${gpu}.`));
+  /**
+   * Row and column of the selected GPU.
+   * @param {Context} context
+   * @param {number} rows
+   * @param {number} each
+   */
+  function mark(context, rows, each) {
+    const rank = gpuOf(store, store.selection);
     if (rank < 0) return;
-    const at = Math.floor(rank / now.each);
+    const at = Math.floor(rank / each);
     context.strokeStyle = theme.brand;
     context.lineWidth = 2;
-    context.strokeRect(GUTTER, 24 + at * cell, cell * now.rows, cell);
-    context.strokeRect(GUTTER + at * cell, 24, cell, cell * now.rows);
+    context.strokeRect(GUTTER, 24 + at * cell, cell * rows, cell);
+    context.strokeRect(GUTTER + at * cell, 24, cell, cell * rows);
     context.lineWidth = 1;
   }
+  /** @param {Spot} event */
   function hit(event) {
     const [to, from] = [Math.floor((event.offsetX - GUTTER) / cell), Math.floor((event.offsetY - 24) / cell)];
-    return now?.cells && from >= 0 && to >= -1 && from < now.rows && to < now.rows ? { from, to } : null;
+    return now && from >= 0 && to >= -1 && from < now.rows && to < now.rows ? { from, to } : null;
   }
   canvas.addEventListener("pointermove", (event) => {
     canvas.style.cursor = hit(event) ? "pointer" : "default";
   });
   canvas.addEventListener("click", (event) => {
     const at = hit(event);
-    if (at) store.select(`gpu[${at.from * now.each}]`);
+    if (at && now) store.select(`gpu[${at.from * now.each}]`);
   });
   return {
     element,
@@ -131,7 +155,9 @@ export function createHeat(store, theme, { fit, make, column, formatTime, create
     resize() {
       size = [canvas.clientWidth, canvas.clientHeight];
     },
-    themed: () => (image = null),
+    themed() {
+      image = null;
+    },
     destroy: asker.destroy,
   };
 }

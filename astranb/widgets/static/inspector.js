@@ -1,14 +1,27 @@
+// @ts-check
 // What is known of the selected object at the cursor: state, lines in flight, parts to go on to.
 
-const MOST_LINES = 16;
+import { formatCount } from "./format.js";
+import { make } from "./theme.js";
 
-export function createInspector(store, theme, { make }) {
+/** @import { Inspected, Store } from "./types" */
+
+const MOST_LINES = 16;
+/** @type {Record<string, string>} */
+const PARTS = { gpu: "SMs in use", rank: "Now", op: "Depends on, and is needed by" };
+
+/**
+ * @param {Store} store
+ */
+export function createInspector(store) {
+  const list = `anb-names-${Math.random().toString(36).slice(2)}`;
   const path = make("input", {
-    type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to look into", spellcheck: "false",
-    list: `anb-names-${Math.random().toString(36).slice(2)}`,
-    onchange: () => store.select(path.value.trim()),
+    type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to inspect", spellcheck: "false",
+    list, onchange() {
+      store.select(path.value.trim());
+    },
   });
-  const names = make("datalist", { id: path.getAttribute("list") });
+  const names = make("datalist", { id: list });
   const clear = make("button", {
     type: "button", class: "anb-button anb-clear", "aria-label": "Clear the selection", title: "clear (Esc)", text: "×",
     onclick: () => store.select(""),
@@ -23,8 +36,9 @@ export function createInspector(store, theme, { make }) {
 
   store.on("scene", () => {
     if (store.scene.names) {
-      path.placeholder = `${store.scene.names[Math.min(3, store.scene.ranks - 1)]}.op[0]`;
-      return names.replaceChildren(...store.scene.names.map((name) => make("option", { value: name })));
+      path.placeholder = `${store.scene.names[Math.min(3, (store.scene.ranks ?? 1) - 1)]}.op[0]`;
+      names.replaceChildren(...store.scene.names.map((name) => make("option", { value: name })));
+      return;
     }
     const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);
     all.push(...store.scene.boxes.filter((box) => box.kind !== "tier").map((box) => box.name), ...store.scene.tiles.flat());
@@ -34,12 +48,15 @@ export function createInspector(store, theme, { make }) {
 
   function hint() {
     return [
-      make("p", { class: "anb-hint", text: store.scene?.hint ?? "Click a GPU, a switch, a link or a thread block, or type its path." }),
+      make("p", { class: "anb-hint", text: (store.ready ? store.scene.hint : null) ?? "Click a GPU, a switch, a link or a thread block, or type its path." }),
     ];
   }
+  /** @param {string} text @param {string} to */
   const go = (text, to) =>
     make("button", { type: "button", class: "anb-child", text, title: to, onclick: () => store.select(to) });
-  function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, way }) {
+  /** @param {Inspected} answer @returns {HTMLElement[]} */
+  function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, way: route }) {
+    /** @type {HTMLElement[]} */
     const parts = [make("h4", { text: title })];
     parts.push(
       make(
@@ -55,7 +72,7 @@ export function createInspector(store, theme, { make }) {
       ),
     );
     if (children.length) {
-      parts.push(make("h5", { text: { gpu: "SMs in use", rank: "Now", op: "Waits for, and lets go on" }[kind] ?? "Parts" }));
+      parts.push(make("h5", { text: PARTS[kind] ?? "Parts" }));
       const items = children.map((child) =>
         make("button", {
           type: "button", class: "anb-child", text: child.text, title: child.path, onclick: () => store.select(child.path),
@@ -63,10 +80,10 @@ export function createInspector(store, theme, { make }) {
       );
       parts.push(make("div", { class: "anb-children" }, ...items));
     }
-    if (way?.length) {
-      parts.push(make("h5", { text: "Its way" }));
-      const hops = way.map((hop) => make("li", {}, go(hop, hop.slice(0, hop.lastIndexOf(": ")))));
-      parts.push(make("ol", { "aria-label": "Path of this line" }, ...hops));
+    if (route?.length) {
+      parts.push(make("h5", { text: "Route" }));
+      const hops = route.map((hop) => make("li", {}, go(hop, hop.slice(0, hop.lastIndexOf(": ")))));
+      parts.push(make("ol", { "aria-label": "Route of this line" }, ...hops));
     }
     if (recent?.length) {
       parts.push(make("h5", { text: "Last events" }));
@@ -74,11 +91,11 @@ export function createInspector(store, theme, { make }) {
     }
     if (kind === "line") return parts;
     if (store.scene.names && !count) return parts;
-    parts.push(make("h5", { text: `${kind === "op" || kind === "queue" ? "Chunks" : "In flight"}: ${count.toLocaleString("en-US")}` }));
+    parts.push(make("h5", { text: `${kind === "op" || kind === "queue" ? "Chunks" : "In flight"}: ${formatCount(count)}` }));
     if (flying.length) {
       const lines = flying.slice(0, MOST_LINES).map((line, k) => make("li", {}, paths ? go(line, paths[k]) : line));
       if (count > MOST_LINES) {
-        lines.push(make("li", { class: "anb-hint", text: `and ${(count - MOST_LINES).toLocaleString("en-US")} more` }));
+        lines.push(make("li", { class: "anb-hint", text: `and ${formatCount(count - MOST_LINES)} more` }));
       }
       parts.push(make("ul", {}, ...lines));
     }
@@ -89,7 +106,7 @@ export function createInspector(store, theme, { make }) {
     const answer = store.inspection;
     if (document.activeElement !== path) path.value = store.selection;
     clear.disabled = !store.selection;
-    const focused = body.contains(document.activeElement) ? document.activeElement.title : "";
+    const focused = document.activeElement instanceof HTMLElement && body.contains(document.activeElement) ? document.activeElement.title : "";
     const scrolled = body.scrollTop;
     if (!store.selection) body.replaceChildren(...hint());
     else if (answer?.error) body.replaceChildren(make("p", { class: "anb-failed", text: answer.error }));
@@ -100,6 +117,7 @@ export function createInspector(store, theme, { make }) {
     }
   }
   store.on("inspection", draw);
+  /** @type {string | null} */
   let selection = null;
   store.on("change", () => {
     if (selection === store.selection) return;

@@ -1,6 +1,17 @@
+// @ts-check
 // What a marked interval adds up to: time by state, lines and bytes by class, busiest links, phases.
 
-export function createInterval(store, theme, { make, formatTime, createAsker, LANE_COLOURS, LANE_HEIGHTS }) {
+import { createAsker } from "./asker.js";
+import { formatCount, formatShare, formatTime } from "./format.js";
+import { LANE_COLOURS, LANE_HEIGHTS, make } from "./theme.js";
+
+/** @import { Answer, Store, Theme } from "./types" */
+
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createInterval(store, theme) {
   const heading = make("h4", { text: "Interval" });
   const which = make("select", { class: "anb-steps", "aria-label": "GPUs of the interval", onchange: () => store.emit("change") });
   const clear = make("button", { type: "button", class: "anb-button", text: "Clear", onclick: () => store.mark() });
@@ -20,13 +31,15 @@ export function createInterval(store, theme, { make, formatTime, createAsker, LA
   });
   store.on("marked", () => store.show_panel("interval"));
 
-  const count = (n) => Math.round(n).toLocaleString("en-US");
-  const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
+  /** @param {number} n */
+  const count = (n) => formatCount(Math.round(n));
+  /** @param {number} n */
   function bytes(n) {
     const units = ["B", "KiB", "MiB", "GiB"];
     const k = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, n)) / 10));
     return `${(n / 1024 ** k).toFixed(k ? 1 : 0)} ${units[k]}`;
   }
+  /** @param {string} caption @param {string[]} heads @param {[Node | string, ...string[]][]} rows */
   function table(caption, heads, rows) {
     return make(
       "table", { class: "anb-table" }, make("caption", { text: caption }),
@@ -36,39 +49,43 @@ export function createInterval(store, theme, { make, formatTime, createAsker, LA
       )),
     );
   }
+  /** @param {number} state @param {string} name */
   function key(state, name) {
     const bar = make("i", { class: "anb-bar", style: `--anb-colour: ${LANE_COLOURS[state] ?? theme.faint}; --anb-height: ${(LANE_HEIGHTS[state] ?? 0.2) * 12}px` });
     return make("span", { class: "anb-key" }, bar, name);
   }
+  /** @param {string} text @param {string} path */
   const link = (text, path) => make("button", { type: "button", class: "anb-child", text, onclick: () => store.select(path) });
 
+  /** @param {Answer<"aggregate">} found */
   function write(found) {
     const sum = found.names.map((name) => found.states.reduce((total, row) => total + row[name], 0));
-    const states = found.names.map((name, k) => [k, name, sum[k]]).filter(([, , ps]) => ps > 0).sort((a, b) => b[2] - a[2]);
+    const states = found.names.map((name, state) => ({ state, name, ps: sum[state] })).filter(({ ps }) => ps > 0).sort((a, b) => b.ps - a.ps);
     const parts = [
-      table("Time of SMs in use", ["state", "share", "SM time"], states.map(([k, name, ps]) => [key(k, name), percent(found.shares[name]), formatTime(ps, 3)])),
+      table("Time of SMs in use", ["state", "share", "SM time"], states.map(({ state, name, ps }) => [key(state, name), formatShare(found.shares[name]), formatTime(ps, 3)])),
       table("Lines on links", ["type · kind", "lines", "bytes", "wire time"], found.classes.map((row) => [`${row.type} · ${row.kind}`, count(row.lines), bytes(row.bytes), formatTime(row.busy_ps, 2)])),
       table(
         `Busiest links (of ${count(found.links.length + found.more_links)} that carried anything)`,
         ["link", "busy", "lines", "bytes", "queued"],
-        found.links.slice(0, 40).map((row) => [link(row.link, row.link), percent(row.utilisation), count(row.lines), bytes(row.bytes), row.lines ? formatTime(row.queued_ps / row.lines, 2) : "0 ps"]),
+        found.links.slice(0, 40).map((row) => [link(row.link, row.link), formatShare(row.utilisation), count(row.lines), bytes(row.bytes), row.lines ? formatTime(row.queued_ps / row.lines, 2) : "0 ps"]),
       ),
       table("Phases", ["phase", "GPUs", "longest"], found.phases.map((row) => [row.phase, count(row.gpus), formatTime(row.time_ps, 3)])),
     ];
     if (found.states.length > 1) {
-      const top = states.filter(([, name]) => name !== "idle").slice(0, 4);
-      const share = (row, name) => percent(row[name] / Math.max(1, row.lanes * (found.to - found.from)));
+      const top = states.filter(({ name }) => name !== "idle").slice(0, 4);
+      /** @param {(typeof found.states)[number]} row @param {string} name */
+      const share = (row, name) => formatShare(row[name] / Math.max(1, row.lanes * (found.to - found.from)));
       parts.splice(1, 0, table(
-        "GPUs", ["GPU", ...top.map(([, name]) => name)],
-        found.states.map((row) => [link(`GPU${row.rank}`, `gpu[${row.rank}]`), ...top.map(([, name]) => share(row, name))]),
+        "GPUs", ["GPU", ...top.map(({ name }) => name)],
+        found.states.map((row) => [link(`GPU${row.rank}`, `gpu[${row.rank}]`), ...top.map(({ name }) => share(row, name))]),
       ));
     }
     body.replaceChildren(...parts.map((part) => make("div", { class: "anb-interval-part" }, part)));
     const lost = found.from < found.oldest_ps ? `Lines before ${formatTime(found.oldest_ps, 3)} are no longer recorded and not counted.` : "";
     hint.textContent = lost;
     hint.hidden = !lost;
-    element.dataset.from = found.from;
-    element.dataset.to = found.to;
+    element.dataset.from = String(found.from);
+    element.dataset.to = String(found.to);
   }
 
   return {

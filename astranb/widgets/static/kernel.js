@@ -1,27 +1,35 @@
-// Whether there is still somebody to answer: a kernel that has died or is busy is told, not hidden.
+// @ts-check
+// Watches whether the kernel still answers: a kernel that has died or is busy is reported, not hidden.
 
 const PATIENCE_MS = 6000;
+/** @type {Record<string, string>} */
 const GONE = {
   dead: "the kernel has died",
   terminating: "the kernel has been shut down",
   restarting: "the kernel has died, or was restarted",
   autorestarting: "the kernel has died and was restarted",
 };
-const HINT = "this picture is of before: run the cells again, or Workbench.load(path) if the session was saved";
+const HINT = "this picture was made before: run the cells again, or Workbench.load(path) if the session was saved";
 
-/** Tell `say(text, gone)` what is wrong with the kernel; an empty text: nothing. */
-export function watchKernel(model, say) {
+/**
+ * Call `report(text, gone)` when something is wrong with the kernel, and with an empty text when nothing is any more.
+ * @param {import("./types").Model} model
+ * @param {(text: string, gone: boolean) => void} report
+ */
+export function watchKernel(model, report) {
   const kernel = model.widget_manager?.kernel;
   let timer = 0;
   let gone = false;
+  /** @type {(sender: unknown, now: string) => void} */
   const status = (_, now) => {
     if (!GONE[now] || gone) return;
     gone = true;
-    say(`${GONE[now]}; ${HINT}`, true);
+    report(`${GONE[now]}; ${HINT}`, true);
   };
+  /** @type {(sender: unknown, now: string) => void} */
   const connection = (_, now) => {
-    if (!gone && now === "disconnected") say("the connection to the kernel is lost; it is being sought", false);
-    else if (!gone && now === "connected") say("", false);
+    if (!gone && now === "disconnected") report("the connection to the kernel is lost; reconnecting", false);
+    else if (!gone && now === "connected") report("", false);
   };
   kernel?.statusChanged?.connect(status);
   kernel?.connectionStatusChanged?.connect(connection);
@@ -30,13 +38,13 @@ export function watchKernel(model, say) {
     asked() {
       if (gone || timer) return;
       timer = setTimeout(() => {
-        say(`no answer for ${PATIENCE_MS / 1000} s: the kernel is busy with a cell (interrupt it to go on), or has died`, false);
+        report(`no answer for ${PATIENCE_MS / 1000} s: the kernel is busy with a cell (interrupt it to go on), or has died`, false);
       }, PATIENCE_MS);
     },
     /** Something has come from the kernel. */
     heard() {
       clearTimeout(timer);
-      if (timer && !gone) say("", false);
+      if (timer && !gone) report("", false);
       timer = 0;
     },
     stop() {

@@ -1,32 +1,40 @@
-// Which part of the system is shown, in words and with buttons: the way down from all to one SM.
+// @ts-check
+// Which part of the system is shown, in words and with buttons: from the whole system down to one SM.
 
-export function createLevels(store, { make }) {
+import { gpuOf, isWithin } from "./selection.js";
+import { make } from "./theme.js";
+
+/** @import { Store } from "./types" */
+
+/**
+ * @param {Store} store
+ */
+export function createLevels(store) {
   const crumbs = make("nav", { class: "anb-crumbs", "aria-label": "Where you are" });
-  const inside = button("look inside", "look into what is selected (Enter, double click)", () => levels.enter(store.selection));
-  const open = button("open here", "show all of what is selected, in its place", () => levels.open(store.selection));
+  const inside = button("look inside", "show the inside of the selected object (Enter, double click)", () => levels.enter(store.selection));
+  const open = button("open here", "expand the selected instance in place", () => levels.open(store.selection));
   const shut = button("close all", "show every instance as one box again", () => store.look({ opened: [], focus: "" }));
   const all = make("input", { type: "checkbox", onchange: () => store.emit("change") });
   const allLinks = make("label", { class: "anb-label", title: "draw every link, not only the hottest" }, all, "all links");
   const element = make("div", { class: "anb-levels" }, crumbs, inside, open, shut, allLinks);
 
+  /** @param {string} text @param {string} title @param {() => void} onclick */
   function button(text, title, onclick) {
     return make("button", { type: "button", class: "anb-tab", text, title, onclick });
   }
-  const box = (path) => store.scene?.boxes.find((one) => one.name === path);
-  /** Rank of a GPU by its path, also of a part of it; -1 for anything else. */
-  function rankOf(path) {
-    const short = path.match(/^gpu\[(\d+)\]/);
-    if (short) return Number(short[1]);
-    return store.scene?.gpus.findIndex((name) => path === name || path.startsWith(`${name}.`)) ?? -1;
-  }
-  /** An instance that is one box or tile now, by its name or by that of something in it. */
+  /**
+   * An instance that is one box or tile now, by its name or by that of something in it.
+   * @param {string} path
+   */
   function closed(path) {
-    if (!path || !store.scene) return "";
-    const holds = (name) => path === name || path.startsWith(`${name}.`);
+    if (!path || !store.ready) return "";
+    /** @param {string} name */
+    const holds = (name) => isWithin(path, name);
     const found = store.scene.boxes.find((one) => one.kind === "instance" && holds(one.name));
     if (found) return found.name;
     return store.scene.tiles.flat().find(holds) ?? "";
   }
+  /** @param {Error} error */
   const fail = (error) => {
     store.error = error.message;
     store.emit("change");
@@ -34,14 +42,12 @@ export function createLevels(store, { make }) {
 
   const levels = {
     element,
-    rankOf,
-    closed,
     get all() {
       return all.checked;
     },
-    /** Go down into an instance or a GPU. */
+    /** Go down into an instance or a GPU. @param {string} path */
     enter(path) {
-      const rank = rankOf(path);
+      const rank = gpuOf(store, path);
       const instance = closed(path);
       if (rank >= 0 && !instance) {
         store.device = rank;
@@ -50,7 +56,7 @@ export function createLevels(store, { make }) {
       else return false;
       return true;
     },
-    /** Show all of an instance in its place. */
+    /** Show all of an instance in its place. @param {string} path */
     open(path) {
       const instance = closed(path);
       if (instance) store.look({ opened: [...store.scene.opened, instance], focus: "" }).catch(fail);
@@ -60,7 +66,7 @@ export function createLevels(store, { make }) {
       if (store.device >= 0) {
         store.device = -1;
         store.emit("change");
-      } else if (store.scene?.focus) store.look({ focus: "" }).catch(fail);
+      } else if (store.ready && store.scene.focus) store.look({ focus: "" }).catch(fail);
       else return false;
       return true;
     },
@@ -68,7 +74,8 @@ export function createLevels(store, { make }) {
       const { scene } = store;
       const many = scene.level === "collapsed" || scene.level === "aggregates" || Boolean(scene.focus);
       const instance = closed(store.selection);
-      const rank = rankOf(store.selection);
+      const rank = gpuOf(store, store.selection);
+      /** @type {[string, (() => void) | null][]} */
       const path = [["cluster", () => top()]];
       if (scene.focus) path.push([scene.focus, () => levels.device(-1)]);
       if (store.device >= 0) {
@@ -94,6 +101,7 @@ export function createLevels(store, { make }) {
       allLinks.hidden = store.device >= 0 || !scene.hot || scene.level === "aggregates" || scene.bundles.length <= scene.hot;
       element.hidden = [crumbs, inside, open, shut, allLinks].every((part) => part.hidden);
     },
+    /** @param {number} rank */
     device(rank) {
       store.device = rank;
       store.emit("change");

@@ -1,21 +1,41 @@
+// @ts-check
 // How busy issue slots, memories and links were: strips of colour under the time of the timelines.
 // A window is asked for as fine as it is drawn (_activity.py); until it comes the coarse one is shown.
+
+import { createAsker } from "./asker.js";
+import { formatTime } from "./format.js";
+import { GUTTER, createSight, drawClocks, navigate, scaleOf, scrollOf, stretch, windowAround } from "./navigation.js";
+import { contextOf, fit, make, pixelOf, settle } from "./theme.js";
+import { gpuOf } from "./selection.js";
+import { createTip } from "./tip.js";
+
+/** @import { Columns, Context, Reply, Scale, Spot, Store, Theme, Window } from "./types" */
 
 const ROOM = 300; // px: what is beyond scrolls
 const BUNDLE = 9; // of a row of links
 const RULER = 2;
 const COLUMN_PX = 1.5;
-const STRIPS = [
+const STRIPS = /** @type {const} */ ([
   ["issue", "SM issue"],
   ["l2", "L2"],
   ["hbm", "HBM"],
   ["out", "links out"],
-];
+]);
 
-export function createMemory(store, theme, modules) {
-  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawClocks, createAsker, createTip, createSight, scrollOf, GUTTER } = modules;
+/** @typedef {{ gpu: number, bundle: number, top: number, height: number }} Item bundle -1: the strips of the GPU */
+/**
+ * What is known of a window, and its picture.
+ * @typedef {Window & { first: number, last: number, exact: boolean, bin_ps: number, bundles: number[],
+ *   rows: Columns<"activity">, source: object, picture?: HTMLCanvasElement, theme?: number }} Part
+ */
+
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createMemory(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "How busy memories and links were" });
-  const tip = createTip(make, canvas, say);
+  const tip = createTip(canvas, textAt);
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const spacer = make("div");
@@ -28,22 +48,26 @@ export function createMemory(store, theme, modules) {
   const scroll = scrollOf(store, holder);
   const sight = createSight(store);
   let width = 0;
-  let items = []; // {gpu, bundle (-1: the strips), top, height}
+  /** @type {Item[]} */
+  let items = [];
   let full = 0;
+  /** @type {string | null} */
   let selected = null;
-  let coarse = null; // {line, from, to, columns, first, last, exact, bundles, rows, picture}
+  /** @type {Part | null} */
+  let coarse = null;
+  /** @type {Part | null} */
   let fine = null;
 
   const ranks = () => store.scene.gpus.length;
+  /** @param {number} number */
   const owner = (number) => store.scene.boxes[store.scene.bundles[number].from].rank;
+  /** @param {number} number */
   const other = (number) => store.scene.boxes[store.scene.bundles[number].to].rank;
 
   function layOut() {
     const gpus = ranks();
     const strip = Math.min(6, Math.max(2, Math.floor(200 / gpus / STRIPS.length)));
-    const short = store.selection.match(/^gpu\[(\d+)\]/);
-    const within = store.scene.gpus.findIndex((name) => store.selection === name || store.selection.startsWith(`${name}.`));
-    const opened = short ? Number(short[1]) : within;
+    const opened = gpuOf(store, store.selection);
     items = [];
     let top = RULER;
     for (let gpu = 0; gpu < gpus; gpu++) {
@@ -62,79 +86,80 @@ export function createMemory(store, theme, modules) {
   }
   const visible = () => items.filter((item) => item.top + item.height > scroll.top && item.top < scroll.top + ROOM);
 
-  /** What the whole run's strips (`timeline`) say, as an answer would. */
+  /** The strips of the whole run (`timeline`), as an answer has them. */
   function readCoarse() {
     const line = store.timeline;
-    if (!line || coarse?.line === line) return;
+    if (!line || coarse?.source === line) return;
     const gpus = ranks();
     coarse = {
-      line, from: 0, to: line.bins * line.bin_ps, columns: line.bins, first: 0, last: gpus, exact: false, bin_ps: line.bin_ps,
+      source: line, from: 0, to: line.bins * line.bin_ps, columns: line.bins, first: 0, last: gpus, exact: false, bin_ps: line.bin_ps,
       bundles: [...store.scene.bundles.keys()], rows: { issue: line.issue, l2: line.l2, hbm: line.hbm, out: line.out, bundles: line.link },
     };
   }
+  /** @param {Reply<"activity">} reply */
   function readFine(reply) {
-    if (fine?.reply === reply) return;
-    const [issue, l2, hbm, out, bundles] = reply.buffers.map((buffer) => column(Uint8Array, buffer));
-    fine = { ...reply, reply, rows: { issue, l2, hbm, out, bundles } };
+    if (fine?.source === reply) return;
+    fine = { ...reply, source: reply, rows: reply.arrays };
   }
 
-  /** One pixel a column and strip; those of links behind those of GPUs. */
+  /** One pixel a column and strip; those of links behind those of GPUs. @param {Part} part */
   function paint(part) {
-    if (part.picture && part.theme === theme.version) return;
+    if (part.picture && part.theme === theme.version) return part.picture;
     part.theme = theme.version;
-    part.picture = document.createElement("canvas");
+    const picture = document.createElement("canvas");
+    part.picture = picture;
     const gpus = part.last - part.first;
     const rows = gpus * STRIPS.length + part.bundles.length;
-    part.picture.width = Math.max(1, part.columns);
-    part.picture.height = Math.max(1, rows);
-    const context = part.picture.getContext("2d");
-    const image = context.createImageData(part.picture.width, part.picture.height);
+    picture.width = Math.max(1, part.columns);
+    picture.height = Math.max(1, rows);
+    const context = contextOf(picture);
+    const image = context.createImageData(picture.width, picture.height);
     const pixels = new Uint32Array(image.data.buffer);
     const colours = Uint32Array.from({ length: 256 }, (_, v) => {
       const [r, g, b] = theme.ramp(v / 255);
-      return v ? ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0 : 0;
+      return v ? pixelOf(r, g, b) : 0;
     });
+    /** @param {number} row @param {Uint8Array} values @param {number} from */
     const put = (row, values, from) => {
-      for (let k = 0; k < part.columns; k++) pixels[row * part.picture.width + k] = colours[values[from + k]];
+      for (let k = 0; k < part.columns; k++) pixels[row * picture.width + k] = colours[values[from + k]];
     };
     STRIPS.forEach(([name], strip) => {
       for (let gpu = 0; gpu < gpus; gpu++) put(gpu * STRIPS.length + strip, part.rows[name], gpu * part.columns);
     });
     for (let k = 0; k < part.bundles.length; k++) put(gpus * STRIPS.length + k, part.rows.bundles, k * part.columns);
     context.putImageData(image, 0, 0);
+    return picture;
   }
 
+  /** @param {Scale} scale @param {Item[]} shown */
   function ask(scale, shown) {
     if (!store.timeline?.bins || !shown.length) return;
-    const margin = (scale.b - scale.a) / 8;
-    const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
     const options = {
-      from, to, columns: Math.round(((width - GUTTER) / COLUMN_PX) * ((to - from) / (scale.b - scale.a))),
-      first: shown[0].gpu, last: shown.at(-1).gpu + 1, bundles: shown.filter((i) => i.bundle >= 0).map((i) => i.bundle),
+      ...windowAround(scale, width, COLUMN_PX),
+      first: shown[0].gpu, last: shown[shown.length - 1].gpu + 1, bundles: shown.filter((i) => i.bundle >= 0).map((i) => i.bundle),
     };
     asker.want(options, `${store.timeline.number} ${JSON.stringify(options)}`);
   }
 
+  /** @param {Context} context @param {Part} part @param {Item[]} shown @param {Scale} scale */
   function drawPart(context, part, shown, scale) {
-    paint(part);
+    const picture = paint(part);
     const [x0, x1] = [scale.x(part.from), scale.x(part.to)];
     for (const { gpu, bundle, top, height } of shown) {
       const at = bundle < 0 ? (gpu - part.first) * STRIPS.length : (part.last - part.first) * STRIPS.length + part.bundles.indexOf(bundle);
       if (gpu < part.first || gpu >= part.last || (bundle >= 0 && !part.bundles.includes(bundle))) continue;
-      context.drawImage(part.picture, 0, at, part.columns, bundle < 0 ? STRIPS.length : 1, x0, top, x1 - x0, height);
+      context.drawImage(picture, 0, at, part.columns, bundle < 0 ? STRIPS.length : 1, x0, top, x1 - x0, height);
     }
   }
 
   function draw() {
-    if (!store.scene || !width) return;
+    if (!store.ready || !width) return;
     if (selected !== store.selection) {
       selected = store.selection;
       layOut();
     }
     const height = Math.min(ROOM, full);
-    if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
-    const rest = `${Math.max(0, full - height)}px`;
-    if (spacer.style.height !== rest) spacer.style.height = rest;
+    stretch(canvas, spacer, height, full);
     const scale = scaleOf(store, width);
     if (sight(scale, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
     const shown = visible();
@@ -162,6 +187,7 @@ export function createMemory(store, theme, modules) {
     tip.write();
   }
 
+  /** @param {Context} context @param {Item[]} shown */
   function label(context, shown) {
     const every = Math.ceil(13 / (items[0].height + 4)); // labels have no room for all
     context.textBaseline = "middle";
@@ -180,7 +206,11 @@ export function createMemory(store, theme, modules) {
       }
     }
   }
-  /** `→ nvsw.0`, by whether a bundle leaves the GPU. */
+  /**
+   * `→ nvsw.0`, by whether a bundle leaves the GPU.
+   * @param {number} bundle
+   * @param {number} gpu
+   */
   function short(bundle, gpu) {
     const leaves = owner(bundle) === gpu;
     const { from, to } = store.scene.bundles[bundle];
@@ -190,7 +220,7 @@ export function createMemory(store, theme, modules) {
   function drawLegend() {
     const ramp = [0, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(Math.max(0.02, v))).join(", ");
     legend.replaceChildren(
-      make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}; of the selected GPU each link` }),
+      make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}; for the selected GPU also each link` }),
       make("span", { class: "anb-key" }, "0%", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), "100% busy"),
     );
   }
@@ -201,11 +231,13 @@ export function createMemory(store, theme, modules) {
     layOut();
   });
 
+  /** @param {Spot} event */
   const hit = (event) => {
     const y = event.offsetY + scroll.top;
-    return store.scene ? items.find((item) => y >= item.top && y <= item.top + item.height) : undefined;
+    return store.ready ? items.find((item) => y >= item.top && y <= item.top + item.height) : undefined;
   };
-  function say(at) {
+  /** @param {Spot} at */
+  function textAt(at) {
     const item = hit(at);
     const time = scaleOf(store, width).t(at.offsetX);
     const part = [fine, coarse].find(
@@ -214,12 +246,13 @@ export function createMemory(store, theme, modules) {
     if (!item || !part || at.offsetX < GUTTER || time > store.frontier) return "";
     const step = (part.to - part.from) / part.columns;
     const bin = Math.floor((time - part.from) / step);
+    /** @param {Uint8Array} values @param {number} row */
     const share = (values, row) => `${Math.round((100 * values[row * part.columns + bin]) / 255)}%`;
     const span = `${formatTime(part.from + bin * step, 3)} to ${formatTime(part.from + (bin + 1) * step, 3)}`;
-    const said = item.bundle < 0
-      ? [`GPU${item.gpu}`, span, ...STRIPS.map(([name, words]) => `${words} ${share(part.rows[name], item.gpu - part.first)}`)]
+    const words = item.bundle < 0
+      ? [`GPU${item.gpu}`, span, ...STRIPS.map(([name, title]) => `${title} ${share(part.rows[name], item.gpu - part.first)}`)]
       : [store.scene.bundles[item.bundle].name, span, `${share(part.rows.bundles, part.bundles.indexOf(item.bundle))} busy`];
-    return said.join(" · ");
+    return words.join(" · ");
   }
   navigate(canvas, store, {
     ruler: -1,
@@ -232,7 +265,7 @@ export function createMemory(store, theme, modules) {
   return {
     element,
     draw,
-    themed: () => store.scene && drawLegend(),
+    themed: () => store.ready && drawLegend(),
     resize() {
       width = canvas.clientWidth;
     },

@@ -1,16 +1,30 @@
+// @ts-check
 // Time from left to right: zoom, pan, scrub and brush, and the ruler.
+
+import { formatTime } from "./format.js";
+
+/** @import { Context, Scale, Store, Theme } from "./types" */
 
 export const GUTTER = 62;
 export const RULER = 20;
 const CLICK_PX = 4; // a drag that is shorter is a click
 
-/** The time that a place on the ruler stands for, and back. */
+/**
+ * The time that a place on the ruler stands for, and back.
+ * @param {Store} store
+ * @param {number} width
+ * @returns {Scale}
+ */
 export function scaleOf(store, width) {
   const [a, b] = store.view();
   return { a, b, x: (t) => GUTTER + ((t - a) / (b - a)) * (width - GUTTER), t: (x) => a + ((x - GUTTER) / (width - GUTTER)) * (b - a) };
 }
 
-/** How far a holder is scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame. */
+/**
+ * How far a holder is scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame.
+ * @param {Store} store
+ * @param {HTMLElement} holder
+ */
 export function scrollOf(store, holder) {
   const scroll = { top: 0 };
   holder.addEventListener("scroll", () => {
@@ -20,11 +34,40 @@ export function scrollOf(store, holder) {
   return scroll;
 }
 
+/**
+ * Give a canvas that stays in sight its height, and a holder that scrolls under it the height of all rows.
+ * @param {HTMLCanvasElement} canvas
+ * @param {HTMLElement} spacer behind the canvas
+ * @param {number} height
+ * @param {number} full
+ */
+export function stretch(canvas, spacer, height, full) {
+  const rest = `${Math.max(0, full - height)}px`;
+  if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
+  if (spacer.style.height !== rest) spacer.style.height = rest;
+}
+
+/**
+ * What to ask for: the time in sight, with a margin so that a short pan needs no answer, in columns of some pixels.
+ * @param {Scale} scale
+ * @param {number} width
+ * @param {number} pixels
+ */
+export function windowAround(scale, width, pixels) {
+  const margin = (scale.b - scale.a) / 8;
+  const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
+  return { from, to, columns: Math.round(((width - GUTTER) / pixels) * ((to - from) / (scale.b - scale.a))) };
+}
+
 const SELDOM_MS = 250;
-/** Tells whether a timeline would look as it did: while it plays, and the cursor has moved by less than a pixel. */
+/**
+ * Whether a timeline would look as it did: while it plays, and the cursor has moved by less than a pixel.
+ * @param {Store} store
+ */
 export function createSight(store) {
   let last = "";
   let at = -Infinity;
+  /** @type {(scale: Scale, ...others: unknown[]) => boolean} */
   return (scale, ...others) => {
     const places = [store.cursor, store.frontier].map((time) => Math.round(scale.x(time)));
     const seen = [...places, scale.a, scale.b, store.selection, store.hover, store.pointer, ...others].join();
@@ -35,10 +78,17 @@ export function createSight(store) {
   };
 }
 
-/** Zoom, pan, scrub (on the ruler) and brush (below it) on a canvas; a click goes to `clicked`. */
+/**
+ * Zoom, pan, scrub (on the ruler) and brush (below it) on a canvas; a click goes to `clicked`.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Store} store
+ * @param {{ ruler?: number, clicked?: (event: PointerEvent) => void }} [settings]
+ */
 export function navigate(canvas, store, { ruler = RULER, clicked = () => {} } = {}) {
-  let drag = null; // {scrubs, x, t}
+  /** @type {{ scrubs: boolean, gutter: boolean, x: number, t: number, moved: boolean } | null} */
+  let drag = null;
   let followed = 0; // when a click took the cursor from the simulation
+  /** @param {MouseEvent} event */
   const time = (event) => {
     const { a, b, t } = scaleOf(store, canvas.clientWidth);
     return Math.min(b, Math.max(a, t(event.offsetX)));
@@ -86,8 +136,14 @@ export function navigate(canvas, store, { ruler = RULER, clicked = () => {} } = 
   });
 }
 
-/** Ticks and times above a picture. */
-export function drawRuler(context, theme, scale, width, formatTime) {
+/**
+ * Ticks and times above a picture.
+ * @param {Context} context
+ * @param {Theme} theme
+ * @param {Scale} scale
+ * @param {number} width
+ */
+export function drawRuler(context, theme, scale, width) {
   const { a, b, x } = scale;
   const rough = (b - a) / Math.max(2, (width - GUTTER) / 130);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -103,7 +159,17 @@ export function drawRuler(context, theme, scale, width, formatTime) {
   }
 }
 
-/** What lies over a picture of time: the marked interval, what is not simulated, the cursor. */
+/**
+ * What lies over a picture of time: the marked interval, what is not simulated, the cursor.
+ * @param {Context} context
+ * @param {Store} store
+ * @param {Theme} theme
+ * @param {Scale} scale
+ * @param {number} width
+ * @param {number} top
+ * @param {number} height
+ * @param {boolean} handle whether the cursor has one, on the ruler
+ */
 export function drawClocks(context, store, theme, scale, width, top, height, handle) {
   const known = scale.x(store.frontier);
   context.fillStyle = theme.dim;

@@ -1,61 +1,92 @@
-// A workbench without a kernel: it plays what was recorded, and says what would need a kernel.
+// @ts-check
+// A workbench without a kernel: it plays what was recorded, and reports what would need a kernel.
 // The page that `Workbench.to_html` writes holds this file, and a recording for it (_html.py).
 
+import { pack, unpack } from "./messages.js";
+import { createReplayed } from "./replayed.js";
+
+/** @import { Model, Options, Recording, Replayed, Traits, ToKernel } from "./types" */
+
+/** @type {Record<string, number>} */
+const PICOSECONDS = { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 };
 const TICK_MS = 50;
 const NEEDS = "needs the kernel: this page is a recording";
 const AT_END = "this page knows it as it was at the end (press End); another moment needs the kernel.";
 
-/** The recording: a header of JSON, and columns of which the header says where they stand. */
-async function unpack(text) {
+/**
+ * The recording: a header of JSON, and columns whose places the header holds.
+ * @param {string} text
+ */
+async function read(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const all = await new Response(stream).arrayBuffer();
   const length = new DataView(all).getUint32(0, true);
+  /** @type {Recording} */
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(all, 8, length)));
   const from = Math.ceil((8 + length) / 8) * 8;
-  header.views = header.places.map(([start, bytes]) => new DataView(all, from + start, bytes));
-  return header;
+  return { header, columns: header.places.map(([start, bytes]) => new DataView(all, from + start, bytes)) };
 }
 
-/** Of a collective: what was recorded are flights of lines over links. */
-function createFlown(pack, column) {
-  const [kinds, links] = [column(Uint8Array, pack.moments[2]), column(Uint32Array, pack.moments[3])];
+/**
+ * Of a collective: what was recorded are flights of lines over links.
+ * @param {Recording} recording
+ * @param {DataView[]} buffers
+ * @returns {Replayed}
+ */
+function createFlown({ words, links }, buffers) {
+  const { time, event, kind, link } = unpack("recorded_flights", buffers);
   return {
     answers: {},
-    narration: (k) => `${pack.words[kinds[k]]} on ${pack.links[links[k]]}`,
-    changed: (k) => pack.links[links[k]].split("#")[0],
+    moments: { time, event },
+    operation: (_, done) => done,
+    narration: (k) => `${words[kind[k]]} on ${links[link[k]]}`,
+    changed: (k) => links[link[k]].split("#")[0],
   };
 }
 
-/** What stands in for the widget's model, and for the kernel behind it. */
-export function createRecording(pack) {
-  const values = { _kind: pack.workload ? "workload" : "collective", _modules: pack.modules, _selection: pack.selection, _cursor_ps: -1, _panels: pack.panels };
+/**
+ * What stands in for the widget's model, and for the kernel behind it.
+ * @param {Recording} recording
+ * @param {DataView[]} columns
+ * @returns {Model}
+ */
+export function createRecording(recording, columns) {
+  /** @type {Partial<Traits>} */
+  const values = { _kind: recording.workload ? "workload" : "collective", _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels };
+  /** @type {Map<string, Set<(...given: any[]) => void>>} as a model has them */
   const listeners = new Map();
-  const views = (places) => places.map((k) => pack.views[k]);
-  const column = (Type, k) => new Type(pack.views[k].buffer, pack.views[k].byteOffset, pack.views[k].byteLength / Type.BYTES_PER_ELEMENT);
-  const times = column(Float64Array, pack.moments[0]); // ps at which a recorded event happened
-  const events = column(Float64Array, pack.moments[1]); // its number in the run
-  const last = pack.state.message;
-  const phases = pack.phases; // ps at which one ended
-  const own = pack.workload ? createReplayed(pack, column) : createFlown(pack, column);
-  const answers = new Map(pack.answers.map((answer) => [key(answer.question, answer.options), answer]));
+  /** @param {number[]} numbers */
+  const buffersOf = (numbers) => numbers.map((k) => columns[k]);
+  const last = recording.state.message;
+  const phases = recording.phases; // ps at which one ended
+  const own = recording.workload ? createReplayed(recording, recording.workload, buffersOf) : createFlown(recording, buffersOf(recording.moments));
+  const { time: times, event: events } = own.moments; // ps at which a recorded event happened, its number in the run
+  const answers = new Map(recording.answers.map((answer) => [key(answer.question, answer.options), answer]));
   let sequence = 0;
   let done = 0; // recorded events that have happened
-  let now = pack.oldest;
+  let now = recording.oldest;
   let speed = last.speed;
   let timer = 0;
-  let status = pack.status;
+  let status = recording.status;
 
-  /** How many columns a view has room for is no part of a question here: the answer says how many it has. */
-  function key(question, { columns, ...options } = {}) {
-    return JSON.stringify([question, Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1))]);
+  /**
+   * How many columns a view has room for is no part of a question here: the answer holds how many it has.
+   * @param {string} question
+   * @param {Options} [options]
+   */
+  function key(question, options = {}) {
+    const named = Object.entries(options).filter(([name]) => name !== "columns");
+    return JSON.stringify([question, named.sort(([a], [b]) => (a < b ? -1 : 1))]);
   }
+  /** @param {string} name @param {...unknown} given */
   function emit(name, ...given) {
     for (const listener of [...(listeners.get(name) ?? [])]) listener(...given);
   }
-  const tell = (message, buffers = []) => emit("msg:custom", message, buffers);
+  /** @param {object} message @param {DataView[]} [buffers] */
+  const send = (message, buffers = []) => emit("msg:custom", message, buffers);
 
-  /** How many recorded events have happened at a time. */
+  /** How many recorded events have happened at a time. @param {number} time */
   function until(time) {
     let [low, high] = [0, times.length];
     while (low < high) {
@@ -66,37 +97,44 @@ export function createRecording(pack) {
     return low;
   }
   const ended = () => now >= last.now_ps;
+  /** @param {number} count */
   function place(count) {
     done = Math.min(times.length, Math.max(0, count));
-    now = done ? times[done - 1] : pack.oldest;
+    now = done ? times[done - 1] : recording.oldest;
   }
+  /** @param {number} time */
   function goto(time) {
-    now = Math.min(last.now_ps, Math.max(pack.oldest, Math.round(time)));
+    now = Math.min(last.now_ps, Math.max(recording.oldest, Math.round(time)));
     done = ended() ? times.length : until(now);
   }
+  /** @param {number} time */
+  const phaseAfter = (time) => phases.find((end) => end > time) ?? last.now_ps;
+  /** @param {number} time */
+  const phaseBefore = (time) => phases.findLast((end) => end < time) ?? recording.oldest;
+  /** @type {Record<string, (n: number, message: ToKernel) => void>} */
   const verbs = {
     event: (n) => (done === times.length ? goto(last.now_ps) : place(done + n)),
     cycle(n) {
       for (let k = 0; k < n && !ended(); k++) {
-        // All recorded events of the next instant; behind the last one, the end.
+        // All recorded events of the next timestep; behind the last one, the end.
         if (done === times.length) goto(last.now_ps);
         else place(until(times[done]));
       }
     },
     operation: (n) => place(own.operation(n, done)),
     phase(n) {
-      for (let k = 0; k < n && !ended(); k++) goto(phases.find((time) => time > now) ?? last.now_ps);
+      for (let k = 0; k < n && !ended(); k++) goto(phaseAfter(now));
     },
-    reset: () => goto(pack.oldest),
+    reset: () => goto(recording.oldest),
     to_end: () => goto(last.now_ps),
-    goto(n, message) {
+    goto(_, message) {
       const [, number, unit] = String(message.when).match(/^\s*([\d.]+)\s*(ps|ns|us|µs|ms|s)?\s*$/) ?? [];
       if (number === undefined) status = `${message.when}: write a time with its unit, as 5 us`;
-      else goto(Number(number) * { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 }[unit] || Number(number));
+      else goto(Number(number) * (PICOSECONDS[unit] ?? 1));
     },
     back(n, message) {
       if (message.unit === "phase") {
-        for (let k = 0; k < n; k++) goto(phases.findLast((time) => time < now) ?? pack.oldest);
+        for (let k = 0; k < n; k++) goto(phaseBefore(now));
       } else if (message.unit === "cycle") {
         for (let k = 0; k < n && done > 0; k++) place(until(times[done - 1] - 1));
       } else if (message.unit === "operation") {
@@ -111,21 +149,22 @@ export function createRecording(pack) {
 
   function narration() {
     if (ended()) return last.narration;
-    if (!done) return pack.oldest ? "the recording begins here" : "nothing has happened yet";
+    if (!done) return recording.oldest ? "the recording begins here" : "nothing has happened yet";
     return own.narration(done - 1);
   }
-  function show(flights = []) {
+  /** @param {DataView[]} [flights] */
+  function show(flights) {
     sequence += 1;
     const message = {
-      ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : pack.oldest ? events[0] : 0,
+      ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : recording.oldest ? events[0] : 0,
       finished: ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
       changed: done && !ended() ? own.changed(done - 1) : "",
       coarse: false, pace: {},
     };
-    const empty = new DataView(new ArrayBuffer(0));
-    if (flights.length) return tell(message, flights);
-    return tell({ ...message, first: last.total, total: last.total, one_in: 1 }, [empty, empty, empty, empty]);
+    if (flights) send(message, flights);
+    else send({ ...message, first: last.total, total: last.total, one_in: 1 }, pack("state", {}));
   }
+  /** @param {string} words */
   function stop(words) {
     clearInterval(timer);
     timer = 0;
@@ -145,16 +184,18 @@ export function createRecording(pack) {
     show();
   }
 
+  /** @type {Record<string, (message: ToKernel) => void>} */
   const received = {
     ready() {
       sequence = 0;
+      /** @type {Record<string, string>} */
       const recorded = { to_breakpoint: `breakpoints: ${NEEDS}` };
-      for (const unit of ["message", "pass"]) if (pack.scene.message.units?.includes(unit)) recorded[unit] = `these steps: ${NEEDS}`;
-      tell({ ...pack.scene.message, recorded }, views(pack.scene.buffers));
+      for (const unit of ["message", "pass"]) if (recording.scene.message.units?.includes(unit)) recorded[unit] = `these steps: ${NEEDS}`;
+      send({ ...recording.scene.message, recorded }, buffersOf(recording.scene.buffers));
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];
       goto(last.now_ps);
-      show(views(pack.state.buffers));
+      show(buffersOf(recording.state.buffers));
       [now, done] = [at, before];
       show();
     },
@@ -163,28 +204,29 @@ export function createRecording(pack) {
       clearInterval(timer);
       timer = 0;
     },
-    timeline: () => tell({ ...pack.timeline.message, now_ps: now }, views(pack.timeline.buffers)),
+    timeline: () => send({ ...recording.timeline.message, now_ps: now }, buffersOf(recording.timeline.buffers)),
     inspect(message) {
-      const rank = /^gpu\[(\d+)\]/.exec(message.path);
-      const path = rank ? message.path.replace(rank[0], pack.gpus[rank[1]] ?? rank[0]) : message.path;
-      const found = pack.inspections[path];
-      const answer = { type: "inspection", for: message.path };
+      const asked = String(message.path);
+      const path = asked.replace(/^gpu\[(\d+)\]/, (short, rank) => recording.gpus[rank] ?? short);
+      const found = recording.inspections[path];
+      const answer = { type: "inspection", for: asked };
       if (message.at_ps !== null || !ended()) {
-        tell({ ...answer, error: `${message.path}: ${AT_END}` });
-      } else if (!found) tell({ ...answer, error: `${message.path}: not among the objects that were recorded. It needs the kernel.` });
-      else tell({ ...answer, found });
+        send({ ...answer, error: `${asked}: ${AT_END}` });
+      } else if (!found) send({ ...answer, error: `${asked}: not among the objects that were recorded. It needs the kernel.` });
+      else send({ ...answer, found });
     },
     ask(message) {
-      const found = answers.get(key(message.question, message.options));
+      const [question, options] = [String(message.question), /** @type {Options} */ (message.options)];
+      const found = answers.get(key(question, options));
       const about = { type: "answer", id: message.id };
-      const known = own.answers[message.question]?.(message.options, now);
-      if (known) tell({ ...known[0], ...about }, known[1]);
-      else if (!found) tell({ ...about, error: `“${message.question}” ${NEEDS}.` });
-      else if (!found.always && !ended()) tell({ ...about, error: `“${message.question}”: ${AT_END}` });
-      else tell({ ...found.message, ...about }, views(found.buffers));
+      const known = own.answers[question]?.(options, now);
+      if (known) send({ ...known[0], ...about }, known[1]);
+      else if (!found) send({ ...about, error: `“${question}” ${NEEDS}.` });
+      else if (!found.always && !ended()) send({ ...about, error: `“${question}”: ${AT_END}` });
+      else send({ ...found.message, ...about }, buffersOf(found.buffers));
     },
     set_speed(message) {
-      speed = message.speed;
+      speed = Number(message.speed);
       show();
     },
     play: () => (ended() ? show() : play()),
@@ -195,7 +237,7 @@ export function createRecording(pack) {
   };
 
   return {
-    get: (name) => values[name],
+    get: (name) => /** @type {Traits[typeof name]} */ (values[name]),
     set(name, value) {
       if (values[name] === value) return;
       values[name] = value;
@@ -203,37 +245,44 @@ export function createRecording(pack) {
     },
     save_changes() {},
     on(name, listener) {
-      if (!listeners.has(name)) listeners.set(name, new Set());
-      listeners.get(name).add(listener);
+      listeners.set(name, (listeners.get(name) ?? new Set()).add(listener));
     },
     off: (name, listener) => listeners.get(name)?.delete(listener),
     send(message) {
-      if (Object.hasOwn(received, message.type)) return received[message.type](message);
-      if (!Object.hasOwn(verbs, message.type)) return tell({ type: "error", text: `“${message.type}” ${NEEDS}.` });
-      stop(pack.status);
-      verbs[message.type](message.n ?? 1, message);
-      if (ended()) status = "the recording ends here";
-      return show();
+      if (Object.hasOwn(received, message.type)) received[message.type](message);
+      else if (!Object.hasOwn(verbs, message.type)) send({ type: "error", text: `“${message.type}” ${NEEDS}.` });
+      else {
+        stop(recording.status);
+        verbs[message.type](Number(message.n ?? 1), message);
+        if (ended()) status = "the recording ends here";
+        show();
+      }
     },
   };
 }
 
-/** Follow the system's light or dark as JupyterLab's pages say it. */
+/** Follow the system's light or dark theme, with the attribute that JupyterLab's pages have. */
 function followTheme() {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const say = () => (document.body.dataset.jpThemeLight = String(!dark.matches));
-  dark.addEventListener("change", say);
-  say();
+  const follow = () => {
+    document.body.dataset.jpThemeLight = String(!dark.matches);
+  };
+  dark.addEventListener("change", follow);
+  follow();
 }
 
-/** Show the page's recording. */
+/**
+ * Show the page's recording.
+ * @param {HTMLElement} host
+ * @param {string} text
+ */
 export async function openRecording(host, text) {
   followTheme();
-  const pack = await unpack(text);
-  const url = URL.createObjectURL(new Blob([pack.entry], { type: "text/javascript" }));
+  const { header: recording, columns } = await read(text);
+  const url = URL.createObjectURL(new Blob([recording.entry], { type: "text/javascript" }));
   try {
     const widget = (await import(url)).default();
-    const model = createRecording(pack);
+    const model = createRecording(recording, columns);
     await widget.initialize({ model });
     host.replaceChildren();
     await widget.render({ model, el: host });

@@ -1,16 +1,19 @@
+// @ts-check
 // Two workbenches beside each other, and what differs between them below.
 
+import { load } from "./loader.js";
+
+/** @import { Difference, Host, Model } from "./types" */
+/** @typedef {{ _modules: Record<string, string>, _pair: string[], _difference: Difference }} Traits */
+
 export default {
+  /** @param {{ model: Model<Traits>, el: HTMLElement, host: Host, signal: AbortSignal }} widget */
   async render({ model, el, host, signal }) {
-    const modules = {};
-    for (const [name, text] of Object.entries(model.get("_modules"))) {
-      if (!["difference", "theme"].includes(name)) continue;
-      const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-      Object.assign(modules, await import(url));
-      URL.revokeObjectURL(url);
-    }
-    const { make, createDifference } = modules;
-    const difference = createDifference(modules);
+    /** @type {typeof import("./difference.js")} */
+    const { createDifference } = await load(model.get("_modules"), "difference");
+    /** @type {typeof import("./theme.js")} */
+    const { make } = await load(model.get("_modules"), "theme");
+    const difference = createDifference();
     const places = model.get("_pair").map(() => make("div", { class: "anb-half" }));
     el.append(
       make(

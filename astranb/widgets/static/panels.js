@@ -1,61 +1,92 @@
+// @ts-check
 // Which views there are, and where they stand: tabs on the stage and at its side, stacked below.
 
+import { createBreaks } from "./breakpoints.js";
+import { createBuffer } from "./buffer.js";
+import { createChange } from "./change.js";
+import { createChunks } from "./chunks.js";
+import { createCompare } from "./compare.js";
+import { createExplain } from "./explain.js";
+import { createExposed } from "./exposed.js";
+import { createGraph } from "./graph.js";
+import { createHeat } from "./heat.js";
+import { createInspector } from "./inspector.js";
+import { createInterval } from "./interval.js";
+import { createMemory } from "./memory.js";
+import { createRanks } from "./ranks.js";
+import { createSource } from "./source.js";
+import { createTable } from "./table.js";
+import { make } from "./theme.js";
+import { createTimeline } from "./timeline.js";
+import { createTopology } from "./topology.js";
+
+/** @import { Store, Theme, View } from "./types" */
+/** @typedef {"stage" | "side" | "below"} Slot */
+
+/** @type {[Slot, string, string, (store: Store, theme: Theme) => View, boolean?][]} */
 const PANELS = [
   // where, name, title, what makes it, whether it is open at first (below)
-  ["stage", "topology", "Topology", "createTopology"],
-  ["stage", "traffic", "Traffic", "createHeat"],
-  ["stage", "table", "Table", "createTable"],
-  ["stage", "chunks", "Data", "createChunks"],
-  ["side", "inspect", "Inspect", "createInspector"],
-  ["side", "change", "Change", "createChange"],
-  ["side", "breaks", "Breakpoints", "createBreaks"],
-  ["side", "explain", "Explain", "createExplain"],
-  ["side", "source", "Source", "createSource"],
-  ["below", "blocks", "SMs and blocks", "createTimeline", true],
-  ["below", "activity", "Memory and links", "createMemory", true],
-  ["below", "interval", "Interval", "createInterval"],
-  ["below", "buffer", "Buffer", "createBuffer"],
-  ["below", "compare", "Comparison", "createCompare"],
+  ["stage", "topology", "Topology", createTopology],
+  ["stage", "traffic", "Traffic", createHeat],
+  ["stage", "table", "Table", createTable],
+  ["stage", "chunks", "Data", createChunks],
+  ["side", "inspect", "Inspect", createInspector],
+  ["side", "change", "Change", createChange],
+  ["side", "breaks", "Breakpoints", createBreaks],
+  ["side", "explain", "Explain", createExplain],
+  ["side", "source", "Source", createSource],
+  ["below", "blocks", "SMs and blocks", createTimeline, true],
+  ["below", "activity", "Memory and links", createMemory, true],
+  ["below", "interval", "Interval", createInterval],
+  ["below", "buffer", "Buffer", createBuffer],
+  ["below", "compare", "Comparison", createCompare],
 ];
+/** @type {typeof PANELS} */
 const OF_WORKLOADS = [
-  ["stage", "graph", "Operations", "createGraph"],
-  ["stage", "exposed", "Ranks", "createExposed"],
-  ["side", "inspect", "Inspect", "createInspector"],
-  ["side", "change", "Change", "createChange"],
-  ["side", "breaks", "Breakpoints", "createBreaks"],
-  ["side", "explain", "Explain", "createExplain"],
-  ["below", "lanes", "Timeline", "createRanks", true],
-  ["below", "compare", "Comparison", "createCompare"],
+  ["stage", "graph", "Operations", createGraph],
+  ["stage", "exposed", "Ranks", createExposed],
+  ["side", "inspect", "Inspect", createInspector],
+  ["side", "change", "Change", createChange],
+  ["side", "breaks", "Breakpoints", createBreaks],
+  ["side", "explain", "Explain", createExplain],
+  ["below", "lanes", "Timeline", createRanks, true],
+  ["below", "compare", "Comparison", createCompare],
 ];
 
 let numbers = 0; // of workbenches on the page: ids must differ
 
-export function createPanels(store, theme, modules) {
-  const { make } = modules;
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createPanels(store, theme) {
   const number = (numbers += 1);
-  const panels = (store.kind === "workload" ? OF_WORKLOADS : PANELS).filter(([, , , maker]) => modules[maker]).map(([slot, name, title, maker, open]) => {
-    const view = modules[maker](store, theme, modules);
+  const panels = (store.kind === "workload" ? OF_WORKLOADS : PANELS).map(([slot, name, title, create, open]) => {
+    const view = create(store, theme);
     view.element.id = `anb-${number}-${name}`;
-    return { slot, name, title, open: Boolean(open), view };
+    const button = make("button", { type: "button", class: "anb-tab", text: title, "aria-controls": view.element.id });
+    return { slot, name, title, open: Boolean(open), view, button, visible: /** @type {boolean | null} */ (null) };
   });
+  /** @param {Slot} slot */
   const of = (slot) => panels.filter((panel) => panel.slot === slot);
 
-  /** A row of buttons: tabs of which one is open, or switches. */
+  /**
+   * A row of buttons: tabs of which one is open, or switches.
+   * @param {Slot} slot
+   * @param {"tablist" | "toolbar"} role
+   * @param {string} words
+   */
   function bar(slot, role, words) {
     const buttons = of(slot).map((panel) => {
-      const button = make("button", {
-        type: "button", class: "anb-tab", text: panel.title, "aria-controls": panel.view.element.id,
-        onclick: () => store.show_panel(panel.name, role === "tablist" || !shown(panel)),
-      });
-      if (role === "tablist") button.setAttribute("role", "tab");
-      panel.button = button;
-      return button;
+      panel.button.addEventListener("click", () => store.show_panel(panel.name, role === "tablist" || !shown(panel)));
+      if (role === "tablist") panel.button.setAttribute("role", "tab");
+      return panel.button;
     });
     const element = make("div", { class: `anb-tabs anb-tabs-${slot}`, role, "aria-label": words }, ...buttons);
     element.hidden = buttons.length < 2;
     element.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      const at = buttons.indexOf(event.target);
+      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+      const at = buttons.findIndex((button) => button === event.target);
       if (!step || at < 0) return;
       event.preventDefault();
       event.stopPropagation();
@@ -65,12 +96,14 @@ export function createPanels(store, theme, modules) {
     });
     return element;
   }
+  /** @param {(typeof panels)[number]} panel @returns {boolean} */
   function shown(panel) {
     const choice = store.panels;
-    if (panel.slot === "below") return choice[panel.name] ?? panel.open;
+    if (panel.slot === "below") return Boolean(choice[panel.name] ?? panel.open);
     const named = of(panel.slot).find(({ name }) => name === choice[panel.slot]);
     return panel === (named ?? of(panel.slot)[0]);
   }
+  /** @param {Slot} name @param {...HTMLElement} children */
   const slot = (name, ...children) => make("div", { class: `anb-slot anb-slot-${name}` }, ...children);
   const element = make(
     "div",
@@ -100,7 +133,9 @@ export function createPanels(store, theme, modules) {
     }
     return changed;
   }
-  store.on("scene", () => panels.forEach((panel) => (panel.button.textContent = store.scene.titles?.[panel.name] ?? panel.title)));
+  store.on("scene", () => {
+    for (const { button, name, title } of panels) button.textContent = store.scene.titles?.[name] ?? title;
+  });
   const open = () => panels.filter((panel) => panel.visible).map((panel) => panel.view);
   arrange();
   return {
@@ -111,6 +146,7 @@ export function createPanels(store, theme, modules) {
     destroy: () => panels.forEach(({ view }) => view.destroy?.()),
     /** Draw what is open; gives how many lines in flight there are. */
     draw() {
+      /** @type {number | null} */
       let dots = null;
       for (const view of open()) dots = view.draw?.() ?? dots;
       return dots;
@@ -118,7 +154,7 @@ export function createPanels(store, theme, modules) {
   };
 }
 
-/** Where a panel stands, by its name. */
+/** Where a panel stands, by its name. @param {string} name */
 export function slotOf(name) {
   return [...PANELS, ...OF_WORKLOADS].find((panel) => panel[1] === name)?.[0];
 }

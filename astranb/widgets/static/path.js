@@ -1,6 +1,16 @@
+// @ts-check
 // The critical path drawn over the topology and over the timelines, and the colours of its causes.
 
-// Okabe and Ito: links are warm, GPUs are cool, waits are grey.
+import { momentOf } from "./asker.js";
+
+/** @import { Box, Context, Edge, Path, Place, Row, Scale, Store, Theme } from "./types" */
+
+/**
+ * Where dots are drawn.
+ * @typedef {{ edges: Edge[], bundleOf: Int32Array, offset: (link: number, kind: number) => number }} Dots
+ */
+
+/** @type {Record<string, string>} Okabe and Ito: links are warm, GPUs are cool, waits are grey. */
 const COLOURS = {
   queue: "#d55e00", wire: "#e69f00", latency: "#f0e442", switch: "#cc79a7", pacing: "#cc79a7",
   "on chip": "#56b4e9", issue: "#0072b2", issuing: "#0072b2", stalled: "#0072b2", signalling: "#0072b2",
@@ -10,11 +20,16 @@ const COLOURS = {
   fence: "#cc79a7", signal: "#d55e00", poll: "#999999", launch: "#999999", "no SM": "#999999", ended: "#bbbbbb",
 };
 
+/** @param {string} cause */
 export function causeColour(cause) {
   return COLOURS[cause] ?? "#999999";
 }
 
-/** The segment of the path at a time, -1 where there is none. */
+/**
+ * The segment of the path at a time, -1 where there is none.
+ * @param {Path} path
+ * @param {number} time
+ */
 export function segmentAt(path, time) {
   let [low, high] = [0, path.start.length - 1];
   while (low < high) {
@@ -25,10 +40,15 @@ export function segmentAt(path, time) {
   return path.start.length && path.start[low] <= time && time <= path.end[low] ? low : -1;
 }
 
-/** Over the topology: the links that a selected line has crossed (thin), is on, and has still to go. */
-function drawWay(store, theme, stroke) {
-  const way = store.selection.startsWith("line[") ? store.inspection?.found?.way : null;
-  for (const hop of way ?? []) {
+/**
+ * Over the topology: the links that a selected line has crossed (thin), is on, and has still to cross.
+ * @param {Store} store
+ * @param {Theme} theme
+ * @param {(bundle: number, colour: string, width: number, dash: number[]) => void} stroke
+ */
+function drawRoute(store, theme, stroke) {
+  const route = store.selection.startsWith("line[") ? store.inspection?.found?.way : null;
+  for (const hop of route ?? []) {
     const colon = hop.lastIndexOf(": ");
     const name = hop.slice(0, colon).split("#")[0];
     const number = store.scene.bundles.findIndex((bundle) => bundle.name === name);
@@ -36,43 +56,51 @@ function drawWay(store, theme, stroke) {
   }
 }
 
-/** Over the topology: links and GPUs of the path, wider where more of its time passes, and where it is at the cursor. */
-export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }) {
+/**
+ * Over the topology: links and GPUs of the path, wider where more of its time passes, and where it is at the cursor.
+ * @param {Context} context
+ * @param {Store} store
+ * @param {Theme} theme
+ * @param {{ edges: Edge[], bundleOf: Int32Array, boxes: Box[], place: Place }} picture
+ */
+export function drawPath(context, store, theme, { edges, bundleOf, boxes, place }) {
+  /** @type {(bundle: number, colour: string, width: number, dash: number[]) => void} */
   const stroke = (number, colour, width, dash) => {
-    const way = ways[number];
-    const [x, y] = [way.x + way.nx * way.middle, way.y + way.ny * way.middle];
+    const edge = edges[number];
+    const [x, y] = [edge.x + edge.nx * edge.middle, edge.y + edge.ny * edge.middle];
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.setLineDash(dash);
     context.beginPath();
     context.moveTo(x, y);
-    context.lineTo(x + way.ux * way.length, y + way.uy * way.length);
+    context.lineTo(x + edge.ux * edge.length, y + edge.uy * edge.length);
     context.stroke();
     context.setLineDash([]);
   };
-  drawWay(store, theme, stroke);
+  drawRoute(store, theme, stroke);
   const { path } = store;
   if (!path) return;
-  const total = path.end.at(-1) - path.start[0] || 1;
-  const onWay = new Float64Array(ways.length);
+  const total = path.end[path.end.length - 1] - path.start[0] || 1;
+  const onBundle = new Float64Array(edges.length);
+  /** @type {Map<number, number>} */
   const onGpu = new Map();
   for (let k = 0; k < path.start.length; k++) {
     const length = path.end[k] - path.start[k];
-    if (path.links[k] >= 0) onWay[bundleOf[path.links[k]]] += length;
-    else if (path.ranks[k] >= 0) onGpu.set(path.ranks[k], (onGpu.get(path.ranks[k]) ?? 0) + length);
+    if (path.link[k] >= 0) onBundle[bundleOf[path.link[k]]] += length;
+    else if (path.rank[k] >= 0) onGpu.set(path.rank[k], (onGpu.get(path.rank[k]) ?? 0) + length);
   }
   const now = segmentAt(path, store.cursor);
   context.save();
   context.lineCap = "round";
-  onWay.forEach((time, number) => {
+  onBundle.forEach((time, number) => {
     if (time > 0) stroke(number, theme.ink, Math.min(6, 1.5 + (12 * time) / total), [7, 4]);
   });
-  if (now >= 0 && path.links[now] >= 0 && bundleOf[path.links[now]] >= 0) {
-    stroke(bundleOf[path.links[now]], causeColour(path.names[path.cause[now]]), 5, []);
+  if (now >= 0 && path.link[now] >= 0 && bundleOf[path.link[now]] >= 0) {
+    stroke(bundleOf[path.link[now]], causeColour(path.names[path.cause[now]]), 5, []);
   }
   for (const box of boxes) {
     const time = onGpu.get(box.rank) ?? 0;
-    const here = now >= 0 && box.rank >= 0 && path.ranks[now] === box.rank;
+    const here = now >= 0 && box.rank >= 0 && path.rank[now] === box.rank;
     if (!time && !here) continue;
     const [w, h] = [box.w * place.box + 6, box.h * place.box + 6];
     context.setLineDash(here ? [] : [7, 4]);
@@ -83,19 +111,27 @@ export function drawPath(context, store, theme, { ways, bundleOf, boxes, place }
   context.restore();
 }
 
-/** The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant. */
-export function lineAt(store, x, y, { ways, bundleOf, offset }) {
+/**
+ * The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant.
+ * @param {Store} store
+ * @param {number} x
+ * @param {number} y
+ * @param {Dots} dots
+ */
+export function lineAt(store, x, y, { edges, bundleOf, offset }) {
   const { start, end, what } = store.flights;
   const time = store.cursor;
   const near = 4 ** 2;
-  let [best, dots] = [null, 0];
+  /** @type {{ link: number, end_ps: number } | null} */
+  let best = null;
+  let dots = 0;
   for (const k of store.flights.at(time)) {
     const link = what[k] >>> 4;
-    const way = ways[bundleOf[link]];
-    if (!way || start[k] > time) continue;
-    const gone = (way.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
+    const edge = edges[bundleOf[link]];
+    if (!edge || start[k] > time) continue;
+    const gone = (edge.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
     const beside = offset(link, what[k] & 15);
-    const [dx, dy] = [way.x + way.ux * gone + way.nx * beside - x, way.y + way.uy * gone + way.ny * beside - y];
+    const [dx, dy] = [edge.x + edge.ux * gone + edge.nx * beside - x, edge.y + edge.uy * gone + edge.ny * beside - y];
     if (dx * dx + dy * dy > near) continue;
     dots += 1;
     best = { link, end_ps: end[k] };
@@ -103,16 +139,32 @@ export function lineAt(store, x, y, { ways, bundleOf, offset }) {
   return dots === 1 ? best : null;
 }
 
-/** Select the line at a point, or what `otherwise` says. */
-export function selectAt(store, x, y, geometry, otherwise) {
-  const line = lineAt(store, x, y, geometry);
+/**
+ * Select the line at a point, or what `otherwise` names.
+ * @param {Store} store
+ * @param {number} x
+ * @param {number} y
+ * @param {Dots} dots
+ * @param {() => string} otherwise
+ */
+export async function selectAt(store, x, y, dots, otherwise) {
+  const line = lineAt(store, x, y, dots);
   const name = otherwise();
-  if (!line || store.scene.boxes.some((box) => box.name === name)) return store.select(name);
-  const at = store.following ? null : store.cursor;
-  return store.ask("line", { ...line, at_ps: at }).then(({ path }) => store.select(path), () => store.select(name));
+  if (!line || store.scene.boxes.some((box) => box.name === name)) {
+    store.select(name);
+    return;
+  }
+  const answer = await store.ask("line", { ...line, at_ps: momentOf(store).at_ps }).catch(() => null);
+  store.select(answer ? answer.path : name);
 }
 
-/** Over the thread blocks: which block the path is at, one line from the start to the end. */
+/**
+ * Over the thread blocks: which block the path is at, one line from the start to the end.
+ * @param {Context} context
+ * @param {Store} store
+ * @param {Theme} theme
+ * @param {{ scale: Scale, left: number, width: number, rowAt: (block: number, sm: number) => Row | null }} rows
+ */
 export function drawPathOverTime(context, store, theme, { scale, left, width, rowAt }) {
   const { path } = store;
   if (!path) return;
@@ -120,6 +172,7 @@ export function drawPathOverTime(context, store, theme, { scale, left, width, ro
   context.beginPath();
   context.rect(left, 0, width - left, context.canvas.height);
   context.clip();
+  /** @type {number | null} */
   let last = null;
   for (let k = 0; k < path.start.length; k++) {
     const row = rowAt(path.block[k], path.sm[k]);

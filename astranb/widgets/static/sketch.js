@@ -1,15 +1,28 @@
+// @ts-check
 // The strokes of the topology: frames, links with their load, queues, buffers and boxes.
+
+import { formatCount } from "./format.js";
+
+/** @import { Box, Context, Drawing, Store, Theme } from "./types" */
 
 const NUMBERED = 12; // queues whose length is written, the longest ones
 const NO_CREDIT = 1;
 const PAUSED = 2;
 
-/** Draws what `p` says: geometry, counts, and which bundles have lines (topology.js keeps it). */
-export function createSketch(store, theme, { column }, p) {
+/**
+ * Draws what `p` holds: geometry, counts, and which bundles have lines (topology.js keeps it).
+ * @param {Store} store
+ * @param {Theme} theme
+ * @param {Drawing} p
+ */
+export function createSketch(store, theme, p) {
+  /** @type {{ x: number, y: number, half: number }[]} */
   let tags = []; // numbers written in this frame
 
+  /** @param {Context} context */
   function drawFrames(context) {
     tags = [];
+    if (!p.laid) return;
     const { place } = p.laid;
     for (const frame of store.scene.frames) {
       const [x, y, w, h] = [frame.x * place.x, frame.y * place.y, frame.w * place.x, frame.h * place.y];
@@ -28,21 +41,32 @@ export function createSketch(store, theme, { column }, p) {
     }
   }
 
+  /** @param {Context} context */
   function drawLinks(context) {
     const changed = store.following && !store.playing ? store.state?.changed : "";
-    p.laid.ways.forEach((way, number) => {
+    p.laid?.edges.forEach((edge, number) => {
       if (!p.drawn[number]) return;
       const bundle = store.scene.bundles[number];
       const busy = p.load(number);
       const marked = p.looked(bundle.name) || bundle.name === changed;
-      for (const part of way.second ? [way, way.second] : [way]) {
-        const [x0, y0] = [part.x + way.nx * way.middle, part.y + way.ny * way.middle];
+      for (const part of edge.second ? [edge, edge.second] : [edge]) {
+        const [x0, y0] = [part.x + edge.nx * edge.middle, part.y + edge.ny * edge.middle];
         const [x1, y1] = [x0 + part.ux * part.length, y0 + part.uy * part.length];
         if (marked) line(context, x0, y0, x1, y1, theme.brand, 9, 0.35);
         line(context, x0, y0, x1, y1, busy ? theme.rampText(busy) : theme.line, 1 + 5 * (busy ?? 0), 0.35 + 0.4 * (busy ?? 0));
       }
     });
   }
+  /**
+   * @param {Context} context
+   * @param {number} x0
+   * @param {number} y0
+   * @param {number} x1
+   * @param {number} y1
+   * @param {string} colour
+   * @param {number} width
+   * @param {number} alpha
+   */
   function line(context, x0, y0, x1, y1, colour, width, alpha) {
     context.globalAlpha = alpha;
     context.strokeStyle = colour;
@@ -54,28 +78,36 @@ export function createSketch(store, theme, { column }, p) {
     context.globalAlpha = 1;
   }
 
-  /** A queue stands across the entrance of its link, longer for more lines; the longest have numbers. */
+  /**
+   * A queue stands across the entrance of its link, longer for more lines; the longest have numbers.
+   * @param {Context} context
+   */
   function drawQueues(context) {
     const longest = [...p.waiting.keys()].filter((k) => p.waiting[k]).sort((a, b) => p.waiting[b] - p.waiting[a]);
     longest.forEach((k, order) => {
-      const way = p.laid.ways[k];
+      const edge = p.laid?.edges[k];
+      if (!edge) return;
       const reach = 3 + 1.5 * Math.log2(p.waiting[k]);
-      const [x, y] = [way.x + way.nx * way.middle + way.ux * 3, way.y + way.ny * way.middle + way.uy * 3];
-      line(context, x - way.nx * reach, y - way.ny * reach, x + way.nx * reach, y + way.ny * reach, theme.ink, 3, p.drawn[k] ? 0.8 : 0.3);
-      if (!p.drawn[k] || way.length < 60 || p.waiting[k] < 2 || (order >= NUMBERED && !p.looked(store.scene.bundles[k].name))) return;
-      tag(context, String(p.waiting[k]), x + way.ux * 11, y + way.uy * 11, p.looked(store.scene.bundles[k].name));
+      const [x, y] = [edge.x + edge.nx * edge.middle + edge.ux * 3, edge.y + edge.ny * edge.middle + edge.uy * 3];
+      line(context, x - edge.nx * reach, y - edge.ny * reach, x + edge.nx * reach, y + edge.ny * reach, theme.ink, 3, p.drawn[k] ? 0.8 : 0.3);
+      if (!p.drawn[k] || edge.length < 60 || p.waiting[k] < 2 || (order >= NUMBERED && !p.looked(store.scene.bundles[k].name))) return;
+      tag(context, String(p.waiting[k]), x + edge.ux * 11, y + edge.uy * 11, p.looked(store.scene.bundles[k].name));
     });
   }
-  /** Buffers behind a link: a gauge at its entrance; what holds lines up has a shape of its own. */
+  /**
+   * Buffers behind a link: a gauge at its entrance; what holds lines up has a shape of its own.
+   * @param {Context} context
+   */
   function drawPorts(context) {
-    if (p.ports.reply?.picture !== store.scene.picture || !p.ports.reply?.buffers?.length) return;
+    const ports = p.ports();
+    if (!ports) return;
     let marked = 0;
-    const [fill, marks] = [column(Uint8Array, p.ports.reply.buffers[1]), column(Uint8Array, p.ports.reply.buffers[2])];
-    p.laid.ways.forEach((way, k) => {
+    const { fill, marks } = ports;
+    p.laid?.edges.forEach((edge, k) => {
       if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
       if (marks[k]) marked += 1;
-      const along = Math.min(24, way.length / 2);
-      const [x, y] = [way.x + way.ux * along + way.nx * (way.middle + 9), way.y + way.uy * along + way.ny * (way.middle + 9)];
+      const along = Math.min(24, edge.length / 2);
+      const [x, y] = [edge.x + edge.ux * along + edge.nx * (edge.middle + 9), edge.y + edge.uy * along + edge.ny * (edge.middle + 9)];
       context.strokeStyle = context.fillStyle = theme.ink;
       context.lineWidth = 1;
       context.strokeRect(x - 2.5, y - 6.5, 5, 13);
@@ -99,25 +131,34 @@ export function createSketch(store, theme, { column }, p) {
     context.canvas.dataset.marked = String(marked);
   }
 
-  /** Where not every line is drawn, and where one looks, the load stands in numbers. */
+  /**
+   * Where not every line is drawn, and where one looks, the load stands in numbers.
+   * @param {Context} context
+   */
   function drawLoads(context) {
-    const dense = p.laid.ways.length > 80;
-    const room = store.scene.hot && !p.levels.all ? 20 : 80;
-    const ranked = dense ? new Set((p.hot.reply?.bundles ?? []).slice(0, room)) : null;
-    p.laid.ways.forEach((way, k) => {
+    const dense = store.scene.bundles.length > 80;
+    const room = store.scene.hot && !p.all ? 20 : 80;
+    const ranked = dense ? new Set(p.hottest().slice(0, room)) : null;
+    p.laid?.edges.forEach((edge, k) => {
       const busy = p.drawn[k] ? p.load(k) : null;
-      if (busy === null || way.length < 45) return;
+      if (busy === null || edge.length < 45) return;
       const asked = p.looked(store.scene.bundles[k].name);
-      const crowded = p.sparse[k] > 1 || p.onBundle[k] * 6 > way.length * 4;
+      const crowded = p.sparse[k] > 1 || p.onBundle[k] * 6 > edge.length * 4;
       if (!asked && !(crowded && busy && (!ranked || ranked.has(k)))) return;
-      const along = way.second ? 0.5 : 0.3;
+      const along = edge.second ? 0.5 : 0.3;
       const [x, y] = [
-        way.x + way.ux * way.length * along + way.nx * way.middle, way.y + way.uy * way.length * along + way.ny * way.middle,
+        edge.x + edge.ux * edge.length * along + edge.nx * edge.middle, edge.y + edge.uy * edge.length * along + edge.ny * edge.middle,
       ];
       tag(context, `${Math.round(100 * busy)}%`, x, y, asked);
     });
   }
-  /** A number on the picture; left out where another one stands already, unless it was asked for. */
+  /**
+   * A number on the picture; left out where another one stands already, unless it was asked for.
+   * @param {Context} context
+   * @param {string} text
+   * @param {number} x
+   * @param {number} y
+   */
   function tag(context, text, x, y, asked = true) {
     context.font = `11px ${theme.font}`;
     context.textAlign = "center";
@@ -133,24 +174,31 @@ export function createSketch(store, theme, { column }, p) {
     context.fillText(text, x, y);
   }
 
-  /** Between the bands of a very large system: how busy the links of each direction are on average. */
+  /**
+   * Between the bands of a very large system: how busy the links of each direction are on average.
+   * @param {Context} context
+   */
   function drawBetween(context) {
     const { scene } = store;
+    const place = p.laid?.place;
+    if (!place) return;
     scene.bundles.forEach((bundle, k) => {
       const [a, b] = [scene.boxes[bundle.from], scene.boxes[bundle.to]];
       const down = b.y > a.y;
-      const x = (a.x + (down ? 0.22 : -0.22) * a.w) * p.laid.place.x;
-      const middle = ((a.y + b.y) / 2) * p.laid.place.y;
-      const half = ((Math.abs(b.y - a.y) - (a.h + b.h) / 2) / 2) * p.laid.place.y;
+      const x = (a.x + (down ? 0.22 : -0.22) * a.w) * place.x;
+      const middle = ((a.y + b.y) / 2) * place.y;
+      const half = ((Math.abs(b.y - a.y) - (a.h + b.h) / 2) / 2) * place.y;
       const busy = p.load(k) ?? 0;
       line(context, x, middle - half, x, middle + half, busy ? theme.rampText(busy) : theme.line, 2 + 10 * busy, 0.9);
-      const lines = p.onBundle[k].toLocaleString("en-US");
+      const lines = formatCount(p.onBundle[k]);
       const text = `${down ? "↓" : "↑"} ${(100 * busy).toFixed(1)}% busy, ${lines} lines`;
       tag(context, text, x, middle);
     });
   }
 
+  /** @param {Context} context */
   function drawBoxes(context) {
+    if (!p.laid) return;
     const { place } = p.laid;
     const changed = store.following && !store.playing ? store.state?.changed : "";
     context.textAlign = "center";
@@ -181,11 +229,18 @@ export function createSketch(store, theme, { column }, p) {
       if (p.onInside[number] && h > 24 && w > 60) {
         context.fillStyle = theme.dim;
         context.font = `9px ${theme.font}`;
-        context.fillText(`${p.onInside[number].toLocaleString("en-US")} within`, x + w / 2, y + h - 6, w - 4);
+        context.fillText(`${formatCount(p.onInside[number])} within`, x + w / 2, y + h - 6, w - 4);
       }
     });
   }
-  /** As much of a box's name as has room; sets the font. */
+  /**
+   * As much of a box's name as has room; sets the font.
+   * @param {Context} context
+   * @param {Box} box
+   * @param {string} badge
+   * @param {number} w
+   * @param {number} h
+   */
   function fitting(context, box, badge, w, h) {
     const number = box.label.match(/\d+$/)?.[0] ?? "";
     const short = box.rank >= 0 ? number : `${box.label[0]}${number}`;

@@ -1,14 +1,28 @@
+// @ts-check
 // The text of the program, and which thread blocks are at which line at the cursor.
+
+import { createAsker, momentOf } from "./asker.js";
+import { selectedBlock } from "./selection.js";
+import { make } from "./theme.js";
+
+/** @import { SourcePart, Store } from "./types" */
 
 const NAMED = 1; // blocks at a line that are named in its margin
 const LISTED = 200; // in the list of the blocks of a line
 const DONE = 5; // gpu/tables.py: BLOCK_STATES
 const PENDING = 0;
 
-export function createSource(store, theme, { make, column, createAsker, momentOf, selectedBlock }) {
+/**
+ * @param {Store} store
+ */
+export function createSource(store) {
   const next = make("button", {
     type: "button", class: "anb-button anb-next-line", text: "Next line",
-    title: "on until this thread block is at its next operation", onclick: () => aim() && store.command("next_line", { block: path(aim()) }),
+    title: "run until this thread block reaches its next operation",
+    onclick() {
+      const target = aim();
+      if (target) store.command("next_line", { block: path(target) });
+    },
   });
   const about = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
   const code = make("div", { class: "anb-code", role: "list", "aria-label": "Program", tabindex: "0" });
@@ -17,15 +31,22 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
     "section", { class: "anb-source", "aria-label": "Source" },
     make("div", { class: "anb-row" }, next, about), code, listed,
   );
+  /** @typedef {{ gpu: number, block: number, state: number, op: number, ops: number, part: number, line: number }} Spot where a block is */
+  /** @param {Spot} spot */
   const path = (spot) => `gpu[${spot.gpu}].block.${spot.block}`;
+  /** @param {Spot} spot */
   const name = (spot) => `GPU${spot.gpu} block ${spot.block}`;
 
-  let spots = []; // {gpu, block, state, op, ops, part, line}
-  let rows = new Map(); // "part:line" -> {element, marks, count}
+  /** @type {Spot[]} */
+  let spots = [];
+  /** @type {Map<string, { element: HTMLElement, marks: HTMLElement, button: HTMLButtonElement, line: number }>} by "part:line" */
+  let rows = new Map();
+  /** @type {SourcePart[] | null} */
   let parts = null;
   let chosen = ""; // the line whose blocks are listed
   let seen = ""; // the selection that has been scrolled to, and where it is
   let failure = "";
+  /** @type {Set<string>} */
   let marked = new Set();
 
   async function load() {
@@ -34,7 +55,7 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
       parts = reply.parts;
       failure = "";
     } catch (error) {
-      failure = error.message;
+      failure = error instanceof Error ? error.message : String(error);
     }
     write();
     store.emit("change");
@@ -46,8 +67,8 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
         failure = error.message;
         return;
       }
-      const columns = reply.buffers.map((buffer) => column(Int32Array, buffer));
-      spots = Array.from(columns[0] ?? [], (_, k) => Object.fromEntries(reply.columns.map((title, c) => [title, columns[c][k]])));
+      const { gpu, block, state, op, ops, part, line } = reply.arrays;
+      spots = Array.from(gpu, (_, k) => ({ gpu: gpu[k], block: block[k], state: state[k], op: op[k], ops: ops[k], part: part[k], line: line[k] }));
       show();
     },
   });
@@ -59,11 +80,11 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
     code.replaceChildren();
     const some = (parts ?? []).some((part) => part.lines.length);
     if (failure || !some) {
-      const why = failure || "The text of this program is not known: it was read from a file, or its file is gone.";
+      const why = failure || "The source of this program is not available: it was read from a file, or its file is gone.";
       code.append(make("p", { class: "anb-hint", text: why }));
       return;
     }
-    parts.forEach((part, number) => {
+    (parts ?? []).forEach((part, number) => {
       const words = `${part.name}${part.shipped ? " (astranb)" : ""}, line ${part.first}`;
       code.append(make("h5", { text: words }));
       part.lines.forEach((text, k) => {
@@ -77,7 +98,9 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
           "div", { class: "anb-line", role: "listitem", "data-line": String(line) },
           button, marks, make("code", { text: text || " " }),
         );
-        row.addEventListener("click", (event) => event.target.closest("button") || choose(`${number}:${line}`));
+        row.addEventListener("click", (event) => {
+          if (!(event.target instanceof Element && event.target.closest("button"))) choose(`${number}:${line}`);
+        });
         rows.set(`${number}:${line}`, { element: row, marks, button, line });
         code.append(row);
       });
@@ -92,19 +115,20 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
     const mine = picked ? going.filter((spot) => spot.gpu === picked.gpu) : going;
     return mine.find((spot) => !picked || picked.block < 0 || spot.block === picked.block);
   }
+  /** @param {Spot} spot @param {ReturnType<typeof selectedBlock>} picked */
   function isPicked(spot, picked) {
-    return picked && spot.gpu === picked.gpu && (picked.block < 0 || picked.block === spot.block);
+    return picked !== null && spot.gpu === picked.gpu && (picked.block < 0 || picked.block === spot.block);
   }
 
   /** Mark the lines at which somebody is. */
   function show() {
     const picked = selectedBlock(store);
+    /** @type {Map<string, Spot[]>} */
     const at = new Map();
     for (const spot of spots) {
       if (spot.part < 0 || spot.state === PENDING || spot.state === DONE) continue;
       const key = `${spot.part}:${spot.line}`;
-      if (!at.has(key)) at.set(key, []);
-      at.get(key).push(spot);
+      at.set(key, [...(at.get(key) ?? []), spot]);
     }
     for (const key of marked) {
       const row = rows.get(key);
@@ -114,6 +138,7 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
       row.button.setAttribute("aria-label", `line ${row.line}`);
       row.marks.replaceChildren();
     }
+    /** @type {HTMLElement | null} */
     let first = null;
     for (const [key, here] of at) {
       const row = rows.get(key);
@@ -141,22 +166,24 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
     next.disabled = !target;
     next.textContent = target ? `Next line of ${name(target)}` : "Next line";
     const focus = spots.find((spot) => isPicked(spot, picked)) ?? target;
-    about.textContent = focus ? words(focus) : spots.length ? "all thread blocks have ended" : "";
+    about.textContent = focus ? sentence(focus) : spots.length ? "all thread blocks have ended" : "";
     const place = `${store.selection} ${first?.dataset.line ?? ""}`;
     if (first && place !== seen) scrollTo(first);
     seen = place;
     list();
   }
-  function words(spot) {
+  /** @param {Spot} spot */
+  function sentence(spot) {
     if (spot.op >= spot.ops) return `${name(spot)} has ended`;
     if (spot.state === PENDING) return `${name(spot)} has not begun`;
     return `${name(spot)}: operation ${spot.op + 1} of ${spot.ops}${spot.line ? `, line ${spot.line}` : ""}`;
   }
-  /** Only the text scrolls, never the page. */
+  /** Only the text scrolls, never the page. @param {HTMLElement} row */
   function scrollTo(row) {
     const [top, bottom] = [row.offsetTop - code.offsetTop, row.offsetTop - code.offsetTop + row.offsetHeight];
     if (top < code.scrollTop || bottom > code.scrollTop + code.clientHeight) code.scrollTop = top - code.clientHeight / 3;
   }
+  /** @param {string} key */
   function choose(key) {
     chosen = chosen === key ? "" : key;
     list();
@@ -170,11 +197,12 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
     const [part, line] = chosen.split(":").map(Number);
     const here = spots.filter((spot) => spot.part === part && spot.line === line && spot.state !== DONE && spot.state !== PENDING);
     const title = here.length ? `At line ${line}: ${here.length}` : `No thread block is at line ${line} now`;
+    /** @type {HTMLElement[]} */
     const buttons = here.slice(0, LISTED).map((spot) =>
       make("button", { type: "button", class: "anb-child", text: `${name(spot)} (${spot.op + 1}/${spot.ops})`, onclick: () => store.select(path(spot)) }),
     );
     if (here.length > LISTED) buttons.push(make("span", { class: "anb-hint", text: `and ${here.length - LISTED} more` }));
-    const focused = listed.contains(document.activeElement) ? document.activeElement.textContent : "";
+    const focused = listed.contains(document.activeElement) ? document.activeElement?.textContent : "";
     listed.replaceChildren(make("h5", { text: title }), make("div", { class: "anb-children" }, ...buttons));
     if (focused) [...listed.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
   }
@@ -184,11 +212,12 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
     spots = [];
     parts = null;
   });
+  /** @type {string | null} */
   let selection = null;
   return {
     element,
     draw() {
-      if (!store.scene) return null;
+      if (!store.ready) return;
       if (parts === null) {
         parts = [];
         load();
@@ -201,7 +230,6 @@ export function createSource(store, theme, { make, column, createAsker, momentOf
         selection = store.selection;
         show();
       }
-      return null;
     },
     shown() {
       seen = "";

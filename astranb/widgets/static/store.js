@@ -1,45 +1,76 @@
-// What all views of one workbench show: scene, flights, the two clocks, selection.
-// Counterpart of _feed.py and _workbench.py: nothing else knows the wire format.
+// @ts-check
+// What all views of one workbench show: scene, flights, the two clocks, selection (types.d.ts describes each field).
+// Counterpart of _feed.py and _wire.py; the columns of messages are in messages.js.
 
-const VERSION = 2;
-const SHARED = ["_other", "_panels", "_redraw_hz"]; // traits that views only read when they draw
+import { withLinks } from "./edges.js";
+import { Flights } from "./flights.js";
+import { watchKernel } from "./kernel.js";
+import { COLUMNS, unpack } from "./messages.js";
+import { slotOf } from "./panels.js";
+import { timeWindow } from "./window.js";
 
-export function createStore(model, { Flights, column, slotOf, timeWindow, watchKernel, withLinks }) {
+/** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage } from "./types" */
+
+const VERSION = 3;
+const SHARED = /** @type {const} */ (["_other", "_panels", "_redraw_hz"]); // traits that views only read when they draw
+
+/**
+ * @param {Model} model
+ * @returns {Store}
+ */
+export function createStore(model) {
+  /** @type {Map<StoreEvent, Set<() => unknown>>} */
   const listeners = new Map();
-  let gathered = null; // what ends the listening of what is being built
+  /** @type {(() => void)[] | null} what ends the listening of what is being built */
+  let gathered = null;
+  /** @type {Scene | null} */
+  let scene = null;
+  let timelines = 0; // so far: views ask again when there is another one
+  /** @type {Store} */
   const store = {
-    kind: model.get("_kind") || "collective", // what is simulated: decides which views and buttons there are
-    scene: null,
+    kind: model.get("_kind") || "collective",
+    get ready() {
+      return scene !== null;
+    },
+    get scene() {
+      if (!scene) throw new Error("the scene has not come yet");
+      return scene;
+    },
+    set scene(next) {
+      scene = next;
+    },
     state: null,
     timeline: null,
     flights: new Flights(),
-    frontier: 0, // ps: what the kernel has simulated
-    furthest: 0, // ps: the furthest that it ever was
-    cursor: 0, // ps: what is shown
-    following: true, // the cursor stays with the simulation
-    replaying: false, // the view alone moves, through what was recorded
+    frontier: 0,
+    furthest: 0,
+    cursor: 0,
+    following: true,
+    replaying: false,
     selection: "",
     hover: "",
     inspection: null,
-    window: null, // [start, end] ps of the timelines; null: everything
-    marked: null, // [start, end] ps of the interval that is added up; null: none
-    pointer: null, // ps under the mouse, on a timeline
+    window: null,
+    marked: null,
+    pointer: null,
     error: "",
-    device: -1, // rank of the GPU whose SMs are shown in the place of the topology
-    trouble: "", // with the kernel
-    gone: false, // for good
-    timelines: 0, // answers so far: views ask anew when there is another one
-    rested: -Infinity, // when it stopped playing
+    device: -1,
+    trouble: "",
+    gone: false,
+    rested: -Infinity,
+    path: null,
+    levels: null,
 
     on(name, listener) {
-      if (!listeners.has(name)) listeners.set(name, new Set());
-      listeners.get(name).add(listener);
-      const stop = () => listeners.get(name)?.delete(listener);
+      const all = listeners.get(name) ?? new Set();
+      listeners.set(name, all.add(listener));
+      const stop = () => void all.delete(listener);
       gathered?.push(stop);
       return stop;
     },
     /** Build something; gives what it is, and what ends all that it listens to. */
     gather(build) {
+      /** @type {(() => void)[]} */
       const stops = (gathered = []);
       try {
         return [build(), () => stops.forEach((stop) => stop())];
@@ -51,23 +82,23 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
       for (const listener of [...(listeners.get(name) ?? [])]) listener();
     },
 
-    /** Ask the kernel something; its answer comes as an object with `buffers`. */
+    /** Ask the kernel something; the columns of its answer are its `arrays`. */
     ask(question, options = {}) {
       const id = (asked += 1);
       return new Promise((resolve, reject) => {
-        questions.set(id, { resolve, reject });
+        questions.set(id, { question, resolve: (answer) => resolve(/** @type {Answer<typeof question>} */ (answer)), reject });
         kernel.asked();
         model.send({ type: "ask", id, question, options });
       });
     },
 
-    embed: null, // shows another widget by its reference (workbench.js)
-    other: () => model.get("_other") ?? "", // reference to the view of the run beside this one
+    embed: null,
+    other: () => model.get("_other") ?? "",
     /** Look at another part of the system: one instance alone, or with some of them opened. */
     async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
       const drawn = await store.ask("picture", { opened, focus });
       store.device = -1;
-      store.scene = withLinks({ ...store.scene, ...drawn }, column(Int32Array, drawn.buffers[0]));
+      store.scene = withLinks({ ...store.scene, ...drawn }, drawn.arrays.bundle_of);
       store.timeline = null; // its links are those of the old picture
       timelineAsked = false;
       timelineSoon();
@@ -81,6 +112,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
     },
     show_panel(name, open = true) {
       const slot = slotOf(name);
+      if (!slot) throw new Error(`no panel ${name}`);
       model.set("_panels", { ...store.panels, ...(slot === "below" ? { [name]: open } : { [slot]: name }) });
       model.save_changes();
       store.emit("change");
@@ -99,9 +131,11 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
     },
     /** Play from the cursor: through what was recorded, then on with the simulation. */
     play() {
-      if (store.following || store.cursor >= store.frontier) return store.command("play");
-      store.replaying = true;
-      store.emit("change");
+      if (store.following || store.cursor >= store.frontier) store.command("play");
+      else {
+        store.replaying = true;
+        store.emit("change");
+      }
     },
     pause() {
       store.replaying = false;
@@ -128,7 +162,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
     scrub(time) {
       store.replaying = false;
       // In a recording (offline.js) there is something further on.
-      if (store.scene?.recorded && time > store.frontier) return store.command("goto", { when: time });
+      if (scene?.recorded && time > store.frontier) return store.command("goto", { when: time });
       return store.moveCursor(Math.min(Math.max(0, time), store.frontier));
     },
     moveCursor(time) {
@@ -194,11 +228,24 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
       clearTimeout(lookTimer);
       clearTimeout(shareTimer);
       clearTimeout(fineTimer);
-      for (const trait of SHARED) model.off(`change:${trait}`, told);
+      for (const trait of SHARED) model.off(`change:${trait}`, changed);
       for (const { reject } of questions.values()) reject(new Error("closed"));
       questions.clear();
       listeners.clear();
     },
+    /** A view has been opened: what it shows comes from now on. */
+    open() {
+      views += 1;
+      if (views > 1) return;
+      model.send({ type: "ready" });
+      look();
+    },
+    /** A view has been closed; when nobody looks, nothing need be sent. */
+    close() {
+      views -= 1;
+      if (views === 0) model.send({ type: "away" });
+    },
+    .../** @type {ReturnType<typeof timeWindow>} */ ({}),
   };
 
   Object.assign(store, timeWindow(store, share));
@@ -215,6 +262,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
     store.emit("change");
   });
   let asked = 0;
+  /** @type {Map<number, { question: Question, resolve: (answer: object) => void, reject: (error: Error) => void }>} */
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
   let timelineTimer = 0;
@@ -224,8 +272,9 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
   let timelineAsked = false;
   let looking = false;
   let lookAgain = false;
+  let views = 0;
 
-  // Cursor and window are told to Python ten times a second at most.
+  // Python hears of cursor and window ten times a second at most.
   function share() {
     clearTimeout(shareTimer);
     shareTimer = setTimeout(() => {
@@ -236,7 +285,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
   }
   function windowSet() {
     const set = model.get("_window_ps") ?? [];
-    store.window = set.length === 2 ? set : null;
+    store.window = set.length === 2 ? [set[0], set[1]] : null;
     store.emit("change");
   }
   function cursorSet() {
@@ -246,7 +295,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
       store.moveCursor(Math.min(at, store.frontier));
     }
   }
-  const told = () => store.emit("change");
+  const changed = () => store.emit("change");
   function selectionSet() {
     store.select(model.get("_selection"));
   }
@@ -276,19 +325,21 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
   }
 
   const handlers = {
+    /** @param {SceneMessage} message @param {DataView[]} buffers */
     scene(message, buffers) {
       if (message.version !== VERSION) {
-        store.error = "this page is of another version of astranb: reload it";
+        store.error = "this page was made by another version of astranb: reload it";
         store.emit("change");
         return;
       }
-      store.scene = withLinks(message, column(Int32Array, buffers[0]));
+      store.scene = withLinks(message, unpack("scene", buffers).bundle_of);
       store.device = -1;
       store.flights.clear();
       store.furthest = 0;
       expected = 1;
       store.emit("scene");
     },
+    /** @param {State} message @param {DataView[]} buffers */
     state(message, buffers) {
       model.send({ type: "read" });
       if (message.seq !== expected) {
@@ -297,12 +348,7 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
         return;
       }
       expected += 1;
-      const flights = store.flights;
-      flights.append(
-        message.first, message.total, message.one_in,
-        column(Float64Array, buffers[0]), column(Float64Array, buffers[1]),
-        column(Uint32Array, buffers[2]), column(Uint32Array, buffers[3]),
-      );
+      store.flights.append(message, unpack("state", buffers));
       const moved = message.events !== store.state?.events;
       const first = !store.state;
       if (store.state?.playing && !message.playing) store.rested = performance.now();
@@ -316,22 +362,23 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
         if (store.following) lookSoon();
         timelineSoon();
       }
-      // What was left out in a hurry is asked for when nobody waits for anything else.
+      // Flights that a fast run left out are asked for when nothing else is waited for.
       clearTimeout(fineTimer);
       if (message.coarse && !message.playing) fineTimer = setTimeout(() => model.send({ type: "fine" }), 400);
       store.emit("change");
     },
+    /** @param {TimelineMessage} message @param {DataView[]} buffers */
     timeline(message, buffers) {
       timelineAsked = false;
-      if (message.picture !== store.scene?.picture) return timelineSoon();
-      const types = [Float64Array, Float64Array, Uint32Array, Int32Array];
-      types.push(Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array);
-      const names = ["start", "end", "what", "phase", "issue", "l2", "hbm", "link", "out"];
-      const columns = names.map((name, k) => [name, column(types[k], buffers[k])]);
-      store.timeline = { ...message, number: (store.timelines += 1), ...Object.fromEntries(columns) };
+      if (message.picture !== scene?.picture) {
+        timelineSoon();
+        return;
+      }
+      store.timeline = { ...message, number: (timelines += 1), ...unpack("timeline", buffers) };
       if (message.now_ps !== store.frontier) timelineSoon();
       store.emit("change");
     },
+    /** @param {Inspection} message */
     inspection(message) {
       looking = false;
       if (message.for === store.selection) {
@@ -340,44 +387,47 @@ export function createStore(model, { Flights, column, slotOf, timeWindow, watchK
       }
       if (lookAgain || message.for !== store.selection) look();
     },
-    roll: () => views > 0 && model.send({ type: "ready" }), // another page has closed its last view
+    /** Another page has closed its last view. */
+    roll() {
+      if (views > 0) model.send({ type: "ready" });
+    },
+    /** @param {AnswerMessage} message @param {DataView[]} buffers */
     answer(message, buffers) {
       const question = questions.get(message.id);
       questions.delete(message.id);
-      if (message.error) question?.reject(new Error(message.error));
-      else question?.resolve({ ...message, buffers });
+      if (!question) return;
+      if (message.error) question.reject(new Error(message.error));
+      else question.resolve(isPacked(question.question) ? { ...message, arrays: unpack(question.question, buffers) } : message);
     },
+    /** @param {ErrorMessage} message */
     error(message) {
       store.error = message.text;
       store.emit("change");
     },
   };
-  function received(message, buffers) {
+  /** @param {FromKernel} message @param {DataView[]} [buffers] */
+  function received(message, buffers = []) {
     kernel.heard();
     // Before the first scene, and after a loss, states belong to somebody else.
-    if (message.type === "state" && (!store.scene || expected < 0)) return;
-    handlers[message.type]?.(message, buffers);
+    if (message.type === "state" && (!scene || expected < 0)) return;
+    /** @type {(message: never, buffers: DataView[]) => void} */
+    const handle = handlers[message.type];
+    handle?.(/** @type {never} */ (message), buffers);
   }
 
   model.on("msg:custom", received);
   model.on("change:_cursor_ps", cursorSet);
   model.on("change:_window_ps", windowSet);
   model.on("change:_selection", selectionSet);
-  for (const trait of SHARED) model.on(`change:${trait}`, told);
+  for (const trait of SHARED) model.on(`change:${trait}`, changed);
   store.selection = model.get("_selection");
   windowSet();
-  let views = 0;
-  /** A view has been opened: what it shows comes from now on. */
-  store.open = () => {
-    views += 1;
-    if (views > 1) return;
-    model.send({ type: "ready" });
-    look();
-  };
-  /** A view has been closed; when nobody looks, nothing need be sent. */
-  store.close = () => {
-    views -= 1;
-    if (views === 0) model.send({ type: "away" });
-  };
   return store;
 }
+
+/**
+ * Whether the answers to a question have columns.
+ * @param {string} question
+ * @returns {question is Packed & Question}
+ */
+const isPacked = (question) => Object.hasOwn(COLUMNS, question);

@@ -1,17 +1,31 @@
+// @ts-check
 // The topology as a table: the same numbers at the same moment, for those who do not see the canvas.
 
-const MOST_ROWS = 400;
+import { formatCount, formatTime } from "./format.js";
+import { make } from "./theme.js";
+import { busyAt } from "./edges.js";
 
-export function createTable(store, theme, { make, formatTime, busyAt }) {
+/** @import { Store } from "./types" */
+
+const MOST_ROWS = 400;
+/** @typedef {"name" | "flying" | "waiting" | "load"} Column */
+
+/**
+ * @param {Store} store
+ */
+export function createTable(store) {
   const caption = make("caption", {});
   const body = make("tbody", {});
+  /** @type {Column} */
   let order = "load";
-  const heads = [
+  /** @type {[Column, string][]} */
+  const titles = [
     ["name", "Link or node"],
     ["flying", "Lines on it"],
     ["waiting", "Waiting"],
     ["load", "Busy"],
-  ].map(([name, words]) => {
+  ];
+  const heads = titles.map(([name, words]) => {
     const button = make("button", {
       type: "button", class: "anb-child", text: words, title: `sort by this: ${words}`,
       onclick: () => {
@@ -43,30 +57,30 @@ export function createTable(store, theme, { make, formatTime, busyAt }) {
   }
 
   function draw() {
-    if (!store.scene || !store.state) return;
+    if (!store.ready || !store.state) return;
     // A table is read, not watched: while it plays it changes twice a second.
     const now = performance.now();
     const current = [store.cursor, store.state.events, store.flights.count, store.selection, order, store.timeline?.now_ps].join();
     if (current === key || (store.playing && now - last < 500)) return;
     [key, last] = [current, now];
     const rows = count();
-    if (order === "name") rows.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-    else rows.sort((a, b) => b[order] - a[order] || b.waiting - a.waiting || b.flying - a.flying);
+    const by = order;
+    if (by === "name") rows.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+    else rows.sort((a, b) => b[by] - a[by] || b.waiting - a.waiting || b.flying - a.flying);
     for (const head of heads) {
       head.setAttribute("aria-sort", head.dataset.order !== order ? "none" : order === "name" ? "ascending" : "descending");
     }
-    const number = (value) => value.toLocaleString("en-US");
-    const shown = rows.slice(0, MOST_ROWS);
-    caption.textContent = `${number(rows.length)} links at ${formatTime(Math.round(store.cursor))}${
-      rows.length > shown.length ? `, the first ${number(shown.length)} in this order` : ""
+    const top = rows.slice(0, MOST_ROWS);
+    caption.textContent = `${formatCount(rows.length)} links at ${formatTime(Math.round(store.cursor))}${
+      rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""
     }`;
-    const focused = body.contains(document.activeElement) ? document.activeElement.textContent : "";
+    const focused = body.contains(document.activeElement) ? document.activeElement?.textContent : "";
     body.replaceChildren(
-      ...shown.map((row) => {
+      ...top.map((row) => {
         const button = make("button", { type: "button", class: "anb-child", text: row.name, onclick: () => store.select(row.name) });
         const line = make(
-          "tr", {}, make("th", { scope: "row" }, button), make("td", { text: number(row.flying) }),
-          make("td", { text: number(row.waiting) }), make("td", { text: row.load < 0 ? "–" : `${Math.round(100 * row.load)}%` }),
+          "tr", {}, make("th", { scope: "row" }, button), make("td", { text: formatCount(row.flying) }),
+          make("td", { text: formatCount(row.waiting) }), make("td", { text: row.load < 0 ? "–" : `${Math.round(100 * row.load)}%` }),
         );
         if (row.name === store.selection.split("#")[0]) line.setAttribute("aria-selected", "true");
         return line;
@@ -74,5 +88,8 @@ export function createTable(store, theme, { make, formatTime, busyAt }) {
     );
     if (focused) [...body.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
   }
-  return { element, draw: () => (draw(), null), shown: () => (key = "") };
+  function shown() {
+    key = "";
+  }
+  return { element, draw, shown };
 }

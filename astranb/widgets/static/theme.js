@@ -1,3 +1,4 @@
+// @ts-check
 // Colours of JupyterLab's theme, the palettes, and canvases that are sharp on every screen.
 
 // Okabe and Ito (2008): distinguishable without full colour vision. Shape tells the kinds apart, too.
@@ -17,15 +18,22 @@ export const PHASE_COLOURS = [
 ];
 
 // Nine steps of cividis (Nunez, Anderton and Renslow 2018).
+/** @type {[number, number, number][]} */
 const CIVIDIS = [
   [0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115],
   [138, 134, 120], [165, 156, 116], [195, 179, 105], [254, 232, 56],
 ];
 
+/**
+ * Colours that follow the theme of the page.
+ * @param {HTMLElement} element
+ * @returns {import("./types").Theme}
+ */
 export function createTheme(element) {
-  const theme = { dark: false, version: 0 };
+  const theme = /** @type {import("./types").Theme} */ ({ dark: false, version: 0 });
   function read() {
     const style = getComputedStyle(element);
+    /** @type {(name: string, otherwise: string) => string} */
     const value = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
     theme.dark = document.body.dataset.jpThemeLight === "false";
     theme.back = value("--jp-layout-color1", theme.dark ? "#111111" : "#ffffff");
@@ -57,7 +65,39 @@ export function createTheme(element) {
   return theme;
 }
 
-/** Give a canvas as many pixels as it covers on the screen; returns its context, in CSS pixels. */
+/**
+ * The colour of a canvas, to draw with by the pixel: as memory holds red, green, blue and alpha.
+ * @param {number} r
+ * @param {number} g
+ * @param {number} b
+ */
+export const pixelOf = (r, g, b) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+
+/** Red, green and blue of `#rrggbb`. @param {string} colour @returns {[number, number, number]} */
+export function channels(colour) {
+  const [r, g, b] = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+  return [r, g, b];
+}
+
+/** Black or white, whichever can be read on a colour. @param {number[]} colour red, green, blue */
+export const inkOn = ([r, g, b]) => (0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff");
+
+/**
+ * The context of a canvas.
+ * @param {HTMLCanvasElement} canvas
+ */
+export function contextOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser draws no more pictures: reload the page");
+  return context;
+}
+
+/**
+ * Give a canvas as many pixels as it covers on the screen; returns its context, in CSS pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ */
 export function fit(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -65,18 +105,25 @@ export function fit(canvas, width, height) {
     canvas.width = w;
     canvas.height = h;
   }
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
 }
 
-/** Give an element a text, and leave the page alone where it has it. */
+/**
+ * Give an element a text, and leave the page alone where it has it.
+ * @param {Element} element
+ * @param {string} text
+ */
 export function settle(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
 const OFTEN_MS = 100;
-/** True when it is time to write a text again: what changes in every frame is not read, and lays the page out anew. */
+/**
+ * True when it is time to write a text again: what changes in every frame is not read, and lays the page out anew.
+ * @param {import("./types").Store} store
+ */
 export function createBeat(store) {
   let last = 0;
   return () => {
@@ -87,13 +134,49 @@ export function createBeat(store) {
   };
 }
 
+/**
+ * @typedef {{ [name: string]: string | number | ((event: never) => unknown) | undefined, text?: string | undefined,
+ *   onclick?: (event: MouseEvent) => unknown, onkeydown?: (event: KeyboardEvent) => unknown }} Attributes
+ */
+
+/**
+ * Make an element: `text` is its text, what begins with `on` listens, everything else is an attribute.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attributes]
+ * @param {...(Node | string)} children
+ */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") element.textContent = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value);
-  }
+  furnish(element, attributes);
   element.append(...children);
   return element;
+}
+
+const SVG_NAMES = "http://www.w3.org/2000/svg";
+/**
+ * The same for a part of a drawing.
+ * @template {keyof SVGElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attributes]
+ * @param {...(Node | string)} children
+ */
+export function makeSvg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG_NAMES, tag);
+  furnish(element, attributes);
+  element.append(...children);
+  return element;
+}
+
+/**
+ * @param {Element} element
+ * @param {Attributes} attributes
+ */
+function furnish(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    else if (name === "text") element.textContent = String(value);
+    else element.setAttribute(name, String(value));
+  }
 }

@@ -1,5 +1,17 @@
+// @ts-check
 // What SMs, thread blocks or phases did when: a band for each GPU, folded or lane by lane.
 // Only what is in sight is asked for (_spans.py), as spans or as density; only that is drawn.
+
+import { createAsker } from "./asker.js";
+import { paintDensity, recordedSpans, rowStarts, sharesAt } from "./density.js";
+import { formatCount, formatTime } from "./format.js";
+import { GUTTER, RULER, createSight, drawClocks, drawRuler, navigate, scaleOf, scrollOf, stretch, windowAround } from "./navigation.js";
+import { drawPathOverTime } from "./path.js";
+import { gpuOf } from "./selection.js";
+import { LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, fit, make, settle } from "./theme.js";
+import { createTip } from "./tip.js";
+
+/** @import { Answer, Answers, Columns, Context, Reply, Scale, Spot, Store, Theme } from "./types" */
 
 const ROOM = 420; // px: what is beyond scrolls
 const LANE = 11;
@@ -8,17 +20,29 @@ const FOLD = 26;
 const LEAST_FOLD = 14;
 const GAP = 3;
 const COLUMN_PX = 2.5; // of density
-const KINDS = [
+const KINDS = /** @type {const} */ ([
   ["sms", "SM lanes"],
   ["blocks", "Thread blocks"],
   ["phases", "Phases"],
-];
+]);
 
-export function createTimeline(store, theme, modules) {
-  const { fit, make, settle, column, formatTime, scaleOf, navigate, drawRuler, drawClocks, createAsker, createTip, createSight, scrollOf } = modules;
-  const { drawPathOverTime, paintDensity, rowStarts, recordedSpans, sharesAt, LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, GUTTER, RULER } = modules;
+/** @typedef {(typeof KINDS)[number][0]} Kind */
+/** @typedef {{ gpu: number, lane: number, top: number, height: number }} Item lane -1: folded */
+/**
+ * An answer, ready to be drawn: images of what is density, places of what is spans.
+ * @typedef {Pick<Columns<"spans">, "row" | "state" | "start" | "end"> & {
+ *   source: object, theme: number, folds: Map<number, number>, lanes: Map<number, number>, starts: Uint32Array,
+ *   foldHeight: number, fold?: HTMLCanvasElement, lane?: HTMLCanvasElement,
+ *   reply: Answers["spans"], shares: Uint8Array }} Shown
+ */
+
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createTimeline(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
-  const tip = createTip(make, canvas, say);
+  const tip = createTip(canvas, textAt);
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const spacer = make("div");
@@ -35,15 +59,21 @@ export function createTimeline(store, theme, modules) {
   const scroll = scrollOf(store, holder);
   const sight = createSight(store);
   const words = createAsker(store, "moment");
+  /** @type {Set<number>} */
   const opened = new Set();
+  /** @type {Kind} */
   let kind = "sms";
-  let rows = null; // answer of "rows"
+  /** @type {Answer<"rows"> | null} */
+  let rows = null;
   let width = 0;
-  let items = []; // {gpu, lane (-1: folded), top, height}
+  /** @type {Item[]} */
+  let items = [];
   let full = 0; // height of all of them
   let selected = "";
+  /** @type {Set<number>} */
   let seen = new Set(); // states that the legend names
-  let picture = null; // the last answer, ready to be drawn
+  /** @type {Shown | null} the last answer */
+  let picture = null;
   let fresh = true; // another kind of rows has been chosen
 
   store.on("scene", () => {
@@ -59,6 +89,7 @@ export function createTimeline(store, theme, modules) {
     choose(kind);
   });
 
+  /** @param {Kind} which */
   function choose(which) {
     kind = which;
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
@@ -70,17 +101,11 @@ export function createTimeline(store, theme, modules) {
     store.emit("change");
   }
 
-  /** GPU of a path, or -1. */
-  function gpuOf(path) {
-    const short = path.match(/^gpu\[(\d+)\]/);
-    if (short) return Number(short[1]);
-    return store.scene.gpus.findIndex((name) => path === name || path.startsWith(`${name}.`));
-  }
-
   function layOut() {
     items = [];
-    if (!rows || !store.scene) return;
+    if (!rows || !store.ready) return;
     const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(ROOM / rows.gpus) - GAP));
+    /** @type {number[][]} */
     const of = Array.from({ length: rows.gpus }, () => []);
     if (kind === "phases") for (const lanes of of) store.scene.phases.forEach((_, phase) => lanes.push(phase));
     else rows[kind].gpu.forEach((gpu, lane) => of[gpu].push(lane));
@@ -106,39 +131,33 @@ export function createTimeline(store, theme, modules) {
     return items.filter((item) => item.top + item.height > from && item.top < to);
   }
 
+  /** @param {Scale} scale @param {Item[]} shown */
   function ask(scale, shown) {
     if (!rows || !store.timeline) return;
-    const margin = (scale.b - scale.a) / 8; // so that a short pan is there already
-    const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
     const folds = [...new Set(shown.filter((i) => i.lane < 0 || kind === "phases").map((i) => i.gpu))];
     const lanes = kind === "phases" ? [] : shown.filter((i) => i.lane >= 0).map((i) => i.lane);
-    const columns = Math.round(((width - GUTTER) / COLUMN_PX) * ((to - from) / (scale.b - scale.a)));
-    const options = { kind, from, to, columns, folds, lanes };
+    const options = { kind, ...windowAround(scale, width, COLUMN_PX), folds, lanes };
     asker.want(options, `${store.timeline.number} ${JSON.stringify(options)}`);
   }
 
-  /** Make an answer ready to be drawn: images of what is density, places of what is spans. */
+  /** Make an answer ready to be drawn. @param {Reply<"spans">} reply */
   function read(reply) {
-    if (picture?.reply === reply && picture.theme === theme.version) return;
-    const { folds, lanes } = reply.options;
-    const buffers = [...reply.buffers];
-    const fold = items[0]?.height ?? FOLD;
-    picture = { reply, theme: theme.version, folds: new Map(folds.map((gpu, k) => [gpu, k])), lanes: new Map(lanes.map((lane, k) => [lane, k])) };
-    if (reply.kind !== "phases") {
-      const shares = column(Uint8Array, buffers.shift());
-      picture.foldHeight = fold;
-      picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, fold, LANE_COLOURS);
-    }
+    if (picture?.source === reply && picture.theme === theme.version) return;
+    const { folds, lanes } = /** @type {{ folds: number[], lanes: number[] }} */ (reply.options);
+    const { fold_shares: shares, lane_shares, row, state, start, end } = reply.arrays;
+    const [foldHeight, phases] = [items[0]?.height ?? FOLD, reply.kind === "phases"];
+    picture = {
+      source: reply, reply, theme: theme.version, shares, foldHeight, row, state, start, end,
+      folds: new Map(folds.map((gpu, k) => [gpu, k])), lanes: new Map(lanes.map((lane, k) => [lane, k])),
+      starts: rowStarts(row, phases ? folds.length : lanes.length),
+    };
+    if (!phases) picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, foldHeight, LANE_COLOURS);
     if (reply.drawn === "density") {
-      picture.lane = paintDensity(column(Uint8Array, buffers[0]), reply.present, lanes.length, reply.columns, HEIGHT, LANE_COLOURS);
-    } else {
-      const types = [Uint32Array, Uint32Array, Float64Array, Float64Array];
-      [picture.row, picture.state, picture.start, picture.end] = types.map((Type, k) => column(Type, buffers[k]));
-      picture.starts = rowStarts(picture.row, reply.kind === "phases" ? folds.length : lanes.length);
+      picture.lane = paintDensity(lane_shares, reply.present, lanes.length, reply.columns, HEIGHT, LANE_COLOURS);
     }
     const before = seen.size;
-    for (const state of reply.present) seen.add(state);
-    if (picture.state && reply.kind !== "phases") for (const state of picture.state) seen.add(state);
+    for (const one of reply.present) seen.add(one);
+    if (!phases) for (const one of state) seen.add(one);
     if (seen.size !== before || fresh) drawLegend();
     fresh = false;
   }
@@ -146,13 +165,14 @@ export function createTimeline(store, theme, modules) {
   /** A recorded page has no kernel to ask: what it has is the spans of thread blocks. */
   function readRecorded() {
     const line = store.timeline;
-    if (!line?.what.length || (picture?.line === line && picture.theme === theme.version)) return;
+    if (!line?.what.length || (picture?.source === line && picture.theme === theme.version)) return;
     if (kind !== "blocks") choose("blocks");
     for (const button of buttons) button.disabled = button.dataset.kind !== "blocks";
     const found = recordedSpans(line);
     picture = {
-      ...found, line, theme: theme.version, folds: new Map(), lanes: new Map(store.scene.blocks.map((_, lane) => [lane, lane])),
-      reply: { kind: "blocks", from: 0, to: line.now_ps, drawn: "spans", count: found.row.length, present: [] },
+      ...found, source: line, theme: theme.version, folds: new Map(), lanes: new Map(store.scene.blocks.map((_, lane) => [lane, lane])),
+      reply: { kind: "blocks", from: 0, to: line.now_ps, now_ps: line.now_ps, columns: 0, drawn: "spans", count: found.row.length, folded: 0, present: [] },
+      shares: new Uint8Array(0), foldHeight: FOLD,
       starts: rowStarts(found.row, store.scene.blocks.length),
     };
     store.scene.blocks.forEach((gpu) => opened.add(gpu));
@@ -175,17 +195,15 @@ export function createTimeline(store, theme, modules) {
   }
 
   function draw() {
-    if (!store.scene || !width) return;
+    if (!store.ready || !width) return;
     if (selected !== store.selection) {
       selected = store.selection;
-      const gpu = gpuOf(selected);
+      const gpu = gpuOf(store, selected);
       if (gpu >= 0) opened.add(gpu);
       layOut();
     }
     const height = Math.min(ROOM, full) + RULER;
-    if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
-    const rest = `${Math.max(0, full + RULER - height)}px`;
-    if (spacer.style.height !== rest) spacer.style.height = rest;
+    stretch(canvas, spacer, height, full + RULER);
     const scale = scaleOf(store, width);
     if (sight(scale, kind, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
     const shown = visible();
@@ -208,30 +226,34 @@ export function createTimeline(store, theme, modules) {
     outline(context, shown);
     context.restore();
     drawPathOverTime(context, store, theme, { scale, left: GUTTER, width, rowAt });
-    drawRuler(context, theme, scale, width, formatTime);
+    drawRuler(context, theme, scale, width);
     drawClocks(context, store, theme, scale, width, RULER, height, true);
-    tell();
+    showCounts();
   }
 
-  /** Where a thread block is on the screen: its own lane or its SM's, or its GPU's band; null where that is out of sight. */
+  /**
+   * Where a thread block is on the screen: its own lane or its SM's, or its GPU's band; null where that is out of sight.
+   * @param {number} block
+   * @param {number} sm
+   */
   function rowAt(block, sm) {
     const gpu = store.scene.blocks[block];
-    const { number, engine } = rows?.sms ?? {};
-    const mine = { blocks: (lane) => lane === block, sms: (lane) => number[lane] === sm && !engine[lane] }[kind];
-    const item = (mine && items.find((one) => one.gpu === gpu && one.lane >= 0 && mine(one.lane))) ?? items.find((one) => one.gpu === gpu && one.lane < 0);
+    /** @param {number} lane */
+    const holds = (lane) => (kind === "blocks" ? lane === block : kind === "sms" && rows?.sms.number[lane] === sm && !rows.sms.engine[lane]);
+    const mine = items.filter((item) => item.gpu === gpu);
+    const item = mine.find(({ lane }) => lane >= 0 && holds(lane)) ?? mine.find(({ lane }) => lane < 0);
     if (!item) return null;
     const top = item.top + RULER - scroll.top;
     return top + item.height <= RULER || top >= ROOM + RULER ? null : { top, height: item.height };
   }
 
-  function tell() {
+  function showCounts() {
     const { count = 0, folded = 0, drawn = "" } = picture?.reply ?? {};
     const things = kind === "phases" ? "phases" : "spans";
-    const number = (n) => n.toLocaleString("en-US");
     const all = drawn === "density" || !count ? count + folded : count; // of one kind
-    let said = picture ? `${number(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
-    if (folded && all === count) said += ` · ${number(folded)} more in folded GPUs, as density`;
-    settle(note, said);
+    let text = picture ? `${formatCount(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
+    if (folded && all === count) text += ` · ${formatCount(folded)} more in folded GPUs, as density`;
+    settle(note, text);
     element.dataset.drawn = picture?.reply.drawn ?? "";
     element.dataset.kind = kind;
     element.dataset.asked = String(asker.open);
@@ -240,6 +262,7 @@ export function createTimeline(store, theme, modules) {
     element.dataset.number = String(store.timeline?.number ?? "");
   }
 
+  /** @param {Context} context @param {Item[]} shown */
   function drawGutter(context, shown) {
     context.textBaseline = "middle";
     context.textAlign = "left";
@@ -253,21 +276,27 @@ export function createTimeline(store, theme, modules) {
         context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle);
       } else {
         context.font = `10px ${theme.font}`;
-        context.fillText(nameOf(gpu, lane), 16, middle, GUTTER - 18);
+        context.fillText(nameOf(lane), 16, middle, GUTTER - 18);
       }
     }
   }
-  function nameOf(gpu, lane) {
-    if (kind === "phases") return `phase ${lane + 1}`;
+  /** @param {number} lane */
+  function nameOf(lane) {
+    if (kind === "phases" || !rows) return `phase ${lane + 1}`;
     const number = rows[kind].number[lane];
     if (kind === "blocks") return `block ${number}`;
     return rows.sms.engine[lane] ? "copy engine" : `sm.${number}`;
   }
 
+  /** @param {Context} context @param {Item} item @param {Scale} scale */
   function drawItem(context, item, scale) {
+    if (!picture) return;
     const { reply } = picture;
     const [x0, x1] = [scale.x(reply.from), scale.x(reply.to)];
-    if (reply.kind === "phases") return drawPhases(context, item, scale);
+    if (reply.kind === "phases") {
+      drawPhases(context, item, scale);
+      return;
+    }
     if (item.lane < 0) {
       const k = picture.folds.get(item.gpu);
       if (k === undefined || !picture.fold) return;
@@ -291,9 +320,10 @@ export function createTimeline(store, theme, modules) {
     }
   }
 
+  /** @param {Context} context @param {Item} item @param {Scale} scale */
   function drawPhases(context, item, scale) {
-    const k = picture.folds.get(item.gpu);
-    if (k === undefined) return;
+    const k = picture?.folds.get(item.gpu);
+    if (!picture || k === undefined) return;
     context.textBaseline = "middle";
     context.font = `10px ${theme.font}`;
     for (let n = picture.starts[k]; n < picture.starts[k + 1]; n++) {
@@ -313,22 +343,27 @@ export function createTimeline(store, theme, modules) {
     }
   }
 
-  /** The selected GPU, SM or thread block. */
+  /**
+   * The selected GPU, SM or thread block.
+   * @param {Context} context
+   * @param {Item[]} shown
+   */
   function outline(context, shown) {
-    const gpu = gpuOf(store.selection);
+    const gpu = gpuOf(store, store.selection);
     const part = store.selection.match(/\.(sm|block)\.(\d+)$/);
-    const wanted = { sm: "sms", block: "blocks" }[part?.[1]];
+    const wanted = part?.[1] === "sm" ? "sms" : "blocks";
     context.strokeStyle = theme.brand;
     context.lineWidth = 1.5;
     for (const item of shown) {
       if (item.gpu !== gpu) continue;
-      const here = item.lane < 0 ? !part : kind === wanted && rows[kind].number[item.lane] === Number(part[2]);
+      const here = item.lane < 0 ? !part : part && kind === wanted && rows?.[kind].number[item.lane] === Number(part[2]);
       if (here) context.strokeRect(GUTTER + 0.75, item.top, width - GUTTER - 1.5, item.height);
     }
   }
 
+  /** @param {Spot} event */
   function hit(event) {
-    if (!store.scene || event.offsetY < RULER) return null;
+    if (!store.ready || event.offsetY < RULER) return null;
     const y = event.offsetY - RULER + scroll.top;
     return items.find((item) => y >= item.top && y < item.top + item.height) ?? null;
   }
@@ -336,29 +371,30 @@ export function createTimeline(store, theme, modules) {
     const item = hit(event);
     store.hovering(item ? `gpu[${item.gpu}]` : "");
   });
-  function say(at) {
+  /** @param {Spot} at */
+  function textAt(at) {
     const item = hit(at);
     if (!item) return "";
     const { gpu, lane } = item;
-    const said = [`GPU${gpu}`];
-    if (lane >= 0) said.push(kind === "phases" ? store.scene.phases[lane] : nameOf(gpu, lane));
+    const parts = [`GPU${gpu}`];
+    if (lane >= 0) parts.push(kind === "phases" ? store.scene.phases[lane] : nameOf(lane));
     if (at.offsetX >= GUTTER) {
       const time = Math.round(scaleOf(store, width).t(at.offsetX));
       const wanted = { kind, lane: kind === "phases" ? gpu : lane, time };
       const about = JSON.stringify(wanted);
       if (lane >= 0 || kind === "phases") words.want(wanted, about);
-      said.push(formatTime(time, 3));
-      if (words.reply?.text && words.reply.about === about) said.push(words.reply.text);
-      else if (lane < 0) said.push(...shares(gpu, time));
+      parts.push(formatTime(time, 3));
+      if (words.reply?.text && words.reply.about === about) parts.push(words.reply.text);
+      else if (lane < 0) parts.push(...statesAt(gpu, time));
     }
-    return said.join(" · ");
+    return parts.join(" · ");
   }
   store.on("change", tip.write);
-  /** What the lanes of a folded GPU are in at the pointer. */
-  function shares(gpu, time) {
+  /** The states of a folded GPU's lanes at a time. @param {number} gpu @param {number} time */
+  function statesAt(gpu, time) {
     const row = picture?.folds.get(gpu);
-    if (row === undefined || picture.reply.kind === "phases") return [];
-    return sharesAt(picture.reply, column(Uint8Array, picture.reply.buffers[0]), picture.folds.size, row, time, rows.states);
+    if (!picture || !rows || row === undefined || picture.reply.kind === "phases") return [];
+    return sharesAt(picture.reply, picture.shares, picture.folds.size, row, time, rows.states);
   }
   canvas.addEventListener("pointerleave", () => store.hovering(""));
   navigate(canvas, store, {
@@ -369,7 +405,7 @@ export function createTimeline(store, theme, modules) {
         if (!opened.delete(item.gpu)) opened.add(item.gpu);
         layOut();
         store.emit("change");
-      } else if (item.lane < 0 || kind === "phases" || (kind === "sms" && rows.sms.engine[item.lane])) store.select(`gpu[${item.gpu}]`);
+      } else if (item.lane < 0 || kind === "phases" || !rows || (kind === "sms" && rows.sms.engine[item.lane])) store.select(`gpu[${item.gpu}]`);
       else store.select(`gpu[${item.gpu}].${kind === "sms" ? "sm" : "block"}.${rows[kind].number[item.lane]}`);
     },
   });

@@ -1,21 +1,27 @@
+// @ts-check
 // Words beside the mouse.
 
+import { make } from "./theme.js";
+
 /**
- * A box beside the mouse over a canvas, with what `say({ offsetX, offsetY })` returns; no words, no box.
+ * A box beside the mouse over a canvas, with the text that `textAt` gives for a place; no text, no box.
  *
- * `write()` says it again: call it when the picture has changed under a mouse that rests.
- * `element` belongs into the box that scrolls the canvas, or that it stands in.
+ * Call `write()` when the picture has changed under a mouse that rests. `element` belongs into the box that
+ * scrolls the canvas, or that it stands in.
+ * @param {HTMLCanvasElement} canvas
+ * @param {(at: import("./types").Spot) => string} textAt
  */
-export function createTip(make, canvas, say) {
+export function createTip(canvas, textAt) {
   const element = make("div", { class: "anb-tip", hidden: "" });
+  /** @type {import("./types").Spot | null} */
   let at = null;
   function write() {
-    const text = at ? say(at) : "";
+    const text = at ? textAt(at) : "";
     element.hidden = !text;
-    if (!text) return;
+    if (!at || !text) return;
     if (element.textContent !== text) element.textContent = text;
     const holder = element.offsetParent;
-    if (!holder) return;
+    if (!(holder instanceof HTMLElement)) return;
     const [left, top] = [holder.scrollLeft, holder.scrollTop];
     const [its, mine] = [canvas.getBoundingClientRect(), holder.getBoundingClientRect()];
     const x = its.left - mine.left - holder.clientLeft + left + at.offsetX;

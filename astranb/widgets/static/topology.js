@@ -1,19 +1,35 @@
+// @ts-check
 // Boxes, links and lines in flight. A dot stands where the recorded start and end of its
 // crossing put it at the cursor: straight between them, and nothing outside.
 
-export function createTopology(store, theme, modules) {
-  const { fit, make, settle, createBeat, column, layWays, createSketch, createDots, createLevels, createDevice, createAggregates, createAsker, createTip, momentOf } = modules;
-  const { formatTime, drawPath, selectAt, offsetAt, busyAt } = modules;
-  const { KIND_COLOURS, KIND_SHAPES } = modules;
+import { createAggregates } from "./aggregates.js";
+import { createAsker, momentOf } from "./asker.js";
+import { createDevice } from "./device.js";
+import { createDots } from "./dots.js";
+import { formatCount, formatTime } from "./format.js";
+import { createLevels } from "./levels.js";
+import { drawPath, selectAt } from "./path.js";
+import { createSketch } from "./sketch.js";
+import { KIND_COLOURS, KIND_SHAPES, createBeat, fit, make, settle } from "./theme.js";
+import { createTip } from "./tip.js";
+import { busyAt, layOutLinks, offsetAt } from "./edges.js";
+
+/** @import { Box, Drawing, Pair, Store, Theme } from "./types" */
+
+/**
+ * @param {Store} store
+ * @param {Theme} theme
+ */
+export function createTopology(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const words = make("div", { class: "anb-words", role: "note" });
-  const levels = (store.levels = createLevels(store, modules));
-  const device = createDevice(store, theme, modules);
-  const aggregates = createAggregates(store, theme, modules);
-  const dots = createDots(modules);
-  const tip = createTip(make, canvas, ({ offsetX, offsetY }) => {
+  const levels = (store.levels = createLevels(store));
+  const device = createDevice(store, theme);
+  const aggregates = createAggregates(store, theme);
+  const dots = createDots();
+  const tip = createTip(canvas, ({ offsetX, offsetY }) => {
     const name = hit(offsetX, offsetY);
     return name && describe(name);
   });
@@ -24,24 +40,35 @@ export function createTopology(store, theme, modules) {
 
   const beat = createBeat(store);
 
+  /** @type {Pair} */
   let size = [0, 0];
   let found = new Uint32Array(1024); // flights at the cursor
   let queued = 0; // lines in queues, of all
+  const hot = createAsker(store, "hot", { every: 300 });
+  const ports = createAsker(store, "ports", { every: 300 });
+  /** @type {Drawing} */
   const p = {
-    laid: null, // geometry: ways.js
-    drawn: new Uint8Array(0), // by bundle, 1: it has a line
-    onBundle: new Uint32Array(0), // lines on it
-    waiting: new Uint32Array(0), // lines at its entrance
-    sparse: new Uint32Array(0), // of how many dots one is drawn
-    onInside: new Uint32Array(0), // lines within each box
-    levels, looked, covers, load: (number) => busyAt(store, number),
+    laid: null,
+    drawn: new Uint8Array(0),
+    onBundle: new Uint32Array(0),
+    waiting: new Uint32Array(0),
+    sparse: new Uint32Array(0),
+    onInside: new Uint32Array(0),
+    get all() {
+      return levels.all;
+    },
+    looked, covers,
+    load: (number) => busyAt(store, number),
+    hottest: () => hot.reply?.bundles ?? [],
+    ports: () => (ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
   };
-  const sketch = createSketch(store, theme, modules, p);
+  const sketch = createSketch(store, theme, p);
 
   store.on("scene", () => {
     hot.forget();
     ports.forget();
     layOut();
+    /** @param {Node | string} mark @param {string} text */
     const key = (mark, text) => make("span", { class: "anb-key" }, mark, text);
     legend.replaceChildren(
       ...store.scene.kinds.map((kind, k) =>
@@ -55,9 +82,9 @@ export function createTopology(store, theme, modules) {
   });
 
   function layOut() {
+    if (!store.ready || !size[0]) return;
     const { scene } = store;
-    if (!scene || !size[0]) return;
-    p.laid = layWays(scene, size);
+    p.laid = layOutLinks(scene, size);
     p.onBundle = new Uint32Array(scene.bundles.length);
     p.waiting = new Uint32Array(scene.bundles.length);
     p.onInside = new Uint32Array(scene.boxes.length);
@@ -65,8 +92,6 @@ export function createTopology(store, theme, modules) {
     p.sparse = new Uint32Array(scene.bundles.length).fill(1);
   }
 
-  const hot = (p.hot = createAsker(store, "hot", { every: 300 }));
-  const ports = (p.ports = createAsker(store, "ports", { every: 300 }));
   const portsKey = () => `${store.scene.picture}/${momentOf(store).key}`;
   function ask() {
     const { scene, state } = store;
@@ -91,12 +116,13 @@ export function createTopology(store, theme, modules) {
       }
     });
   }
+  /** @param {string} name */
   function looked(name) {
     return name === store.hover.split("#")[0] || name === store.selection.split("#")[0];
   }
 
   function draw() {
-    if (!store.scene) return 0;
+    if (!store.ready) return 0;
     levels.draw();
     const into = store.device >= 0;
     if (into && !device.element.isConnected) picture.after(device.element);
@@ -120,7 +146,7 @@ export function createTopology(store, theme, modules) {
     if (store.scene.level === "aggregates") {
       aggregates.draw(context, p.laid.place);
       sketch.drawBetween(context);
-      say(total, 0);
+      showCounts(total, 0);
       return total;
     }
     sketch.drawLinks(context);
@@ -131,34 +157,34 @@ export function createTopology(store, theme, modules) {
     sketch.drawLoads(context);
     sketch.drawBoxes(context);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
-    say(total, shown);
+    showCounts(total, shown);
     tip.write();
     return total;
   }
 
-  function say(total, shown) {
+  /** @param {number} total @param {number} shown */
+  function showCounts(total, shown) {
     if (!beat()) return;
     const parts = [];
-    const many = (n) => n.toLocaleString("en-US");
     const inside = p.onInside.reduce((sum, n) => sum + n, 0);
     const oneIn = total ? Math.max(store.flights.oneIn(found[0]), store.flights.oneIn(found[total - 1])) : 1;
     if (oneIn > 1) parts.push(`1 of ${oneIn} lines sent to the browser`);
-    parts.push(shown < total ? `${many(total)} lines in flight, ${many(shown)} drawn` : `${many(total)} lines in flight`);
-    if (inside) parts.push(`${many(inside)} more within boxes`);
-    parts.push(`${many(queued)} in queues`);
-    if (store.scene.hidden) parts.push(`${many(store.scene.hidden)} nodes without traffic not shown`);
+    parts.push(shown < total ? `${formatCount(total)} lines in flight, ${formatCount(shown)} drawn` : `${formatCount(total)} lines in flight`);
+    if (inside) parts.push(`${formatCount(inside)} more within boxes`);
+    parts.push(`${formatCount(queued)} in queues`);
+    if (store.scene.hidden) parts.push(`${formatCount(store.scene.hidden)} nodes without traffic not shown`);
     if (!store.scene.recording) parts.push("lines are not recorded (record=False)");
     settle(note, parts.join(" · "));
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
     const plain = (levels.all || hot.error) && store.scene.level !== "aggregates";
-    settle(words, plain ? `all ${many(lines)} links are drawn` : store.scene.note);
+    settle(words, plain ? `all ${formatCount(lines)} links are drawn` : store.scene.note);
     words.hidden = !words.textContent;
   }
 
-  /** Where links have queues, what waits now has crossed nothing yet: the kernel tells how many it is. */
+  /** Where links have queues, what waits now has crossed nothing yet: the kernel counts it. */
   function addLive() {
     if (ports.reply?.picture !== store.scene.picture || ports.reply.about !== portsKey()) return;
-    column(Uint32Array, ports.reply.buffers[0]).forEach((live, k) => {
+    ports.reply.arrays.waiting.forEach((live, k) => {
       if (live <= p.waiting[k]) return;
       queued += live - p.waiting[k];
       p.waiting[k] = live;
@@ -193,17 +219,25 @@ export function createTopology(store, theme, modules) {
     return total;
   }
 
-  /** Whether a path is a box or something inside it. */
+  /**
+   * Whether a path is a box or something inside it.
+   * @param {string} path
+   * @param {Box} box
+   */
   function covers(path, box) {
     if (!path) return false;
     if (path === box.name || path.startsWith(`${box.name}.`)) return true;
     const rank = path.match(/^gpu\[(\d+)\]/);
-    return Boolean(rank) && box.ranks[0] >= 0 && Number(rank[1]) >= box.ranks[0] && Number(rank[1]) <= box.ranks[1];
+    return rank !== null && box.ranks[0] >= 0 && Number(rank[1]) >= box.ranks[0] && Number(rank[1]) <= box.ranks[1];
   }
 
-  /** The name of what stands at a point. */
+  /**
+   * The name of what stands at a point.
+   * @param {number} x
+   * @param {number} y
+   */
   function hit(x, y) {
-    if (!store.scene || !p.laid) return "";
+    if (!store.ready || !p.laid) return "";
     if (store.scene.level === "aggregates") return aggregates.hit(x, y);
     const { place } = p.laid;
     for (const box of store.scene.boxes) {
@@ -212,12 +246,12 @@ export function createTopology(store, theme, modules) {
     }
     let best = "";
     let nearest = 8;
-    p.laid.ways.forEach((way, number) => {
+    p.laid.edges.forEach((edge, number) => {
       if (!p.drawn[number]) return;
-      for (const part of way.second ? [way, way.second] : [way]) {
+      for (const part of edge.second ? [edge, edge.second] : [edge]) {
         const [dx, dy] = [x - part.x, y - part.y];
         const along = dx * part.ux + dy * part.uy;
-        const across = dx * way.nx + dy * way.ny - way.middle;
+        const across = dx * edge.nx + dy * edge.ny - edge.middle;
         if (along < 0 || along > part.length || Math.abs(across) >= nearest) continue;
         nearest = Math.abs(across);
         best = store.scene.bundles[number].name;
@@ -234,6 +268,7 @@ export function createTopology(store, theme, modules) {
     store.hovering(name);
     canvas.style.cursor = name ? "pointer" : "default";
   });
+  /** @param {string} name */
   function describe(name) {
     const number = store.scene.bundles.findIndex((b) => b.name === name);
     const box = store.scene.boxes.find((b) => b.name === name);
@@ -244,16 +279,16 @@ export function createTopology(store, theme, modules) {
     const busy = busyAt(store, number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
     const parts = [name, `${lanes}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
-    parts.push(`${p.onBundle[number].toLocaleString("en-US")} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
-    parts.push(`${p.waiting[number].toLocaleString("en-US")} waiting for it`);
+    parts.push(`${formatCount(p.onBundle[number])} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
+    parts.push(`${formatCount(p.waiting[number])} waiting for it`);
     if (busy !== null) parts.push(`${Math.round(100 * busy)}% busy`);
     return parts.join(" · ");
   }
   canvas.addEventListener("pointerleave", () => store.hovering(""));
   canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) => {
     if (!p.laid) return;
-    const { bundleOf } = store.scene;
-    selectAt(store, x, y, { ways: p.laid.ways, bundleOf, offset: (link, kind) => offsetAt(p.laid, link, kind) }, () => hit(x, y));
+    const [laid, { bundleOf }] = [p.laid, store.scene];
+    selectAt(store, x, y, { edges: laid.edges, bundleOf, offset: (link, kind) => offsetAt(laid, link, kind) }, () => hit(x, y));
   });
   canvas.addEventListener("dblclick", (event) => levels.enter(hit(event.offsetX, event.offsetY)));
 

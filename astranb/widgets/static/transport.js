@@ -1,7 +1,14 @@
+// @ts-check
 // The controls: buttons, speed, the slider with what is recorded, the two clocks, the narration.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { formatCount, formatTime } from "./format.js";
+import { createSave } from "./save.js";
+import { createBeat, make, makeSvg, settle } from "./theme.js";
+
+/** @import { Interval, Pace, State, Store } from "./types" */
+
 // Icons on a grid of 16: filled paths.
+/** @type {Record<string, string>} */
 const ICONS = {
   reset: "M3 3h2v10H3z M13 3v10L6 8z",
   back: "M12 3v10L4 8z",
@@ -16,47 +23,51 @@ const ICONS = {
   pass: "M2 5h8v6H2z M10.500 3l4 5-4 5z",
   message: "M1.500 4.500h9v7h-9z M3 6l3 2.500L9 6v-.5H3z M12.500 3h2v10h-2z",
 };
+/** @type {[string, string, string][]} */
 const ALL_BUTTONS = [
-  ["reset", "Reset", "to the start (Home)"],
-  ["back", "Back", "back by one event (←), cycle (Shift+←)"],
+  ["reset", "Reset", "go to the start (Home)"],
+  ["back", "Back", "step back by one event (←) or cycle (Shift+←)"],
   ["play", "Play", "play or pause (Space)"],
-  ["event", "Event", "on by one event (→)"],
-  ["cycle", "Cycle", "on to the next instant at which something happens (Shift+→)"],
-  ["operation", "Operation", "on to the end of an operation of any rank (O)"],
-  ["message", "Message", "on to the arrival of a message (M)"],
-  ["phase", "Phase", "on to the end of a phase (N)"],
-  ["pass", "Pass", "on to the end of a pass of the training loop"],
-  ["to_breakpoint", "Breakpoint", "on to the next breakpoint, or the end (C)"],
-  ["to_end", "End", "on to the end, or a breakpoint (End)"],
+  ["event", "Event", "step forward by one event (→)"],
+  ["cycle", "Cycle", "run all events of the next timestep (Shift+→)"],
+  ["operation", "Operation", "run until an operation of any rank ends (O)"],
+  ["message", "Message", "run until a message arrives (M)"],
+  ["phase", "Phase", "run until a phase ends (N)"],
+  ["pass", "Pass", "run until a pass of the training loop ends"],
+  ["to_breakpoint", "Breakpoint", "run to the next breakpoint, or the end (C)"],
+  ["to_end", "End", "run to the end, or a breakpoint (End)"],
 ];
 const OF_WORKLOADS = ["operation", "message", "pass"]; // those that a workload has (scene.units)
 const SLOWEST = 3; // powers of ten of ps a second
 const FASTEST = 11;
 
-function icon(name) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", ICONS[name]);
-  svg.append(path);
-  return svg;
-}
+/** @param {string} name */
+const icon = (name) => makeSvg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, makeSvg("path", { d: ICONS[name] }));
 
-export function createTransport(store, { make, settle, createBeat, formatTime, createSave }, help) {
+/**
+ * @param {Store} store
+ * @param {() => void} help
+ */
+export function createTransport(store, help) {
   const beat = createBeat(store);
   const workload = store.kind === "workload";
   const BUTTONS = ALL_BUTTONS.filter(([name]) => workload || !OF_WORKLOADS.includes(name));
   const steps = make(
     "select",
-    { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one press moves" },
-    ...[1, 10, 100, 1000, 10000].map((n) => make("option", { value: n, text: `× ${n.toLocaleString("en-US")}` })),
+    { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one click steps" },
+    ...[1, 10, 100, 1000, 10000].map((n) => make("option", { value: n, text: `× ${formatCount(n)}` })),
   );
+  /** @type {Record<string, HTMLButtonElement>} */
   const buttons = {};
+  /** @param {string} name */
   function press(name) {
-    if (name === "play") return store.playing ? store.pause() : store.play();
+    if (name === "play") {
+      if (store.playing) store.pause();
+      else store.play();
+      return;
+    }
     const many = ["event", "cycle", "back", ...OF_WORKLOADS].includes(name);
-    return store.command(name, many ? { n: Number(steps.value) } : {});
+    store.command(name, many ? { n: Number(steps.value) } : {});
   }
   for (const [name, label, title] of BUTTONS) {
     buttons[name] = make(
@@ -69,7 +80,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
 
   const when = make("input", {
     type: "text", class: "anb-goto", placeholder: "5 µs", "aria-label": "Go to a time", spellcheck: "false",
-    title: "go to the moment at which everything up to a time has happened, on or back (G)",
+    title: "go to a time, forward or back (G)",
     onchange: () => {
       if (when.value.trim()) store.command("goto", { when: when.value.trim() });
       when.value = "";
@@ -77,15 +88,17 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
   });
   const record = make("button", {
     type: "button", class: "anb-button anb-record", text: "●", "aria-label": "Record",
-    title: "note what passes, or no longer: what is not recorded can be simulated, not shown (R)",
+    title: "Record on/off: unrecorded intervals cannot be shown (R)",
     onclick: () => store.command("record", { on: !(store.state?.recording ?? true) }),
   });
-  record.hidden = workload; // what it is made of stands in the tables anyway
+  record.hidden = workload; // its timeline comes from the tables, which are always there
   const redraw = make(
     "select",
     {
-      class: "anb-redraw", "aria-label": "Redraw rate", title: "how often the picture is drawn; the simulation goes as fast as the speed says",
-      onchange: () => store.setRedraw(Number(redraw.value)),
+      class: "anb-redraw", "aria-label": "Redraw rate", title: "how often the picture is drawn; it does not change the speed of the simulation",
+      onchange() {
+        store.setRedraw(Number(redraw.value));
+      },
     },
     ...[60, 30, 10, 4, 1].map((n) => make("option", { value: n, text: `${n} a second` })),
   );
@@ -93,12 +106,17 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
   const speedText = make("output", { class: "anb-speed-text" });
   const speed = make("input", {
     type: "range", class: "anb-speed", min: SLOWEST, max: FASTEST, step: 0.1, "aria-label": "Speed",
-    title: "simulated time that a second of watching shows (+ and −)",
-    oninput: () => store.setSpeed(10 ** Number(speed.value)),
+    title: "simulated time per second of playing (+ and −)",
+    oninput() {
+      store.setSpeed(10 ** Number(speed.value));
+    },
   });
   const follow = make("input", {
     type: "checkbox", class: "anb-follow",
-    onchange: () => (follow.checked ? store.follow() : store.scrub(store.cursor)),
+    onchange() {
+      if (follow.checked) store.follow();
+      else store.scrub(store.cursor);
+    },
   });
   const helpButton = make("button", {
     type: "button", class: "anb-button anb-help-button", "aria-label": "Keyboard help", title: "keyboard (?)", text: "?",
@@ -107,8 +125,10 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
 
   const slider = make("input", {
     type: "range", class: "anb-scrub", min: 0, max: 1, step: "any", value: 0, "aria-label": "View cursor",
-    title: "moves only the view; the simulation stays where it is",
-    oninput: () => store.scrub(Number(slider.value) * Math.max(1, store.furthest)),
+    title: "moves the view only, not the simulation",
+    oninput() {
+      store.scrub(Number(slider.value) * Math.max(1, store.furthest));
+    },
   });
   const simulated = make("output", { class: "anb-clock anb-simulated", "aria-label": "Simulated up to" });
   const shown = make("output", { class: "anb-clock anb-shown", "aria-label": "View shows" });
@@ -128,7 +148,7 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
-      createSave(store, { make, formatTime }),
+      createSave(store),
       helpButton,
     ),
     make(
@@ -149,13 +169,15 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
     for (const name of OF_WORKLOADS) if (workload) buttons[name].hidden = !(store.scene.units ?? []).includes(name);
   });
 
-  /** What of the slider is recorded, what was not or is lost, and what is not simulated. */
+  // The slider shows what is recorded, what was not or is lost, and what is not simulated.
   let drawn = "";
+  /** @param {Interval[]} gaps @param {number} end */
   function track(gaps, end) {
+    /** @param {number} time */
     const at = (time) => `${((100 * Math.min(time, end)) / end).toFixed(2)}%`;
     const stops = [];
     let from = 0;
-    for (const [a, b] of [...gaps, [store.frontier, end]]) {
+    for (const [a, b] of [...gaps, /** @type {Interval} */ ([store.frontier, end])]) {
       if (b <= a) continue;
       stops.push(`var(--anb-brand) ${at(from)} ${at(a)}`, `transparent ${at(a)} ${at(b)}`);
       from = Math.max(from, b);
@@ -165,31 +187,33 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
     if (value !== drawn) element.style.setProperty("--anb-track", value);
     drawn = value;
   }
-  function paceText({ done, ps_per_s: rate, left_s: left }) {
+  /** @param {Pace} pace */
+  function paceText({ done = 0, ps_per_s: rate, left_s: left }) {
     const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${store.scene.counted ?? "lines issued"}`];
     if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
     return parts.join(" · ");
   }
 
-  function tell(state) {
+  /** @param {State} state */
+  function showState(state) {
     const lost = store.scene.recording ? Math.max(state.oldest_ps, store.flights.lostUntil) : store.frontier;
     track([[0, lost], ...(state.gaps ?? [])], Math.max(1, store.furthest));
     slider.setAttribute("aria-valuetext", formatTime(store.cursor));
-    settle(simulated, `simulated ${formatTime(state.now_ps)} · event ${state.events.toLocaleString("en-US")}`);
+    settle(simulated, `simulated ${formatTime(state.now_ps)} · event ${formatCount(state.events)}`);
     settle(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
     let words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
     if (store.replaying) words = "replaying what was recorded";
     if (state.pace?.done !== undefined) words = paceText(state.pace);
     bar.hidden = state.pace?.done === undefined;
-    if (!bar.hidden) bar.value = state.pace.done;
+    bar.value = state.pace?.done ?? 0;
     if (document.activeElement !== redraw) redraw.value = String(store.redraw);
     settle(narration, words);
     narration.title = words;
   }
   function draw() {
-    const state = store.state;
-    if (!state) return;
+    const { state } = store;
+    if (!state || !store.ready) return;
     const playing = store.playing;
     if (buttons.play.dataset.playing !== String(playing)) {
       buttons.play.dataset.playing = String(playing);
@@ -203,17 +227,18 @@ export function createTransport(store, { make, settle, createBeat, formatTime, c
       buttons[name].title = why;
     }
     buttons.play.disabled = !playing && (store.gone || state.finished) && (store.following || store.cursor >= store.frontier);
-    slider.value = store.cursor / Math.max(1, store.furthest);
-    if (beat()) tell(state);
+    slider.value = String(store.cursor / Math.max(1, store.furthest));
+    if (beat()) showState(state);
     follow.checked = store.following;
     record.disabled = store.gone || !store.scene.recording || Boolean(store.scene.recorded);
     record.setAttribute("aria-pressed", String(Boolean(store.scene.recording && state.recording)));
     const power = Math.log10(state.speed);
-    if (document.activeElement !== speed) speed.value = power;
+    if (document.activeElement !== speed) speed.value = String(power);
     settle(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
     settle(status, store.trouble || store.error || state.status);
     status.classList.toggle("anb-failed", Boolean(store.trouble || store.error) || state.failed);
   }
-  const faster = (by) => store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
+  /** @param {number} by powers of ten */
+  const faster = (by) => store.state && store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
   return { element, draw, press, faster, steps, when, record };
 }

@@ -1,6 +1,14 @@
+// @ts-check
 // The part of time that the timelines show, and the interval that is marked: functions of the store.
 
-/** `changed` is called when another part is shown. */
+/** @import { Interval, Store } from "./types" */
+
+/**
+ * `changed` is called when another part is shown.
+ * @param {Store} store
+ * @param {() => void} changed
+ * @returns {Pick<Store, "view" | "zoom" | "mark" | "pan" | "show">}
+ */
 export function timeWindow(store, changed) {
   return {
     /** The part of time that the timelines show. */
@@ -18,9 +26,10 @@ export function timeWindow(store, changed) {
       store.show(around - place * length, length);
     },
     /** Mark an interval, from either end; nothing clears it. */
-    mark(from = null, to = null) {
+    mark(from = null, to = 0) {
       const end = Math.max(1, store.frontier);
-      store.marked = from === null ? null : [from, to].map((t) => Math.min(end, Math.max(0, t))).sort((a, b) => a - b);
+      const ends = from === null ? null : [from, to].map((t) => Math.min(end, Math.max(0, t))).sort((a, b) => a - b);
+      store.marked = /** @type {Interval | null} */ (ends);
       store.emit("change");
     },
     pan(share) {

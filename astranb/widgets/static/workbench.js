@@ -1,42 +1,35 @@
+// @ts-check
 // The workbench: loads the views, gives them one clock, and takes the keyboard.
+
+import { load } from "./loader.js";
+
+/** @import { Host, Model, Store } from "./types" */
+/** @typedef {typeof import("./views.js")} Views */
 
 const KEYS = [
   ["Space", "play or pause"],
-  ["→ ←", "one event on, back (as many as × says)"],
-  ["Shift + → ←", "one cycle on, back"],
-  ["N", "to the end of a phase"],
-  ["O M", "of a workload: to the end of an operation, to a message's arrival"],
-  ["C", "to a breakpoint, or the end"],
-  ["Home End", "to the start, to the end"],
+  ["→ ←", "step one event forward, back (× sets how many)"],
+  ["Shift + → ←", "step one cycle forward, back"],
+  ["N", "run to the end of a phase"],
+  ["O M", "workloads: run to the end of an operation, to the arrival of a message"],
+  ["C", "run to a breakpoint, or the end"],
+  ["Home End", "go to the start, to the end"],
   ["F", "follow the simulation"],
   ["G", "go to a time"],
-  ["R", "record, or no longer"],
+  ["R", "record on/off"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
   ["drag", "on a timeline: mark an interval; on the ruler: move the cursor"],
-  ["Enter", "look into what is selected"],
-  ["Esc", "up from there; clear selection and interval, show all time"],
-  ["?", "this list"],
+  ["Enter", "look inside the selected object"],
+  ["Esc", "go up one level; clear selection and interval, show all time"],
+  ["?", "show or hide this list"],
 ];
 
-const HURRIED_HZ = 10; // pictures a second while the simulation runs as fast as it can
+const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
-/** The views' modules, from the text that the kernel sent: a notebook has no address to load them from. */
-async function load(sources) {
-  const modules = {};
-  for (const [name, text] of Object.entries(sources)) {
-    const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-    try {
-      Object.assign(modules, await import(url));
-    } finally {
-      URL.revokeObjectURL(url);
-    }
-  }
-  return modules;
-}
-
-function show({ store, modules, el }) {
-  const { make, createTheme, createTransport, createPanels } = modules;
+/** @param {{ store: Store, views: Views, el: HTMLElement }} parts */
+function show({ store, views, el }) {
+  const { make, createTheme, createTransport, createPanels } = views;
   const root = make("div", {
     class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
   });
@@ -47,9 +40,11 @@ function show({ store, modules, el }) {
     { class: "anb-help", hidden: "", role: "note", "aria-label": "Keyboard" },
     ...KEYS.flatMap(([keys, words]) => [make("b", { text: keys }), make("span", { text: words })]),
   );
-  const toggleHelp = () => (help.hidden = !help.hidden);
+  const toggleHelp = () => {
+    help.hidden = !help.hidden;
+  };
   const [[transport, panels], deafen] = store.gather(() => [
-    createTransport(store, modules, toggleHelp), createPanels(store, theme, modules),
+    createTransport(store, toggleHelp), createPanels(store, theme),
   ]);
   root.append(transport.element, help, panels.element);
 
@@ -58,16 +53,20 @@ function show({ store, modules, el }) {
   let last = 0;
   let frames = 0;
   let drawn = 0; // when
+  /** @param {number} now */
   function frame(now) {
     asked = 0;
     // At 60 a second the screen itself sets the beat; a run as fast as it can be needs the processor more.
-    const hz = store.state?.playing && store.state.fast ? Math.min(HURRIED_HZ, store.redraw) : store.redraw;
-    if (store.playing && hz < 60 && now - drawn < 1000 / hz - 8) return request();
+    const hz = store.state?.playing && store.state.fast ? Math.min(FAST_HZ, store.redraw) : store.redraw;
+    if (store.playing && hz < 60 && now - drawn < 1000 / hz - 8) {
+      request();
+      return;
+    }
     drawn = now;
     const moving = store.tick(last ? Math.min(Math.max(250, 1500 / store.redraw), now - last) : 0);
     last = moving ? now : 0;
     if (calm.matches && store.following) store.cursor = store.frontier;
-    if (!store.scene) return;
+    if (!store.ready) return;
     if (panels.arrange()) panels.resize();
     root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
@@ -96,6 +95,7 @@ function show({ store, modules, el }) {
   const observer = new ResizeObserver(resize);
   observer.observe(root);
 
+  /** @type {Record<string, (event: KeyboardEvent) => unknown>} */
   const actions = {
     " ": () => transport.press("play"),
     ArrowRight: (event) => transport.press(event.shiftKey ? "cycle" : "event"),
@@ -132,9 +132,11 @@ function show({ store, modules, el }) {
   };
   root.addEventListener("keydown", (event) => {
     event.stopPropagation(); // the notebook has other plans for these keys
-    const { tagName, type } = event.target;
+    const target = /** @type {HTMLElement} */ (event.target);
+    const { tagName } = target;
+    const type = target instanceof HTMLInputElement ? target.type : "";
     if (tagName === "SELECT" || tagName === "TEXTAREA" || (tagName === "INPUT" && type === "text")) return;
-    if (event.target.type === "range" && /^(Arrow|Home|End)/.test(event.key)) return;
+    if (type === "range" && /^(Arrow|Home|End)/.test(event.key)) return;
     if ((tagName === "BUTTON" || type === "checkbox") && (event.key === " " || event.key === "Enter")) return;
     if (event.ctrlKey || event.metaKey || event.altKey || !store.state) return;
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
@@ -147,7 +149,7 @@ function show({ store, modules, el }) {
   });
 
   // A view that joins later starts with what is there.
-  if (store.scene) store.emit("scene");
+  if (store.ready) store.emit("scene");
   resize();
   store.open();
   return () => {
@@ -163,18 +165,19 @@ function show({ store, modules, el }) {
 }
 
 export default () => {
-  let ready = null; // one store for all views of one model
+  /** @type {Promise<{ store: Store, views: Views }>} one store for all views of one model */
+  let ready;
   return {
+    /** @param {{ model: Model }} widget */
     initialize({ model }) {
-      ready = load(model.get("_modules")).then((modules) => {
-        return { store: modules.createStore(model, modules), modules };
-      });
+      ready = load(model.get("_modules"), "views").then((/** @type {Views} */ views) => ({ store: views.createStore(model), views }));
       return () => ready.then(({ store }) => store.destroy());
     },
+    /** @param {{ el: HTMLElement, host?: Host }} widget */
     async render({ el, host }) {
-      const { store, modules } = await ready;
-      store.embed = host && (async (reference, place) => (await host.getWidget(reference)).render(place));
-      return show({ store, modules, el });
+      const { store, views } = await ready;
+      store.embed = host ? async (reference, place) => (await host.getWidget(reference)).render(place) : null;
+      return show({ store, views, el });
     },
   };
 };

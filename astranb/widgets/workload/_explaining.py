@@ -13,6 +13,7 @@ from astranb.engine.operations.what_if import suggest
 from astranb.sim import Simulation
 from astranb.widgets._explaining import row_of
 from astranb.widgets._feed import Message
+from astranb.widgets._messages import pack
 
 from ._feed import WorkloadFeed
 
@@ -79,17 +80,16 @@ def _start(piece: Piece) -> int:
 
 def _columns(path: list[Piece]) -> list[bytes]:
     number = {cause: k for k, cause in enumerate(CAUSES)}
-    nothing = np.full(len(path), -1, "<i4")
-    columns = [
-        np.array([p.start_ps for p in path], "<f8"),
-        np.array([p.end_ps for p in path], "<f8"),
-        np.array([p.npu for p in path], "<i4"),
-        nothing,
-        nothing,
-        np.array([number[p.cause] for p in path], "<u4"),
-        np.array([_LANES.get(p.cause, 1) for p in path], "<i4"),
-    ]
-    return [column.tobytes() for column in columns]
+    return pack(
+        "critical_path",
+        start=[p.start_ps for p in path],
+        end=[p.end_ps for p in path],
+        block=[p.npu for p in path],
+        link=np.full(len(path), -1),
+        rank=np.full(len(path), -1),
+        cause=[number[p.cause] for p in path],
+        sm=[_LANES.get(p.cause, 1) for p in path],
+    )
 
 
 def what_if(feed: WorkloadFeed, content: dict[str, Any]) -> Message:

@@ -1,4 +1,4 @@
-"""What the page of a workload is sent: the messages of ``astranb.widgets._feed``, without lines in flight."""
+"""What the page of a workload is sent: the messages of ``astranb.widgets._feed``, without columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from ._session import WorkloadSession
 __all__ = ["WorkloadFeed"]
 
 _MOST_NAMES = 2000
-_FLIGHTS, _TIMELINE = 4, 9
-"""Columns of a state and of a timeline: a workload has nothing in them."""
 
 
 class WorkloadFeed:
@@ -66,11 +64,8 @@ class WorkloadFeed:
             "titles": {"exposed": "Layers"} if "layers" in sim.result.tables else {},
             "recording": True,
             "picture": 0,
-            **{
-                name: []
-                for name in ("gpus", "phases", "kinds", "blocks", "boxes", "bundles", "frames", "tiers")
-            },
-        }, [b""]
+            **{name: [] for name in ("gpus", "phases", "kinds", "blocks", "boxes", "bundles", "frames")},
+        }, []
 
     def state(self, *, fine: bool = False) -> Message:
         """Where the simulation stands."""
@@ -99,10 +94,10 @@ class WorkloadFeed:
             "recording": True,
             "gaps": [],
             "oldest_ps": 0,
-        }, [b""] * _FLIGHTS
+        }, []
 
     def timeline(self, *, with_spans: bool = False) -> Message:
         """Tell the views that there is something new to ask for."""
         del with_spans
         meta = {"type": "timeline", "now_ps": self.sim.now_ps, "left_out": 0, "bin_ps": 1, "bins": 0}
-        return {**meta, "picture": 0}, [b""] * _TIMELINE
+        return {**meta, "picture": 0}, []

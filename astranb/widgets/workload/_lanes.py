@@ -10,6 +10,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.sim import Simulation
 from astranb.widgets._feed import Message
+from astranb.widgets._messages import pack
 from astranb.widgets._spans import window_of
 
 from ._feed import WorkloadFeed
@@ -133,20 +134,24 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
             for rank in ranks
             for lane in range(index.lanes)
         ]
-        return {**about, "drawn": "density"}, [np.concatenate(shares).tobytes()]
+        return {**about, "drawn": "density"}, pack("lanes", shares=np.concatenate(shares))
     texts: dict[str, int] = {}
     label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
-    number = np.array([sim.engine.about.number(int(one)) for one in index.row[row]], "<u4")
+    number = [sim.engine.about.number(int(one)) for one in index.row[row]]
     lane_of = np.array(
         [ranks[int(p) // index.lanes] * index.lanes + int(p) % index.lanes for p in place], np.int64
     )
-    columns = [
-        place.astype("<u4"), index.slot[row].astype("<u4"), index.slots[lane_of].astype("<u4"), number,
-        np.minimum(label, _MOST_LABELS).astype("<u4"),
-        index.start_ps[row].astype("<f8"), index.end_ps[row].astype("<f8"),
-    ]  # fmt: skip
     labels = [*list(texts)[:_MOST_LABELS], ""]
-    return {**about, "drawn": "spans", "labels": labels}, [np.ascontiguousarray(c).tobytes() for c in columns]
+    return {**about, "drawn": "spans", "labels": labels}, pack(
+        "lanes",
+        place=place,
+        slot=index.slot[row],
+        slots=index.slots[lane_of],
+        number=number,
+        label=np.minimum(label, _MOST_LABELS),
+        start=index.start_ps[row],
+        end=index.end_ps[row],
+    )
 
 
 def _busy(index: _Index, lane: int, edges: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.engine.operations.about import KINDS, STATES
 from astranb.sim import Simulation
+from astranb.widgets._messages import pack
 from astranb.widgets._page import Columns
 
 from ._feed import WorkloadFeed
@@ -72,22 +73,29 @@ def record(feed: WorkloadFeed, columns: Columns, most_operations: int) -> Record
         mine = slice(int(about.start[rank]), int(about.start[rank + 1]))
         x[mine], y[mine] = laid_out(sim, rows[mine])
     npu = about.npu[rows]
-    whole = [npu, rows - about.start[npu], label, text, about.kind[rows]]
     first = about.first[: len(rows) + 1]
     parents = about.parents[: int(first[-1])]
     ready = np.zeros(len(rows))
     if len(parents):
         some = np.flatnonzero(np.diff(first))
         ready[some] = np.maximum.reduceat(end[parents], first[some])
-    operations = columns.add(
-        *(np.asarray(one).astype("<u4").tobytes() for one in whole),
-        *(one.astype("<f8").tobytes() for one in (start, end, ready, x, y)),
+    operations = pack(
+        "recorded_operations",
+        rank=npu,
+        number=rows - about.start[npu],
+        label=label,
+        text=text,
+        kind=about.kind[rows],
+        start=start,
+        end=end,
+        ready=ready,
+        x=x,
+        y=y,
     )
-    edges = columns.add(first.astype("<u4").tobytes(), parents.astype("<u4").tobytes())
     spans = {kind: columns.add(*_spans(feed, kind, labels, ranks)) for kind in KINDS_OF_LANES}
     workload = {
-        "operations": operations,
-        "edges": edges,
+        "operations": columns.add(*operations),
+        "edges": columns.add(*pack("recorded_parents", first=first, parent=parents)),
         "spans": spans,
         "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
         "ranks": ranks, "lanes": len(feed.lanes), "dims": len(about.topology),
@@ -109,12 +117,17 @@ def _spans(feed: WorkloadFeed, kind: str, labels: dict[str, int], ranks: int) ->
     row, place = index.row[inside], places[inside]
     own = [about.number(one) for one in row.tolist()]
     names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
-    whole = [place // index.lanes, own, names, place % index.lanes, index.slot[inside], index.slots[place]]
-    times = [index.start_ps[inside], index.end_ps[inside]]
-    return [
-        *(np.asarray(one).astype("<u4").tobytes() for one in whole),
-        *(one.astype("<f8").tobytes() for one in times),
-    ]
+    return pack(
+        "recorded_spans",
+        rank=place // index.lanes,
+        number=own,
+        label=names,
+        lane=place % index.lanes,
+        slot=index.slot[inside],
+        slots=index.slots[place],
+        start=index.start_ps[inside],
+        end=index.end_ps[inside],
+    )
 
 
 def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list[int], int]:
@@ -128,10 +141,8 @@ def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list
     order = np.lexsort((row, np.where(short, 2, 1 - what), times))
     count = len(order)
     numbers = np.arange(1, count + 1)
-    return columns.add(
-        times[order].astype("<f8").tobytes(), numbers.astype("<f8").tobytes(),
-        what[order].astype("u1").tobytes(), row[order].astype("<u4").tobytes(),
-    ), count  # fmt: skip
+    moments = pack("recorded_steps", time=times[order], event=numbers, ends=what[order], operation=row[order])
+    return columns.add(*moments), count
 
 
 def _phases(sim: Simulation) -> list[int]:

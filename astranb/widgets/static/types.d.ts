@@ -1,0 +1,701 @@
+// What the modules share: messages, the store, the theme, views. Only types; nothing of it is sent or run.
+
+import type { COLUMNS } from "./messages.js";
+import type { Flights } from "./flights.js";
+import type { createLevels } from "./levels.js";
+
+// Messages ---------------------------------------------------------------------------
+
+interface Arrays {
+  u1: Uint8Array;
+  u2: Uint16Array;
+  u4: Uint32Array;
+  i4: Int32Array;
+  f4: Float32Array;
+  f8: Float64Array;
+}
+export type Numbers = Arrays[keyof Arrays];
+/** A message that carries columns. */
+export type Packed = keyof typeof COLUMNS;
+/** The columns of a message, by name. */
+export type Columns<M extends Packed> = {
+  -readonly [K in keyof (typeof COLUMNS)[M]]: (typeof COLUMNS)[M][K] extends keyof Arrays
+    ? Arrays[(typeof COLUMNS)[M][K]]
+    : never;
+};
+
+/** From and to, in ps. */
+export type Interval = [number, number];
+/** Width and height, or x and y, in CSS pixels. */
+export type Pair = [number, number];
+
+export interface Box {
+  name: string;
+  label: string;
+  kind: string;
+  rank: number;
+  ranks: Pair;
+  count: number;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+export interface Bundle {
+  from: number;
+  to: number;
+  rate: number;
+  name: string;
+  bent: boolean | string | null;
+}
+export interface Frame {
+  name: string;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+/** What is drawn of the system; looking at another part replaces it. */
+export interface Picture {
+  picture: number;
+  level: string;
+  hot: number;
+  note: string;
+  focus: string;
+  opened: string[];
+  width: number;
+  height: number;
+  hidden: number;
+  boxes: Box[];
+  frames: Frame[];
+  bundles: Bundle[];
+  tiles: string[][];
+}
+export interface SceneMessage extends Picture {
+  type: "scene";
+  version: number;
+  title: string;
+  gpus: string[];
+  phases: string[];
+  kinds: string[];
+  states: string[];
+  blocks: number[];
+  recording: boolean;
+  managed?: boolean;
+  buffers?: number;
+  // Of a workload:
+  ranks?: number;
+  lanes?: string[];
+  dims?: string[];
+  names?: string[];
+  units?: string[];
+  alike?: number;
+  counted?: string;
+  hint?: string;
+  example?: string;
+  titles?: Record<string, string>;
+  /** Of a page without a kernel: why a button does nothing. */
+  recorded?: Record<string, string>;
+}
+/** The scene as views read it: each bundle with its links, each link with its bundle. */
+export interface Scene extends SceneMessage {
+  bundles: (Bundle & { lanes: number[] })[];
+  bundleOf: Int32Array;
+}
+export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "lanes" | "dims" | "names" | "units" | "alike">>;
+
+export interface Pace {
+  done?: number;
+  ps_per_s?: number;
+  left_s?: number;
+}
+export interface State {
+  type: "state";
+  seq: number;
+  now_ps: number;
+  events: number;
+  finished: boolean;
+  playing: boolean;
+  fast: boolean;
+  speed: number;
+  status: string;
+  failed: boolean;
+  narration: string;
+  pace: Pace;
+  changed: string;
+  first: number;
+  total: number;
+  one_in: number;
+  coarse: boolean;
+  recording: boolean;
+  gaps: Interval[];
+  oldest_ps: number;
+}
+export interface TimelineMessage {
+  type: "timeline";
+  now_ps: number;
+  left_out: number;
+  bin_ps: number;
+  bins: number;
+  picture: number;
+}
+export type Timeline = TimelineMessage & Columns<"timeline"> & { number: number };
+
+export interface Inspected {
+  path: string;
+  title: string;
+  kind: string;
+  state: [string, string][];
+  in_flight: string[];
+  in_flight_count: number;
+  lines?: string[];
+  children: { text: string; path: string }[];
+  recent?: string[];
+  way?: string[];
+}
+export interface Inspection {
+  type: "inspection";
+  for: string;
+  found?: Inspected;
+  error?: string;
+}
+export interface AnswerMessage {
+  type: "answer";
+  id: number;
+  error?: string;
+}
+export interface ErrorMessage {
+  type: "error";
+  text: string;
+}
+/** What the kernel sends. */
+export type FromKernel =
+  | SceneMessage
+  | State
+  | TimelineMessage
+  | Inspection
+  | AnswerMessage
+  | ErrorMessage
+  | { type: "roll" };
+/** What a page sends. */
+export interface ToKernel {
+  type: string;
+  [option: string]: unknown;
+}
+
+// Answers to questions, by the name of the question (_answers.py, workload/_answers.py) ----
+
+export interface Window {
+  from: number;
+  to: number;
+  columns: number;
+}
+interface LaneTable {
+  gpu: number[];
+  number: number[];
+  engine: number[];
+}
+interface Searched {
+  /** Still being worked out. */
+  working?: boolean;
+  progress?: number;
+}
+export interface Cause {
+  cause: string;
+  means: string;
+  ps: number;
+}
+export interface Parameter {
+  path: string;
+  value: string;
+  choices: string[];
+  unit: string;
+  limits: string;
+  meaning: string;
+  effect: string;
+}
+export interface Point {
+  text: string;
+  enabled: boolean;
+  slow: boolean;
+  object: string;
+  hit: boolean;
+}
+export interface Watch {
+  text: string;
+  object: string;
+  now: string;
+  low: string;
+  high: string;
+}
+export interface Difference {
+  names: Pair2<string>;
+  now: Pair2<string>;
+  verdict: string;
+  inputs: [string, string, string][];
+  tables: { title: string; rows: [string, string, string, string, number][]; left_out: number }[];
+}
+type Pair2<T> = [T, T];
+/** A change, with what it would gain: an estimate, and after a run the exact answer. */
+export interface Change {
+  path: string;
+  value: string;
+  was: string;
+  before_ps: number;
+  estimate_ps: number | null;
+  at_least_ps: number;
+  on_path_ps: number;
+  exact_ps: number;
+  causes: [string, number, number][];
+}
+export interface GraphNode {
+  path: string;
+  label: string;
+  what: string;
+  kind: string;
+  state: string;
+  when: string;
+  x: number;
+  y: number;
+}
+export interface SourcePart {
+  name: string;
+  first: number;
+  lines: string[];
+  shipped: boolean;
+}
+
+export interface Answers {
+  activity: Window & { first: number; last: number; exact: boolean; bin_ps: number; bundles: number[] };
+  aggregate: {
+    from: number;
+    to: number;
+    oldest_ps: number;
+    names: string[];
+    shares: Record<string, number>;
+    states: ({ rank: number; lanes: number } & Record<string, number>)[];
+    classes: { type: string; kind: string; lines: number; bytes: number; busy_ps: number }[];
+    links: { link: string; utilisation: number; lines: number; bytes: number; queued_ps: number }[];
+    more_links: number;
+    phases: { phase: string; gpus: number; time_ps: number }[];
+  };
+  aggregates: {
+    picture: number;
+    quantiles: number[];
+    groups: { title: string; links: number; quantiles: number[]; histogram: number[] }[];
+    top: { name: string; busy: number }[];
+    links: number;
+  };
+  apply: { status: string };
+  breaks: {
+    points: Point[];
+    watches: Watch[];
+    kinds: string[];
+    fields: string[];
+    values: string[];
+    because: string;
+    start_ps: number;
+    end_ps: number;
+    exact: boolean;
+  };
+  buffer: {
+    rank: number;
+    buffer: string;
+    used: string[];
+    of: number;
+    chunks: number;
+    columns: number;
+    fold: number;
+    by_line: boolean;
+    now_ps: number;
+    lines: number;
+    arrived_lines: number;
+    final: number;
+  };
+  cell: { text: string; source: number };
+  chunks: {
+    ranks: number;
+    cells: number;
+    width: number;
+    ticks: boolean;
+    texts: string[];
+    buffer: string;
+    able: string[];
+    final: number;
+    promised_cells: number;
+  };
+  critical_path: Searched & {
+    time_ps: number;
+    events: number;
+    segments: number;
+    names: string[];
+    causes: Cause[];
+    top: { start_ps: number; ps: number; cause: string; path: string; title: string; text: string }[];
+  };
+  device: {
+    rank: number;
+    name: string;
+    preset: string;
+    at_ps: number;
+    states: SmState[];
+    sms: number;
+    slices: number;
+    channels: number;
+    slots: number;
+  };
+  difference: { other: false } | ({ other: true } & Difference);
+  fork: { made: boolean };
+  graph: {
+    rank: number;
+    nodes: GraphNode[];
+    edges: Pair[];
+    counts: Record<string, number>;
+    hidden: number;
+  };
+  hot: { picture: number; bundles: number[]; busy: number[]; of: number };
+  lanes: Window & {
+    kind: string;
+    ranks: number[];
+    lanes: number;
+    count: number;
+    now_ps: number;
+    drawn: "spans" | "density";
+    labels?: string[];
+  };
+  line: { path: string };
+  /** Thread blocks of a collective. */
+  lost_time: { of: string; blocks?: number; total_ps: number; rows: Cause[] };
+  moment: { text: string };
+  parameters: {
+    title: string;
+    kind: string;
+    object: Parameter[];
+    run: Parameter[];
+    edits: [number, string, string][];
+    events: number;
+  };
+  picture: Picture;
+  ports: { picture: number; at_ps: number; managed: boolean };
+  ranks: {
+    what: string;
+    heads: string[];
+    rows: string[][];
+    all: number;
+    dimensions: { path: string; shape: string; utilisation: number }[];
+  };
+  rows: { states: string[]; gpus: number; sms: LaneTable; blocks: LaneTable };
+  source: { title: string; parts: SourcePart[] };
+  spans: Window & {
+    kind: string;
+    now_ps: number;
+    drawn: "spans" | "density";
+    count: number;
+    folded: number;
+    present: number[];
+  };
+  traffic: {
+    ranks: number;
+    each: number;
+    rows: number;
+    total: number;
+    now_ps: number;
+    window: Interval | null;
+  };
+  what_if: Searched & { rows: Change[]; quick?: boolean };
+  what_if_run: Searched & { row: Change };
+  where: object;
+  why: { path: string; now_ps: number; circle: boolean; steps: { text: string; path: string; since_ps: number }[] };
+}
+export type SmState = "free" | "done" | "busy" | "waiting" | "draining" | "stalled";
+/** The name of a question; a view that is added asks one of its own. */
+export type Question = keyof Answers;
+type ColumnsOf<Q> = Q extends Packed ? { arrays: Columns<Q> } : object;
+/** An answer: what was sent, its columns as `arrays`. */
+export type Answer<Q extends Question> = Answers[Q] & ColumnsOf<Q> & { id: number };
+export interface Options {
+  [option: string]: unknown;
+}
+/** An answer with the options and the key that it answers. */
+export type Reply<Q extends Question> = Answer<Q> & { options: Options; about: string };
+
+// The store ---------------------------------------------------------------------------
+
+/** The critical path, as drawn. */
+export type Path = Columns<"critical_path"> & { names: string[] };
+
+export interface Store {
+  /** What is simulated: it decides which views and buttons there are. */
+  readonly kind: "collective" | "workload";
+  /** Whether there is a scene. */
+  readonly ready: boolean;
+  /** What does not change; throws before the first one has come. */
+  scene: Scene;
+  state: State | null;
+  timeline: Timeline | null;
+  flights: Flights;
+  /** ps: what the kernel has simulated. */
+  frontier: number;
+  /** ps: the furthest that it ever was. */
+  furthest: number;
+  /** ps: what is shown. */
+  cursor: number;
+  /** The cursor stays with the simulation. */
+  following: boolean;
+  /** The view alone moves, through what was recorded. */
+  replaying: boolean;
+  selection: string;
+  hover: string;
+  inspection: Inspection | null;
+  /** What the timelines show; null: everything. */
+  window: Interval | null;
+  /** The interval that is added up; null: none. */
+  marked: Interval | null;
+  /** ps under the mouse, on a timeline. */
+  pointer: number | null;
+  error: string;
+  /** Rank of the GPU whose SMs are shown in the place of the topology, or -1. */
+  device: number;
+  /** What is wrong with the kernel. */
+  trouble: string;
+  /** The kernel is gone for good. */
+  gone: boolean;
+  /** When playing stopped last. */
+  rested: number;
+  /** The critical path that is drawn. */
+  path: Path | null;
+  levels: ReturnType<typeof createLevels> | null;
+  /** Shows another widget by its reference. */
+  embed: ((reference: string, place: { el: HTMLElement; signal: AbortSignal }) => Promise<unknown>) | null;
+
+  on(name: StoreEvent, listener: () => unknown): () => void;
+  gather<T>(build: () => T): [T, () => void];
+  emit(name: StoreEvent): void;
+  ask<Q extends Question>(question: Q, options?: Options): Promise<Answer<Q>>;
+  /** Reference to the view of the run beside this one. */
+  other(): string;
+  look(part?: { opened?: string[]; focus?: string }): Promise<void>;
+  readonly panels: Record<string, string | boolean>;
+  show_panel(name: string, open?: boolean): void;
+  command(type: string, options?: Options): void;
+  readonly playing: boolean;
+  play(): void;
+  pause(): void;
+  setSpeed(speed: number): void;
+  readonly redraw: number;
+  setRedraw(hz: number): void;
+  scrub(time: number): void;
+  moveCursor(time: number): void;
+  follow(): void;
+  select(path: string): void;
+  hovering(name: string): void;
+  tick(ms: number): boolean;
+  open(): void;
+  close(): void;
+  destroy(): void;
+
+  // window.js
+  view(): Interval;
+  zoom(factor: number, around?: number): void;
+  mark(from?: number | null, to?: number): void;
+  pan(share: number): void;
+  show(start: number, length: number): void;
+}
+export type StoreEvent = "change" | "scene" | "inspection" | "marked";
+
+/** What a widget's model, or a recorded page in its place, gives. */
+export interface Traits {
+  _kind: "collective" | "workload" | "";
+  _modules: Record<string, string>;
+  _panels: Record<string, string | boolean> | null;
+  _redraw_hz: number;
+  _other: string;
+  _selection: string;
+  _cursor_ps: number;
+  _window_ps: number[];
+}
+export interface Model<T = Traits> {
+  get<K extends keyof T>(name: K): T[K];
+  set<K extends keyof T>(name: K, value: T[K]): void;
+  save_changes(): void;
+  on(name: "msg:custom", listener: (message: any, buffers: DataView[]) => void): void; // checked where it is taken apart
+  on(name: `change:${keyof T & string}`, listener: () => void): void;
+  off(name: string, listener: (...given: any[]) => void): void; // any listener
+  send(message: ToKernel): void;
+  widget_manager?: { kernel?: Kernel };
+}
+interface Signal<T> {
+  connect(slot: (sender: unknown, value: T) => void): void;
+  disconnect(slot: (sender: unknown, value: T) => void): void;
+}
+/** What is used of JupyterLab's connection to a kernel. */
+export interface Kernel {
+  statusChanged?: Signal<string>;
+  connectionStatusChanged?: Signal<string>;
+}
+export interface Host {
+  getWidget(reference: string): Promise<{ render(place: { el: HTMLElement; signal?: AbortSignal }): Promise<unknown> }>;
+}
+
+// Views -------------------------------------------------------------------------------
+
+export interface Theme {
+  dark: boolean;
+  /** Different after every change. */
+  version: number;
+  back: string;
+  panel: string;
+  line: string;
+  faint: string;
+  ink: string;
+  dim: string;
+  brand: string;
+  gpu: string;
+  node: string;
+  font: string;
+  changed?: () => void;
+  destroy(): void;
+  ramp(fraction: number): number[];
+  rampText(fraction: number): string;
+}
+/** A panel: `draw` is called for each frame while it is open, and may give how many lines are in flight. */
+export interface View {
+  element: HTMLElement;
+  draw?(): number | null | void;
+  resize?(): void;
+  themed?(): void;
+  shown?(visible: boolean): void;
+  destroy?(): void;
+}
+export type Context = CanvasRenderingContext2D;
+/** A place on a canvas, in CSS pixels. */
+export interface Spot {
+  offsetX: number;
+  offsetY: number;
+}
+/** The time that a place on the ruler stands for, and back. */
+export interface Scale {
+  a: number;
+  b: number;
+  x(t: number): number;
+  t(x: number): number;
+}
+export interface Tile {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+/** A row on the screen: where the critical path is drawn. */
+export interface Row {
+  top: number;
+  height: number;
+}
+/** From units of the picture to pixels; boxes have a scale of their own. */
+export interface Place {
+  x: number;
+  y: number;
+  box: number;
+}
+/** A straight part of a drawn edge: where it begins, how long it is, and its direction. */
+export interface Stub {
+  x: number;
+  y: number;
+  length: number;
+  ux: number;
+  uy: number;
+}
+/** How a bundle of links is drawn; of one that wraps round a torus there is a second part. */
+export interface Edge extends Stub {
+  nx: number;
+  ny: number;
+  middle: number;
+  second?: Stub;
+}
+/** Where everything is on a canvas (edges.js). */
+export interface Geometry {
+  place: Place;
+  edges: Edge[];
+  geometry: Float64Array;
+  offsets: Float32Array;
+  tracks: Float32Array;
+  lane: number;
+}
+/** What the topology counts for a frame, and its sketch draws. */
+export interface Drawing {
+  laid: Geometry | null;
+  /** By bundle, 1: it is drawn. */
+  drawn: Uint8Array;
+  /** By bundle: lines on it, lines at its entrance, of how many dots one is drawn. */
+  onBundle: Uint32Array;
+  waiting: Uint32Array;
+  sparse: Uint32Array;
+  /** Lines within each box. */
+  onInside: Uint32Array;
+  readonly all: boolean;
+  looked(name: string): boolean;
+  covers(path: string, box: Box): boolean;
+  /** Busy fraction of a bundle; null where nothing is known. */
+  load(bundle: number): number | null;
+  /** The bundles that are busiest, where they are known. */
+  hottest(): number[];
+  /** What is known of the entrances of this picture's bundles. */
+  ports(): Columns<"ports"> | null;
+}
+
+// A page without a kernel (offline.js, replayed.js) -------------------------------------
+
+interface Recorded<M> {
+  message: M;
+  /** Numbers of its columns. */
+  buffers: number[];
+}
+/** What the page holds: `Workbench.to_html` writes it (_html.py, workload/_html.py). */
+export interface Recording {
+  modules: Record<string, string>;
+  entry: string;
+  status: string;
+  selection: string;
+  panels: Record<string, string | boolean>;
+  scene: Recorded<SceneMessage>;
+  state: Recorded<State>;
+  timeline: Recorded<TimelineMessage>;
+  /** Columns: of a workload `recorded_steps`, else `recorded_flights`. */
+  moments: number[];
+  words: string[];
+  links: string[];
+  gpus: string[];
+  /** ps at which a phase ended. */
+  phases: number[];
+  oldest: number;
+  inspections: Record<string, Inspected>;
+  answers: (Recorded<object> & { question: string; options: Options; always: boolean })[];
+  workload?: RecordedWorkload;
+  /** Where each column stands, and how long it is. */
+  places: Pair[];
+}
+export interface RecordedWorkload {
+  /** Columns: `recorded_operations`, `recorded_parents`, and by kind of timeline `recorded_spans`. */
+  operations: number[];
+  edges: number[];
+  spans: Record<string, number[]>;
+  labels: string[];
+  texts: string[];
+  kinds: string[];
+  states: string[];
+  ranks: number;
+  lanes: number;
+  dims: number;
+}
+/** A message and its columns. */
+export type Sent = [message: object, buffers: DataView[]];
+/** What was recorded of a run, in the kernel's place. */
+export interface Replayed {
+  /** Answers at any moment, by question. */
+  answers: Record<string, (options: Options, now: number) => Sent>;
+  /** The moment of the n-th end of an operation from one on. */
+  operation(n: number, done: number): number;
+  narration(moment: number): string;
+  /** The object that a moment is about. */
+  changed(moment: number): string;
+  moments: { time: Float64Array; event: Float64Array };
+}

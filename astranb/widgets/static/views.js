@@ -1,0 +1,7 @@
+// @ts-check
+// What workbench.js loads; everything else comes with it.
+
+export { createPanels } from "./panels.js";
+export { createStore } from "./store.js";
+export { createTheme, make } from "./theme.js";
+export { createTransport } from "./transport.js";

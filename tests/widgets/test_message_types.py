@@ -1,0 +1,132 @@
+"""The fields of messages, as ``static/types.d.ts`` declares them, are those that Python sends."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import astranb as anb
+from astranb.widgets import _answers, _feed, _html, _session, _static
+from astranb.widgets.workload import _answers as workload_answers
+from astranb.widgets.workload import _feed as workload_feed
+from astranb.widgets.workload import _html as workload_html
+from astranb.widgets.workload import _session as workload_session
+from tests.sim.workload.support import mixed
+
+TYPES = (Path(_static.__file__).parent / "static" / "types.d.ts").read_text("utf-8")
+
+
+def _body(text: str, start: int) -> str:
+    """Give the text between a brace and the one that closes it."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return text[start + 1 : place]
+    raise AssertionError("a brace is not closed")
+
+
+def _fields(body: str) -> dict[str, str]:
+    """Types by name of the fields at the top of a body; an optional one's name ends with ``?``."""
+    found, depth, part = {}, 0, ""
+    plain = re.sub(r"/\*.*?\*/|//[^\n]*", "", body, flags=re.DOTALL).strip()
+    for letter in plain if plain.endswith(";") else f"{plain};":
+        depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(letter, 0)
+        if letter == ";" and not depth:
+            name, _, kind = part.strip().partition(":")
+            found[name.removeprefix("readonly ").strip()] = kind.strip()
+            part = ""
+        else:
+            part += letter
+    return found
+
+
+def _interface(name: str) -> dict[str, str]:
+    head = re.search(rf"interface {name}(?: extends (\w+))? \{{", TYPES)
+    assert head, name
+    base = _interface(head[1]) if head[1] else {}
+    return {**base, **_fields(_body(TYPES, head.end() - 1))}
+
+
+def _answer(question: str) -> dict[str, str]:
+    """The declared fields of an answer: of a body, of interfaces, or of both together."""
+    kind = _interface("Answers")[question]
+    found: dict[str, str] = {}
+    for name in re.findall(r"\w+", kind.partition("{")[0]):
+        found |= _interface(name) if name != "object" else {}
+    return found | (_fields(_body(kind, kind.index("{"))) if "{" in kind else {})
+
+
+def _differences(sent: dict[str, Any], declared: dict[str, str]) -> set[str]:
+    """Fields that are sent and not declared, or declared as always there and not sent."""
+    names = {name.removesuffix("?") for name in declared}
+    always = {name for name in declared if not name.endswith("?")}
+    return (sent.keys() - names) | (always - sent.keys())
+
+
+LANES = {"from": 0, "to": 20_000_000, "columns": 20, "ranks": [0]}
+MORE: dict[str, dict[str, Any]] = {
+    "activity": {"from": 0, "to": 1_000_000, "columns": 20},
+    "aggregate": {"from": 0, "to": 1_000_000},
+    "breaks": {},
+    "cell": {"rank": 0, "buffer": "output", "chunk": 0, "column": 0},
+    "graph": {"rank": 0},
+    "lanes": {**LANES, "kind": "operations"},
+    "moment": {"kind": "sms", "lane": 0, "time": 1000},
+    "parameters": {"path": ""},
+    "picture": {},
+    "spans": {"from": 0, "to": 1_000_000, "columns": 20, "kind": "sms", "folds": [0], "lanes": [1]},
+}
+"""Options of questions that a page without a kernel does not hold."""
+
+
+@pytest.fixture(scope="module")
+def collective() -> _feed.Feed:
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    sim.run()
+    return _feed.Feed(_session.session_of(sim))
+
+
+@pytest.fixture(scope="module")
+def workload() -> workload_feed.WorkloadFeed:
+    sim = mixed()
+    sim.run()
+    return workload_feed.WorkloadFeed(workload_session.session_of(sim))
+
+
+def _checked(feed: Any, answers: Any, options: Any) -> set[str]:
+    checked = set()
+    for question, answer in answers.items():
+        asked = [*options.get(question, ()), *([MORE[question]] if question in MORE else [])]
+        for given in asked[:1]:
+            meta, _ = answer(feed, dict(given))
+            if not meta.get("working"):
+                assert _differences(meta, _answer(question)) == set(), question
+                checked.add(question)
+    return checked
+
+
+def test_answers_of_a_collective_are_as_declared(collective: _feed.Feed) -> None:
+    checked = _checked(collective, _answers.ANSWERS, _html.QUESTIONS)
+    assert len(checked) > 18
+
+
+def test_answers_of_a_workload_are_as_declared(workload: workload_feed.WorkloadFeed) -> None:
+    options = workload_html._questions(workload.sim)
+    assert len(_checked(workload, workload_answers.ANSWERS, options)) > 6
+
+
+def test_what_is_sent_unasked_is_as_declared(
+    collective: _feed.Feed, workload: workload_feed.WorkloadFeed
+) -> None:
+    feeds: tuple[Any, ...] = (collective, workload)
+    for feed in feeds:
+        assert _differences(feed.timeline()[0], _interface("TimelineMessage")) == set()
+        assert _differences(feed.state()[0], _interface("State")) <= {"counts"}
+    scene = _interface("SceneMessage")
+    assert _differences(collective.scene()[0], scene) == set()
+    # A workload has no picture of its system.
+    assert _differences(workload.scene()[0], scene) <= _interface("Picture").keys()

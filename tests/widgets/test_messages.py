@@ -1,0 +1,47 @@
+"""Both sides of the wire: what Python packs by is what the modules in the browser unpack by."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from astranb.widgets import _messages, _static
+
+PACKAGE = Path(_messages.__file__).parent
+STATIC = PACKAGE / "static"
+
+
+def test_every_column_has_a_type_that_both_sides_know() -> None:
+    text = (STATIC / "messages.js").read_text("utf-8")
+    types = dict(re.findall(r"\b([uif]\d): (\w+)Array\b", text))
+    assert types == {
+        "u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i4": "Int32", "f4": "Float32", "f8": "Float64",
+    }  # fmt: skip
+    assert {kind for columns in _messages.COLUMNS.values() for kind in columns.values()} <= set(types)
+
+
+def test_every_message_is_packed_in_python_and_read_in_the_browser() -> None:
+    python = "\n".join(file.read_text("utf-8") for file in PACKAGE.rglob("*.py"))
+    packed = set(re.findall(r'\bpack\(\s*"(\w+)"', python))
+    # The scene's columns are those of the picture in it, and a page without a kernel packs for itself.
+    assert packed | {"scene"} == set(_messages.COLUMNS)
+    assert _messages.COLUMNS["scene"] == _messages.COLUMNS["picture"]
+    scripts = "\n".join(file.read_text("utf-8") for file in STATIC.glob("*.js"))
+    unpacked = set(re.findall(r'\bunpack\("(\w+)"', scripts))
+    asked = set(re.findall(r'(?:createAsker\(store|store\.ask\(|patiently\()(?:, )?"(\w+)"', scripts))
+    assert unpacked | (asked & set(_messages.COLUMNS)) == set(_messages.COLUMNS)
+
+
+def test_a_column_that_is_not_described_is_refused() -> None:
+    with pytest.raises(TypeError, match="no column speed"):
+        _messages.pack("ports", speed=[1])
+
+
+def test_modules_that_are_joined_have_what_they_import() -> None:
+    for text in (_static.ENTRY, _static.PAIR, _static.EDITOR, _static.PLAYER):
+        assert not re.search(r'^(import|export) .* from "\./', text, re.MULTILINE)
+    for name, text in _static.MODULES.items():
+        imported = set(re.findall(r'^(?:import|export) \{.*\} from "\./(\w+)\.js";', text, re.MULTILINE))
+        assert imported <= set(_static.MODULES), name
