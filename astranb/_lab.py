@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .core.errors import InputError
+from .core.extras import needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,8 @@ def open_lab(args: Sequence[str]) -> int:
     InputError
         The notebook does not exist, or JupyterLab is not installed.
     """
+    with needs_extra("astranb lab"):
+        import jupyterlab  # noqa: F401 - before notebooks are copied to the working directory
     named = [arg for arg in args if arg.endswith(".ipynb") and not arg.startswith("-")]
     options = [arg for arg in args if arg not in named]
     if len(named) > 1:
@@ -63,13 +66,9 @@ def open_lab(args: Sequence[str]) -> int:
 
 def _serve(options: list[str], root: Path | None, url: str) -> int:
     """Run JupyterLab with our defaults under the user's configuration and options."""
-    try:
-        from jupyterlab.labapp import LabApp
-        from traitlets.config import Config
-    except ImportError as error:
-        raise InputError(
-            "JupyterLab is not installed", where="astranb lab", mend="run 'pip install jupyterlab'"
-        ) from error
+    from jupyterlab.labapp import LabApp
+    from traitlets.config import Config
+
     config: Any = Config()
     config.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
     config.LabApp.news_url = None

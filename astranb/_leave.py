@@ -45,10 +45,10 @@ def write_files(sim: Simulation | Simulation, args: argparse.Namespace) -> None:
     if args.perfetto:
         result.to_perfetto(args.perfetto)
     if args.html or args.svg:
-        from astranb.widgets import Workbench
+        from astranb.widgets._headless import files_of
 
-        workbench = Workbench(sim)
+        files = files_of(sim)
         if args.html:
-            workbench.to_html(args.html)
+            files.to_html(args.html)
         if args.svg:
-            workbench.to_svg(args.svg)
+            files.to_svg(args.svg)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 from astranb.infragraph import Infra, resolve
 
@@ -68,7 +69,8 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
 
     text = to_svg(map_of(known, dark=dark))
     if path is None:
-        from IPython.display import SVG
+        with needs_extra("export.draw"):
+            from IPython.display import SVG
 
         return SVG(text)  # type: ignore[no-untyped-call]
     with whole_file(Path(path)) as file:

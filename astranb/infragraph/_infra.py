@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 
 from ._annotate import Annotations, read_annotations
@@ -199,14 +199,10 @@ class Infra:
         Raises
         ------
         InputError
-            The ``infragraph`` package cannot be imported.
+            The ``infragraph`` package is not installed.
         """
-        try:
+        with needs_extra("Infra.to_infragraph"):
             from infragraph import Infrastructure
-        except ImportError as error:
-            raise InputError(
-                f"the infragraph package cannot be imported: {error}", mend="pip install infragraph"
-            ) from None
         document = copy.deepcopy(self._document)
         document.setdefault("name", self.name)
         for device in document.get("devices") or []:

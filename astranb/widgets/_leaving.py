@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 from astranb.core.units import time_ps
 from astranb.sim import Simulation
@@ -76,7 +77,8 @@ class Pictures:
         **what: Any,
     ) -> Path:
         """Draw the same as a PNG; ``scale`` is pixels a unit of the SVG, else as :meth:`to_svg`."""
-        from ._raster import to_image
+        with needs_extra("to_png"):
+            from ._raster import to_image
 
         if not 0 < scale <= 8:
             raise InputError(f"scale must be above 0 and at most 8, got {scale}", where="to_png")
@@ -134,6 +136,9 @@ class Pictures:
         if kind is None:
             raise InputError(f"cannot write {path.suffix!r}", where=str(path), mend=" or ".join(_MOVING))
         self._require_recording()
+        if kind != "SVG":
+            with needs_extra("animate"):
+                from ._raster import to_image, write_frames
         if not 2 <= frames <= _MOST_FRAMES:
             raise InputError(f"frames must be 2 to {_MOST_FRAMES}, got {frames}", where="animate")
         if not seconds > 0 or not 0 < scale <= 4:
@@ -150,8 +155,6 @@ class Pictures:
 
                 file.write(frames_to_svg(list(shown), seconds).encode())
             else:
-                from ._raster import to_image, write_frames
-
                 write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
         return path
 
