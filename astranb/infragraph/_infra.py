@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from astranb.core.document import Place, Source, form_of
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 
@@ -24,7 +25,6 @@ from ._nodes import forward_latencies, rank_order
 from ._physical import check_links, physical
 from ._planner import plan
 from ._schema import check_annotations, check_infrastructure
-from ._source import Place, Source, suffix_of
 
 __all__ = ["Infra"]
 
@@ -83,7 +83,7 @@ class Infra:
         at: Place = (),
         annotations_at: Place = (),
     ) -> None:
-        source = source or Source()
+        source = source or Source("infrastructure")
         noted = annotations_source or source
         self._source = source
         self._document = copy.deepcopy(check_infrastructure(document, source, at))
@@ -225,7 +225,7 @@ class Infra:
         """
         path = Path(path)
         data = self.to_dict()
-        if suffix_of(path) == "json":
+        if form_of(path) == "json":
             text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         else:
             text = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
