@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.core.svg import Picture, frames_to_svg, to_svg
 from astranb.core.units import time_ps
 from astranb.sim import Simulation
 
-from ._still import Picture, still
+from ._still import still
 
 if TYPE_CHECKING:
     from ._feed import Feed
@@ -60,8 +61,6 @@ class Pictures:
         str
             One ``<svg>`` element. Names from files are escaped.
         """
-        from ._svg import to_svg
-
         text = to_svg(self._picture(at, dark=dark, **what))
         if path is not None:
             write(path, text.encode())
@@ -151,8 +150,6 @@ class Pictures:
         shown = (self._drawn(at, dark=dark) for at in moments)
         with whole_file(path) as file:
             if kind == "SVG":
-                from ._svg import frames_to_svg
-
                 file.write(frames_to_svg(list(shown), seconds).encode())
             else:
                 write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
