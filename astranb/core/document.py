@@ -180,7 +180,7 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
         return file.read_bytes()
     except FileNotFoundError as error:
         mend = _neighbour(file) or "give a file that can be read"
-        raise InputError(error.strerror, where=str(path), mend=mend) from None
+        raise InputError(error.strerror or "No such file", where=str(path), mend=mend) from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -363,11 +363,11 @@ class _Builder:
                 yield event
 
     def _fail(self, what: str, event: Any, mend: str = "") -> InputError:
-        return InputError(what, where=f"{self._source.name}:{event.start_mark.line + 1}", mend=mend)
+        return InputError(what, where=f"{self._source.name}:{_line_of(event)}", mend=mend)
 
     def _value(self, event: Any, events: Iterator[Any], place: Place, depth: int) -> Any:
         if self._lines is not None:
-            self._lines.setdefault(place, event.start_mark.line + 1)
+            self._lines.setdefault(place, _line_of(event))
         if depth > _MOST_DEPTH:
             raise self._fail(f"nested deeper than {_MOST_DEPTH}", event, "is it the right file?")
         before = self._values
@@ -417,7 +417,7 @@ class _Builder:
             if key in own:
                 raise self._fail(f"duplicate key {key!r}", event, "keep one of them")
             if self._lines is not None:
-                self._lines[*place, key] = event.start_mark.line + 1
+                self._lines[*place, key] = _line_of(event)
             value = self._value(next(events), events, (*place, key), depth + 1)
             if not merges:
                 own[key] = value
@@ -445,6 +445,10 @@ class _Builder:
             else:
                 raise self._fail(f"tag {tag} is not plain data", event, "remove the tag")
         return self._scalars[key]
+
+
+def _line_of(event: Any) -> int:
+    return int(event.start_mark.line) + 1
 
 
 def _spell(place: Place) -> str:

@@ -166,7 +166,7 @@ class Annotations:
     edges: list[Note] = field(default_factory=list)
     links: dict[str, Note] = field(default_factory=dict)
     graph: dict[str, Any] = field(default_factory=dict)
-    source: Source = field(default_factory=Source)
+    source: Source = field(default_factory=lambda: Source("annotations"))
 
 
 def locate(plan: Plan, identifier: str) -> Blocks:

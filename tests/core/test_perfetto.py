@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 from astranb.core.perfetto import counter, flow, process, rows_of, slice_, thread, write_trace
 
@@ -37,7 +38,7 @@ def test_an_arrow_binds_to_the_enclosing_slice_and_may_have_no_end() -> None:
 
 
 def test_a_file_of_several_batches_is_json_and_the_same_bytes_each_time(tmp_path: Path) -> None:
-    other = {"title": "t"}
+    other: dict[str, Any] = {"title": "t"}
 
     def events():
         for number, ps in rows_of([range(5000), [n * 10 for n in range(5000)]]):

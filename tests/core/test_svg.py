@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 from astranb.core.colours import DARK, LIGHT
-from astranb.core.svg import Box, Circle, Line, Path, Picture, Text, document, frames_to_svg, to_svg
+from astranb.core.svg import Box, Circle, Line, Path, Picture, Shape, Text, document, frames_to_svg, to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert("&")</script>\x00\x1b\ufffe'
@@ -25,7 +25,7 @@ def picture(x: float = 0, *, dark: bool = False) -> Picture:
 
 
 def test_every_shape_and_nothing_acts() -> None:
-    shapes = [
+    shapes: list[Shape] = [
         Line(0, 0, 1, 1, "#111111", 2, HOSTILE),
         Box(0, 0, 9, 9, 2, "#ffffff", "#000000", HOSTILE, edge=2),
         Text(1, 2, HOSTILE, 12, "#000000", "middle", room=20, bold=True),
