@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from astranb.engine.cacheline import CacheLineEngine
 from astranb.sim import Simulation
-from astranb.sim.workload import WorkloadSimulation
 
 from ._feed import Feed
 from ._leaving import Leaving
@@ -24,11 +24,11 @@ class _Files(Leaving):
 
 
 class _WorkloadFiles(WorkloadLeaving):
-    def __init__(self, sim: WorkloadSimulation) -> None:
+    def __init__(self, sim: Simulation) -> None:
         self.sim, self._feed = sim, WorkloadFeed(workload_session_of(sim))
         self._selection, self._panels = "", {}
 
 
-def files_of(sim: Simulation | WorkloadSimulation) -> Any:
+def files_of(sim: Simulation) -> Any:
     """Give an object with a workbench's ``to_html``, ``to_svg``, ``to_png`` and ``animate``."""
-    return _WorkloadFiles(sim) if isinstance(sim, WorkloadSimulation) else _Files(sim)
+    return _Files(sim) if isinstance(sim.engine, CacheLineEngine) else _WorkloadFiles(sim)
