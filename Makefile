@@ -28,7 +28,7 @@ help:  ## say what there is
 lab: $(RUNTIME)  ## JupyterLab on the tour (ARGS=--no-browser on a machine without a screen)
 	@$(PY) -m astranb lab $(ARGS)
 
-# Each part of a test or check runs even when one before it failed: one call shows all there is to mend.
+# Each part of a test or check runs even when one before it failed: one call shows all there is to fix.
 test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
 	@sh scripts/browser.sh --install >/dev/null
 	@failed=; \

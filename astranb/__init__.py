@@ -82,12 +82,25 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Teach IPython ``%%collective``: what ``%load_ext astranb`` calls."""
-    from ._magic import register
+    """Register ``%%collective`` with IPython: what ``%load_ext astranb`` calls."""
 
-    register(shell)
+    def collective(line: str, cell: str) -> Any:
+        """Verify the program in this cell, and give it a name that ``algorithm=`` takes.
+
+        %%collective [NAME] [--infra dgx-h100] [--size 64KiB] [--collective all_reduce]
+                     [--protocol Simple] [--lanes N] [--root R] [--show]
+
+        The cell defines a function over a Program, or is the body of such a function, with the
+        program as `p`. With --show it opens in an editor that verifies it as you type, and
+        simulates it.
+        """
+        from .widgets.magic import run_cell  # views are loaded when the magic is used
+
+        return run_cell(shell, line, cell)
+
+    shell.register_magic_function(collective, "cell", "collective")
 
 
-# Imported in a notebook, its magic is there without %load_ext.
+# In a notebook, the import registers the magic without %load_ext.
 if (_shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
     load_ipython_extension(_shell)

@@ -64,7 +64,7 @@ def refuse_options(args: argparse.Namespace) -> None:
     for name in _ONLY_HERE:
         if getattr(args, name) is not None:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} is for ASTRA-sim 1.0's files", where="run", mend="leave it out")
+            raise InputError(f"{option} is for ASTRA-sim 1.0's files", where="run", hint="leave it out")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -74,26 +74,26 @@ def _check(args: argparse.Namespace) -> None:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             what = f"{option} does not go with --fidelity cacheline"
-            raise InputError(what, where="run", mend="leave it out (--json has every number)")
+            raise InputError(what, where="run", hint="leave it out (--json has every number)")
     for name in _NOT_HERE:
         if getattr(args, name) is not None and not (lines and name == "infra"):
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} is not for ASTRA-sim 1.0's files", where="run", mend="leave it out")
+            raise InputError(f"{option} is not for ASTRA-sim 1.0's files", where="run", hint="leave it out")
     if args.compat not in (None, "astrasim1"):
         raise InputError(
             f"{args.compat[:40]!r} is not for ASTRA-sim 1.0's files",
             where="--compat",
-            mend=near(args.compat, ["astrasim1"]),
+            hint=near(args.compat, ["astrasim1"]),
         )
     rows, row = _rows(args)
     if rows < 1 or not 0 <= row < rows:
-        raise InputError(f"row {row} of {rows}", where="--stat-row", mend="count rows from 0")
+        raise InputError(f"row {row} of {rows}", where="--stat-row", hint="count rows from 0")
     if args.rendezvous_protocol == "true":
         raise InputError("is not simulated for ASTRA-sim 1.0's files", where="--rendezvous-protocol")
     fidelity = args.fidelity or "analytical"
     if fidelity not in _FIDELITIES:
         what = f"ASTRA-sim 1.0's files are not simulated at {fidelity[:40]!r}"
-        raise InputError(what, where="--fidelity", mend=near(fidelity, _FIDELITIES))
+        raise InputError(what, where="--fidelity", hint=near(fidelity, _FIDELITIES))
 
 
 def _rows(args: argparse.Namespace) -> tuple[int, int]:
@@ -148,10 +148,10 @@ def run_files(args: argparse.Namespace) -> int:
 
 def _recorded(args: argparse.Namespace, run: Run) -> str:
     """Run to the end with a recording, and leave what is asked for; returns what it has to say."""
-    from astranb.sim import Simulation
+    from astranb.sim.workload import WorkloadSimulation
 
     title = Path(args.workload).name
-    sim = Simulation.of_run(run, title=title, record=True, checkpoint_bytes=0)
+    sim = WorkloadSimulation.of_run(run, title=title, record=True, checkpoint_bytes=0)
     sim.run()
     write_files(sim, args)
     return sim.result.explain() if args.explain else ""
@@ -160,12 +160,12 @@ def _recorded(args: argparse.Namespace, run: Run) -> str:
 def _register(file: str) -> None:
     """Run a Python file for the training loops that it has."""
     if not Path(file).is_file():
-        raise InputError("there is no such file", where=file, mend="name a Python file with training loops")
+        raise InputError("there is no such file", where=file, hint="name a Python file with training loops")
     try:
         runpy.run_path(file)
     except (Exception, SystemExit) as error:  # whatever the file does
         what = f"{type(error).__name__}: {error}"[:200]
-        raise InputError(what, where=file, mend="mend the file") from error
+        raise InputError(what, where=file, hint="correct the file") from error
 
 
 def _document(args: argparse.Namespace, run: Run, result: Result) -> dict[str, Any]:

@@ -89,15 +89,15 @@ def files_or(collective: Callable[[argparse.Namespace], int]) -> Callable[[argpa
         for name in _FILES_ONLY:
             if getattr(args, name) is not None:
                 option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} needs --workload", where="run", mend="give --workload PREFIX")
+                raise InputError(f"{option} needs --workload", where="run", hint="give --workload PREFIX")
         missing = [f"--{name}" for name in ("infra", "collective", "size") if getattr(args, name) is None]
         if missing:
             what = f"the following arguments are required: {', '.join(missing)}"
-            mend = "see astranb run --help (or --workload, --system and --network for ASTRA-sim's files)"
-            raise InputError(what, where="astranb run", mend=mend)
+            hint = "see astranb run --help (or --workload, --system and --network for ASTRA-sim's files)"
+            raise InputError(what, where="astranb run", hint=hint)
         args.fidelity = args.fidelity or "cacheline"
         if not str(args.root or 0).isdecimal():
-            raise InputError(f"{args.root!r} is no rank", where="--root", mend="take a number from 0")
+            raise InputError(f"{args.root!r} is no rank", where="--root", hint="take a number from 0")
         args.root = int(args.root or 0)
         return collective(args)
 
@@ -142,11 +142,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _tell(run: Run, args: argparse.Namespace, fidelity: str) -> None:
     """Run with a recording where that is asked for and it has not run, and say more than ASTRA-sim does."""
-    from astranb.sim import Simulation
+    from astranb.sim.workload import WorkloadSimulation
 
     recorded = told_of(args)
     title = Path(args.workload).name
-    sim = Simulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
+    sim = WorkloadSimulation.of_run(run, title=title, record=recorded, checkpoint_bytes=0)
     if recorded:
         sim.run()
     result = sim.result
@@ -190,7 +190,7 @@ def infra_network(args: argparse.Namespace) -> InfraNetwork:
     counts = [] if dimensions is None else dimensions.split("x")
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{str(dimensions)[:40]!r} are no dimensions"
-        raise InputError(what, where="--dimensions", mend="write 8x4")
+        raise InputError(what, where="--dimensions", hint="write 8x4")
     return InfraNetwork(resolve(text), tuple(map(int, counts)), text)
 
 
@@ -199,22 +199,22 @@ def check_infra(args: argparse.Namespace) -> None:
     lines = args.fidelity == "cacheline"  # the network is that of the files' dimensions then
     if args.infra is not None and args.network is not None and not lines:
         raise InputError(
-            "--infra and --network exclude each other", where="run", mend="leave one of them out"
+            "--infra and --network exclude each other", where="run", hint="leave one of them out"
         )
     if args.infra is not None and args.compat is not None and not lines:
         what = "ASTRA-sim 2.0 reads no infrastructures"
-        raise InputError(what, where="--infra", mend="give --network FILE, or leave --compat out")
+        raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
     if args.dimensions is not None and args.infra is None:
         what = "--dimensions goes with --infra"
-        raise InputError(what, where="run", mend="say npus_count in the network's file")
+        raise InputError(what, where="run", hint="say npus_count in the network's file")
 
 
 def _refuse(args: argparse.Namespace, names: tuple[str, ...], what: str) -> None:
     """Refuse options that would be left unheard."""
     for name in names:
         if getattr(args, name):
-            mend = "leave it out (--json has every number)"
-            raise InputError(f"--{name} does not go with {what}", where="run", mend=mend)
+            hint = "leave it out (--json has every number)"
+            raise InputError(f"--{name} does not go with {what}", where="run", hint=hint)
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -223,17 +223,17 @@ def _check_options(args: argparse.Namespace) -> None:
     lines = args.fidelity == "cacheline"
     for name in ("system", "network"):
         if getattr(args, name) is None and (name == "system" or args.infra is None):
-            mend = f"give --{name} FILE (or --{name}-configuration=FILE)"
-            mend += ", or --infra" if name == "network" else ""
-            raise InputError(f"--workload needs --{name}", where="run", mend=mend)
+            hint = f"give --{name} FILE (or --{name}-configuration=FILE)"
+            hint += ", or --infra" if name == "network" else ""
+            raise InputError(f"--workload needs --{name}", where="run", hint=hint)
     for name in _COLLECTIVE_ONLY:
         if getattr(args, name) is not None and not (lines and name in LINES_TOO):
             what = f"--{name} and --workload exclude each other"
-            raise InputError(what, where="run", mend="leave one of them out")
+            raise InputError(what, where="run", hint="leave one of them out")
     for name, usual in _COLLECTIVE_USUAL.items():
         if getattr(args, name) != usual and not (lines and name in LINES_TOO):
             what = f"--{name.replace('_', '-')} has no effect on --workload"
-            raise InputError(what, where="run", mend="leave it out")
+            raise InputError(what, where="run", hint="leave it out")
     check_numbers(args)
 
 
@@ -241,13 +241,13 @@ def check_numbers(args: argparse.Namespace) -> None:
     """Refuse numbers of no use."""
     if not 1 <= args.num_queues_per_dim <= 1024:
         raise InputError(
-            f"{args.num_queues_per_dim} queues", where="--num-queues-per-dim", mend="take 1 to 1024"
+            f"{args.num_queues_per_dim} queues", where="--num-queues-per-dim", hint="take 1 to 1024"
         )
     for name in ("injection_scale", "comm_scale", "compute_scale"):
         if not 0 < getattr(args, name) <= 1e6:
             where = f"--{name.replace('_', '-')}"
             raise InputError(
-                f"{getattr(args, name)} is out of range", where=where, mend="take a number above 0"
+                f"{getattr(args, name)} is out of range", where=where, hint="take a number above 0"
             )
 
 
@@ -255,9 +255,9 @@ def _check(args: argparse.Namespace) -> str:
     """Refuse what ASTRA-sim 2.0's files do not have; returns the fidelity."""
     if args.compat not in (None, "astrasim2"):
         raise InputError(
-            f"unknown {args.compat[:40]!r}", where="--compat", mend=near(args.compat, ["astrasim2"])
+            f"unknown {args.compat[:40]!r}", where="--compat", hint=near(args.compat, ["astrasim2"])
         )
     fidelity = str(args.fidelity or "analytical")
     if fidelity not in _FIDELITIES:
-        raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", mend=near(fidelity, _FIDELITIES))
+        raise InputError(f"unknown {fidelity[:40]!r}", where="--fidelity", hint=near(fidelity, _FIDELITIES))
     return fidelity

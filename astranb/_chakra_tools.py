@@ -79,11 +79,11 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
 
     if npus is None:
         if not output.lower().endswith((".et", ".et.gz")):
-            raise InputError("no name of a trace", where=output, mend="take FILE.et, or say --npus N")
+            raise InputError("no name of a trace", where=output, hint="take FILE.et, or say --npus N")
         write(output, trace)
         return [output]
     if not 1 <= npus <= _MOST_RANKS:
-        raise InputError(f"{npus} ranks", where="--npus", mend=f"take 1 to {_MOST_RANKS}")
+        raise InputError(f"{npus} ranks", where="--npus", hint=f"take 1 to {_MOST_RANKS}")
     files = [f"{output}.{rank}.et" for rank in range(npus)]
     for file in files:
         write(file, trace)
@@ -98,7 +98,7 @@ def _convert(args: argparse.Namespace) -> int:
             head = file.read(_HEAD)
     except OSError as error:
         raise InputError(
-            error.strerror or str(error), where=args.file, mend="give a file to convert"
+            error.strerror or str(error), where=args.file, hint="give a file to convert"
         ) from None
     plain = head.removeprefix(b"\xef\xbb\xbf")
     if re.match(rb"\s*[\[{]\s*[\[{\"}\]]", plain):
@@ -118,7 +118,7 @@ def _link(args: argparse.Namespace) -> int:
     from astranb.core.files import whole_file
 
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
-        raise InputError("neither trace nor JSON", where=args.output, mend="take FILE.et or FILE.json")
+        raise InputError("neither trace nor JSON", where=args.output, hint="take FILE.et or FILE.json")
     found = link(args.host, args.device)
     if args.output.lower().endswith(".json"):
         with whole_file(Path(args.output)) as file:
@@ -150,7 +150,7 @@ def _timeline(args: argparse.Namespace) -> int:
     if args.system or args.network:
         for name in ("system", "network"):
             if getattr(args, name) is None:
-                raise InputError(f"--{name} is missing", where="timeline", mend="give both to simulate")
+                raise InputError(f"--{name} is missing", where="timeline", hint="give both to simulate")
         times = _simulated(args, traces)
     else:
         times = [recorded_times(trace) for trace in traces]

@@ -64,7 +64,7 @@ def _convert(args: argparse.Namespace) -> int:
     made = convert(args.file, args.name)
     path = Path(args.out or f"{Path(args.file).stem}.yaml")
     if args.out is None and path.exists():
-        raise InputError("is there already", where=str(path), mend="name another, or this one, by --out")
+        raise InputError("is there already", where=str(path), hint="name another, or this one, by --out")
     made.save(path)
     said = made.summary()
     if args.json:

@@ -13,7 +13,7 @@ __all__ = ["register"]
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise InputError(message, where="%%collective", mend=self.format_usage().strip())
+        raise InputError(message, where="%%collective", hint=self.format_usage().strip())
 
 
 def _parser() -> _Parser:
@@ -51,7 +51,7 @@ def register(shell: Any) -> None:
         options = vars(_parser().parse_args(words))
         show = options.pop("show")
         if not options["name"].isidentifier():
-            raise InputError(f"{options['name']!r} is no name", where="%%collective", mend="as two_shot")
+            raise InputError(f"{options['name']!r} is no name", where="%%collective", hint="as two_shot")
         draft = Draft(cell, **options)
         problems = draft.check()
         errors = [problem for problem in problems if problem.severity == "error"]

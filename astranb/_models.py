@@ -77,7 +77,7 @@ def model_or(other: Callable[[argparse.Namespace], int]) -> Callable[[argparse.N
         for name in (*_NUMBERS, *_FLAGS, "expert_imbalance", "mode"):
             if getattr(args, name):
                 what = f"--{name.replace('_', '-')} needs --model"
-                raise InputError(what, where="run", mend="give --model NAME")
+                raise InputError(what, where="run", hint="give --model NAME")
         return other(args)
 
     return run
@@ -90,7 +90,7 @@ def _workload(args: argparse.Namespace, gpu: str | None) -> Workload:
     for name, value in said.items():
         low = 0 if name == "zero" else 1
         if value is not None and not low <= value <= 1 << 24:
-            raise InputError(f"{value} is out of range", where=f"--{name}", mend=f"take {low} or more")
+            raise InputError(f"{value} is out of range", where=f"--{name}", hint=f"take {low} or more")
     ways = Parallelism(
         said["dp"] or 1,
         said["tp"] or 1,
@@ -123,7 +123,7 @@ def _generate(args: argparse.Namespace) -> int:
     for name in ("model", "output"):
         if getattr(args, name) is None:
             raise InputError(
-                f"--{name} is missing", where="generate", mend="see astranb chakra generate --help"
+                f"--{name} is missing", where="generate", hint="see astranb chakra generate --help"
             )
     step = _workload(args, args.gpu)
     written = step.write(args.output)
@@ -163,7 +163,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from astranb.sim import Simulation
+    from astranb.sim.workload import WorkloadSimulation
     from astranb.workload.astrasim2 import read_memory as memory_of
     from astranb.workload.models import machine
 
@@ -189,7 +189,7 @@ def _run(args: argparse.Namespace) -> int:
     )
     if fidelity == "cacheline":
         return run_lines(args, run.inputs)
-    sim = Simulation.of_run(run, title=str(args.model), record=told_of(args), checkpoint_bytes=0)
+    sim = WorkloadSimulation.of_run(run, title=str(args.model), record=told_of(args), checkpoint_bytes=0)
     sim.run()
     result, told = run.result(), sim.result
     write_files(sim, args)
@@ -236,11 +236,11 @@ def _check(args: argparse.Namespace) -> str:
         lines = args.fidelity == "cacheline" and name in LINES_TOO
         if getattr(args, name) is not None and not lines:
             what = f"--{name.replace('_', '-')} and --model exclude each other"
-            raise InputError(what, where="run", mend="leave one of them out")
+            raise InputError(what, where="run", hint="leave one of them out")
     known = ("analytical", "congestion", "cacheline")
     fidelity = str(args.fidelity or "analytical")
     if fidelity not in known:
-        raise InputError(f"no {fidelity[:40]!r} of a model", where="--fidelity", mend=near(fidelity, known))
+        raise InputError(f"no {fidelity[:40]!r} of a model", where="--fidelity", hint=near(fidelity, known))
     check_infra(args)
     check_numbers(args)
     return fidelity

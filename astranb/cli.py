@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line and an exception, not an exit."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(message, where=self.prog, mend=f"see {self.prog} --help")
+        raise InputError(message, where=self.prog, hint=f"see {self.prog} --help")
 
 
 def _joined(argv: list[str]) -> list[str]:
@@ -210,7 +210,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "infra": sim.engine.infra.name,
+                "infra": sim.infra.name,
                 "collective": collective.name,
                 "algorithm": collective.algorithm_name,
                 "protocol": collective.protocol,
@@ -218,12 +218,12 @@ def _run(args: argparse.Namespace) -> int:
                 "fidelity": args.fidelity,
                 "time_ps": result.time_ps,
                 "events": sim.events,
-                "line_hops": int(sim.engine.machine.clock[0].hops),
+                "line_hops": int(sim.machine.clock[0].hops),
                 "algbw_GBps": result.algbw_Bps / 1e9,
                 "busbw_GBps": result.busbw_Bps / 1e9,
                 "per_rank": result.per_rank(),
                 "breakdown": result.breakdown(),
-                "assumed": sim.engine.assumed,
+                "assumed": sim.assumed,
                 "state_hash": sim.state_hash(),
             }
         )
@@ -249,12 +249,12 @@ def _algorithm(text: str | None) -> Any:
     try:
         defined = runpy.run_path(file)
     except OSError as error:
-        raise InputError(error.strerror or str(error), where=file, mend="give FILE.py:FUNCTION") from error
+        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
     except Exception as error:  # whatever a person's file raises
         raise InputError(f"{type(error).__name__}: {error}", where=file) from error
     functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
     if name not in functions:
-        raise InputError(f"there is no function {name!r}", where=file, mend=near(name, functions))
+        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
     return defined[name]
 
 

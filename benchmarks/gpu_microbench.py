@@ -1,6 +1,6 @@
 """Measure a real GPU as ``astranb.explore.microbenchmarks`` measures a simulated one.
 
-``python gpu_microbench.py --out my-gpu.json`` on a machine with an NVIDIA or AMD GPU; it needs
+``python gpu_microbench.py --output my-gpu.json`` on a machine with an NVIDIA or AMD GPU; it needs
 Python 3.11, NumPy and CuPy, and nothing of astranb. ``astranb gpu from my-gpu.json`` makes a
 preset of what it writes.
 
@@ -497,8 +497,8 @@ def _check(options: argparse.Namespace) -> None:
         raise Unusable("--repeats: at least 3")
     if any(size is not None and size < 1 << 16 for size in (options.cache_bytes, options.near_bytes)):
         raise Unusable("--cache-bytes, --near-bytes: at least 65536")
-    if not options.out.parent.is_dir():
-        raise Unusable(f"--out: there is no folder {options.out.parent}")
+    if not options.output.parent.is_dir():
+        raise Unusable(f"--output: there is no folder {options.output.parent}")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -558,7 +558,9 @@ def write(path: Path, document: dict[str, Any]) -> None:
 def main(arguments: list[str]) -> int:
     """Measure, and write what was found."""
     parser = argparse.ArgumentParser(description="Measure a GPU, for a preset of astranb.")
-    parser.add_argument("--out", metavar="FILE.json", type=Path, required=True, help="where to write it")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.json", type=Path, required=True, help="where to write it"
+    )
     parser.add_argument("--gpu", type=int, default=0, help="which one (0)")
     parser.add_argument("--peer", type=int, help="for flags and copies (the first with peer access)")
     parser.add_argument("--repeats", type=int, default=9, help="of each measurement (9)")
@@ -568,11 +570,11 @@ def main(arguments: list[str]) -> int:
     try:
         _check(options)
         document = measure(options)
-        write(options.out, document)
+        write(options.output, document)
     except Unusable as error:
         print(f"gpu_microbench: {error}", file=sys.stderr)
         return 2
-    print(f"{options.out}: now `astranb gpu from {options.out} --like h100-sxm --name my-gpu`")
+    print(f"{options.output}: now `astranb gpu from {options.output} --like h100-sxm --name my-gpu`")
     return 0
 
 

@@ -38,7 +38,7 @@ page, drawing, trace = (str(folder / name) for name in ("run.html", "run.svg", "
 said = {"codes": [
     main([*run, "--html", page, "--svg", drawing, "--perfetto", trace]),
     main(["run", "--model", "gpt3-125m", "--dp", "2", "--html", str(folder / "model.html")]),
-    main(["infra", "draw", "switch:gpus=2", "--out", str(folder / "infra.svg")]),
+    main(["infra", "draw", "switch:gpus=2", "--output", str(folder / "infra.svg")]),
     main(["collective", "verify", "all_reduce", "--algorithm", "ring"]),
     main(["chakra", "generate", "--model", "gpt3-125m", "--dp", "2", "--output", str(folder / "step")]),
 ]}
@@ -97,7 +97,7 @@ def test_lab_without_jupyterlab_is_one_line_and_writes_nothing(tmp_path: Path) -
     command = (sys.executable, "-c", code)
     run = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 2
-    assert run.stderr == "astranb: astranb lab: jupyterlab is not installed; run pip install 'astranb[lab]'\n"
+    assert run.stderr == "astranb: lab: jupyterlab is not installed; run pip install 'astranb[lab]'\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -69,7 +69,7 @@ class Attributes:
             bad = int(said.owner[wrong[0]])
             what = f"the value of attribute {list(self.words)[self._name[bad]]!r} is laid out wrongly"
             where = f"{source}: the node in row {self._node[bad]}"
-            raise InputError(what, where=where, mend="is it a Chakra trace?")
+            raise InputError(what, where=where, hint="is it a Chakra trace?")
         self._kind, self._bits = np.zeros((2, len(some.owner)), np.int64)
         self._kind[said.owner], self._bits[said.owner] = said.number, said.value
 
@@ -123,7 +123,7 @@ class Attributes:
                 said.append(decode_attribute(self._data[start[at] : end[at]])[1])
             except InputError as error:
                 where = f"{self._source}: {name} of the node in row {self._node[which[at]]}"
-                raise InputError(error.what, where=where, mend="is it a Chakra trace?") from None
+                raise InputError(error.what, where=where, hint="is it a Chakra trace?") from None
         return Distinct(index, tuple(said))
 
     def _which(self, name: str) -> Ints:

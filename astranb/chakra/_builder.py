@@ -174,8 +174,8 @@ class TraceBuilder:
             Its id.
         """
         if collective not in _COLLECTIVES:
-            mend = near(collective, _COLLECTIVES)
-            raise InputError(f"there is no collective {collective!r} in Chakra", where=name, mend=mend)
+            hint = near(collective, _COLLECTIVES)
+            raise InputError(f"there is no collective {collective!r} in Chakra", where=name, hint=hint)
         said: dict[str, Value] = {
             "is_cpu_op": False,
             "comm_type": int(_COLLECTIVES[collective]),
@@ -336,6 +336,6 @@ class TraceBuilder:
         for one in ids:
             if not 0 <= one < len(self):
                 raise InputError(
-                    f"there is no node {one} yet", where=f"after= of {name!r}", mend="add it before"
+                    f"there is no node {one} yet", where=f"after= of {name!r}", hint="add it before"
                 )
         return ids

@@ -30,7 +30,7 @@ def check(trace: Trace) -> None:
     Raises
     ------
     InputError
-        One line: the node, what is wrong with it, how to mend it.
+        One line: the node, what is wrong with it, how to fix it.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def topological_order(trace: Trace) -> Ints:
     raise InputError(
         f"nodes wait for each other in a circle: {names[0]} waits for {told}",
         where=trace.source,
-        mend="drop one of these dependencies",
+        hint="drop one of these dependencies",
     )
 
 
@@ -87,7 +87,7 @@ def _types(trace: Trace) -> None:
         row = int(wrong[0])
         known = ", ".join(f"{kind.value} {kind.name}" for kind in NodeType if kind)
         what = f"its type is {trace.type[row]}, which is none"
-        raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
+        raise InputError(what, where=trace.place(row), hint=f"take one of {known}")
     collective = trace.type == NodeType.COMM_COLL
     wrong = np.flatnonzero(collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType))))
     if len(wrong):
@@ -99,7 +99,7 @@ def _types(trace: Trace) -> None:
             else "a collective without comm_type"
         )
         known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
-        raise InputError(what, where=trace.place(row), mend=f"take one of {known}")
+        raise InputError(what, where=trace.place(row), hint=f"take one of {known}")
 
 
 def _sizes(trace: Trace) -> None:
@@ -108,7 +108,7 @@ def _sizes(trace: Trace) -> None:
         wrong = np.flatnonzero(column < 0)
         if len(wrong):
             row = int(wrong[0])
-            raise InputError(f"{name} is {column[row]}", where=trace.place(row), mend="take 0 or more")
+            raise InputError(f"{name} is {column[row]}", where=trace.place(row), hint="take 0 or more")
     messages = (
         (trace.type == NodeType.COMM_COLL)
         | (trace.type == NodeType.COMM_SEND)
@@ -118,7 +118,7 @@ def _sizes(trace: Trace) -> None:
     wrong = np.flatnonzero(messages & ~barrier & (trace.comm_size < 0))
     if len(wrong):
         what = f"{NodeType(int(trace.type[wrong[0]])).name} without comm_size"
-        raise InputError(what, where=trace.place(int(wrong[0])), mend="say how many bytes")
+        raise InputError(what, where=trace.place(int(wrong[0])), hint="say how many bytes")
 
 
 def _ordered(parents: Lists) -> tuple[list[int], list[int]]:

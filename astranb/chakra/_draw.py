@@ -68,11 +68,11 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
     """
     file = Path(path)
     if file.suffix.lower() not in (".svg", ".dot"):
-        raise InputError(f"no picture {file.suffix!r}", where=str(path), mend="take FILE.svg or FILE.dot")
+        raise InputError(f"no picture {file.suffix!r}", where=str(path), hint="take FILE.svg or FILE.dot")
     if not 1 <= most <= _MOST:
-        raise InputError(f"{most} nodes", where="most", mend=f"take 1 to {_MOST}")
+        raise InputError(f"{most} nodes", where="most", hint=f"take 1 to {_MOST}")
     if start < 0 or (start >= len(trace) and start):
-        raise InputError(f"the trace has {len(trace)} nodes", where="start", mend="take a smaller one")
+        raise InputError(f"the trace has {len(trace)} nodes", where="start", hint="take a smaller one")
     rows = topological_order(trace)[start : start + most].tolist()
     shown = {row: at for at, row in enumerate(rows)}
     parents = trace.parents

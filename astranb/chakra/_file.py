@@ -74,15 +74,15 @@ def _unpacked(data: bytes, where: str) -> bytes:
                 out += some
                 if len(out) > most:
                     what = f"unpacks to more than {most:,} bytes from {len(data):,}"
-                    raise InputError(what, where=where, mend="is it a trace? unpack it with gunzip if so")
+                    raise InputError(what, where=where, hint="is it a trace? unpack it with gunzip if so")
                 if not some and not rest and not part.eof:
                     what = f"the gzip file ends at byte {len(data)}, in the middle"
-                    raise InputError(what, where=where, mend="is the file cut off?")
+                    raise InputError(what, where=where, hint="is the file cut off?")
             rest = part.unused_data
     except zlib.error as error:
-        raise InputError(f"no gzip file: {error}", where=where, mend="copy or make it again") from None
+        raise InputError(f"no gzip file: {error}", where=where, hint="copy or make it again") from None
     if rest.strip(b"\0"):
-        raise InputError(f"{len(rest)} bytes follow the gzip file", where=where, mend="copy or make it again")
+        raise InputError(f"{len(rest)} bytes follow the gzip file", where=where, hint="copy or make it again")
     return bytes(out)
 
 
@@ -152,20 +152,20 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         matches = [name.fullmatch(file.name) for file in base.parent.iterdir()]
     except OSError as error:
         raise InputError(
-            error.strerror or str(error), where=str(base.parent), mend="give PREFIX of PREFIX.0.et"
+            error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"
         ) from None
     found = {int(match[1]) for match in matches if match}
     if not found:
         what = f"no trace {base.name}.0.et"
         raise InputError(
-            what, where=str(base.parent), mend="give what stands before .0.et in the files' names"
+            what, where=str(base.parent), hint="give what stands before .0.et in the files' names"
         )
     count = max(found) + 1 if ranks is None else ranks
     missing = sorted(set(range(min(count, len(found) + 8))) - found)  # a rank in a name may be 10**9
     if missing:
         shown = ", ".join(map(str, missing[:8]))
         what = f"the trace of rank {shown} is missing ({len(found)} are there, the highest {max(found)})"
-        raise InputError(what, where=str(rank_file(base, missing[0])), mend="make it, or run fewer ranks")
+        raise InputError(what, where=str(rank_file(base, missing[0])), hint="make it, or run fewer ranks")
     known: dict[bytes, Trace] = {}
     traces = []
     for file in (rank_file(base, rank) for rank in range(count)):

@@ -84,7 +84,7 @@ def link(host: str | Path, device: str | Path) -> Linked:
     meets = {int(op["id"]): by_record[record] for op in ops if (record := _record(op)) in by_record}
     if not meets:
         what = "no operation of the host has the record function id of one of the device's trace"
-        raise InputError(what, where=str(host), mend="give the two traces of one run and rank")
+        raise InputError(what, where=str(host), hint="give the two traces of one run and rank")
     known: dict[int, int] = {}  # as in that tool, an operation waits for one of a lower id only
     numbers: dict[int, int] = {}
     count = joined = 0

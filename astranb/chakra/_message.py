@@ -211,7 +211,7 @@ def attribute_of(name: str, value: Value | Attribute) -> Attribute:
     """
     if isinstance(value, Attribute):
         if value.kind and value.kind not in NUMBERS:
-            raise InputError(f"no kind {value.kind!r}", where=name, mend=near(value.kind, NUMBERS))
+            raise InputError(f"no kind {value.kind!r}", where=name, hint=near(value.kind, NUMBERS))
         if value.kind or value.value is None:
             return value
         return attribute_of(name, value.value)._replace(doc=value.doc)
@@ -236,7 +236,7 @@ def attribute_of(name: str, value: Value | Attribute) -> Attribute:
     raise InputError(
         f"no value of an attribute: {value!r:.60}",
         where=name,
-        mend="take numbers, texts or tuples of one sort",
+        hint="take numbers, texts or tuples of one sort",
     )
 
 
@@ -276,7 +276,7 @@ def _encoded(field: int, name: str, attribute: Attribute) -> bytes:
         return text(field, out + varint(number << 3 | kind.wire) + _bits(kind, value, name))
     kind = ATTRIBUTE_KINDS[number - 1]
     if not isinstance(value, tuple):
-        raise InputError(f"{value!r:.60} is no {kind_name}", where=name, mend="give a tuple")
+        raise InputError(f"{value!r:.60} is no {kind_name}", where=name, hint="give a tuple")
     elements = [_bits(kind, one, name) for one in value]
     if kind.wire == LENGTH:
         inner = b"".join(varint(1 << 3 | LENGTH) + one for one in elements)

@@ -82,8 +82,8 @@ def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
     if age == "today":
         return None
     if age == "0.0.1":
-        mend = "make it again with Chakra 0.0.4 or later"
-        raise InputError("an execution graph of schema 0.0.1", where=source, mend=mend)
+        hint = "make it again with Chakra 0.0.4 or later"
+        raise InputError("an execution graph of schema 0.0.1", where=source, hint=hint)
     out, metadata = [], {}
     spans = zip(messages.value.tolist(), messages.end.tolist(), strict=True)
     for row, (start, end) in enumerate(spans):
@@ -95,7 +95,7 @@ def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
             else:
                 out.append(framed(encode_node(_node(message))))
         except InputError as error:
-            raise InputError(error.what, where=f"{source}: byte {start}", mend=error.mend) from None
+            raise InputError(error.what, where=f"{source}: byte {start}", hint=error.hint) from None
     return b"".join([framed(encode_metadata("", metadata)), *out])
 
 

@@ -29,7 +29,7 @@ _NAMES: Final = {
     7: "duration_micros",
     10: "attr",
 }
-_MEND: Final = "is it a Chakra trace?"
+_HINT: Final = "is it a Chakra trace?"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def parse(data: bytes, source: str) -> Parsed:
         It is no Chakra trace, or cut off.
     """
     if not data:
-        raise InputError("empty", where=source, mend="give a Chakra trace")
+        raise InputError("empty", where=source, hint="give a Chakra trace")
     messages = frames(np.frombuffer(data, np.uint8), source)
     today = renewed(data, messages, source)
     if today is not None:
@@ -99,7 +99,7 @@ def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], b
                 name, attribute = decode_attribute(value)
                 metadata[name] = attribute
     except InputError as error:
-        raise InputError(error.what, where=f"{source}: the first message", mend=_MEND) from None
+        raise InputError(error.what, where=f"{source}: the first message", hint=_HINT) from None
     return version, metadata, False
 
 
@@ -132,7 +132,7 @@ class _Reader:
         wrong = np.flatnonzero(some.wire != wire)
         if len(wrong):
             where = f"{self.source}: the node in row {some.owner[wrong[0]]}"
-            raise InputError(f"its {_NAMES[number]} is laid out wrongly", where=where, mend=_MEND)
+            raise InputError(f"its {_NAMES[number]} is laid out wrongly", where=where, hint=_HINT)
         return some
 
     def _numbers(self, number: int) -> Ints:
@@ -147,7 +147,7 @@ class _Reader:
         if len(wrong):
             what = f"its {_NAMES[number]} is {column[wrong[:1]].view(np.uint64)[0]}"
             where = f"{self.source}: the node in row {wrong[0]}"
-            raise InputError(what, where=where, mend="take less than 2^63 µs")
+            raise InputError(what, where=where, hint="take less than 2^63 µs")
         return column
 
     def _texts(self, number: int) -> Distinct[str]:
@@ -163,7 +163,7 @@ class _Reader:
         some = self.found.where(self.found.number == number)
         packed = some.wire == LENGTH
         if not (packed | (some.wire == VARINT)).all():
-            raise InputError("dependencies of a node are laid out wrongly", where=self.source, mend=_MEND)
+            raise InputError("dependencies of a node are laid out wrongly", where=self.source, hint=_HINT)
         inner = varints(self.stream, some.value[packed], some.end[packed], self.source, "dependencies")
         owner = np.concatenate([np.flatnonzero(packed)[inner.owner], np.flatnonzero(~packed)])
         flat = np.concatenate([inner.value, some.value[~packed]]).view(np.uint64)

@@ -50,7 +50,7 @@ def pytorch_document(path: str | Path) -> Value:
     document = read_document(path, MOST_BYTES, form="json", strict=False)
     schema = document.get("schema").text()
     if schema not in SCHEMAS:
-        raise InputError(f"unknown schema {schema[:60]!r}", where=str(path), mend=near(schema, SCHEMAS))
+        raise InputError(f"unknown schema {schema[:60]!r}", where=str(path), hint=near(schema, SCHEMAS))
     document.get("nodes").items()
     return document
 

@@ -62,9 +62,9 @@ def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0, groups:
     rows = rows[~(messages | (trace.type == NodeType.METADATA))[rows]]
     count = len(rows) if nodes is None else nodes
     if not len(rows):
-        raise InputError("nothing but messages and metadata", where=trace.source, mend="give another trace")
+        raise InputError("nothing but messages and metadata", where=trace.source, hint="give another trace")
     if not 1 <= count <= _MOST:
-        raise InputError(f"{count} nodes", where="nodes", mend=f"take 1 to {_MOST}")
+        raise InputError(f"{count} nodes", where="nodes", hint=f"take 1 to {_MOST}")
     random = np.random.default_rng(seed)
     place = np.full(len(trace), -1)
     place[rows] = np.arange(len(rows))

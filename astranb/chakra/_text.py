@@ -78,26 +78,26 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     try:
         lines = [line.split() for line in text.decode("utf-8-sig").splitlines()]
     except UnicodeDecodeError:
-        raise InputError("no text", where=str(path), mend="give a layer table of ASTRA-sim 1.0") from None
+        raise InputError("no text", where=str(path), hint="give a layer table of ASTRA-sim 1.0") from None
     if not lines or not lines[0]:
-        raise InputError("no training loop", where=f"{path}: line 1", mend=f"take {', '.join(_LOOPS)}")
+        raise InputError("no training loop", where=f"{path}: line 1", hint=f"take {', '.join(_LOOPS)}")
     loop = lines[0][0]
     if loop not in _LOOPS:
         what = f"the training loop {loop[:40]!r} has no Chakra form"
-        raise InputError(what, where=f"{path}: line 1", mend=near(loop, _LOOPS))
+        raise InputError(what, where=f"{path}: line 1", hint=near(loop, _LOOPS))
     layers = [_layer(words, f"{path}: line {number}") for number, words in enumerate(lines[2:], 3) if words]
     count = _whole(lines[1][0], f"{path}: line 2") if len(lines) > 1 and lines[1] else -1
     if count != len(layers) or not layers:
         what = f"{max(count, 0)} layers are announced, and {len(layers)} follow"
-        raise InputError(what, where=f"{path}: line 2", mend="let the number be that of the lines")
+        raise InputError(what, where=f"{path}: line 2", hint="let the number be that of the lines")
     if not 1 <= passes <= _MOST_NODES // (6 * len(layers)):
-        raise InputError(f"{passes} passes of {len(layers)} layers", where="passes", mend="take 1 or more")
+        raise InputError(f"{passes} passes of {len(layers)} layers", where="passes", hint="take 1 or more")
     writer = _Writer(layers)
     if loop.startswith("HYBRID_DLRM"):
         last = _whole(lines[0][1], f"{path}: line 1") if len(lines[0]) > 1 else -1
         if not 0 <= last < len(layers) - 1:
             what = f"the last layer at the bottom is {last}"
-            raise InputError(what, where=f"{path}: line 1", mend=f"take 0 to {len(layers) - 2}")
+            raise InputError(what, where=f"{path}: line 1", hint=f"take 0 to {len(layers) - 2}")
         for _ in range(passes):
             writer.dlrm(last)
     else:
@@ -108,19 +108,19 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
 
 def _whole(word: str, where: str) -> int:
     if not (word.isascii() and word.isdecimal() and len(word) < 16):
-        raise InputError(f"{word[:40]!r} is no whole number", where=where, mend="mend it")
+        raise InputError(f"{word[:40]!r} is no whole number", where=where, hint="correct it")
     return int(word)
 
 
 def _layer(words: list[str], where: str) -> _Layer:
     if len(words) < 12:
         what = f"{len(words)} columns"
-        raise InputError(what, where=where, mend="a layer has 12: name, dependency, then time and collective")
+        raise InputError(what, where=where, hint="a layer has 12: name, dependency, then time and collective")
     parts = []
     for at in (2, 5, 8):
         kind = words[at + 1]
         if kind not in _KINDS:
-            raise InputError(f"unknown collective {kind[:40]!r}", where=where, mend=near(kind, _KINDS))
+            raise InputError(f"unknown collective {kind[:40]!r}", where=where, hint=near(kind, _KINDS))
         parts.append(_Part(_whole(words[at], where), kind, _whole(words[at + 2], where)))
     return _Layer(words[0], *parts)
 

@@ -115,7 +115,7 @@ def write_timeline(
     file = Path(path)
     if not file.name.lower().endswith((".json", ".json.gz")):
         raise InputError(
-            f"no timeline {file.suffix!r}", where=str(path), mend="take FILE.json or FILE.json.gz"
+            f"no timeline {file.suffix!r}", where=str(path), hint="take FILE.json or FILE.json.gz"
         )
     ranks = spans = 0
     for one in times:

@@ -197,7 +197,7 @@ class Trace:
         if wrong >= 0:
             said = self.node(wrong).attributes[name]
             what = f"{name} is {said.value!r:.60} ({said.kind}), which is no whole number below 2^63"
-            raise InputError(what, where=self.place(wrong), mend="write it as int64_val")
+            raise InputError(what, where=self.place(wrong), hint="write it as int64_val")
         return column
 
     def values(self, name: str) -> Distinct[Attribute]:
@@ -272,7 +272,7 @@ class Trace:
             some = said.value if isinstance(said.value, tuple) else (said.value,)
             if said.value is not None and not all(isinstance(one, int) for one in some):
                 what = f"involved_dim is {said.value!r:.60}, not truth values"
-                raise InputError(what, where=self.source, mend="write it as bool_list")
+                raise InputError(what, where=self.source, hint="write it as bool_list")
             return () if said.value is None else tuple(bool(one) for one in some)
 
         return self.values("involved_dim").map(told)
@@ -295,7 +295,7 @@ class Trace:
             raise InputError(
                 f"rows {first} and {second} ({names}) have this id both",
                 where=f"{self.source}: node {self.id[first]}",
-                mend="give each node an id of its own",
+                hint="give each node an id of its own",
             )
         owner = np.concatenate([self.data_deps.owner, self.ctrl_deps.owner])
         wanted = np.concatenate([self.data_deps.flat, self.ctrl_deps.flat])
@@ -306,7 +306,7 @@ class Trace:
             row = int(np.flatnonzero(missing)[0])
             what = f"it depends on node {wanted[row]}, which is not there"
             raise InputError(
-                what, where=self.place(int(owner[row])), mend="add that node, or drop the dependency"
+                what, where=self.place(int(owner[row])), hint="add that node, or drop the dependency"
             )
         pairs = distinct(owner * max(len(self), 1) + order[at])
         owner, parent = np.divmod(pairs, max(len(self), 1))

@@ -234,7 +234,7 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: s
         raise InputError(
             f"{what}: {_WRONG[-count].format(need=need, left=left)}",
             where=f"{where}: byte {state[_PLACE]}",
-            mend="is the file cut off?" if cut else "is it a Chakra trace?",
+            hint="is the file cut off?" if cut else "is it a Chakra trace?",
         )
     return Found(*(column[:count] for column in found.reshape(_COLUMNS, -1)))
 

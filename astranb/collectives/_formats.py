@@ -65,7 +65,7 @@ def read_algorithm(path: str | Path) -> Plan:
     raise InputError(
         "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML)",
         where=str(path),
-        mend="a plan begins with { or <",
+        hint="a plan begins with { or <",
     )
 
 
@@ -133,4 +133,4 @@ def write_algorithm(program: Program, path: str | Path) -> list[str]:
         return write_mscclpp(program, path)
     if ending == ".xml":
         return write_msccl_xml(program, path)
-    raise InputError(f"no format is known by {ending!r}", where=str(path), mend="take FILE.json or FILE.xml")
+    raise InputError(f"no format is known by {ending!r}", where=str(path), hint="take FILE.json or FILE.xml")

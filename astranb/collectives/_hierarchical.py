@@ -21,7 +21,7 @@ def _nodes(p: Program) -> tuple[int, int]:
         raise InputError(
             f"{p.ranks} ranks do not fill nodes of {p.per_node}",
             where=f"algorithm {p.name}",
-            mend="take nodes of one size, or another algorithm",
+            hint="take nodes of one size, or another algorithm",
         )
     return p.per_node, p.ranks // p.per_node
 

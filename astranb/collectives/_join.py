@@ -163,7 +163,7 @@ def _check(nodes: Sequence[Node], ranks: int) -> None:
             raise InputError(f"node {number} waits for one that does not come before it on its rank")
     idle = set(range(ranks)) - {node.rank for node in nodes}
     if idle:
-        raise InputError(f"rank {min(idle)} has nothing to do", mend="give it a computation of no time")
+        raise InputError(f"rank {min(idle)} has nothing to do", hint="give it a computation of no time")
 
 
 class _Joiner:

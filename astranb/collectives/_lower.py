@@ -203,7 +203,7 @@ class _Extents:
                         + ", ".join(f"{c} has {known[c][1]} B" for c in chunks if c in known),
                         op.line,
                         where=f"program {self.program.name!r}",
-                        mend="move chunks of one size only",
+                        hint="move chunks of one size only",
                     )
                 extent = extents.pop()
                 known.update(dict.fromkeys(chunks, extent))

@@ -87,8 +87,8 @@ class _Writer:
         self.got: list[tuple[_Wire, Chunk] | None] = [None] * len(program.blocks)  # received, not yet written
         self._write_blocks()
 
-    def error(self, what: str, mend: str = "") -> InputError:
-        return InputError(what, where=f"program {self.program.name!r}", mend=mend)
+    def error(self, what: str, hint: str = "") -> InputError:
+        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
 
     def _check(self, block: Block, op: Operation) -> None:
         if op.in_switch:

@@ -99,8 +99,8 @@ class _Writer:
         self._number_scratch()
         self._number_channels()
 
-    def error(self, what: str, mend: str = "") -> InputError:
-        return InputError(what, where=f"program {self.program.name!r}", mend=mend)
+    def error(self, what: str, hint: str = "") -> InputError:
+        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
 
     def document(self, collective: str) -> Json:
         for number, block in enumerate(self.program.blocks):

@@ -69,7 +69,7 @@ def pair(program: Program) -> Pairing:
                         f"rank {block.rank} waits for {op.value} of {whole} signals of {len(by)} blocks: "
                         "whose, no file could say",
                         where=f"program {program.name!r}",
-                        mend="take a semaphore for each block that signals",
+                        hint="take a semaphore for each block that signals",
                     )
                 shares[source] = reached - taken.get((op.semaphore, source), 0)
                 taken[op.semaphore, source] = reached

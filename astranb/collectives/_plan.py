@@ -75,7 +75,7 @@ class Plan:
             raise InputError(
                 f"it carries out {self.collective}, not {collective}",
                 where=f"plan {self.name!r}",
-                mend=f"run it as {self.collective}",
+                hint=f"run it as {self.collective}",
             )
         if size < self.min_bytes or (self.max_bytes is not None and size > self.max_bytes):
             most = "any size" if self.max_bytes is None else f"{self.max_bytes} B"
@@ -130,7 +130,7 @@ class Plan:
             raise InputError(
                 f"it is for {self.ranks} ranks, not {program.ranks}",
                 where=where,
-                mend=f"take an infrastructure with {self.ranks} GPUs",
+                hint=f"take an infrastructure with {self.ranks} GPUs",
             )
         kind = program.name.partition("/")[0]
         parts, rest = divmod(self.inputs, program.input_chunks)
@@ -143,7 +143,7 @@ class Plan:
             f"it has {self.inputs} input and {self.outputs} output chunks, "
             f"the collective {program.input_chunks} and {program.output_chunks}",
             where=where,
-            mend="take multiples",
+            hint="take multiples",
         )
 
     def place(self, rank: int, buffer: str, index: int, slice_: int = 0) -> Place:
@@ -282,4 +282,4 @@ def protocol_name(word: str) -> str:
     for protocol in PROTOCOLS:
         if protocol.lower() == word.lower():
             return protocol
-    raise InputError(f"unknown protocol {word[:40]!r}", mend=near(word[:40], PROTOCOLS))
+    raise InputError(f"unknown protocol {word[:40]!r}", hint=near(word[:40], PROTOCOLS))

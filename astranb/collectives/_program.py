@@ -47,7 +47,7 @@ class Buffer:
             raise InputError(
                 f"{self._name}[{index}] of rank {self._rank} does not exist",
                 where=f"program {self._program.name!r}",
-                mend=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
+                hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
             )
         return Chunk(self._rank, self._name, index, self._program.lane)
 
@@ -133,7 +133,7 @@ class Block:
             raise InputError(
                 f"rank {self.rank} waits for a semaphore that lies on rank {semaphore.rank}",
                 where=f"program {self.program.name!r}",
-                mend="take the semaphore on the rank that waits",
+                hint="take the semaphore on the rank that waits",
             )
         if value < 1:
             raise InputError(f"a wait is for a rise of at least 1, got {value}", where=self._where)
@@ -164,7 +164,7 @@ class Block:
             raise InputError(
                 f"rank {self.rank} cannot {what} {chunk}",
                 where=f"program {self.program.name!r}",
-                mend="use copy(), put() from the own rank or get() to it",
+                hint="use copy(), put() from the own rank or get() to it",
             )
 
     def _move(self, sources: Sequence[Chunk], targets: Sequence[Chunk], in_switch: int = 0) -> None:
@@ -174,7 +174,7 @@ class Block:
             raise InputError("a move stores twice to the same chunk", where=self._where)
         for chunk in (*sources, *targets):
             if not isinstance(chunk, Chunk):
-                raise InputError(f"not a chunk: {chunk!r}", where=self._where, mend="index a buffer")
+                raise InputError(f"not a chunk: {chunk!r}", where=self._where, hint="index a buffer")
         self._add("move", sources=tuple(sources), targets=tuple(targets), in_switch=in_switch)
 
     def _add(self, kind: str, **what: Any) -> None:
@@ -228,7 +228,7 @@ class Program:
     ) -> None:
         if protocol not in PROTOCOLS:
             raise InputError(
-                f"unknown protocol {protocol!r}", where="protocol", mend=near(protocol, PROTOCOLS)
+                f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS)
             )
         self.name, self.ranks, self.lanes, self.root = name, ranks, lanes, root
         self.protocol = protocol
@@ -343,7 +343,7 @@ class Program:
             raise InputError(
                 f"more than {self.most_operations:,} operations",
                 where=f"program {self.name!r}",
-                mend="does a loop end? else take fewer ranks or lanes",
+                hint="does a loop end? else take fewer ranks or lanes",
             )
 
     def phase_number(self, name: str) -> int:
@@ -357,6 +357,6 @@ class Program:
             raise InputError(
                 f"rank {rank} does not exist",
                 where=f"program {self.name!r}",
-                mend=f"ranks are 0 to {self.ranks - 1}",
+                hint=f"ranks are 0 to {self.ranks - 1}",
             )
         return rank

@@ -122,7 +122,7 @@ def algorithm(
         A decorator that returns the function as it is.
     """
     if collective not in COLLECTIVES:
-        raise InputError(f"unknown collective {collective!r}", mend=near(collective, COLLECTIVES))
+        raise InputError(f"unknown collective {collective!r}", hint=near(collective, COLLECTIVES))
 
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
@@ -147,12 +147,12 @@ def algorithms(collective: str | None = None) -> list[Algorithm]:
 def find(collective: str, name: str) -> Algorithm:
     """Find an algorithm; an unknown name is an error with the near names."""
     if collective not in COLLECTIVES:
-        raise InputError(f"unknown collective {collective!r}", mend=near(collective, COLLECTIVES))
+        raise InputError(f"unknown collective {collective!r}", hint=near(collective, COLLECTIVES))
     try:
         return ALGORITHMS[collective, name]
     except KeyError:
         names = [a.name for a in algorithms(collective)]
-        raise InputError(f"{collective} has no algorithm {name!r}", mend=near(name, names)) from None
+        raise InputError(f"{collective} has no algorithm {name!r}", hint=near(name, names)) from None
 
 
 @dataclass(frozen=True)
@@ -204,11 +204,11 @@ class Collective:
             a number of lanes below 1.
         """
         if name not in COLLECTIVES:
-            raise InputError(f"unknown collective {name!r}", mend=near(name, COLLECTIVES))
+            raise InputError(f"unknown collective {name!r}", hint=near(name, COLLECTIVES))
         chosen = algorithm if algorithm is not None else COLLECTIVES[name].default
         if protocol not in PROTOCOLS:
             raise InputError(
-                f"unknown protocol {protocol!r}", where="protocol", mend=near(protocol, PROTOCOLS)
+                f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS)
             )
         if isinstance(chosen, str):
             able = find(name, chosen).protocols
@@ -216,14 +216,14 @@ class Collective:
                 raise InputError(
                     f"{name}/{chosen} is not written for protocol {protocol}",
                     where="protocol",
-                    mend=f"take {' or '.join(able)}, or another algorithm",
+                    hint=f"take {' or '.join(able)}, or another algorithm",
                 )
         elif not callable(chosen):
             raise InputError(f"an algorithm is a name or a function, got {chosen!r}", where="algorithm")
         size_in_bytes = size_bytes(size)
         if size_in_bytes == 0:
             raise InputError(
-                "a collective of 0 bytes has nothing to do", where="size", mend="give at least 1 B"
+                "a collective of 0 bytes has nothing to do", where="size", hint="give at least 1 B"
             )
         if hasattr(chosen, "fitted"):  # a plan from a file
             protocol = chosen.fitted(name, size_in_bytes, protocol)
@@ -263,17 +263,17 @@ class Collective:
             raise InputError(
                 f"{self.title} needs at least {fewest} ranks, the infrastructure has {ranks}",
                 where="algorithm",
-                mend="take an infrastructure with more GPUs",
+                hint="take an infrastructure with more GPUs",
             )
         if found and found.power_of_two and ranks & (ranks - 1):
             raise InputError(
                 f"{self.title} runs on a power of two of ranks, the infrastructure has {ranks}",
                 where="algorithm",
-                mend="take another algorithm or another number of GPUs",
+                hint="take another algorithm or another number of GPUs",
             )
         if not 0 <= self.root < ranks:
             raise InputError(
-                f"root {self.root} is not a rank", where="root", mend=f"ranks are 0 to {ranks - 1}"
+                f"root {self.root} is not a rank", where="root", hint=f"ranks are 0 to {ranks - 1}"
             )
         lanes = self.lanes or getattr(self.algorithm, "lanes", None)  # a plan from a file has its own
         share = 1 if found and found.whole else ranks

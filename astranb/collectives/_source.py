@@ -42,14 +42,14 @@ class ProgramError(InputError):
     ----------
     what : str
     line : Line or None
-    where, mend : str
+    where, hint : str
         As of an :class:`InputError`.
     """
 
-    def __init__(self, what: str, line: Line | None, *, where: str = "", mend: str = "") -> None:
+    def __init__(self, what: str, line: Line | None, *, where: str = "", hint: str = "") -> None:
         self.line = line
         said = f", {_name_of(line.file)} line {line.number}" if line else ""
-        super().__init__(what, where=where + said, mend=mend)
+        super().__init__(what, where=where + said, hint=hint)
 
 
 def line_of_caller() -> Line | None:

@@ -54,7 +54,7 @@ class Problem:
         ``"error"`` or ``"warning"``.
     text : str
         One line.
-    mend : str
+    hint : str
         What to do about it; may be empty.
     also : tuple of int
         Other lines that have to do with it, as those of the others in a deadlock.
@@ -64,14 +64,14 @@ class Problem:
     column: int
     severity: str
     text: str
-    mend: str = ""
+    hint: str = ""
     also: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """As ``line 3: error: …``."""
         others = f" (see also line {', '.join(map(str, self.also))})" if self.also else ""
         return (
-            f"line {self.line}: {self.severity}: {self.text}{f'; {self.mend}' if self.mend else ''}{others}"
+            f"line {self.line}: {self.severity}: {self.text}{f'; {self.hint}' if self.hint else ''}{others}"
         )
 
 
@@ -232,7 +232,7 @@ def _written(
     collective = Collective(wanted.name, wanted.size, bounded, wanted.lanes, wanted.root, wanted.protocol)
     program = collective.program(ranks, per_node)
     if not program.blocks:
-        raise InputError("the program adds no thread block", mend="block = p.block(0), or me.block()")
+        raise InputError("the program adds no thread block", hint="block = p.block(0), or me.block()")
     return program
 
 
@@ -282,7 +282,7 @@ def _import(
     level: int = 0,
 ) -> types.ModuleType:
     if module.partition(".")[0] not in _MODULES:
-        raise InputError(f"a program cannot import {module!r}", mend=near(module, _MODULES))
+        raise InputError(f"a program cannot import {module!r}", hint=near(module, _MODULES))
     return builtins.__import__(module, names, scope, wanted or (), level)
 
 
@@ -299,12 +299,12 @@ def _problem(error: BaseException, file: str, first: int) -> Problem:
     if isinstance(cause, InputError):
         if isinstance(cause, ProgramError) and cause.line is not None and cause.line.file == file:
             line = cause.line.number
-        return Problem(line or first, 1, "error", " ".join(cause.what.split()), cause.mend)
+        return Problem(line or first, 1, "error", " ".join(cause.what.split()), cause.hint)
     words = " ".join(f"{type(cause).__name__}: {cause}".split())
-    mend = ""
+    hint = ""
     if isinstance(cause, NameError) and cause.name in _NOT_THERE:
-        mend = "a program is run while it is written: it has neither files nor input"
-    return Problem(line or first, 1, "error", words, mend)
+        hint = "a program is run while it is written: it has neither files nor input"
+    return Problem(line or first, 1, "error", words, hint)
 
 
 def _line_of(error: BaseException, file: str) -> int | None:

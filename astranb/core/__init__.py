@@ -1,5 +1,5 @@
 """Floor 0: what every other floor stands on.
 
-Units, errors with place and mend, the compiled-kernel decorator, the event
+Units, errors with place and hint, the compiled-kernel decorator, the event
 queue, the array-state toolkit and progress. Nothing here knows what is simulated.
 """

@@ -56,9 +56,9 @@ class Source:
         file = f"{self.name}:{line}" if line else self.name
         return f"{file}, {_spell(place)}" if place else file
 
-    def error(self, what: str, place: Place = (), mend: str = "") -> InputError:
+    def error(self, what: str, place: Place = (), hint: str = "") -> InputError:
         """Make the error that says what is wrong at a place."""
-        return InputError(what, where=self.where(place), mend=mend)
+        return InputError(what, where=self.where(place), hint=hint)
 
     def _line(self, place: Place) -> int:
         """Line of a place, or of the nearest value around it; 0 where unknown."""
@@ -85,9 +85,9 @@ class Node:
     def __init__(self, value: Any, source: Source, place: Place = ()) -> None:
         self.value, self.source, self.place = value, source, place
 
-    def error(self, what: str, mend: str = "") -> InputError:
+    def error(self, what: str, hint: str = "") -> InputError:
         """An error about this value."""
-        return self.source.error(what, self.place, mend)
+        return self.source.error(what, self.place, hint)
 
     @property
     def file(self) -> str:
@@ -171,22 +171,22 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
     most = MOST_BYTES if most is None else most
     try:
         if file.is_dir():
-            raise InputError("this is a folder", where=str(path), mend="name the file in it")
+            raise InputError("this is a folder", where=str(path), hint="name the file in it")
         size = file.stat().st_size
         if not file.is_file():
             raise InputError("this is not a regular file", where=str(path))
         if size > most:
-            raise InputError(f"larger than {most >> 20} MiB", where=str(path), mend="is it the right file?")
+            raise InputError(f"larger than {most >> 20} MiB", where=str(path), hint="is it the right file?")
         return file.read_bytes()
     except FileNotFoundError as error:
-        mend = _neighbour(file) or "give a file that can be read"
-        raise InputError(error.strerror or "No such file", where=str(path), mend=mend) from None
+        hint = _neighbour(file) or "give a file that can be read"
+        raise InputError(error.strerror or "No such file", where=str(path), hint=hint) from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         reason = getattr(error, "strerror", None) or f"cannot be read: {error}"
         where = repr(str(path)) if isinstance(error, ValueError) else str(path)  # holds a null byte
-        raise InputError(reason, where=where, mend="give a file that can be read") from None
+        raise InputError(reason, where=where, hint="give a file that can be read") from None
 
 
 def _neighbour(file: Path) -> str:
@@ -258,7 +258,7 @@ def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: 
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
     except UnicodeDecodeError as error:
         what = f"not {form.upper()}: byte {error.start} is not UTF-8"
-        raise InputError(what, where=name, mend="save the file as UTF-8 text") from None
+        raise InputError(what, where=name, hint="save the file as UTF-8 text") from None
     if form == "json" or text.lstrip()[:1] == "{":
         try:
             return _json(text, name, strict=strict)
@@ -275,14 +275,14 @@ def _json(text: str, name: str, *, strict: bool) -> Node:
         return Node(json.loads(text, **rules), source)
     except _Duplicate as error:
         _refuse_duplicate(source)
-        raise InputError(f"duplicate key {error.args[0]!r}", where=name, mend="keep one of them") from None
+        raise InputError(f"duplicate key {error.args[0]!r}", where=name, hint="keep one of them") from None
     except json.JSONDecodeError as error:
         where = f"{name}:{error.lineno}"
-        raise InputError(f"not JSON: {error.msg}", where=where, mend="correct the text there") from None
+        raise InputError(f"not JSON: {error.msg}", where=where, hint="correct the text there") from None
     except RecursionError:
-        raise InputError("not JSON: nested too deep", where=name, mend="is it the right file?") from None
+        raise InputError("not JSON: nested too deep", where=name, hint="is it the right file?") from None
     except ValueError as error:  # a huge number, NaN
-        raise InputError(f"not JSON: {error}"[:200], where=name, mend="correct the file") from None
+        raise InputError(f"not JSON: {error}"[:200], where=name, hint="correct the file") from None
 
 
 class _Duplicate(Exception):
@@ -316,7 +316,7 @@ def _yaml(text: str, name: str) -> Node:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
-        raise InputError(f"not YAML: {problem}", where=where, mend="correct the text there") from None
+        raise InputError(f"not YAML: {problem}", where=where, hint="correct the text there") from None
 
 
 @cache
@@ -350,7 +350,7 @@ class _Builder:
             first = next(events)
             data = None if isinstance(first, yaml.StreamEndEvent) else self._value(first, events, (), 0)
             if not isinstance(next(events, None), yaml.StreamEndEvent | None):
-                raise InputError("holds more than one document", where=self._source.name, mend="keep one")
+                raise InputError("holds more than one document", where=self._source.name, hint="keep one")
         finally:
             self._loader.dispose()
         return data
@@ -362,8 +362,8 @@ class _Builder:
             if not isinstance(event, skipped):
                 yield event
 
-    def _fail(self, what: str, event: Any, mend: str = "") -> InputError:
-        return InputError(what, where=f"{self._source.name}:{_line_of(event)}", mend=mend)
+    def _fail(self, what: str, event: Any, hint: str = "") -> InputError:
+        return InputError(what, where=f"{self._source.name}:{_line_of(event)}", hint=hint)
 
     def _value(self, event: Any, events: Iterator[Any], place: Place, depth: int) -> Any:
         if self._lines is not None:

@@ -1,4 +1,4 @@
-"""Errors that say what is wrong, where, and how to mend it."""
+"""Errors that say what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AstranbError(Exception):
 
 
 class InputError(AstranbError, ValueError):
-    """Something a person gave cannot be used: one line with what, where and mend.
+    """Something a person gave cannot be used: one line with what, where and hint.
 
     Parameters
     ----------
@@ -35,22 +35,22 @@ class InputError(AstranbError, ValueError):
         What is wrong, in a few words.
     where : str, optional
         File and line, object name or option.
-    mend : str, optional
+    hint : str, optional
         What to do about it.
 
     Examples
     --------
-    >>> str(InputError("unknown unit 'MX'", where="--size", mend="use MB or MiB"))
+    >>> str(InputError("unknown unit 'MX'", where="--size", hint="use MB or MiB"))
     "--size: unknown unit 'MX'; use MB or MiB"
     """
 
     exit_code = 2
 
-    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
-        self.what, self.where, self.mend = what, where, mend
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
         line = f"{where}: {what}" if where else what
-        if mend:
-            line = f"{line}; {mend}"
+        if hint:
+            line = f"{line}; {hint}"
         super().__init__(" ".join(line.split()))
 
 

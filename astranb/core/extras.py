@@ -56,5 +56,5 @@ def needs_extra(feature: str) -> Iterator[None]:
             raise
         package = _INSTALLED_AS.get(name, name)
         raise InputError(
-            f"{package} is not installed", where=feature, mend=f"run pip install 'astranb[{_EXTRAS[name]}]'"
+            f"{package} is not installed", where=feature, hint=f"run pip install 'astranb[{_EXTRAS[name]}]'"
         ) from None

@@ -80,13 +80,13 @@ def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
         np.savez(file, allow_pickle=False, **{name: np.asarray(table) for name, table in tables.items()})
 
 
-def read_tables(path: Path, what: str, mend: str) -> dict[str, np.ndarray]:
+def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
     """Read what :func:`write_tables` wrote.
 
     Parameters
     ----------
     path : Path
-    what, mend : str
+    what, hint : str
         What the file should be, and how one makes such a one: for the error.
 
     Raises
@@ -100,17 +100,17 @@ def read_tables(path: Path, what: str, mend: str) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise InputError("there is no such file", where=str(path)) from None
     except (OSError, ValueError, KeyError, AttributeError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"not {what}", where=str(path), mend=mend) from error
+        raise InputError(f"not {what}", where=str(path), hint=hint) from error
 
 
-def require_bytes(needed: int, *, where: str, mend: str, allowed: int | None = None) -> None:
+def require_bytes(needed: int, *, where: str, hint: str, allowed: int | None = None) -> None:
     """Refuse what would not fit in memory, before anything is allocated.
 
     Parameters
     ----------
     needed : int
         Estimated bytes.
-    where, mend : str
+    where, hint : str
         For the error: what would not fit, and how to make it smaller.
     allowed : int, optional
         Bytes that may be taken; four fifths of what is free where not given.
@@ -125,7 +125,7 @@ def require_bytes(needed: int, *, where: str, mend: str, allowed: int | None = N
         raise InputError(
             f"this run needs about {needed / 1e9:,.1f} GB of memory, {most / 1e9:,.1f} GB can be used",
             where=where,
-            mend=mend,
+            hint=hint,
         )
 
 

@@ -201,7 +201,7 @@ def _read(
         raise InputError(
             f"a {kind} is a whole number or text with a unit, got {value!r}",
             where=where,
-            mend=f"write for example {_example(kind)!r}",
+            hint=f"write for example {_example(kind)!r}",
         )
     if isinstance(value, Integral):
         number, unit = Decimal(int(value)), None
@@ -210,16 +210,16 @@ def _read(
         match = _QUANTITY.match(value)
         if match is None:
             raise InputError(
-                f"cannot read {kind} {value!r}", where=where, mend=f"write for example {_example(kind)!r}"
+                f"cannot read {kind} {value!r}", where=where, hint=f"write for example {_example(kind)!r}"
             )
         number, unit = Decimal(match[1]), match[2]
         if unit is None and bare is None and number != 0:
             raise InputError(
-                f"{kind} {value!r} has no unit", where=where, mend=f"write for example {_example(kind)!r}"
+                f"{kind} {value!r} has no unit", where=where, hint=f"write for example {_example(kind)!r}"
             )
         if unit is not None and unit not in table:
             raise InputError(
-                f"unknown {kind} unit {unit!r} in {value!r}", where=where, mend=_hint(unit, table)
+                f"unknown {kind} unit {unit!r} in {value!r}", where=where, hint=_hint(unit, table)
             )
         scale = table[unit] if unit is not None else Decimal(1)
     try:
@@ -229,7 +229,7 @@ def _read(
     if exact < 0:
         raise InputError(f"{kind} must not be negative, got {value!r}", where=where)
     if exact > _INT64_MAX:
-        raise InputError(f"{kind} {value!r} is larger than 2**63 - 1", where=where, mend="use a smaller one")
+        raise InputError(f"{kind} {value!r} is larger than 2**63 - 1", where=where, hint="use a smaller one")
     if whole and exact != exact.to_integral_value():
         small = {"size": "bytes", "time": "picoseconds"}[kind]
         raise InputError(f"{value!r} is not a whole number of {small}", where=where)

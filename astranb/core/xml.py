@@ -25,9 +25,9 @@ class Tag:
     def __init__(self, element: ET.Element, file: str, path: str) -> None:
         self.element, self.file, self.path = element, file, path
 
-    def error(self, what: str, mend: str = "") -> InputError:
+    def error(self, what: str, hint: str = "") -> InputError:
         """An error about this element."""
-        return InputError(what, where=f"{self.file}: {self.path}", mend=mend)
+        return InputError(what, where=f"{self.file}: {self.path}", hint=hint)
 
     def children(self, *names: str) -> Iterator[Tag]:
         """The elements inside, which must have one of the names."""
@@ -78,13 +78,13 @@ def xml_document(path: str | Path, data: bytes) -> Tag:
         raise InputError(
             "a DOCTYPE with declarations, an ENTITY or an encoding other than UTF-8",
             where=file,
-            mend="take it out: such files have none",
+            hint="take it out: such files have none",
         )
     try:
         element = ET.fromstring(data)  # noqa: S314
     except ET.ParseError as error:
         where = f"{file}: line {error.position[0]}"
-        raise InputError(f"no XML: {error}", where=where, mend="mend the file") from error
+        raise InputError(f"no XML: {error}", where=where, hint="correct the file") from error
     except (ValueError, LookupError) as error:  # an encoding that there is not
-        raise InputError(f"no XML: {error}"[:200], where=file, mend="mend the file") from error
+        raise InputError(f"no XML: {error}"[:200], where=file, hint="correct the file") from error
     return Tag(element, file, element.tag)

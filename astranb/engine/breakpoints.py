@@ -115,7 +115,7 @@ def condition(
     match = _CONDITION.match(text.strip())
     if match is None:
         hint = f"write <path>.<field> <op> <number>, as {example}"
-        raise InputError(f"cannot read the condition {text!r}", mend=hint)
+        raise InputError(f"cannot read the condition {text!r}", hint=hint)
     found = find(match["left"])
     value = match["value"].strip()
     names = owners[found.owner].dtype.names
@@ -144,7 +144,7 @@ def install(points: Sequence[Breakpoint], table: Any, owners: Sequence[Any]) -> 
     enabled = [(point, row) for point in points if point.enabled for row in point.rows]
     if len(enabled) > len(table):
         what = f"{len(enabled)} compiled breakpoints, {len(table)} fit"
-        raise InputError(what, where="breakpoints", mend="remove some, or name one lane of a link")
+        raise InputError(what, where="breakpoints", hint="remove some, or name one lane of a link")
     for number, (_, row) in enumerate(enabled):
         for name, value in row.items():
             table[name][number] = value
@@ -218,4 +218,4 @@ def unknown_kind(kind: str | None, path: str | None, kinds: Sequence[str]) -> No
     if kind is None and path is None:
         raise InputError("a breakpoint needs an event kind or an object", where="break_on")
     if kind is not None and kind not in kinds:
-        raise InputError(f"unknown event kind {kind!r}", where="break_on", mend=near(kind, kinds))
+        raise InputError(f"unknown event kind {kind!r}", where="break_on", hint=near(kind, kinds))

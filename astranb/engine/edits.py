@@ -86,7 +86,7 @@ def yes_or_no(value: object, where: str) -> int:
     """
     word = str(value).strip().lower()
     if word not in _WORDS:
-        raise InputError(f"{value!r} is neither yes nor no", where=where, mend="write up = yes, or no")
+        raise InputError(f"{value!r} is neither yes nor no", where=where, hint="write up = yes, or no")
     return _WORDS[word]
 
 

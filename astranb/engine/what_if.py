@@ -139,5 +139,5 @@ def factor_of(text: str, where: str) -> float:
     except ValueError:
         factor = 0.0
     if not 0 < factor < _MOST_FACTOR:
-        raise InputError(f"{text!r} is no factor", where=where, mend="for example x2 or x0.5")
+        raise InputError(f"{text!r} is no factor", where=where, hint="for example x2 or x0.5")
     return factor

@@ -72,7 +72,7 @@ def best_algorithm(
     known = algorithms(collective)
     if not known:
         names = sorted({a.collective for a in algorithms()})
-        raise InputError(f"unknown collective {collective!r}", mend=near(collective, names))
+        raise InputError(f"unknown collective {collective!r}", hint=near(collective, names))
     where = infra if isinstance(infra, Infra) else resolve(str(infra))
     rows: list[dict[str, Any]] = []
     best_ps: int | None = None

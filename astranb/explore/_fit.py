@@ -82,7 +82,7 @@ def preset_from(
         raise InputError(
             f"an L2 was measured, and a {base.name} has none",
             where=found.where,
-            mend="take one that has, as --like h100-sxm",
+            hint="take one that has, as --like h100-sxm",
         )
     fit = _Fit(found, base, infra)
     fit.facts()

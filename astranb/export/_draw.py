@@ -64,7 +64,7 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
     if ending == ".html" and path is not None:
         return pyvis(known, path, dark=dark)
     if ending != ".svg":
-        raise InputError(f"no picture is known by {ending!r}", where=str(path), mend="take .svg or .html")
+        raise InputError(f"no picture is known by {ending!r}", where=str(path), hint="take .svg or .html")
     from astranb.widgets._map import map_of
 
     text = to_svg(map_of(known, dark=dark))

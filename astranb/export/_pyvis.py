@@ -55,7 +55,7 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
         raise InputError(
             f"{len(layout.boxes):,} nodes are too many for pyvis",
             where="export.pyvis",
-            mend=f"it draws up to {_MOST_NODES:,}: use the workbench",
+            hint=f"it draws up to {_MOST_NODES:,}: use the workbench",
         )
     colours = Colours.of(dark)
     page = Network(

@@ -94,7 +94,7 @@ def show(drawn: Any) -> None:
         get_ipython = None
     shell = get_ipython() if get_ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):
-        raise InputError("there is no notebook here", where="figures.show", mend="figures.save(fig, path)")
+        raise InputError("there is no notebook here", where="figures.show", hint="figures.save(fig, path)")
     if not _loaded:
         load()
     bokeh_show(drawn)

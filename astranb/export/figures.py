@@ -80,7 +80,7 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
     keys = [by] if by else [name for name in ("algorithm", "protocol") if name in table]
     for name in ("size_bytes", "time_ps", *keys):
         if name not in table:
-            raise InputError(f"no column {name!r}", where="latency_curve", mend=near(name, table.columns))
+            raise InputError(f"no column {name!r}", where="latency_curve", hint=near(name, table.columns))
     table = table.dropna(subset=["size_bytes", "time_ps"])
     table = table[(table["size_bytes"] > 0) & (table["time_ps"] > 0)]
     if table.empty:
@@ -207,7 +207,7 @@ def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> A
     'Bytes from GPU to GPU: all_gather/allpairs on dgx_h100-infra'
     """
     if what not in ("traffic", "links"):
-        raise InputError(f"there is no map {what!r}", where="heat_map", mend=near(what, ("traffic", "links")))
+        raise InputError(f"there is no map {what!r}", where="heat_map", hint=near(what, ("traffic", "links")))
     return (_traffic_map if what == "traffic" else _links_map)(sim, Colours.of(dark))
 
 
@@ -242,7 +242,7 @@ def _links_map(sim: Simulation, colours: Colours) -> Any:
     noted = sim.engine.recorder.activity()
     bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
     if not bins:
-        raise InputError("nothing was recorded", where="heat_map", mend="Simulation(..., record=True)")
+        raise InputError("nothing was recorded", where="heat_map", hint="Simulation(..., record=True)")
     pairs: dict[str, list[int]] = {}
     for link in np.flatnonzero(noted["link_busy"].any(axis=1)).tolist():
         pairs.setdefault(sim.engine.fabric.name(link).partition("#")[0], []).append(link)

@@ -94,7 +94,7 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
     Raises
     ------
     InputError
-        It is none: what, where, how to mend.
+        It is none: what, where, how to fix it.
     """
     if isinstance(source, str | Path):
         root = read_document(source, form="json")

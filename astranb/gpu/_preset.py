@@ -115,7 +115,7 @@ class Preset:
             raise InputError(
                 f"a block of {self.warps_per_block} warps does not fit on an {self.sm_word}",
                 where=self._where,
-                mend=f"at most {self.warps_per_sm}",
+                hint=f"at most {self.warps_per_sm}",
             )
         if (self.columns > 0) != (self.rows > 1):
             raise InputError("a mesh needs columns and at least 2 rows", where=self._where)
@@ -149,7 +149,7 @@ class Preset:
         known = [f.name for f in dataclasses.fields(self) if isinstance(getattr(self, f.name), int)]
         for name, value in changes.items():
             if name not in known:
-                raise InputError(f"a GPU has no number {name!r}", where=self._where, mend=near(name, known))
+                raise InputError(f"a GPU has no number {name!r}", where=self._where, hint=near(name, known))
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(f"{name} must be a whole number, got {value!r}", where=self._where)
         sources = {**self.sources, **dict.fromkeys(changes, "changed by the user")}

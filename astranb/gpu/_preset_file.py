@@ -50,7 +50,7 @@ def write_preset(preset: Preset, path: str | Path) -> None:
     """
     file = Path(path)
     if file.suffix.lower() != ".json":
-        raise InputError("a preset's file ends in .json", where=str(path), mend=f"take {file}.json")
+        raise InputError("a preset's file ends in .json", where=str(path), hint=f"take {file}.json")
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -69,7 +69,7 @@ def read_preset(path: str | Path) -> Preset:
     Raises
     ------
     InputError
-        The file is missing or no preset: what, where, how to mend.
+        The file is missing or no preset: what, where, how to fix it.
     """
     return preset_of(read_document(path, form="json"))
 
@@ -100,7 +100,7 @@ def preset_of(root: Node) -> Preset:
     try:
         return Preset(name=name, sm_word=word, sources=said, **given)
     except InputError as error:
-        raise InputError(error.what, where=f"{root.file}: numbers", mend=error.mend) from None
+        raise InputError(error.what, where=f"{root.file}: numbers", hint=error.hint) from None
 
 
 def check_header(root: Node, wanted: str, version: int, hint: str) -> None:
@@ -116,8 +116,8 @@ def check_header(root: Node, wanted: str, version: int, hint: str) -> None:
 def checked_name(word: str, where: str = "name") -> str:
     """A preset's name: short, fit for a file's name."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,59}", word, re.ASCII):
-        mend = "take letters, digits, '-', '_' and '.'"
-        raise InputError(f"{word[:40]!r} is no name for a GPU", where=where, mend=mend)
+        hint = "take letters, digits, '-', '_' and '.'"
+        raise InputError(f"{word[:40]!r} is no name for a GPU", where=where, hint=hint)
     return word
 
 

@@ -324,5 +324,5 @@ def preset(name: str | Path) -> Preset:
     try:
         return PRESETS[name]
     except KeyError:
-        mend = f"{near(name, PRESETS)}; or give a file, as my-gpu.preset.json"
-        raise InputError(f"unknown GPU preset {name!r}", mend=mend) from None
+        hint = f"{near(name, PRESETS)}; or give a file, as my-gpu.preset.json"
+        raise InputError(f"unknown GPU preset {name!r}", hint=hint) from None

@@ -92,7 +92,7 @@ def _read_gap_ps(value: object, where: str) -> int:
     except InvalidOperation:
         rate = Decimal(0)
     if not rate.is_finite() or not 1 <= rate <= 10**12:
-        raise InputError(f"{value!r} is not a number of messages a second", where=where, mend="write 215e6")
+        raise InputError(f"{value!r} is not a number of messages a second", where=where, hint="write 215e6")
     return int((10**12 / rate).to_integral_value(ROUND_CEILING))
 
 
@@ -250,12 +250,12 @@ def _attributes(
         spot = (*place, i) if kind == "graph" else (*place, "attributes", i)
         if key.startswith("astranb.") and key not in readers:
             own = [k for k in readers if k.startswith("astranb.")]
-            mend = near(key, own) if own else "leave it out"
-            raise source.error(f"unknown {kind} annotation {key!r}", spot, mend)
+            hint = near(key, own) if own else "leave it out"
+            raise source.error(f"unknown {kind} annotation {key!r}", spot, hint)
         attributes[key] = value
         if key in readers:
             try:
                 read[key] = readers[key](value, "")
             except InputError as error:
-                raise source.error(f"{key}: {error.what}", spot, error.mend) from None
+                raise source.error(f"{key}: {error.what}", spot, error.hint) from None
     return attributes, read

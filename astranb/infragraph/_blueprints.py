@@ -45,7 +45,7 @@ class _OneOf:
 
     def read(self, text: str, where: str) -> str:
         if text not in self.names:
-            raise InputError(f"there is no {text!r}", where=where, mend=near(text, self.names))
+            raise InputError(f"there is no {text!r}", where=where, hint=near(text, self.names))
         return text
 
 
@@ -104,7 +104,7 @@ def _clos(
     device, nic, nics = _server(server, factor)
     if servers % per_leaf:
         raise InputError(
-            f"{servers} servers do not divide by {per_leaf} a leaf", mend="choose per_leaf to divide servers"
+            f"{servers} servers do not divide by {per_leaf} a leaf", hint="choose per_leaf to divide servers"
         )
     leaves, down = servers // per_leaf, nics * per_leaf
     spines = spines or -(-down * bandwidth // spine_bandwidth)
@@ -145,7 +145,7 @@ def _fat_tree(
     if ports % 2 or half % nics:
         raise InputError(
             f"half of {ports} ports cannot be shared by servers of {nics} NICs",
-            mend=f"choose ports as a multiple of {2 * nics}",
+            hint=f"choose ports as a multiple of {2 * nics}",
         )
     host, racks = device["name"], 2 * half ** (levels - 1)
     per_rack = half // nics
@@ -306,7 +306,7 @@ def blueprint(name: str) -> Infra:
     if kind in SERVERS:
         if rest.strip():
             raise InputError(
-                f"{kind} takes no parameters", where=where, mend=f"write single-tier:server={kind},servers=2"
+                f"{kind} takes no parameters", where=where, hint=f"write single-tier:server={kind},servers=2"
             )
         device = SERVERS[kind][0]()
         document = {
@@ -316,26 +316,26 @@ def blueprint(name: str) -> Infra:
         }
         return Infra(document, source=Source(kind), notes=NOTES.get(kind, ()))
     if kind not in _MADE:
-        raise InputError(f"there is no blueprint {kind!r}", mend=near(kind, [*SERVERS, *_MADE]))
+        raise InputError(f"there is no blueprint {kind!r}", hint=near(kind, [*SERVERS, *_MADE]))
     made = _MADE[kind]
     values: dict[str, Any] = {key: parameter.default for key, parameter in made.parameters.items()}
     given: set[str] = set()
     for part in rest.split(",") if rest.strip() else []:
         key, equals, text = (p.strip() for p in part.partition("="))
         if key not in made.parameters:
-            raise InputError(f"{kind} has no parameter {key!r}", where=where, mend=near(key, made.parameters))
+            raise InputError(f"{kind} has no parameter {key!r}", where=where, hint=near(key, made.parameters))
         if key in given or not equals:
             raise InputError(
                 f"{key} {'stands twice' if key in given else 'has no value'}",
                 where=where,
-                mend="write key=value",
+                hint="write key=value",
             )
         given.add(key)
         values[key] = made.parameters[key].read(text, f"{where}, {key}")
     try:
         document = made.build(**values)
     except InputError as error:
-        raise InputError(error.what, where=where, mend=error.mend) from None
+        raise InputError(error.what, where=where, hint=error.hint) from None
     notes = NOTES.get(str(values.get("server", "")), ())
     fabric = "server" in made.parameters
     return Infra(document, source=Source(kind), notes=(*notes, *(NOTES["switch"] if fabric else ())))
@@ -369,6 +369,6 @@ def resolve(text: str) -> Infra:
     if text.partition(":")[0].strip() not in {*SERVERS, *_MADE}:
         raise InputError(
             f"{text[:80]!r} is neither a file nor a blueprint",
-            mend=near(text.partition(":")[0], [*SERVERS, *_MADE]),
+            hint=near(text.partition(":")[0], [*SERVERS, *_MADE]),
         )
     return blueprint(text)

@@ -118,7 +118,7 @@ def dragonfly(*, groups: int, routers: int, gpus: int, links: int) -> Document:
     if groups - 1 > routers * links:
         raise InputError(
             f"{groups} groups need {groups - 1} links of a group, which has {routers * links}",
-            mend="take fewer groups, or more routers or links",
+            hint="take fewer groups, or more routers or links",
         )
     edges = [
         edge(f"gpu[{r * gpus}:{(r + 1) * gpus}]", f"router[{r}]", "link") for r in range(groups * routers)

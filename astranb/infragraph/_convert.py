@@ -16,7 +16,7 @@ __all__ = ["convert"]
 
 _READERS = {"system": read_nccl, "topology": read_lstopo}
 _OTHERS = {"graphs": "a graph of NCCL's (NCCL_GRAPH_DUMP_FILE)", "algo": "an algorithm of MSCCL's"}
-_MEND = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (<topology>)"
+_HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (<topology>)"
 
 
 def convert(path: str | Path, name: str | None = None) -> Infra:
@@ -66,7 +66,7 @@ def convert(path: str | Path, name: str | None = None) -> Infra:
     if read is None:
         tag = str(root.element.tag)[:40]
         what = _OTHERS.get(tag, f"an element <{tag}>")
-        raise InputError(f"this is {what}", where=str(file), mend=_MEND)
+        raise InputError(f"this is {what}", where=str(file), hint=_HINT)
     machine = read(root, file.stem)
     if name:
         machine.name = name

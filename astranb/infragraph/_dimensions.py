@@ -58,8 +58,8 @@ def dimensions(
     """
     gpus = int(np.prod(sizes))
     if gpus > _MOST:
-        mend = "take the analytical or the congestion network"
-        raise InputError(f"{gpus:,} GPUs, at most {_MOST:,} by cache lines", where=name, mend=mend)
+        hint = "take the analytical or the congestion network"
+        raise InputError(f"{gpus:,} GPUs, at most {_MOST:,} by cache lines", where=name, hint=hint)
     components = [component("gpu", gpus, "xpu")]
     links: list[dict[str, Any]] = []
     edges: list[dict[str, Any]] = []
@@ -67,7 +67,7 @@ def dimensions(
     stride = 1
     for at, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
         if shape not in _SHAPES:
-            raise InputError(f"no {shape!r} by cache lines", where=name, mend=near(shape, _SHAPES))
+            raise InputError(f"no {shape!r} by cache lines", where=name, hint=near(shape, _SHAPES))
         firsts = [rank for rank in range(gpus) if rank // stride % size == 0]
         groups = [[first + stride * n for n in range(size)] for first in firsts]
         link = f"dim{at}"

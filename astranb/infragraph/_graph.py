@@ -176,7 +176,7 @@ class Graph:
             raise InputError(f"there is no node {name!r}: {error}", where=self.title) from None
         if not blocks.leaf or blocks.first.size != 1:
             raise InputError(
-                f"{name!r} stands for more than one node", where=self.title, mend="give the whole name"
+                f"{name!r} stands for more than one node", where=self.title, hint="give the whole name"
             )
         return int(blocks.first.nodes()[0])
 

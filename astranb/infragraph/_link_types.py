@@ -175,7 +175,7 @@ def link_type(name: str, *, where: str = "link type") -> LinkType:
     18
     """
     if name not in LINK_TYPES:
-        raise InputError(f"there is no link type {name!r}", where=where, mend=near(name, LINK_TYPES))
+        raise InputError(f"there is no link type {name!r}", where=where, hint=near(name, LINK_TYPES))
     return LINK_TYPES[name]
 
 

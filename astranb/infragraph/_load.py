@@ -38,7 +38,7 @@ def load(source: Any, annotations: Any = None) -> Infra:
     Raises
     ------
     InputError
-        It cannot be read, or something in it does not fit: one line with file, line, mend.
+        It cannot be read, or something in it does not fit: one line with file, line, hint.
 
     Examples
     --------
@@ -92,5 +92,5 @@ def _read(source: Any, name: str) -> tuple[Any, Source]:
         return node.value, node.source
     raise InputError(
         f"cannot read {name} from a {type(source).__name__}",
-        mend="give a file, text, a dict or an InfraGraph object",
+        hint="give a file, text, a dict or an InfraGraph object",
     )

@@ -110,7 +110,7 @@ class Machine:
             There are more than a host has.
         """
         if len(cpus) > _MOST_CPUS:
-            raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, mend="is the file whole?")
+            raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, hint="is the file whole?")
         for a, b in combinations(cpus, 2):
             self.join(a, b, Wire("cpu fabric"))
 

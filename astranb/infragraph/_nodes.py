@@ -88,6 +88,6 @@ def rank_order(gpus: Ints, annotations: Annotations, names: Any) -> Ints:
         raise InputError(
             f"{len(rank)} of {len(gpus)} GPUs have a rank annotation, {names(missing)} has none",
             where=annotations.source.where(),
-            mend="give every GPU a rank, or none",
+            hint="give every GPU a rank, or none",
         )
     return order

@@ -202,7 +202,7 @@ def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
     words = [word for part in tag.inside(name) for word in (part.element.text or "").split()]
     found = [match for word in words if (match := pattern.fullmatch(word))]
     if len(words) > _MOST**2 or len(found) < len(words):
-        raise tag.error(f"<{name}> of {tag.text('name', '')!r} holds what is no number", "mend the file")
+        raise tag.error(f"<{name}> of {tag.text('name', '')!r} holds what is no number", "correct the file")
     return [int(match[1]) for match in found]
 
 

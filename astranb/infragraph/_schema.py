@@ -164,8 +164,8 @@ def _refuse_obsolete(data: Any, source: Source, at: Place) -> None:
     places += [("link", c, p) for c, p in parts(data, "links", at)]
     for shape, value, place in places:
         for key in value if isinstance(value, dict) else ():
-            if (mend := _OBSOLETE.get((shape, key))) is not None:
-                raise source.error(f"{_OLD} ({key!r} in a {shape})", (*place, key), mend)
+            if (hint := _OBSOLETE.get((shape, key))) is not None:
+                raise source.error(f"{_OLD} ({key!r} in a {shape})", (*place, key), hint)
 
 
 class _Checker:
@@ -180,8 +180,8 @@ class _Checker:
         fields = _SHAPES[shape]
         for key, value in data.items():
             if key not in fields:
-                mend = near(str(key), fields) if fields else "leave it empty"
-                raise self._source.error(f"unknown key {key!r} in {_article(shape)}", (*at, key), mend)
+                hint = near(str(key), fields) if fields else "leave it empty"
+                raise self._source.error(f"unknown key {key!r} in {_article(shape)}", (*at, key), hint)
             if value is not None:
                 self._field(value, key, fields[key], (*at, key))
         for key, field in fields.items():

@@ -67,13 +67,13 @@ def cost_dollars(
     for at, (kind, sides) in enumerate(links):
         place = places[at] if places else "Node"
         if place not in PLACES:
-            raise InputError(f"unknown dimension type {place[:40]!r}", mend=near(place, PLACES))
+            raise InputError(f"unknown dimension type {place[:40]!r}", hint=near(place, PLACES))
         link, port, nic = PLACES[place]
         for nodes in sides:
             up_to *= nodes
             if kind == "Switch":
                 if port is None or nic is None:
-                    raise InputError(f"there are no switches in a {place}", mend="take Package, Node or Pod")
+                    raise InputError(f"there are no switches in a {place}", hint="take Package, Node or Pod")
                 total += npus * bandwidth[at] * (link + port + nic)
                 continue
             each = {"Ring": nodes if nodes > 1 else 0, "Mesh": nodes - 1}.get(kind, nodes * (nodes - 1) // 2)

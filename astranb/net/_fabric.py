@@ -84,7 +84,7 @@ class Fabric:
             if to == dst and number.isdigit() and int(number) < len(lanes):
                 return [lanes[int(number)]]
         raise InputError(
-            f"there is no link {name!r}", mend="write A->B or A->B#k with names of the infrastructure"
+            f"there is no link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
         )
 
     def full(self, path: str) -> str:
@@ -98,7 +98,7 @@ class Fabric:
 
         def name(match: re.Match[str]) -> str:
             if int(match[1]) >= len(self.gpus):
-                raise InputError(f"there is no {match[0]}", mend=f"ranks are 0 to {len(self.gpus) - 1}")
+                raise InputError(f"there is no {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
             return self.graph.name(int(self.gpus[int(match[1])]))
 
         return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
@@ -202,7 +202,7 @@ class Fabric:
                 f"there is no route from {self.graph.name(start)} (rank {source}) "
                 f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
                 where=f"infrastructure {self.graph.title!r}",
-                mend="add an edge or a switch that joins them",
+                hint="add an edge or a switch that joins them",
             )
         return start
 
@@ -291,7 +291,7 @@ def compile_fabric(graph: Graph) -> Fabric:
         raise InputError(
             "the infrastructure has no GPU",
             where=f"infrastructure {graph.title!r}",
-            mend="a GPU is a component with choice: xpu",
+            hint="a GPU is a component with choice: xpu",
         )
     usable = np.flatnonzero(graph.a != graph.b)
     lanes = graph.lanes[usable].astype(np.int64)

@@ -56,22 +56,22 @@ class Fault:
         """Refuse what makes no sense."""
         where = f"fault of {self.link!r}"
         if self.down and self.until is None:
-            raise InputError("a link that is down for ever", where=where, mend="give until=")
+            raise InputError("a link that is down for ever", where=where, hint="give until=")
         if not self.down and self.bandwidth is None and self.latency is None:
-            raise InputError("nothing changes", where=where, mend="give down=True, bandwidth= or latency=")
+            raise InputError("nothing changes", where=where, hint="give down=True, bandwidth= or latency=")
         if self.until is not None and time_ps(self.until, where=where) <= time_ps(self.at, where=where):
             raise InputError("it ends before it begins", where=where)
         if self.every is not None:
             if self.until is None:
                 raise InputError(
-                    "a flapping link needs an end of each fault", where=where, mend="give until="
+                    "a flapping link needs an end of each fault", where=where, hint="give until="
                 )
             if time_ps(self.every, where=where) <= self.end_ps - self.at_ps:
                 raise InputError("the period is shorter than the fault", where=where)
             if not 1 <= self.times <= _MOST_FLAPS:
                 raise InputError(f"times must be 1 to {_MOST_FLAPS}, got {self.times}", where=where)
         if self.bandwidth is not None and bandwidth_Bps(self.bandwidth, where=where) == 0:
-            raise InputError("a link of no bandwidth", where=where, mend="use down=True")
+            raise InputError("a link of no bandwidth", where=where, hint="use down=True")
 
     @property
     def at_ps(self) -> int:
@@ -143,13 +143,13 @@ class Network:
                 raise InputError(
                     f"unknown {what} {getattr(self, what)!r}",
                     where="network",
-                    mend=near(str(getattr(self, what)), known),
+                    hint=near(str(getattr(self, what)), known),
                 )
         if isinstance(self.buffers, bool) or not isinstance(self.buffers, int) or self.buffers < 0:
             raise InputError(
                 f"buffers must be a number of messages, got {self.buffers!r}",
                 where="network",
-                mend="0 is no limit",
+                hint="0 is no limit",
             )
         if (
             isinstance(self.coalesce, bool)
@@ -161,7 +161,7 @@ class Network:
             )
         if self.roce is not None and not isinstance(self.roce, Roce):
             raise InputError(
-                f"roce must be a Roce, got {self.roce!r}", where="network", mend="write roce=anb.net.Roce()"
+                f"roce must be a Roce, got {self.roce!r}", where="network", hint="write roce=anb.net.Roce()"
             )
         object.__setattr__(self, "faults", tuple(self.faults))
 

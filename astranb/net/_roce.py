@@ -34,10 +34,10 @@ def _in_order(of: object, low: str, high: str) -> None:
         raise InputError(
             f"{low} {getattr(of, low)!r} and {high} {getattr(of, high)!r}",
             where=where,
-            mend=f"{low} must be above 0 and less than {high}",
+            hint=f"{low} must be above 0 and less than {high}",
         )
     if large > _MOST_BYTES:
-        raise InputError(f"{high} {getattr(of, high)!r} is too large", where=where, mend="at most 1 GiB")
+        raise InputError(f"{high} {getattr(of, high)!r} is too large", where=where, hint="at most 1 GiB")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Ecn:
         """Refuse thresholds in the wrong order, and what is no share."""
         _in_order(self, "kmin", "kmax")
         if isinstance(self.pmax, bool) or not isinstance(self.pmax, int | float) or not 0 < self.pmax <= 1:
-            raise InputError(f"pmax must be a share above 0, got {self.pmax!r}", where="ecn", mend="as 0.01")
+            raise InputError(f"pmax must be a share above 0, got {self.pmax!r}", where="ecn", hint="as 0.01")
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class Dcqcn:
         """Refuse times and rates of nothing."""
         where = "dcqcn"
         if isinstance(self.gain, bool) or not isinstance(self.gain, int | float) or not 0 < self.gain <= 1:
-            raise InputError(f"gain must be a share above 0, got {self.gain!r}", where=where, mend="as 1/256")
+            raise InputError(f"gain must be a share above 0, got {self.gain!r}", where=where, hint="as 1/256")
         if round(self.gain * ONE) < 1:
-            raise InputError(f"gain {self.gain!r} is too small", where=where, mend="at least 1e-6")
+            raise InputError(f"gain {self.gain!r} is too small", where=where, hint="at least 1e-6")
         if isinstance(self.recovery, bool) or not isinstance(self.recovery, int) or self.recovery < 0:
             raise InputError(f"recovery must be a number of steps, got {self.recovery!r}", where=where)
         _read(self, ("interval", "alpha_timer", "increase_timer"), time_ps, 1)
@@ -190,11 +190,11 @@ class Roce:
                 raise InputError(
                     f"{name} must be a {kind.__name__}, got {part!r}",
                     where="roce",
-                    mend=f"write {name}=anb.net.{kind.__name__}(...)",
+                    hint=f"write {name}=anb.net.{kind.__name__}(...)",
                 )
         if self.dcqcn is not None and self.ecn is None:
             raise InputError(
-                "dcqcn without ecn: nothing would ever be notified", where="roce", mend="add ecn"
+                "dcqcn without ecn: nothing would ever be notified", where="roce", hint="add ecn"
             )
 
     @classmethod
@@ -209,7 +209,7 @@ class Roce:
         names = [name.strip() for name in text.split(",")]
         for name in names:
             if name not in _PARTS:
-                raise InputError(f"there is no {name!r}", where="roce", mend=near(name, _PARTS))
+                raise InputError(f"there is no {name!r}", where="roce", hint=near(name, _PARTS))
         return cls(
             *(kind() if n in names else None for n, kind in zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True))
         )

@@ -82,7 +82,7 @@ class Comparison:
     def __init__(self, a: Any, b: Any, names: tuple[str, str] | None = None) -> None:
         for sim in (a, b):
             if not hasattr(sim, "engine"):
-                raise InputError(f"not a simulation: {sim!r}", where="compare", mend="compare(sim, other)")
+                raise InputError(f"not a simulation: {sim!r}", where="compare", hint="compare(sim, other)")
         self.a, self.b = a, b
         self.inputs = _inputs(a, b)
         self.names = names or _names(self.inputs)
@@ -149,7 +149,7 @@ class Comparison:
         """One of the tables: a list of dict."""
         known = self.tables
         if what not in known:
-            raise InputError(f"there is no table {what!r}", where="compare", mend=near(what, known))
+            raise InputError(f"there is no table {what!r}", where="compare", hint=near(what, known))
         (key, of_a, fields), (_, of_b, _) = (sim.engine.compared()[what] for sim in (self.a, self.b))
         return _join(key, of_a(), of_b(), fields)
 

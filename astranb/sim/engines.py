@@ -72,7 +72,7 @@ def open_engine(
         It cannot run like that.
     """
     if fidelity is not None and fidelity not in FIDELITIES:
-        raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", mend=near(fidelity, FIDELITIES))
+        raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
     if isinstance(what, Step):
         what = what.on(_network(infra), gpu)
     if isinstance(what, LayerWorkload):
@@ -95,11 +95,11 @@ def open_engine(
             return MessageEngine(run, what.title, collective)
         if not isinstance(what.network, InfraNetwork):
             hint = "give an infrastructure: Simulation(infra, workload, fidelity='cacheline')"
-            raise InputError("a network of dimensions has no GPUs for cache lines", where="infra", mend=hint)
+            raise InputError("a network of dimensions has no GPUs for cache lines", where="infra", hint=hint)
         infra, what = what.network.infra, Graph.of(what, what.title)
     if not isinstance(what, Collective | Graph):
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
-        raise InputError(f"neither a collective nor a workload: {what!r}", mend=hint)
+        raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
     if fidelity not in (None, "cacheline"):
         raise InputError("operations by cache lines run by cache lines only", where="fidelity")
     described = infra.infra if isinstance(infra, InfraNetwork) else _infra(infra)
@@ -127,7 +127,7 @@ def read_files(workload: str | Path, system: str | Path, network: Any, **options
 
 def _infra(infra: Any) -> Infra:
     if infra is None:
-        raise InputError("an infrastructure is needed", where="infra", mend="for example 'dgx-h100'")
+        raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
     return infra if isinstance(infra, Infra) else resolve(str(infra))
 
 
@@ -141,7 +141,7 @@ def _network(infra: Any) -> Network | InfraNetwork | None:
 def _layered(infra: Any) -> HierarchicalNetwork:
     if not isinstance(infra, HierarchicalNetwork):
         hint = "give a HierarchicalNetwork, or fidelity='cacheline' for an infrastructure"
-        raise InputError("a layer table needs a network of dimensions", where="infra", mend=hint)
+        raise InputError("a layer table needs a network of dimensions", where="infra", hint=hint)
     return infra
 
 
@@ -150,7 +150,7 @@ def _refuse(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             hint = "leave it out, or take fidelity='cacheline'"
-            raise InputError("whole messages are simulated without GPUs", where=name, mend=hint)
+            raise InputError("whole messages are simulated without GPUs", where=name, hint=hint)
 
 
 def _as_workload(
@@ -158,13 +158,13 @@ def _as_workload(
 ) -> tuple[Workload, tuple[str, int, int]]:
     """One collective as an operation of every rank, with the algorithm that is called so by messages."""
     if network is None:
-        raise InputError("an infrastructure is needed", where="infra", mend="for example 'dgx-h100'")
+        raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
     name, algorithm = what.name, what.algorithm_name
     if name not in COLLECTIVE_NAMES:
-        raise InputError(f"{name} is not simulated by messages", where="fidelity", mend="take 'cacheline'")
+        raise InputError(f"{name} is not simulated by messages", where="fidelity", hint="take 'cacheline'")
     if algorithm not in _BY_MESSAGES:
         hint = f"take fidelity='cacheline', or {near(algorithm, _BY_MESSAGES)}"
-        raise InputError(f"algorithm {algorithm!r} is not simulated by messages", where="fidelity", mend=hint)
+        raise InputError(f"algorithm {algorithm!r} is not simulated by messages", where="fidelity", hint=hint)
     word, dimensions = _BY_MESSAGES[algorithm]
     if isinstance(network, InfraNetwork) and dimensions == 1:
         network = InfraNetwork(network.infra, (network.npus,))

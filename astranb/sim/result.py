@@ -169,7 +169,7 @@ class Result:
         if what not in makers:
             reason = self.absent.get(what)
             hint = reason or near(what, makers)
-            raise InputError(f"there is no table {what!r} of this run", where="to_dataframe", mend=hint)
+            raise InputError(f"there is no table {what!r} of this run", where="to_dataframe", hint=hint)
         return makers[what]()
 
     def write_frames(self, folder: str | Path) -> list[str]:
@@ -194,7 +194,7 @@ class Result:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             hint = "name a folder that can be made"
-            raise InputError(error.strerror or str(error), where=str(folder), mend=hint) from error
+            raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from error
         written = []
         for name in self.tables:
             frame = self.to_dataframe(name)

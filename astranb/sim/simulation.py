@@ -409,7 +409,7 @@ class Simulation:
     def _counter(self, n: int, unit: str) -> str:
         units = self.driver.engine.units
         if unit not in units:
-            raise InputError(f"unknown unit {unit!r}", where="unit", mend=near(unit, units))
+            raise InputError(f"unknown unit {unit!r}", where="unit", hint=near(unit, units))
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             what = f"the number of steps must be a whole number and not negative, got {n!r}"
             raise InputError(what, where="n")
@@ -446,7 +446,7 @@ class Simulation:
         whole = {path: value for path, value in changes.items() if "." not in path or path in named}
         unknown = sorted(set(whole) - named)
         if unknown:
-            raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", mend=near(unknown[0], named))
+            raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", hint=near(unknown[0], named))
         other = self.rebuilt(**variants.options(whole)) if whole else self.fork()
         for path, value in changes.items():
             if path not in whole:
@@ -634,7 +634,7 @@ class Simulation:
         """
         count = len(self.driver.edits)
         if not -count <= number < count:
-            raise InputError(f"there is no edit {number}", where="undo", mend=f"there are {count}")
+            raise InputError(f"there is no edit {number}", where="undo", hint=f"there are {count}")
         self.driver.engine.rewinding()
         self.driver.undo(number % count)
         self.driver.engine.rewound()
@@ -820,7 +820,7 @@ class Simulation:
         chosen = per or engine.lost_per[0]
         if chosen not in engine.lost_per:
             hint = " or ".join(f"per {name}" for name in engine.lost_per)
-            raise InputError(f"lost time per {per!r}", where="lost_time", mend=hint)
+            raise InputError(f"lost time per {per!r}", where="lost_time", hint=hint)
         return pd.DataFrame(engine.lost_time(chosen))
 
     @overload
@@ -927,7 +927,7 @@ class Simulation:
         engine = self.engine
         if not isinstance(engine, CacheLineEngine):
             reason = f"{what} is known by cache lines only, and this is {self.fidelity}"
-            raise InputError(reason, where=what, mend="make it with Simulation(..., fidelity='cacheline')")
+            raise InputError(reason, where=what, hint="make it with Simulation(..., fidelity='cacheline')")
         return engine
 
     def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:

@@ -88,7 +88,7 @@ def load(path: Path) -> Loaded:
         document = json.loads(data["inputs"].tobytes())
         version = document["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"not {_WHAT}", where=str(path), mend=_HINT) from error
+        raise InputError(f"not {_WHAT}", where=str(path), hint=_HINT) from error
     if version != _FORMAT:
         raise InputError(f"written by another version ({version})", where=str(path))
     try:
@@ -101,6 +101,6 @@ def load(path: Path) -> Loaded:
         points = [Breakpoint(**point) for point in document["breakpoints"]]
         return Loaded(Driver(engine, history), points, list(document["watches"]), dict(document["notes"]))
     except InputError as error:
-        raise InputError(error.what, where=str(path), mend=error.mend or _HINT) from error
+        raise InputError(error.what, where=str(path), hint=error.hint or _HINT) from error
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise InputError(f"not {_WHAT}: {error}", where=str(path), mend=_HINT) from error
+        raise InputError(f"not {_WHAT}: {error}", where=str(path), hint=_HINT) from error

@@ -89,14 +89,14 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
     unknown = sorted(set(changes) - set(_COLLECTIVE))
     if unknown:
         raise InputError(
-            f"{unknown[0]!r} cannot be changed", where="rebuilt", mend=near(unknown[0], _COLLECTIVE)
+            f"{unknown[0]!r} cannot be changed", where="rebuilt", hint=near(unknown[0], _COLLECTIVE)
         )
     said = {name: changes[name] for name in _COLLECTIVE if changes.get(name) is not None}
     if not said:
         return present
     if isinstance(present, Graph):
-        mend = "make another workload"
-        raise InputError("a workload has no algorithm, size or lanes of its own", where="rebuilt", mend=mend)
+        hint = "make another workload"
+        raise InputError("a workload has no algorithm, size or lanes of its own", where="rebuilt", hint=hint)
     lanes = said.get("lanes", present.lanes)
     if lanes not in (None, "auto") and (isinstance(lanes, bool) or not isinstance(lanes, int)):
         raise InputError(f"lanes must be a whole number or auto, got {lanes!r}", where="lanes")
@@ -116,7 +116,7 @@ def _network(present: Network, given: Network | Mapping[str, Any] | None) -> Net
     known = [field.name for field in dataclasses.fields(Network)]
     for name in given:
         if name not in known:
-            raise InputError(f"a network has no option {name!r}", where="network", mend=near(name, known))
+            raise InputError(f"a network has no option {name!r}", where="network", hint=near(name, known))
     return dataclasses.replace(present, **given)
 
 

@@ -64,9 +64,9 @@ class Watch:
         if name not in known:
             if name in readers:
                 hint = "make it with Simulation(..., record=True)"
-                raise InputError(f"{name!r} is not recorded", where=place, mend=hint)
+                raise InputError(f"{name!r} is not recorded", where=place, hint=hint)
             hint = near(name, known) if known else "links, GPUs, SMs and thread blocks can be watched"
-            raise InputError(f"no field {name!r}", where=place, mend=hint)
+            raise InputError(f"no field {name!r}", where=place, hint=hint)
         read = readers[name]
         return cls(f"{place}.{name}", lambda at: read(at.engine.machine), sim, place, name)
 
@@ -134,7 +134,7 @@ class Watch:
 def _path_and_field(text: str) -> tuple[str, str]:
     path, dot, name = text.strip().rpartition(".")
     if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", where="watch", mend="write <path>.waiting")
+        raise InputError(f"{text!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
     return path, name
 
 

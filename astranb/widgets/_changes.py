@@ -23,7 +23,7 @@ def _number(options: dict[str, Any], count: int, what: str) -> int:
     """Which one of a list, from a message."""
     number = options.get("number")
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
-        raise InputError(f"there is no {what} {number!r}", where=what, mend=f"there are {count}")
+        raise InputError(f"there is no {what} {number!r}", where=what, hint=f"there are {count}")
     return number
 
 
@@ -62,7 +62,7 @@ def _break(sim: Simulation, options: dict[str, Any]) -> str:
     elif how == "when":
         point = sim.break_when(_text(options, "condition"))
     else:
-        raise InputError(f"no such breakpoint: {how!r}", where="breakpoint", mend="at, on or when")
+        raise InputError(f"no such breakpoint: {how!r}", where="breakpoint", hint="at, on or when")
     return f"a breakpoint {point.text}"
 
 

@@ -126,7 +126,7 @@ def answer_apply(feed: Feed, content: dict[str, Any]) -> Message:
     """Carry out a change now; what is wrong is the answer's error, beside the control that asked."""
     verb = str(content.get("verb"))
     if verb not in CHANGES:
-        raise InputError(f"no such change: {verb!r}", where="change", mend=near(verb, CHANGES))
+        raise InputError(f"no such change: {verb!r}", where="change", hint=near(verb, CHANGES))
     if feed.bench is not None:
         feed.bench.follow()
     feed.session.perform(verb, dict(content.get("options", {})))

@@ -32,7 +32,7 @@ class LinkedClock:
 
     def __init__(self, a: Workbench, b: Workbench) -> None:
         if a.sim is b.sim:
-            raise InputError("a run beside itself", where="compare", mend="give a fork of it")
+            raise InputError("a run beside itself", where="compare", hint="give a fork of it")
         self.a, self.b = a, b
         self.changed: Callable[[], None] = lambda: None
         self._moving = False

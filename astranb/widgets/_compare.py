@@ -82,7 +82,7 @@ class SideBySide(anywidget.AnyWidget):
         """Step the first one; the other one follows to the same time."""
         known = [word for word in _UNITS if word in self.a._session.verbs]
         if unit not in known:
-            raise InputError(f"unknown unit {unit!r}", where="step", mend=", ".join(known))
+            raise InputError(f"unknown unit {unit!r}", where="step", hint=", ".join(known))
         self.a._ask(unit, n=n)
 
     def play(self) -> None:

@@ -24,7 +24,7 @@ class Unfit(InputError):
         self.problems = problems
         first = problems[0]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        super().__init__(f"{first.text}{more}", where=f"{name} line {first.line}", mend=first.mend)
+        super().__init__(f"{first.text}{more}", where=f"{name} line {first.line}", hint=first.hint)
         self._listing = listing(name, problems, text)
 
     def _render_traceback_(self) -> list[str]:

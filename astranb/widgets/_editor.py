@@ -156,7 +156,7 @@ class Editor(ipywidgets.VBox):
         unknown = [name for name in what if name not in _FIELDS]
         if unknown:
             raise InputError(
-                f"unknown field {unknown[0]!r}", where="choose", mend=f"take {', '.join(_FIELDS)}"
+                f"unknown field {unknown[0]!r}", where="choose", hint=f"take {', '.join(_FIELDS)}"
             )
         before = {name: getattr(self._draft, name) for name in what}
         try:
@@ -206,7 +206,7 @@ class Editor(ipywidgets.VBox):
         answer |= {
             "problems": [
                 {"line": p.line, "column": p.column, "severity": p.severity, "text": p.text}
-                | {"mend": p.mend, "also": list(p.also)}
+                | {"hint": p.hint, "also": list(p.also)}
                 for p in self.problems
             ],
             "ranks": few,

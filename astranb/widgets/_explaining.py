@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import CAUSES, LOSSES, CriticalPath
+from astranb.engine.cacheline import CAUSES, LOSSES
 from astranb.engine.cacheline._critical import search
 from astranb.engine.cacheline._lost import lost_times
 from astranb.engine.cacheline._paths import resolve
 from astranb.engine.cacheline._what_if import suggest
+from astranb.engine.critical_path import CriticalPath
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
 from astranb.sim import Simulation
@@ -188,7 +189,7 @@ def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:
     sim = feed.session.sim
     path, value = content.get("path"), content.get("value")
     if not isinstance(path, str) or not isinstance(value, str | int):
-        raise InputError("what is to be changed, and to what?", where="what if", mend="a path and a value")
+        raise InputError("what is to be changed, and to what?", where="what if", hint="a path and a value")
     work = sim.asked(path, value)
     key = ("what if", path, str(value), tuple(e for e in sim.edits if e[0] == 0))
     done, progress, result = study_of(feed.session).ask(key, lambda: work)

@@ -64,7 +64,7 @@ def page(sim: Simulation, *, most_flights: int, panels: dict[str, Any], selectio
     """
     if not sim.engine.recorder.on:
         raise InputError(
-            "nothing was recorded to play", where="to_html", mend="make it with Simulation(..., record=True)"
+            "nothing was recorded to play", where="to_html", hint="make it with Simulation(..., record=True)"
         )
     recording, said = _record(sim, most_flights)
     title = f"{sim.engine.work.title} on {sim.engine.infra.name}"

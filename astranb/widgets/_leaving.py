@@ -89,7 +89,7 @@ class Pictures:
     def to_gif(self, path: str | Path, **options: Any) -> Path:
         """Write a GIF; options as for :meth:`animate`."""
         if Path(path).suffix.lower() != ".gif":
-            raise InputError("the file must be called .gif", where=str(path), mend="or use animate()")
+            raise InputError("the file must be called .gif", where=str(path), hint="or use animate()")
         return self.animate(path, **options)
 
     def animate(
@@ -133,7 +133,7 @@ class Pictures:
         path = Path(path)
         kind = _MOVING.get(path.suffix.lower())
         if kind is None:
-            raise InputError(f"cannot write {path.suffix!r}", where=str(path), mend=" or ".join(_MOVING))
+            raise InputError(f"cannot write {path.suffix!r}", where=str(path), hint=" or ".join(_MOVING))
         self._require_recording()
         if kind != "SVG":
             with needs_extra("animate"):
@@ -159,7 +159,7 @@ class Pictures:
         moment = None if at is None else time_ps(at, where="at")
         if moment is not None and not 0 <= moment <= self.sim.now_ps:
             raise InputError(
-                f"{moment} ps has not been simulated", where="at", mend=f"0 to {self.sim.now_ps} ps"
+                f"{moment} ps has not been simulated", where="at", hint=f"0 to {self.sim.now_ps} ps"
             )
         return self._drawn(moment, dark=dark, **what)
 
@@ -218,7 +218,7 @@ class Leaving(Pictures):
 
     def _require_recording(self) -> None:
         if not self.sim.engine.recorder.on:
-            raise InputError("nothing was recorded", where="animate", mend="Simulation(..., record=True)")
+            raise InputError("nothing was recorded", where="animate", hint="Simulation(..., record=True)")
 
 
 def write(path: str | Path, content: bytes) -> Path:

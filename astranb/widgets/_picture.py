@@ -125,6 +125,6 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
     """Look at another part: ``opened`` instances are drawn in full, ``focus`` is drawn alone."""
     opened = [str(name) for name in content.get("opened", ())]
     if len(opened) > _MOST_OPENED:
-        raise InputError(f"{len(opened)} instances at once are more than fit", mend="look into one of them")
+        raise InputError(f"{len(opened)} instances at once are more than fit", hint="look into one of them")
     feed.look(opened, str(content.get("focus", "")))
     return picture(feed.sim, feed.layout, feed.picture, feed.opened)

@@ -240,7 +240,7 @@ class Session(Owner):
         """
         known = (*PLAYING, *self.verbs)
         if command not in known:
-            raise InputError(f"unknown command {command!r}", where="workbench", mend=near(command, known))
+            raise InputError(f"unknown command {command!r}", where="workbench", hint=near(command, known))
         self._queue.append((command, options))
         self.hand(self._drain)
 

@@ -140,14 +140,14 @@ def window_of(options: dict[str, Any]) -> tuple[int, int, np.ndarray]:
 def _kind_of(options: dict[str, Any]) -> str:
     kind = str(options.get("kind", "sms"))
     if kind not in _KINDS:
-        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", mend=near(kind, _KINDS))
+        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", hint=near(kind, _KINDS))
     return kind
 
 
 def _within(numbers: Any, count: int, what: str) -> np.ndarray:
     found = np.asarray(numbers, np.int64).reshape(-1)
     if len(found) and not (found.min() >= 0 and found.max() < count):
-        raise InputError(f"no {what} {found.max()}", where="timeline", mend=f"0 to {count - 1}")
+        raise InputError(f"no {what} {found.max()}", where="timeline", hint=f"0 to {count - 1}")
     return found
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import time_ps
-from astranb.engine.cacheline import ObjectView
-from astranb.sim import Simulation
+from astranb.sim import ObjectView, Simulation
 
 from ._session import Session
 
@@ -93,10 +92,10 @@ class Transport:
     def zoom(self, start: int | str | None = None, end: int | str | None = None) -> None:
         """Have the timelines show a part of time, ``zoom("2 us", "3 us")``; all of it without one."""
         if (start is None) != (end is None):
-            raise InputError("one end of a window", where="zoom", mend='zoom("2 us", "3 us"), or zoom()')
+            raise InputError("one end of a window", where="zoom", hint='zoom("2 us", "3 us"), or zoom()')
         window = [] if start is None or end is None else [time_ps(at, where="zoom") for at in (start, end)]
         if window and window[0] >= window[1]:
-            raise InputError(f"a window from {start} to {end}", where="zoom", mend="the earlier end first")
+            raise InputError(f"a window from {start} to {end}", where="zoom", hint="the earlier end first")
         self._window_ps = [float(at) for at in window]
 
     def select(self, path: str) -> None:

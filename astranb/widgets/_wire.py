@@ -100,7 +100,7 @@ class Wire:
             question = str(content["question"])
             if question not in self._questions:
                 raise InputError(
-                    f"unknown question {question!r}", where="workbench", mend=near(question, self._questions)
+                    f"unknown question {question!r}", where="workbench", hint=near(question, self._questions)
                 )
             meta, buffers = self._questions[question](self._feed, dict(content.get("options", {})))
         except (AstranbError, KeyError, TypeError, ValueError, IndexError) as error:

@@ -80,7 +80,7 @@ class Workbench(
     def __init__(self, sim: Simulation | Simulation) -> None:
         if not isinstance(sim, Simulation):
             raise InputError(
-                f"not a simulation: {sim!r}", where="Workbench", mend="Workbench(Simulation(...))"
+                f"not a simulation: {sim!r}", where="Workbench", hint="Workbench(Simulation(...))"
             )
         super().__init__(_modules=MODULES)
         self.sim = sim

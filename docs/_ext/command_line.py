@@ -31,10 +31,10 @@ class CommandLine(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make them."""
         os.environ["COLUMNS"] = "100"
-        from astranb.cli import _parser
+        from astranb.cli import parser as all_commands
 
         found: list[nodes.Node] = []
-        for parser in commands(_parser()):
+        for parser in commands(all_commands()):
             section = nodes.section(ids=[nodes.make_id(parser.prog)])
             section += nodes.title(text=parser.prog)
             section += nodes.literal_block(text=parser.format_help(), language="text")

@@ -227,7 +227,7 @@ def test_bad_traces_of_pytorch_are_told(run, capsys):
         with pytest.raises(InputError, match=said):
             link(folder / "host.json", file)
     assert main(["chakra", "link", str(folder / "host.json"), str(file), "--output", "x.txt"]) == 2
-    assert "take FILE.et or FILE.json" in capsys.readouterr().err
+    assert "use FILE.et or FILE.json" in capsys.readouterr().err
 
 
 def test_a_run_is_joined_and_converted_as_the_public_tools_did(tmp_path):

@@ -168,4 +168,4 @@ def test_hierarchical_algorithms_use_engines_between_nodes_only(kind):
     assert sim.engine.fabric.per_node < sim.engine.program.ranks
     assert (sim.engine.machine.sms["issued"][sim.engine.machine.sms["engine"] == 1] > 0).any()
     one = _run("dgx-h100", kind, "hierarchical", 40_000)
-    assert (one.machine.sms["issued"][one.machine.sms["engine"] == 1] == 0).all()
+    assert (one.engine.machine.sms["issued"][one.engine.machine.sms["engine"] == 1] == 0).all()

@@ -361,7 +361,7 @@ def test_the_command_line(tmp_path, capsys, written):
     )
     assert main(["collective", "show", "all_reduce", "--algorithm", "ring", "--rank", "9"]) == 2
     assert "rank 9 does not exist; ranks are 0 to 3" in capsys.readouterr().err
-    command = ["collective", "export", "all_reduce", "--algorithm", "tree", "--ranks", "4", "--to"]
+    command = ["collective", "export", "all_reduce", "--algorithm", "tree", "--ranks", "4", "--output"]
     for ending in ("json", "xml"):
         to = str(tmp_path / f"tree.{ending}")
         assert main([*command, to]) == 0

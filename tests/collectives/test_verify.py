@@ -1,14 +1,12 @@
 """Programs are proved right or the fault is named, without running them."""
 
 import dataclasses
-import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.cli import main
 from astranb.collectives import ALGORITHMS, Collective, draw_waits, verify
 from astranb.collectives._order import execute, order_of
 from astranb.core.errors import Deadlock, InputError, WrongResult
@@ -301,43 +299,3 @@ def test_a_deadlock_is_drawn():
     assert picture.startswith("<svg")
     assert picture.count("<rect") == len(fault.waits) >= 2
     assert draw_waits(dataclasses.replace(fault, waits=("<b>",))).count("<b>") == 0
-
-
-# The command -----------------------------------------------------------------
-
-
-def test_the_command_proves_all_that_is_shipped(capsys):
-    assert main(["collective", "verify", "all", "--ranks", "4", "--lanes", "1"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("right: no deadlock, no race, result as promised") == len(SHIPPED)
-
-
-WRONG = """
-def dead(p):
-    gates = [p.semaphore(r) for r in range(p.ranks)]
-    for r in range(p.ranks):
-        block = p.block(r)
-        block.wait(gates[r])
-        block.signal(gates[(r + 1) % p.ranks])
-
-def lost(p):
-    for r in range(p.ranks):
-        p.block(r).copy(p.input(r)[0], p.output(r)[0])
-"""
-
-
-def test_the_command_names_faults_and_draws_deadlocks(tmp_path, capsys):
-    (tmp_path / "mine.py").write_text(WRONG)
-    verb = ["collective", "verify", "all_reduce", "--ranks", "3", "--lanes", "1"]
-    picture = tmp_path / "dead.svg"
-    assert main([*verb, "--algorithm", f"{tmp_path}/mine.py:dead", "--picture", str(picture)]) == 3
-    assert "deadlock: rank" in capsys.readouterr().out
-    assert picture.read_text().startswith("<svg")
-    assert main([*verb, "--algorithm", f"{tmp_path}/mine.py:lost", "--json"]) == 4
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["faults"][0]["kind"] == "result"
-
-
-def test_the_command_refuses_what_does_not_exist(capsys):
-    assert main(["collective", "verify", "all_reduc"]) == 2
-    assert "did you mean 'all_reduce'" in capsys.readouterr().err

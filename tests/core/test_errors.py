@@ -2,7 +2,7 @@ from astranb.core.errors import Deadlock, InputError, WrongResult, near
 
 
 def test_an_input_error_is_one_line_even_when_its_parts_are_not():
-    error = InputError("bad\nname", where="file.yaml:3", mend="rename\tit")
+    error = InputError("bad\nname", where="file.yaml:3", hint="rename\tit")
     assert str(error) == "file.yaml:3: bad name; rename it"
 
 

@@ -85,8 +85,8 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes):
 
 def test_what_does_not_fit_is_refused():
     assert free_bytes() > 2**20
-    require_bytes(10, where="it", mend="smaller", allowed=10)
+    require_bytes(10, where="it", hint="smaller", allowed=10)
     with pytest.raises(InputError, match=r"it: .* about 2.0 GB of memory, 1.0 GB can be used; smaller"):
-        require_bytes(2 * 10**9, where="it", mend="smaller", allowed=10**9)
+        require_bytes(2 * 10**9, where="it", hint="smaller", allowed=10**9)
     with pytest.raises(InputError, match="smaller"):
-        require_bytes(2**60, where="it", mend="smaller")
+        require_bytes(2**60, where="it", hint="smaller")

@@ -132,11 +132,11 @@ def file(tmp_path):
 
 def test_the_command(file, tmp_path, capsys):
     out = tmp_path / "mine.preset.json"
-    assert main(["gpu", "from", str(file), "--like", "h100-sxm", "--name", "mine", "--out", str(out)]) == 0
+    assert main(["gpu", "from", str(file), "--like", "h100-sxm", "--name", "mine", "--output", str(out)]) == 0
     said = capsys.readouterr().out
-    assert f"mine, like h100-sxm, is in {out}" in said
-    assert "crosses a link: give --infra" in said
-    assert "does not come out" not in said
+    assert f"wrote mine, based on h100-sxm, to {out}" in said
+    assert "crosses a link; give --infra" in said
+    assert "off by more than" not in said
     assert main(["gpu", "show", str(out), "--json"]) == 0
     numbers = {row["number"]: row for row in json.loads(capsys.readouterr().out)["numbers"]}
     assert numbers["launch_ps"]["value"] == 2_600_000
@@ -171,7 +171,7 @@ def test_presets_are_listed_and_shown(capsys):
         (["from", "none.json"], "none.json: No such file"),
         (["from", "FILE", "--like", "h10"], "unknown GPU preset"),
         (["from", "FILE", "--name", "a b"], "'a b' is no name"),
-        (["from", "FILE", "--out", "mine.txt"], "ends in .json"),
+        (["from", "FILE", "--output", "mine.txt"], "ends in .json"),
         (["from", "FILE", "--infra", "no-such"], "no-such"),
         (["show", "FILE"], "`astranb gpu from` makes a preset of one"),
         (["fit"], "invalid choice"),

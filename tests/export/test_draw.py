@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import astranb as anb
-from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.core.svg import Box, Line
 from astranb.widgets._map import map_of
@@ -67,20 +66,6 @@ def test_names_are_text(tmp_path: Path) -> None:
     text = anb.export.draw(hostile_simulation().infra, tmp_path / "a.svg", dark=True).read_text()
     assert "<img" not in text
     assert "&lt;img" in text
-
-
-def test_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["infra", "draw", "ring:gpus=4"]) == 0
-    (file,) = tmp_path.glob("*.svg")
-    assert capsys.readouterr().out.strip() == file.name
-    assert main(["infra", "draw", "ring:gpus=4", "--out", "ring.html", "--dark"]) == 0
-    assert "GPU3" in Path("ring.html").read_text()
-    capsys.readouterr()
-    assert main(["infra", "draw", "ring:gpus=4", "--out", "ring.gif"]) == 2
-    assert capsys.readouterr().err == "astranb: ring.gif: no picture is known by '.gif'; take .svg or .html\n"
 
 
 def test_without_a_gpu_there_is_nothing_to_draw(tmp_path: Path) -> None:

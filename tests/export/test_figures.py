@@ -52,8 +52,8 @@ def test_heat_maps_show_what_was_counted(ring: anb.Simulation) -> None:
     (shown,) = data_of(figure, Image)
     rows = np.asarray(shown["image"][0])
     names = [figure.yaxis[0].major_label_overrides[k + 0.5] for k in range(len(rows))]
-    noted = ring.recorder.activity()
-    lanes = ring.fabric.find("dgx_h100.0.xpu.2->dgx_h100.0.nvsw.1")
+    noted = ring.engine.recorder.activity()
+    lanes = ring.engine.fabric.find("dgx_h100.0.xpu.2->dgx_h100.0.nvsw.1")
     fold = -(-noted["bins"] // rows.shape[1])
     assert rows[names.index("xpu.2->nvsw.1")].mean() == pytest.approx(
         noted["link_busy"][lanes].mean(axis=0).sum() / fold / rows.shape[1]

@@ -83,13 +83,13 @@ def test_spans_of_one_track_do_not_overlap(ring: anb.Simulation, tmp_path: Path,
 
 def test_a_line_is_on_the_wire_for_as_long_as_its_bytes_take(ring: anb.Simulation, tmp_path: Path) -> None:
     written, events = write(ring, tmp_path / "t.json")
-    _, flights = ring.recorder.since(0)
+    _, flights = ring.engine.recorder.since(0)
     lines = spans_of(events, "link")
     assert written["lines"] == written["line_spans"] == len(lines) == len(flights)
     taken: dict[int, int] = defaultdict(int)
     for line in lines:
         taken[line["tid"] - 1] += line["args"]["end_ps"] - line["args"]["start_ps"]
-    busy = ring.machine.links["busy_ps"]
+    busy = ring.engine.machine.links["busy_ps"]
     assert taken == {int(k): int(busy[k]) for k in np.flatnonzero(busy)}
 
 
@@ -100,14 +100,14 @@ def test_of_many_lines_neighbours_are_merged_and_it_says_so(ring: anb.Simulation
     assert written["merged_gap_ps"] > 0
     assert sum(e["args"].get("lines", 1) for e in lines) == written["lines"] > 700
     busy = sum(e["args"].get("busy_ps", e["args"]["end_ps"] - e["args"]["start_ps"]) for e in lines)
-    assert busy == int(ring.machine.links["busy_ps"].sum())
+    assert busy == int(ring.engine.machine.links["busy_ps"].sum())
 
 
 def test_every_wait_has_an_arrow_from_its_signal(ring: anb.Simulation, tmp_path: Path) -> None:
     _, events = write(ring, tmp_path / "t.json")
     first = {e["id"]: e for e in events if e["ph"] == "s"}
     last = {e["id"]: e for e in events if e["ph"] == "f"}
-    waits = int((ring.machine.ops["kind"] == 2).sum())
+    waits = int((ring.engine.machine.ops["kind"] == 2).sum())
     assert len(first) == len(last) == waits > 0
     within = defaultdict(list)
     for event in spans_of(events, "block"):
@@ -124,7 +124,7 @@ def test_every_wait_has_an_arrow_from_its_signal(ring: anb.Simulation, tmp_path:
 
 def test_counters_follow_the_recording(ring: anb.Simulation, tmp_path: Path) -> None:
     written, events = write(ring, tmp_path / "t.json")
-    noted = ring.recorder.activity()
+    noted = ring.engine.recorder.activity()
     fold = written["counter_bin_ps"] // noted["bin_ps"]
     told = {
         e["ts"]: e["args"]["busy"]

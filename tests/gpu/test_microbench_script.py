@@ -232,7 +232,7 @@ def test_the_whole_script(kernels, monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "cupy", stand_in(kernels))
     monkeypatch.setattr(script, "_MOVED", 1 << 24)
     monkeypatch.setattr(script, "_TURNS", 50)
-    assert script.main(["--out", str(tmp_path / "mine.json"), "--repeats", "3"]) == 0
+    assert script.main(["--output", str(tmp_path / "mine.json"), "--repeats", "3"]) == 0
     assert "astranb gpu from" in capsys.readouterr().out
     document = json.loads((tmp_path / "mine.json").read_text())
     found = anb.gpu.read_measured(tmp_path / "mine.json")
@@ -293,13 +293,13 @@ def test_help_needs_no_cupy():
 @pytest.mark.parametrize(
     "arguments,prelude,says",
     [
-        (["--out", "x.json"], NO_CUPY, "CuPy is missing"),
-        (["--out", "x.json"], BROKEN, "no GPU can be used: cudaErrorInsufficientDriver"),
-        (["--out", "x.json"], BROKEN + TWO_GPUS.replace("2", "0"), "there is no GPU here"),
-        (["--out", "x.json", "--gpu", "2"], BROKEN + TWO_GPUS, "there are 2 GPUs"),
-        (["--out", "no/such/x.json"], NO_CUPY, "--out: there is no folder"),
-        (["--out", "x.json", "--repeats", "1"], NO_CUPY, "--repeats: at least 3"),
-        (["--out", "x.json", "--near-bytes", "1"], NO_CUPY, "at least 65536"),
+        (["--output", "x.json"], NO_CUPY, "CuPy is missing"),
+        (["--output", "x.json"], BROKEN, "no GPU can be used: cudaErrorInsufficientDriver"),
+        (["--output", "x.json"], BROKEN + TWO_GPUS.replace("2", "0"), "there is no GPU here"),
+        (["--output", "x.json", "--gpu", "2"], BROKEN + TWO_GPUS, "there are 2 GPUs"),
+        (["--output", "no/such/x.json"], NO_CUPY, "--output: there is no folder"),
+        (["--output", "x.json", "--repeats", "1"], NO_CUPY, "--repeats: at least 3"),
+        (["--output", "x.json", "--near-bytes", "1"], NO_CUPY, "at least 65536"),
     ],
 )
 def test_what_is_missing_is_one_line(arguments, prelude, says):

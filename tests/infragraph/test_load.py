@@ -66,7 +66,7 @@ def loop(*chain: str) -> dict[str, Any]:
 
 EDGE = "devices.0.edges.0"
 RATE = "links.0.physical.bandwidth"
-# What is wrong -> the document, and what the line has to say (where it is, and how to mend it).
+# What is wrong -> the document, and what the line has to say (where it is, and how to fix it).
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown component": (changed(f"{EDGE}.ep2.component", "nicc"), r"edges\[0\]\.ep2\.component: 'nicc': .*no component 'nicc'; did you mean 'nic'"),
     "index out of range": (changed(f"{EDGE}.ep1.component", "gpu[4]"), r"index 4 is outside 0 … 3"),

@@ -33,9 +33,9 @@ def test_an_interval_is_what_adding_up_gives(
     lines: Counter[tuple[int, str]] = Counter()
     busy: Counter[int] = Counter()
     sizes: Counter[str] = Counter()
-    nodes = {int(done.fabric.gpus[rank]) for rank in chosen}
-    for flight in done.recorder.flights(0, done.now_ps)[0]:
-        link = done.fabric.links[int(flight.link)]
+    nodes = {int(done.engine.fabric.gpus[rank]) for rank in chosen}
+    for flight in done.engine.recorder.flights(0, done.now_ps)[0]:
+        link = done.engine.fabric.links[int(flight.link)]
         if ranks is not None and not nodes & {int(link.src), int(link.dst)}:
             continue
         kind = FLIGHT_KINDS[flight.kind]
@@ -48,7 +48,7 @@ def test_an_interval_is_what_adding_up_gives(
     for row in found.classes:
         assert row["lines"] == sum(n for (_, kind), n in lines.items() if kind == row["kind"])
     assert {row["link"]: row["busy_ps"] for row in found.links if row["busy_ps"]} == {
-        done.fabric.name(link): ps for link, ps in busy.items() if ps
+        done.engine.fabric.name(link): ps for link, ps in busy.items() if ps
     }
     assert [row["busy_ps"] for row in found.links] == sorted(
         (r["busy_ps"] for r in found.links), reverse=True
@@ -66,16 +66,16 @@ def test_an_interval_is_what_adding_up_gives(
 
 def test_the_whole_run_is_what_the_links_and_phases_say(done: anb.Simulation) -> None:
     whole = done.aggregate()
-    links = done.machine.links[: len(done.fabric.links)]
+    links = done.engine.machine.links[: len(done.engine.fabric.links)]
     assert sum(row["lines"] for row in whole.links) == links["messages"].sum()
     assert sum(row["bytes"] for row in whole.links) == links["bytes"].sum()
     assert sum(row["busy_ps"] for row in whole.links) == links["busy_ps"].sum()
     assert sum(row["queued_ps"] for row in whole.links) == links["queued_ps"].sum()
-    first = done.program.phase_names[0]
+    first = done.engine.program.phase_names[0]
     rows = [row for row in whole.phases if row["phase"] == first]
     assert len(rows) == 8
-    assert min(row["start_ps"] for row in rows) == done.machine.phases[0].started_ps
-    assert max(row["end_ps"] for row in rows) == done.machine.phases[0].ended_ps
+    assert min(row["start_ps"] for row in rows) == done.engine.machine.phases[0].started_ps
+    assert max(row["end_ps"] for row in rows) == done.engine.machine.phases[0].ended_ps
     assert set(whole.to_dataframe("links")["type"]) == {"nvlink4"}
     assert whole.to_dataframe()["rank"].tolist() == list(range(8))
     assert "store data" in str(whole)

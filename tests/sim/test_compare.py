@@ -32,27 +32,27 @@ def test_time_and_names(pair):
 def test_tables_hold_what_the_results_say(pair):
     a, b = pair
     both = anb.Comparison(a, b, ("one", "two"))
-    links = {row["link"]: row for row in both.links()}
+    links = {row["link"]: row for row in both.table("links")}
     for sim, letter in ((a, "a"), (b, "b")):
-        every = sim.result._links()
+        every = sim.result.table("links")
         assert sum(row[f"bytes_{letter}"] for row in links.values()) == sum(r["bytes"] for r in every)
         one = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
         busy = sum(r["busy_ps"] for r in every if r["link"].startswith(f"{one}#"))
         assert links[one][f"busy_ps_{letter}"] == busy // 5
         ends = [r["end_ps"] for r in sim.result.per_rank()]
-        assert [row[f"end_ps_{letter}"] for row in both.gpus()] == ends
+        assert [row[f"end_ps_{letter}"] for row in both.table("gpus")] == ends
         total = sum(row[f"time_ps_{letter}"] for row in both.causes())
         assert total == pytest.approx(sim.result.time_ps, abs=5)
-    for row in both.links():
+    for row in both.table("links"):
         assert row["bytes_difference"] == row["bytes_b"] - row["bytes_a"]
     assert both._repr_html_().startswith("<pre>one and two")
 
 
 def test_phases_of_different_algorithms_stand_side_by_side(pair):
     a, b = pair
-    names = [row["phase"] for row in anb.compare(a, b).phases()]
-    assert names == [*a.program.phase_names, *b.program.phase_names]
-    both = anb.compare(a, a.fork()).phases()
+    names = [row["phase"] for row in anb.compare(a, b).table("phases")]
+    assert names == [*a.engine.program.phase_names, *b.engine.program.phase_names]
+    both = anb.compare(a, a.fork()).table("phases")
     assert all(row["lasts_ps_difference"] == 0 and row["end_ps_a"] > 0 for row in both)
 
 
@@ -76,7 +76,7 @@ def test_at_a_time_is_the_comparison_of_runs_stopped_there(pair):
     stopped = a.rebuilt(), b.rebuilt()
     for sim in stopped:
         sim.goto(when)
-    assert anb.compare(a, b).at(when).links() == anb.compare(*stopped).links()
+    assert anb.compare(a, b).at(when).table("links") == anb.compare(*stopped).table("links")
     assert anb.compare(a, b).at(when).causes() == anb.compare(*stopped).causes()
     assert a.finished
     assert b.finished
@@ -90,7 +90,7 @@ def test_edits_and_options_are_said():
     b.set("gpu[1].l2", "1 us")
     assert anb.compare(a, b).inputs == [
         ("size", "4 KiB", "8 KiB"),
-        ("gpu unroll", str(a.chosen[0].unroll), "8"),
+        ("gpu unroll", str(a.engine.chosen[0].unroll), "8"),
         ("network arbitration", "fifo", "fair"),
         ("dgx_h100.0.xpu.1.l2", "unchanged", "1 us from event 0"),
     ]

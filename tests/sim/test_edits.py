@@ -36,7 +36,7 @@ def link_of(sim, rank=0):
 
 def rows_of(sim):
     """Everything that links say, but for what a run's own end decides."""
-    return [{k: v for k, v in row.items() if k != "utilisation"} for row in sim.result._links()]
+    return [{k: v for k, v in row.items() if k != "utilisation"} for row in sim.result.table("links")]
 
 
 # Dead links ------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_no_kind_of_run_hangs_and_all_can_be_repaired(options):
     sim.repair(link)
     assert sim.run().why == "end"
     assert (sim.engine.machine.links["free_at_ps"] < NEVER).all()
-    assert not any(row["queued_ps"] < 0 for row in sim.result._links())
+    assert not any(row["queued_ps"] < 0 for row in sim.result.table("links"))
 
 
 @settings(max_examples=8, deadline=None)
@@ -211,16 +211,16 @@ def test_sms_from_the_start_are_those_of_a_smaller_gpu():
     free = make(size="64 KiB", **lanes)
     free.run()
     assert sim.result.time_ps == small.result.time_ps != free.result.time_ps
-    used = {row["sm"] for row in sim.result._blocks()}
+    used = {row["sm"] for row in sim.result.table("blocks")}
     assert used == {0, 1, 2}
 
 
 def test_blocks_that_have_begun_stay_and_others_move():
     sim = make(size="64 KiB", collective={"lanes": 16})
     sim.step(20)
-    begun = [b for b in sim.result._blocks() if b["rank"] == 7 and b["state"] != "pending"]
+    begun = [b for b in sim.result.table("blocks") if b["rank"] == 7 and b["state"] != "pending"]
     sim.set("gpu[7].sms", "2")
-    moved = {b["block"]: b["sm"] for b in sim.result._blocks() if b["rank"] == 7}
+    moved = {b["block"]: b["sm"] for b in sim.result.table("blocks") if b["rank"] == 7}
     assert all(moved[b["block"]] == b["sm"] for b in begun)
     assert {sm for block, sm in moved.items() if block not in {b["block"] for b in begun}} <= {0, 1, -1}
     assert sim.run().why == "end"
@@ -355,7 +355,7 @@ def test_fork_with_changes_of_objects_has_the_same_past():
     same_past = sim.fork_with({f"{link}.bandwidth": "1 GB/s"})
     assert same_past.events == 500
     anew = sim.fork_with({"algorithm": "allpairs", "gpu.unroll": "8", "network.buffers": "8", "lanes": "2"})
-    assert (anew.events, anew.chosen[0].unroll, anew.network.buffers) == (0, 8, 8)
+    assert (anew.events, anew.engine.chosen[0].unroll, anew.engine.network.buffers) == (0, 8, 8)
     assert anew.collective.lanes == 2
 
 

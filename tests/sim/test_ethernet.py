@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.cli import main
 from astranb.collectives import Collective
 from astranb.core.errors import Deadlock, WrongResult
 from astranb.core.ticks import transfer_ps
@@ -176,8 +175,8 @@ def test_what_never_acts_changes_no_time(algorithm, roce):
     plain.run()
     asked.run()
     assert asked.result.time_ps == plain.result.time_ps
-    assert (asked.machine.links["bytes"] == plain.machine.links["bytes"]).all()
-    assert (asked.machine.ops["ended_ps"] == plain.machine.ops["ended_ps"]).all()
+    assert (asked.engine.machine.links["bytes"] == plain.engine.machine.links["bytes"]).all()
+    assert (asked.engine.machine.ops["ended_ps"] == plain.engine.machine.ops["ended_ps"]).all()
 
 
 def test_incast_fills_the_port_pauses_spread_and_rates_settle():
@@ -191,18 +190,18 @@ def test_incast_fills_the_port_pauses_spread_and_rates_settle():
         sim = ran[name] = incast(roce)
         sim.run()
         check_laws(sim)
-    port = ran["none"].fabric.find("box.0.sw.0->box.0.gpu.0")[0]
-    into = [ran["none"].fabric.find(f"box.0.gpu.{k}->box.0.sw.0")[0] for k in range(1, 8)]
+    port = ran["none"].engine.fabric.find("box.0.sw.0->box.0.gpu.0")[0]
+    into = [ran["none"].engine.fabric.find(f"box.0.gpu.{k}->box.0.sw.0")[0] for k in range(1, 8)]
     queued = {name: int(sim.engine.machine.links[port].most_queued) for name, sim in ran.items()}
     window = 7 * 4 * 256 * (128 + 16)  # slots of the seven senders' SMs
     assert 0.95 * window < queued["none"] <= window
     # Bounded by the room behind the seven links into the switch.
     assert queued["pfc"] <= sum(most_room(ran["pfc"], k) for k in into) < window
     # The pause spreads: the senders' own queues are longer than when nothing stops them.
-    assert (ran["pfc"].machine.links["pauses"][into] > 10).all()
-    assert (ran["none"].machine.links["pauses"] == 0).all()
-    assert ran["all"].machine.links["pauses"].sum() == 0
-    assert ran["all"].machine.flows["notified"].sum() > 50
+    assert (ran["pfc"].engine.machine.links["pauses"][into] > 10).all()
+    assert (ran["none"].engine.machine.links["pauses"] == 0).all()
+    assert ran["all"].engine.machine.links["pauses"].sum() == 0
+    assert ran["all"].engine.machine.flows["notified"].sum() > 50
     # A saturated port is saturated with or without pauses.
     assert ran["pfc"].result.time_ps == pytest.approx(ran["none"].result.time_ps, rel=0.01)
 
@@ -343,16 +342,6 @@ def test_flows_are_by_entrance_and_target():
     assert (sim.engine.machine.links["role"][flows["link"]] & INJECTS).all()
 
 
-def test_the_command_line(capsys):
-    run = ["run", "--infra", "switch:gpus=4", "--collective", "all_reduce", "--size", "64KiB", "--explain"]
-    assert main([*run, "--roce"]) == 0
-    assert "Ethernet:" in capsys.readouterr().out
-    assert main([*run, "--roce", "pfc"]) == 0
-    assert "notifications" not in capsys.readouterr().out
-    assert main([*run, "--roce", "dcqcn"]) == 2
-    assert "add ecn" in capsys.readouterr().err
-
-
 def test_a_nic_has_slots_for_packets_not_for_lines():
     """100 million messages a second: each of 16 puts of a line takes 10 ns, one of 16 lines no more."""
     infra = anb.infragraph.load(
@@ -378,14 +367,14 @@ def test_a_nic_has_slots_for_packets_not_for_lines():
         with suppress(WrongResult):  # this is no broadcast
             sim.run()
     links = {name: sim.engine.machine.links for name, sim in ran.items()}
-    out = links["one"]["src"] == ran["one"].fabric.gpus[0]
+    out = links["one"]["src"] == ran["one"].engine.fabric.gpus[0]
     assert links["many"]["messages"][out].sum() == links["one"]["messages"][out].sum() == 16
     assert links["many"]["busy_ps"][out].sum() == 16 * 10_000
     assert links["one"]["busy_ps"][out].sum() == 16 * transfer_ps(144, 50 * 10**9)
     # The switch has no such slots; what comes back has its share of those of the GPU that answers.
-    down = links["many"]["dst"] == ran["many"].fabric.gpus[1]
+    down = links["many"]["dst"] == ran["many"].engine.fabric.gpus[1]
     assert links["many"]["busy_ps"][down].sum() == 16 * transfer_ps(144, 50 * 10**9)
-    back = links["one"]["src"] == ran["one"].fabric.gpus[1]
+    back = links["one"]["src"] == ran["one"].engine.fabric.gpus[1]
     assert links["one"]["busy_ps"][back].sum() == 16 * (10_000 // 16)
 
 

@@ -184,7 +184,7 @@ def test_outstanding_slots_limit_a_copy_from_afar():
     assert int(sim.engine.machine.ops[0].ended_ps) > 512 / slots * trip
     wide = anb.Simulation("switch:gpus=2", collective, gpu="h100-sxm")
     finish(wide)
-    assert int(wide.machine.ops[0].ended_ps) < int(sim.engine.machine.ops[0].ended_ps) / 4
+    assert int(wide.engine.machine.ops[0].ended_ps) < int(sim.engine.machine.ops[0].ended_ps) / 4
 
 
 def test_moves_that_do_not_depend_on_each_other_are_one_loop():

@@ -11,11 +11,12 @@ import astranb as anb
 from astranb.collectives import ALGORITHMS, Collective
 from astranb.core.errors import Deadlock, InputError
 from astranb.core.units import format_time
-from astranb.engine.cacheline import CAUSES, LOSSES, ObjectView
+from astranb.engine.cacheline import CAUSES, LOSSES
 from astranb.engine.cacheline._walk import WAITS
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.net import Dcqcn, Ecn, Fault, Network, Pfc, Roce
+from astranb.sim import ObjectView
 
 LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
 NETWORKS = (
@@ -388,13 +389,13 @@ def test_ended_and_not_begun(done):
 def test_a_line_tells_where_it_is_and_its_way(half):
     half.goto("1 us")
     lines = half.inspect("gpu[0]")["lines"]
-    flights, _ = half.recorder.flights(half.now_ps, half.now_ps)
+    flights, _ = half.engine.recorder.flights(half.now_ps, half.now_ps)
     crossing = 0
     for path in lines:
         line = half.at(path)
         assert line.kind == "line"
         assert line["title"] == path
-        request = half.machine.requests[int(path[5:-1])]
+        request = half.engine.machine.requests[int(path[5:-1])]
         assert line.state["issued_ps"] == request.issued_ps
         words = [text.rpartition(": ")[2] for text in line["way"]]
         order = {"crossed": 0, "on it": 1, "to go": 2}
@@ -403,7 +404,7 @@ def test_a_line_tells_where_it_is_and_its_way(half):
             crossing += 1
             name = line["way"][words.index("on it")].rpartition(": ")[0]
             on = flights[(flights["op"] == request.op) & (flights["end_ps"] == request.arrives_ps)]
-            assert name in {half.fabric.name(int(link)) for link in on["link"]}
+            assert name in {half.engine.fabric.name(int(link)) for link in on["link"]}
     assert crossing > 0
     with pytest.raises(InputError, match="not under way"):
         half.inspect("line[4000000]")
@@ -414,8 +415,8 @@ def test_the_last_things_that_happened(half, done):
         recent = half.inspect(path)["recent"]
         assert 0 < len(recent) <= 10
     carried = half.inspect(f"{LINK}#0")["recent"]
-    link = half.fabric.find(f"{LINK}#0")[0]
-    flights, _ = half.recorder.flights(0, half.now_ps)
+    link = half.engine.fabric.find(f"{LINK}#0")[0]
+    flights, _ = half.engine.recorder.flights(0, half.now_ps)
     mine = flights[flights["link"] == link]
     last = mine["end_ps"][mine["end_ps"] <= half.now_ps].max()
     assert any(format_time(int(last)) in text for text in carried)
@@ -425,14 +426,14 @@ def test_the_last_things_that_happened(half, done):
 def test_an_object_has_numbers_and_words(half):
     gpu = half.at("gpu[3]")
     assert gpu.path == gpu["path"] == "dgx_h100.0.xpu.3"
-    assert gpu.state["max_outstanding"] == half.machine.gpus["max_outstanding"][3]
+    assert gpu.state["max_outstanding"] == half.engine.machine.gpus["max_outstanding"][3]
     assert dict(gpu)["kind"] == gpu.kind == "gpu"
     assert "GPU3" in repr(gpu)
     assert "<table>" in gpu._repr_html_()
     link = half.at(LINK)
-    rows = half.fabric.find(LINK)
+    rows = half.engine.fabric.find(LINK)
     assert link.state["lanes"] == len(rows)
-    assert link.state["bytes"] == half.machine.links["bytes"][rows].sum()
+    assert link.state["bytes"] == half.engine.machine.links["bytes"][rows].sum()
     assert 0 <= link.state["utilisation"] <= 1
     assert half.at("dgx_h100.0.nvsw.1").state["forward_ps"] > 0
     assert half.at("gpu[3].block.1").state["doing"] in t.BLOCK_STATES

@@ -22,23 +22,23 @@ def half():
 
 
 def test_every_hop_is_one_flight(done):
-    flights, one_in = done.recorder.flights(0, done.now_ps)
+    flights, one_in = done.engine.recorder.flights(0, done.now_ps)
     assert one_in == 1
-    assert len(flights) == done.machine.clock[0].hops
-    counts = np.bincount(flights["link"], minlength=len(done.machine.links))
-    assert (counts == done.machine.links["messages"]).all()
+    assert len(flights) == done.engine.machine.clock[0].hops
+    counts = np.bincount(flights["link"], minlength=len(done.engine.machine.links))
+    assert (counts == done.engine.machine.links["messages"]).all()
     assert (np.diff(flights["event"]) > 0).all()
     assert (flights["end_ps"] > flights["start_ps"]).all()
     waited = np.bincount(flights["link"], flights["start_ps"] - flights["queued_ps"], len(counts))
-    assert (waited == done.machine.links["queued_ps"]).all()
+    assert (waited == done.engine.machine.links["queued_ps"]).all()
 
 
 def test_a_window_holds_what_overlaps_it(done):
-    flights, _ = done.recorder.flights(0, done.now_ps)
-    window, _ = done.recorder.flights(1_000_000, 1_200_000)
+    flights, _ = done.engine.recorder.flights(0, done.now_ps)
+    window, _ = done.engine.recorder.flights(1_000_000, 1_200_000)
     expected = (flights["end_ps"] >= 1_000_000) & (flights["queued_ps"] <= 1_200_000)
     assert len(window) == expected.sum() > 0
-    some, one_in = done.recorder.flights(0, done.now_ps, limit=100)
+    some, one_in = done.engine.recorder.flights(0, done.now_ps, limit=100)
     assert len(some) <= 100
     assert one_in == -(-len(flights) // 100)
 
@@ -50,9 +50,9 @@ def test_the_recording_goes_back_with_the_simulation(done):
     assert sim.engine.recorder.flights(0, 10**12)[0]["event"].max() <= sim.events
     sim.run()
     again, _ = sim.engine.recorder.flights(0, sim.now_ps)
-    whole, _ = done.recorder.flights(0, done.now_ps)
+    whole, _ = done.engine.recorder.flights(0, done.now_ps)
     assert (np.asarray(again) == np.asarray(whole)).all()
-    assert (sim.engine.recorder.activity()["link_busy"] == done.recorder.activity()["link_busy"]).all()
+    assert (sim.engine.recorder.activity()["link_busy"] == done.engine.recorder.activity()["link_busy"]).all()
 
 
 def test_a_full_ring_keeps_the_newest(monkeypatch):
@@ -68,10 +68,10 @@ def test_a_full_ring_keeps_the_newest(monkeypatch):
 
 
 def test_activity_adds_up_to_what_the_links_say(done):
-    activity = done.recorder.activity()
+    activity = done.engine.recorder.activity()
     busy = activity["link_busy"].sum(axis=1) * activity["bin_ps"]
-    assert busy == pytest.approx(done.machine.links["busy_ps"].astype(float), rel=0.2)
-    lines = done.machine.slices["busy_ps"].reshape(8, -1).sum(axis=1)
+    assert busy == pytest.approx(done.engine.machine.links["busy_ps"].astype(float), rel=0.2)
+    lines = done.engine.machine.slices["busy_ps"].reshape(8, -1).sum(axis=1)
     assert activity["l2_busy"].sum(axis=1) * activity["bin_ps"] * 80 == pytest.approx(lines.astype(float))
 
 
@@ -80,7 +80,7 @@ def test_spans_of_a_block_do_not_overlap(done):
     for block in np.unique(spans["block"]):
         mine = spans[spans["block"] == block]
         assert (mine["start_ps"][1:] >= mine["end_ps"][:-1]).all()
-        assert mine["end_ps"][-1] == done.machine.blocks["ended_ps"][block]
+        assert mine["end_ps"][-1] == done.engine.machine.blocks["ended_ps"][block]
     assert {"moving", "waiting", "draining"} <= {anb.sim.SPAN_STATES[s] for s in np.unique(spans["state"])}
 
 
@@ -89,11 +89,11 @@ def test_spans_agree_with_the_times_that_blocks_book(done):
     for state, field in ((0, "moving_ps"), (2, "waiting_ps"), (3, "draining_ps")):
         mine = spans[spans["state"] == state]
         total = int((mine["end_ps"] - mine["start_ps"]).sum())
-        assert total == int(done.machine.blocks[field].sum())
+        assert total == int(done.engine.machine.blocks[field].sum())
 
 
 def test_in_flight_counts_agree(half):
-    live = int((half.machine.requests["live"] == 1).sum())
+    live = int((half.engine.machine.requests["live"] == 1).sum())
     assert live > 0
     assert sum(half.inspect(f"gpu[{r}]")["in_flight_count"] for r in range(8)) == live
     inside = half.inspect("gpu[2]")
@@ -102,11 +102,11 @@ def test_in_flight_counts_agree(half):
 
 
 def test_what_a_link_carries_is_what_is_flying(half):
-    flights, _ = half.recorder.flights(half.now_ps, half.now_ps)
-    for link in range(0, len(half.machine.links), 17):
-        inside = half.inspect(half.fabric.name(link))
+    flights, _ = half.engine.recorder.flights(half.now_ps, half.now_ps)
+    for link in range(0, len(half.engine.machine.links), 17):
+        inside = half.inspect(half.engine.fabric.name(link))
         # A message that waits for the wire has been taken in, but its first bit is not out.
-        later, _ = half.recorder.flights(half.now_ps, 10**12)
+        later, _ = half.engine.recorder.flights(half.now_ps, 10**12)
         on_it = later[(later["link"] == link) & (later["end_ps"] >= half.now_ps)]
         assert inside["in_flight_count"] == len(on_it)
     assert len(flights)
@@ -117,14 +117,14 @@ def test_every_object_can_be_looked_at(half):
         "gpu[0]",
         "gpu[7].sm.0",
         "gpu[3].block.0",
-        half.fabric.name(5),
-        half.fabric.name(5).partition("#")[0],
+        half.engine.fabric.name(5),
+        half.engine.fabric.name(5).partition("#")[0],
     ):
         inside = half.inspect(path)
         assert inside["state"]
         assert all(isinstance(text, str) for _, text in inside["state"])
-    switch = int(half.machine.links[0].dst)
-    assert half.inspect(half.fabric.graph.name(switch))["kind"] == "node"
+    switch = int(half.engine.machine.links[0].dst)
+    assert half.inspect(half.engine.fabric.graph.name(switch))["kind"] == "node"
 
 
 def test_every_event_can_be_told():
@@ -148,10 +148,10 @@ def test_results_while_it_runs_and_at_the_end(half, done):
         assert sum(result.breakdown().values()) == pytest.approx(1, abs=0.01)
         for name, rows in (
             ("ranks", 8),
-            ("links", len(done.machine.links)),
+            ("links", len(done.engine.machine.links)),
             ("phases", 2),
-            ("blocks", 8 * done.program.lanes),
-            ("ops", len(done.machine.ops)),
+            ("blocks", 8 * done.engine.program.lanes),
+            ("ops", len(done.engine.machine.ops)),
         ):
             assert len(result.to_dataframe(name)) == rows
     with pytest.raises(InputError, match="did you mean 'links'"):

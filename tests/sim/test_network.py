@@ -112,19 +112,19 @@ def test_ways_are_chosen_as_told():
 def test_a_link_that_is_down_delays_and_loses_nothing():
     usual = make(algorithm="ring")
     usual.run()
-    link = usual.fabric.name(0).partition("#")[0]
+    link = usual.engine.fabric.name(0).partition("#")[0]
     fault = anb.Fault(link, at="1 us", until="40 us", down=True)
     hit = make(anb.Network(faults=(fault,)), algorithm="ring")
     hit.run()
     assert hit.result.time_ps > 40_000_000 > usual.result.time_ps
-    assert hit.machine.links["messages"].sum() > 0
-    assert hit.machine.links["bytes"].sum() >= usual.machine.links["bytes"].sum() * 0.9
+    assert hit.engine.machine.links["messages"].sum() > 0
+    assert hit.engine.machine.links["bytes"].sum() >= usual.engine.machine.links["bytes"].sum() * 0.9
 
 
 def test_a_slowed_and_a_flapping_link():
     usual = make(size="64 KiB")
     usual.run()
-    link = usual.fabric.name(0).partition("#")[0]
+    link = usual.engine.fabric.name(0).partition("#")[0]
     slowed = make(anb.Network(faults=(anb.Fault(link, bandwidth="1 GB/s"),)), size="64 KiB")
     slowed.run()
     flapping = anb.Fault(link, at="1 us", until="2 us", every="3 us", times=50, down=True)
@@ -136,7 +136,7 @@ def test_a_slowed_and_a_flapping_link():
     # A fault that ends leaves the link as it was.
     back = make(anb.Network(faults=(anb.Fault(link, until="1 us", latency="9 us"),)))
     back.run()
-    assert (back.machine.links["latency_ps"] == usual.machine.links["latency_ps"]).all()
+    assert (back.engine.machine.links["latency_ps"] == usual.engine.machine.links["latency_ps"]).all()
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_switch_moves_each_byte_once_each_way():
     # Up: the answers to the reads of all chunks and the stores of its own; down likewise.
     assert out["bytes"].sum() < 2.2 * 65536
     ring = run("64 KiB", "ring")
-    up = ring.machine.links[ring.machine.links["src"] == ring.fabric.gpus[0]]
+    up = ring.engine.machine.links[ring.engine.machine.links["src"] == ring.engine.fabric.gpus[0]]
     assert out["bytes"].sum() < up["bytes"].sum()
 
 
@@ -87,7 +87,7 @@ def test_a_copy_engine_needs_no_thread_blocks_instructions():
     engine, put = (
         run("64 KiB", a, kind="send_recv", infra="switch:gpus=2", lanes=1) for a in ("engine", "put")
     )
-    on_sms = [int(s.machine.sms["issued"][s.machine.sms["engine"] == 0].sum()) for s in (engine, put)]
+    on_sms = [int(s.engine.machine.sms["issued"][s.engine.machine.sms["engine"] == 0].sum()) for s in (engine, put)]
     assert on_sms[0] < on_sms[1] / 3
     assert engine.machine.sms["issued"][engine.machine.sms["engine"] == 1].sum() > 0
 
@@ -154,7 +154,7 @@ def test_buffers_beyond_the_l2_miss_and_are_written_back():
     sim.run()
     usual = anb.Simulation("switch:gpus=2", Collective.of("all_gather", "1 MiB", "allpairs"))
     usual.run()
-    assert sim.engine.machine.channels["lines"].sum() > 1.5 * usual.machine.channels["lines"].sum()
+    assert sim.engine.machine.channels["lines"].sum() > 1.5 * usual.engine.machine.channels["lines"].sum()
     assert sim.result.time_ps >= usual.result.time_ps
 
 
@@ -166,5 +166,5 @@ def test_one_bulk_instruction_moves_many_lines():
     )
     fast.run()
     slow.run()
-    assert fast.machine.clock[0].instructions < slow.machine.clock[0].instructions / 4
-    assert fast.machine.links["bytes"].sum() < slow.machine.links["bytes"].sum()
+    assert fast.engine.machine.clock[0].instructions < slow.engine.machine.clock[0].instructions / 4
+    assert fast.engine.machine.links["bytes"].sum() < slow.engine.machine.links["bytes"].sum()

@@ -30,7 +30,7 @@ def test_switching_changes_nothing_but_what_is_noted(
     whole: anb.Simulation, steps: list[int], back: int
 ) -> None:
     sim = ring()
-    events = whole.recorder.since(0)[1]
+    events = whole.engine.recorder.since(0)[1]
     kept = np.ones(len(events), bool)
     on, from_event = True, 0
     for n in steps:
@@ -76,7 +76,7 @@ def test_a_loaded_simulation_says_what_it_has_not_seen(tmp_path: Path) -> None:
     assert loaded.unrecorded == [(0, loaded.now_ps)]
     loaded.back(10)  # from the start again: now it has
     assert loaded.unrecorded == []
-    assert len(loaded.recorder.since(0)[1]) > 0
+    assert len(loaded.engine.recorder.since(0)[1]) > 0
 
 
 def test_without_room_there_is_nothing_to_switch() -> None:

@@ -114,7 +114,7 @@ def test_phases_end_in_order(whole):
         ends.append(stop.now_ps)
     assert ends == sorted(ends)
     assert len(ends) == 6
-    assert (whole.machine.phases["left"] == 0).all()
+    assert (whole.engine.machine.phases["left"] == 0).all()
 
 
 def test_time_never_goes_back_and_every_field_is_sane(whole):
@@ -130,14 +130,14 @@ def test_time_never_goes_back_and_every_field_is_sane(whole):
         live = int((sim.engine.machine.requests["live"] == 1).sum())
         assert live == int(sim.engine.machine.sms["outstanding"].sum())
         assert int(sim.engine.machine.blocks["unacked"].sum()) <= live
-    blocks = whole.machine.blocks
+    blocks = whole.engine.machine.blocks
     spent = blocks["moving_ps"] + blocks["waiting_ps"] + blocks["draining_ps"] + blocks["signalling_ps"]
     assert (spent == blocks["ended_ps"] - blocks["started_ps"]).all()
 
 
 def test_requests_are_conserved(whole):
     """Every slot is free at the end and is in the free list exactly once."""
-    requests, seen, slot = whole.machine.requests, set(), int(whole.machine.clock[0].free_request)
+    requests, seen, slot = whole.engine.machine.requests, set(), int(whole.engine.machine.clock[0].free_request)
     while slot < len(requests):
         assert slot not in seen
         seen.add(slot)

@@ -49,7 +49,7 @@ def test_a_series_is_what_stepping_finds(events, points, share):
             other.step(sim.events - other.events)
         else:
             other.goto(when)
-        assert other.machine.sms[int(other.machine.gpus[2].first_sm)].issued == value
+        assert other.engine.machine.sms[int(other.engine.machine.gpus[2].first_sm)].issued == value
     assert (len(times), times[-1]) == (points, sim.now_ps)
 
 
@@ -77,7 +77,7 @@ def test_many_samples_are_thinned(sim):
 
 
 def test_a_function(sim):
-    watch = sim.watch(lambda s: s.machine.clock[0].queued)
+    watch = sim.watch(lambda s: s.engine.machine.clock[0].queued)
     sim.step(10)
     assert watch.value == sim.engine.machine.clock[0].queued
     assert watch.series(points=2)[1][-1] == watch.value

@@ -30,7 +30,7 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, Position, sy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "build" / "ui"
-LAB = (sys.executable, "-c", "import sys, astranb._lab as lab; sys.exit(lab.open_lab(sys.argv[1:]))")
+LAB = (sys.executable, "-c", "import sys, astranb.cli.lab as lab; sys.exit(lab.command(sys.argv[1:]))")
 """What `astranb lab` runs."""
 
 TIMEOUT_S = 60

@@ -41,7 +41,7 @@ def test_cells_are_what_their_lines_are(feed: Feed, rank: int, name: str, column
         np.frombuffer(b, k).reshape(shape) for b, k in zip(buffers, kinds, strict=True)
     )
     assert meta["columns"] <= max(1, columns)
-    chunk = np.repeat(then.machine.pieces["chunk"][found.pieces], np.diff(found.first))
+    chunk = np.repeat(then.engine.machine.pieces["chunk"][found.pieces], np.diff(found.first))
     final = np.repeat(found.final, np.diff(found.first))
     for row in range(meta["chunks"]):
         lines = np.flatnonzero(chunk == row)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import astranb as anb
-from astranb._magic import register
 from astranb.core.errors import InputError
 from astranb.widgets._draft import Unfit
 
@@ -199,7 +198,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {}
-        register(self)
+        anb.load_ipython_extension(self)
 
     def register_magic_function(self, function: Any, kind: str, name: str) -> None:
         assert (kind, name) == ("cell", "collective")
@@ -209,7 +208,7 @@ class Shell:
 def test_a_right_cell_becomes_an_algorithm(editor: anb.Editor, capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell()
     assert shell.run("mine --infra switch:gpus=4 --size '4 KiB'", editor.text) is None
-    assert capsys.readouterr().out == "mine: a right all_reduce on 4 ranks\n"
+    assert capsys.readouterr().out == "mine: a correct all_reduce on 4 ranks\n"
     sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("4 KiB", shell.user_ns["mine"]))
     assert sim.run().why == "end"
 
@@ -241,7 +240,7 @@ def test_show_gives_an_editor_that_simulates_what_is_right(editor: anb.Editor) -
         ("mine --infr x", "unrecognized arguments"),
         ("mine --lanes two", "--lanes: invalid int"),
         ("'", "No closing quotation"),
-        ("'<img>'", "is no name"),
+        ("'<img>'", "is not a Python name"),
         ("mine --infra nowhere", "nowhere"),
     ],
 )

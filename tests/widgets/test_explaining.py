@@ -7,7 +7,8 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import CAUSES, ObjectView
+from astranb.engine.cacheline import CAUSES
+from astranb.sim import ObjectView
 from astranb.widgets._answers import ANSWERS
 from astranb.widgets._html import QUESTIONS
 from astranb.widgets._page import Columns, answers_of

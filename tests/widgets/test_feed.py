@@ -89,7 +89,7 @@ def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> No
     monkeypatch.undo()
     whole = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     whole.run()
-    kept, _ = whole.recorder.flights(0, 2**62)
+    kept, _ = whole.engine.recorder.flights(0, 2**62)
     assert np.frombuffer(start, "<f8").tolist() == kept.start_ps[-1024:].tolist()
     assert meta["oldest_ps"] == kept.start_ps[-1024]
     # What the ring has lost by going back is never given as if it were the past.

@@ -54,7 +54,7 @@ def test_utilisation_of_windows_adds_up_to_the_counters() -> None:
     np.testing.assert_allclose(sum(parts), busy, atol=2 * int(sim.engine.machine.recorder[0].bin_ps))
     silent, _ = feed_of("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"), record=False)
     silent.run()
-    np.testing.assert_allclose(silent.recorder.utilisation(0, now), busy / now)
+    np.testing.assert_allclose(silent.engine.recorder.utilisation(0, now), busy / now)
 
 
 def test_aggregates_tell_tiles_quantiles_and_the_busiest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.engine.layers import LayerState, load, read_network
+from astranb.engine.layers import LayerEngine, load, read_network
 from astranb.engine.layers._paths import FIELDS
 from astranb.workload.astrasim1 import Algorithm, is_layer_table, read_system, read_workload
 
@@ -410,10 +410,10 @@ def test_a_training_loop_of_ones_own_from_a_file(files, capsys):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--compat", "astrasim2"], "--compat: 'astrasim2' is not for ASTRA-sim 1.0's files"),
-        (["--fidelity", "cachelin"], "not simulated at 'cachelin'; did you mean 'cacheline'"),
-        (["--memory", "m.json"], "--memory is not for ASTRA-sim 1.0's files"),
-        (["--comm-group", "g.json"], "--comm-group is not for"),
+        (["--compat", "astrasim2"], "--compat: 'astrasim2' does not apply to ASTRA-sim 1.0 files"),
+        (["--fidelity", "cachelin"], "unknown fidelity 'cachelin'; did you mean 'cacheline'"),
+        (["--memory", "m.json"], "--memory does not apply to ASTRA-sim 1.0 files"),
+        (["--comm-group", "g.json"], "--comm-group does not apply to"),
         (["--rendezvous-protocol"], "--rendezvous-protocol"),
         (["--stat-row", "1"], "--stat-row: row 1 of 1"),
         (["--link-bandwidth", "0"], "out of range"),
@@ -441,7 +441,7 @@ def test_a_missing_file_is_named(files, capsys):
 def test_options_of_1_0_are_refused_for_2_0(tmp_path, capsys):
     command = ["run", "--workload", str(tmp_path / "step"), "--system=s", "--network=n", "--num-passes=2"]
     assert main(command) == 2
-    assert "--num-passes is for ASTRA-sim 1.0's files" in capsys.readouterr().err
+    assert "--num-passes does not apply to ASTRA-sim 2.0 files" in capsys.readouterr().err
 
 
 def test_the_document_of_the_example_is_right():
@@ -466,7 +466,7 @@ def test_the_document_steps_through_it(capsys):
     assert "DATA_REORDER, conv0 FWD, conv1 FWD, conv2 FWD, conv2 IG, conv2 WG\n" in printed
     assert "stopped at a breakpoint (collective end of layer[conv2])" in printed
     assert "Layers whose collectives are waited for longest:" in printed
-    for words in (*FIELDS.values(), LayerState.units, ["layers"]):
+    for words in (*FIELDS.values(), LayerEngine.units, ["layers"]):
         assert all(f"`{word}`" in text or f'"{word}"' in text for word in words if word not in SHARED)
 
 

@@ -86,4 +86,4 @@ def test_the_command_runs_it(tmp_path, capsys):
     assert document["line_hops"] > 0
     for option in ("--explain", f"--frames={tmp_path}", f"--csv={tmp_path}"):
         assert main([*command, option]) == 2
-        assert "does not go with --fidelity cacheline" in capsys.readouterr().err
+        assert "does not apply to ASTRA-sim 1.0 files at --fidelity cacheline" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Networks: several dimensions with congestion, lines and tori, infrastructures."""
 
-import json
 from math import prod
 from typing import Any
 
@@ -9,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra import TraceBuilder, write
-from astranb.cli import main
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import Run, simulate
 from astranb.infragraph import blueprint
@@ -297,36 +294,6 @@ def test_dimensions_of_an_infrastructure_have_all_its_gpus():
         InfraNetwork(blueprint("ring:gpus=8"), (3, 3))
     given_too = InfraNetwork(blueprint("ring:gpus=8"), (4, 2))
     assert prod(given_too.npus_count) == given_too.npus == 8
-
-
-def test_the_command_line_takes_an_infrastructure(tmp_path, capsys):
-    step = TraceBuilder()
-    step.collective("all_reduce", 1 << 20)
-    for rank in range(32):
-        write(tmp_path / f"step.{rank}.et", step.build())
-    (tmp_path / "s.json").write_text(
-        json.dumps({"all-reduce-implementation": ["ring", "ring"], "preferred-dataset-splits": 4})
-    )
-    command = ["run", f"--workload={tmp_path / 'step'}", f"--system={tmp_path / 's.json'}"]
-    clos = "--infra=clos:servers=4"
-    times = []
-    for more in (["--fidelity=analytical"], ["--fidelity=congestion"], ["--dimensions=4x8"]):
-        assert main([*command, clos, "--json", *more]) == 0
-        times.append(json.loads(capsys.readouterr().out)["time_ps"])
-    assert times[0] < times[1]
-    assert times[2] != times[0]
-    for more, message in (
-        ([clos, "--network=n.yml"], "--infra and --network exclude each other"),
-        ([clos, "--compat=astrasim2"], "ASTRA-sim 2.0 reads no infrastructures"),
-        ([clos, "--dimensions=8by4"], "'8by4' are no dimensions; write 8x4"),
-        ([clos, "--dimensions=8x5"], "dimensions of 8 x 5 for 32 GPUs"),
-        (["--infra=clos:servers=5"], "the trace of rank 32"),
-        ([], "--workload needs --network; give --network FILE"),
-    ):
-        assert main([*command, *more]) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("aware", [False, True])

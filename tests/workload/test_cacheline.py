@@ -77,7 +77,7 @@ def test_one_collective_takes_as_long_as_alone(name, size, whole, algorithm):
     alone = anb.Simulation("ring:gpus=4", getattr(anb.collectives, name)(whole, algorithm), gpu="h100-sxm")
     alone.run()
     sim = run(alike(4, [call(name, size)]))
-    assert ended(sim) == alone.machine.gpus["ended_ps"].tolist()
+    assert ended(sim) == alone.engine.machine.gpus["ended_ps"].tolist()
     # One event more a rank: its gate is launched.
     assert sim.events == alone.events + 4
 
@@ -87,7 +87,7 @@ def test_a_broadcast_comes_from_its_root(root):
     alone = anb.Simulation("ring:gpus=4", anb.collectives.broadcast(4096, root=root), gpu="h100-sxm")
     alone.run()
     assert (
-        ended(run(alike(4, [call("broadcast", 4096, peer=root)]))) == alone.machine.gpus["ended_ps"].tolist()
+        ended(run(alike(4, [call("broadcast", 4096, peer=root)]))) == alone.engine.machine.gpus["ended_ps"].tolist()
     )
 
 
@@ -99,7 +99,7 @@ def test_others_have_a_root_too(name):
     alone = anb.Simulation("ring:gpus=4", make(whole, root=2), gpu="h100-sxm")
     alone.run()
     took = ended(run(alike(4, [call(name, size, peer=2)])))
-    assert took == alone.machine.gpus["ended_ps"].tolist()
+    assert took == alone.engine.machine.gpus["ended_ps"].tolist()
 
 
 def test_roots_that_differ_are_named():

@@ -83,7 +83,7 @@ class Aggregate:
             "phases": self.phases,
         }
         if what not in tables:
-            raise InputError(f"there is no table {what!r}", where="to_dataframe", mend=near(what, tables))
+            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, tables))
         return pd.DataFrame(tables[what])
 
     def shares(self) -> dict[str, float]:
@@ -116,7 +116,7 @@ def aggregate(
     if not 0 <= start_ps <= end_ps:
         raise InputError(f"an interval from {start_ps} to {end_ps} ps", where="aggregate")
     if len(chosen) and not (chosen[0] >= 0 and chosen[-1] < count):
-        raise InputError(f"no rank {chosen[-1]}", where="aggregate", mend=f"ranks are 0 to {count - 1}")
+        raise InputError(f"no rank {chosen[-1]}", where="aggregate", hint=f"ranks are 0 to {count - 1}")
     end_ps = min(end_ps, engine.now_ps)
     start_ps = min(start_ps, end_ps)
     classes, links = _links(engine, start_ps, end_ps, None if ranks is None else chosen)

@@ -67,10 +67,10 @@ def find(text: str, fabric: Fabric, machine: Machine) -> Found:
     """
     path, dot, name = text.strip().rpartition(".")
     if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", mend="for example gpu[3].sm.0.waiting")
+        raise InputError(f"{text!r} is not <path>.<field>", hint="for example gpu[3].sm.0.waiting")
     place = resolve(path, fabric, machine)
     names = FIELDS.get(place.kind) or ()
     if name not in names:
-        mend = near(name, names) if names else "links, GPUs, SMs and thread blocks have fields"
-        raise InputError(f"a {place.kind} has no field {name!r}", where=path, mend=mend)
+        hint = near(name, names) if names else "links, GPUs, SMs and thread blocks have fields"
+        raise InputError(f"a {place.kind} has no field {name!r}", where=path, hint=hint)
     return Found(place.path, _KINDS.index(place.kind), place.rows, name, name)

@@ -86,7 +86,7 @@ def lower_for(
             raise InputError(
                 f"{len(collective.operations)} ranks for an infrastructure of {len(presets)} GPUs",
                 where=collective.title,
-                mend="take one with as many GPUs",
+                hint="take one with as many GPUs",
             )
         return chosen, collective.lowered(
             fabric.per_node,
@@ -117,7 +117,7 @@ def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
         There is no such launch.
     """
     if launch not in LAUNCHES:
-        raise InputError(f"unknown launch {launch!r}", where="launch", mend=near(launch, LAUNCHES))
+        raise InputError(f"unknown launch {launch!r}", where="launch", hint=near(launch, LAUNCHES))
     costs_ps = {"none": [0] * len(presets)}
     costs_ps |= {"graph": [p.graph_ps for p in presets], "stream": [p.launch_ps for p in presets]}
     return costs_ps[launch]
@@ -150,7 +150,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     require_bytes(
         _estimate(plan),
         where=program.name,
-        mend="reduce the size, the number of GPUs or the lanes",
+        hint="reduce the size, the number of GPUs or the lanes",
         allowed=memory_bytes,
     )
     for rank, preset in enumerate(presets):
@@ -160,7 +160,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
                 f"the buffers of rank {rank} take {format_bytes(taken)}, the memory of a {preset.name} is "
                 f"{format_bytes(preset.hbm_bytes)}",
                 where=program.name,
-                mend="reduce the size",
+                hint="reduce the size",
             )
     operands, ways, found, notes = route_program(fabric, program)
     tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
@@ -185,14 +185,14 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     requests["next_free"] = np.arange(1, len(requests) + 1)
     faults, when = fault_tables(plan.network, fabric, links)
     if len(presets) > _MOST_GPUS:
-        raise InputError(f"{len(presets):,} GPUs", where=program.name, mend=f"at most {_MOST_GPUS:,}")
+        raise InputError(f"{len(presets):,} GPUs", where=program.name, hint=f"at most {_MOST_GPUS:,}")
     frames = frames_of(roce, links)
     paused = 2 * CLASSES * len(fabric.links) if frames else 0
     if max(len(requests), len(blocks), len(links), len(faults), len(flows), paused) >= ARGUMENTS:
         raise InputError(
             f"a machine of more than {ARGUMENTS:,} requests, thread blocks, links or flows",
             where=program.name,
-            mend="reduce the number of GPUs, the lanes or max_outstanding",
+            hint="reduce the number of GPUs, the lanes or max_outstanding",
         )
     clock = allocate(1, t.CLOCK)
     clock["now_ps"] = clock["resumes"] = -1

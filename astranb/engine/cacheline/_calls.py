@@ -141,7 +141,7 @@ class Calls:
                     f"rank {first} waits in {_NAMES[int(row['collective'])]} number {turn + 1} of its group "
                     f"({format_bytes(int(row['bytes']))}), which rank {rank} never calls"
                 )
-                raise InputError(what, where=self._title, mend="give each rank of a group the same")
+                raise InputError(what, where=self._title, hint="give each rank of a group the same")
             row = self._operations[rank].rows[listed[rank][turn]]
             name, peer = _NAMES[int(row["collective"])], int(row["peer"])
             rooted = int(row["collective"]) >= BROADCAST
@@ -155,14 +155,14 @@ class Calls:
                 what = f"{a} of {format_bytes(size)} on {here} meets {b} of {there}"
                 if (a, size) == (b, other):
                     what = f"{a} with root {ranks[own]} on {here} meets root {ranks[its]} on rank {rank}"
-                raise InputError(what, where=self._title, mend="give both the same")
+                raise InputError(what, where=self._title, hint="give both the same")
         graphs = {rank: self._operations[rank].custom.get(listed[rank][turn]) for rank in ranks}
         name = f"{said[first][0]} {listed[first][turn]}"
         if any(one is not None for one in graphs.values()):
             without = [rank for rank in ranks if graphs[rank] is None]
             if without:
                 what = f"{name} has a graph of its own on rank {first}, and none on rank {without[0]}"
-                raise InputError(what, where=self._title, mend="give it to each rank of a group")
+                raise InputError(what, where=self._title, hint="give it to each rank of a group")
             parts = [(rank, (rank, listed[rank][turn]), one) for rank, one in graphs.items() if one]
             self._match(parts, f"{name}: ")
             return
@@ -193,7 +193,7 @@ class Calls:
                     f"{prefix}rank {source} sends {len(sent)} messages of {format_bytes(size)} "
                     f"with tag {tag} to rank {target}, which receives {len(received)}"
                 )
-                raise InputError(what, where=self._title, mend="match each send with a receive")
+                raise InputError(what, where=self._title, hint="match each send with a receive")
             for send, receive in zip(sent, received, strict=True):
                 self._of[send] = self._of[receive] = len(self.parts)
                 title = f"{prefix}message {send[-1]}"
@@ -267,5 +267,5 @@ def _order(one: Operations) -> list[int]:
             if waits[child] == 0:
                 heapq.heappush(ready, child)
     if len(order) < len(one.rows):
-        raise InputError("operations wait for one another in a circle", mend="see astranb chakra info")
+        raise InputError("operations wait for one another in a circle", hint="see astranb chakra info")
     return order

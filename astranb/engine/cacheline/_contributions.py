@@ -142,11 +142,11 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
             raise InputError(
                 f"ranks of {engine.work.name} hold different data: there is no fullest copy",
                 where="contributions",
-                mend="take a buffer, as output",
+                hint="take a buffer, as output",
             )
         return _fullest(contributions(engine))
     if buffer is not None and buffer not in BUFFERS:
-        raise InputError(f"unknown buffer {buffer!r}", where="contributions", mend=near(buffer, BUFFERS))
+        raise InputError(f"unknown buffer {buffer!r}", where="contributions", hint=near(buffer, BUFFERS))
     pieces = engine.machine.pieces
     held, promised = piece_contents(engine)
     wanted = np.zeros(len(pieces), np.int32)

@@ -76,8 +76,8 @@ def read_edit(events: int, path: str, value: int | str | bool, fabric: Fabric, m
     place = resolve(head or path, fabric, machine)
     fields = _CHANGEABLE.get(place.kind, {})
     if name not in fields:
-        mend = near(name, fields) if fields else "links and GPUs can be changed"
-        raise InputError(f"{name!r} of a {place.kind} cannot be changed", where=path, mend=mend)
+        hint = near(name, fields) if fields else "links and GPUs can be changed"
+        raise InputError(f"{name!r} of a {place.kind} cannot be changed", where=path, hint=hint)
     field = fields[name][0]
     text = ("yes" if value else "no") if field == "up" and isinstance(value, bool) else str(value)
     number = _read(field, value, place, machine, path)
@@ -106,9 +106,9 @@ def _read(field: str, value: int | str | bool, place: Place, machine: Machine, w
     if field.endswith("_Bps"):
         number = bandwidth_Bps(value, where=where)
         if number > MAX_RATE_BPS:
-            raise InputError(f"{value!r} is too fast", where=where, mend="at most 9 TB/s a lane")
+            raise InputError(f"{value!r} is too fast", where=where, hint="at most 9 TB/s a lane")
         if number == 0:
-            raise InputError("a link of no bandwidth", where=where, mend="kill it: set('<link>.up', False)")
+            raise InputError("a link of no bandwidth", where=where, hint="kill it: set('<link>.up', False)")
         return number
     number = time_ps(value, where=where)
     if field == "issue_ps" and number == 0:

@@ -174,8 +174,8 @@ class CacheLineEngine(CacheLineState):
             There is no room for a recording.
         """
         if not self.recording:
-            mend = "make it with Simulation(..., record=True)"
-            raise InputError("this simulation has no room for a recording", where="record", mend=mend)
+            hint = "make it with Simulation(..., record=True)"
+            raise InputError("this simulation has no room for a recording", where="record", hint=hint)
         if bool(self.machine.recorder[0].paused) != on:
             return None
         return switch_recording(self.events, self.machine, on=on)
@@ -200,7 +200,7 @@ class CacheLineEngine(CacheLineState):
         ends, hash_, lane = link.partition("#")
         a, arrow, b = ends.partition("->")
         if both and not arrow:
-            raise InputError(f"{link!r} is not a link", where="kill", mend="write A->B or A->B#k")
+            raise InputError(f"{link!r} is not a link", where="kill", hint="write A->B or A->B#k")
         return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
 
     def rewinding(self) -> None:

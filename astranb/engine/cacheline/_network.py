@@ -30,7 +30,7 @@ def roce_table(network: Network, fabric: Fabric) -> Records:
         raise InputError(
             "roce on an infrastructure without Ethernet",
             where=fabric.graph.title,
-            mend="annotate links with astranb.link_type: eth400, or leave roce out",
+            hint="annotate links with astranb.link_type: eth400, or leave roce out",
         )
     return roce_row(network.roce, network.buffers)
 

@@ -74,7 +74,7 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         number = flying.group(1)
         if int(number) >= len(machine.requests) or machine.requests[int(number)].live != 1:
             raise InputError(
-                f"{path!r} is not under way now", mend="inspect a GPU or a link for those that are"
+                f"{path!r} is not under way now", hint="inspect a GPU or a link for those that are"
             )
         return Place("line", (int(number),), path)
     if "->" in path:
@@ -108,7 +108,7 @@ def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
         rows = [b for b in range(len(machine.blocks)) if machine.blocks[b].gpu == rank]
         first, count = (rows[0] if rows else 0), len(rows)
     if int(number) >= count:
-        raise InputError(f"{head!r} has no {kind} {number}", mend=f"they count from 0 to {count - 1}")
+        raise InputError(f"{head!r} has no {kind} {number}", hint=f"they count from 0 to {count - 1}")
     return Place(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
 
 
@@ -135,7 +135,7 @@ def _node(name: str, fabric: Fabric) -> int:
         return int(fabric.graph.index(name))
     except (KeyError, ValueError, InputError):
         some = [fabric.graph.name(int(g)) for g in fabric.gpus[:64]]
-        raise InputError(f"there is no object {name!r}", mend=near(name, [*some, "gpu[0]"])) from None
+        raise InputError(f"there is no object {name!r}", hint=near(name, [*some, "gpu[0]"])) from None
 
 
 def _rank(node: int, fabric: Fabric) -> int:

@@ -87,7 +87,7 @@ def planes_of(
             raise InputError(
                 "no switch joins all GPUs directly, so that none can add up",
                 where=program.name,
-                mend="take an infrastructure whose GPUs share switches, or another algorithm",
+                hint="take an infrastructure whose GPUs share switches, or another algorithm",
             )
         for rank in range(program.ranks):
             gpus[rank].first_plane, gpus[rank].planes = len(planes), len(keys)

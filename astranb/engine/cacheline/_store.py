@@ -121,7 +121,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         for name, dtype in OWNERS:
             table = data[f"state/{name}"]
             if table.dtype != dtype or table.shape != start.tables[name].shape:
-                raise InputError(f"the table {name!r} does not fit", mend="save it again")
+                raise InputError(f"the table {name!r} does not fit", hint="save it again")
             start.tables[name][...] = table
         if inputs["record"]:
             start.recorder[0].since_ps = int(start.clock[0].now_ps)  # the recording is not in the file

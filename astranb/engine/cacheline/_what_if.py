@@ -59,7 +59,7 @@ class Question:
                 raise InputError(
                     f"{self.field!r} of a {self.kind} cannot be changed",
                     where=path,
-                    mend=f"one of {', '.join(allowed)}",
+                    hint=f"one of {', '.join(allowed)}",
                 )
         else:
             place = resolve(head or path, fabric, machine)

@@ -66,10 +66,10 @@ def next_operation(engine: CacheLineState, path: str) -> str:
     """
     place = resolve(path, engine.fabric, engine.machine)
     if place.kind != "block":
-        mend = "name one, as gpu[0].block.0"
-        raise InputError(f"{place.path} is no thread block", where="next_line", mend=mend)
+        hint = "name one, as gpu[0].block.0"
+        raise InputError(f"{place.path} is no thread block", where="next_line", hint=hint)
     block = engine.machine.blocks[place.row]
     if block.op >= block.last_op:
-        raise InputError(f"{place.path} has ended", where="next_line", mend="go back, or take another block")
+        raise InputError(f"{place.path} has ended", where="next_line", hint="go back, or take another block")
     waiting = block.state == t.PENDING
     return f"{place.path}.state != 0" if waiting else f"{place.path}.op != {int(block.op)}"

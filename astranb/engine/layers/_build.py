@@ -101,11 +101,11 @@ class _Program:
                     raise InputError(
                         f"{name} yields {str(action)[:40]!r}, which is no action",
                         where=where,
-                        mend="yield layer.forward.compute() and the like, or several of them",
+                        hint="yield layer.forward.compute() and the like, or several of them",
                     )
             result.append(step)
             if len(result) > _MOST_OPERATIONS:
-                raise InputError(f"{name} never ends", where=where, mend="let it yield one pass")
+                raise InputError(f"{name} never ends", where=where, hint="let it yield one pass")
         return result
 
     def write(self, passes: int) -> None:
@@ -113,7 +113,7 @@ class _Program:
         steps = self.steps()
         length = sum(1 + len(step) for step in steps) * passes
         if length > _MOST_OPERATIONS:
-            raise InputError(f"{length} operations", where="--num-passes", mend="take fewer passes")
+            raise InputError(f"{length} operations", where="--num-passes", hint="take fewer passes")
         for _ in range(passes):
             for number, step in enumerate(steps):
                 for action in step:
@@ -150,8 +150,8 @@ class _Program:
                 self.streams += count
                 if self.streams > _MOST_STREAMS:
                     what = f"more than {_MOST_STREAMS} chunks"
-                    mend = "take fewer passes or preferred-dataset-splits"
-                    raise InputError(what, where=self._system.where, mend=mend)
+                    hint = "take fewer passes or preferred-dataset-splits"
+                    raise InputError(what, where=self._system.where, hint=hint)
 
 
 def build(
@@ -175,7 +175,7 @@ def build(
         Something does not fit.
     """
     if passes < 1:
-        raise InputError(f"{passes} passes", where="--num-passes", mend="take 1 or more")
+        raise InputError(f"{passes} passes", where="--num-passes", hint="take 1 or more")
     program = _Program(workload, system, network, congested=congested)
     program.write(passes)
     operations = allocate(len(program.operations), t.OPERATION)
@@ -197,7 +197,7 @@ def build(
         longest += update + float(phases.duration_ps[begin : int(last.first_phase + last.phases)].sum())
     if longest > _MOST_PS:
         what = "the run takes over 50 days of simulated time"
-        raise InputError(what, where=workload.where, mend="take fewer passes or smaller times and sizes")
+        raise InputError(what, where=workload.where, hint="take fewer passes or smaller times and sizes")
     streams = allocate(program.streams, t.STREAM)
     streams.before = streams.next = streams.phase = -1
     queues = allocate(len(program.levels.units) * system.queues, t.QUEUE)

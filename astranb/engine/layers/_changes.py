@@ -37,7 +37,7 @@ EVENTS: dict[str, tuple[int, int]] = {
 """What one can stop on, and how the table says it: what happens, in which of the program's rows."""
 
 _CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANGEABLE["dim"]}
-_MEND = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
+_HINT = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
 
 
 def on_event(kind: str | None, path: str | None, run: Run, about: About, program: Program) -> Breakpoint:
@@ -54,8 +54,8 @@ def on_event(kind: str | None, path: str | None, run: Run, about: About, program
     if place.dim >= 0:
         found = [(what, sort) for what, sort in found if what in (PHASE_BEGINS, PHASE_ENDS)]
         if not found:
-            mend = "take phase_begin or phase_end"
-            raise InputError(f"no {kind} is known by that", where=place.path, mend=mend)
+            hint = "take phase_begin or phase_end"
+            raise InputError(f"no {kind} is known by that", where=place.path, hint=hint)
     operation = int(program.at[place.operation]) if place.operation >= 0 else -1
     rows = [
         {
@@ -80,8 +80,8 @@ def read_edit(path: str, value: float | str | bool, run: Run, about: About) -> E
     place = resolve(head or path, run, about)
     known = _CHANGEABLE.get(place.kind, {})
     if name not in known:
-        mend = near(name, known) if known else _MEND
-        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
+        hint = near(name, known) if known else _HINT
+        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
     field = known[name][0]
     number = read_value(field, value, path)
     rows = place.slots if place.kind == "layer" else (place.dim,)

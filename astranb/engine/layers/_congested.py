@@ -26,11 +26,11 @@ def check_congested(network: HierarchicalNetwork, system: System) -> None:
     """
     if system.active_chunks > 1 or system.queues > 1:
         what = "with congestion, one chunk at a time is simulated in each dimension"
-        raise InputError(what, where=system.where, mend="set active-chunks-per-dimension to 1, or analytical")
+        raise InputError(what, where=system.where, hint="set active-chunks-per-dimension to 1, or analytical")
     for name in ("nic_ns", "router_ns", "hbm_scale"):
         if any(getattr(network, name)):
             what = f"the network with congestion knows no {name.replace('_', '-')}"
-            raise InputError(what, where=network.where, mend="set it to 0, or take --fidelity analytical")
+            raise InputError(what, where=network.where, hint="set it to 0, or take --fidelity analytical")
 
 
 def congested_ps(
@@ -66,8 +66,8 @@ def congested_ps(
     nodes, stride = shape
     if algorithm.whole or shape not in list(zip(network.units, network.strides, strict=True)):
         what = f"{nodes} NPUs are no dimension of the network"
-        mend = "with congestion, let algorithms and model-parallel groups take whole dimensions"
-        raise InputError(what, where=system.where, mend=mend)
+        hint = "with congestion, let algorithms and model-parallel groups take whole dimensions"
+        raise InputError(what, where=system.where, hint=hint)
     dim = list(zip(network.units, network.strides, strict=True)).index((nodes, stride))
     word = algorithm.name + (str(algorithm.window) if algorithm.window > 0 else "")
     own = astrasim2.System.from_document(

@@ -124,7 +124,7 @@ def write_tables(
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(folder), mend="name a folder") from None
+        raise InputError(error.strerror or str(error), where=str(folder), hint="name a folder") from None
     files = []
     for name, placed in result_tables(result, run_name, row=row, rows=rows).items():
         lines = _lines(place / name) if row else []

@@ -92,8 +92,8 @@ class LayerEngine(LayerState):
     def directions(self, link: str, *, both: bool) -> list[str]:
         """Links of a layer table's network are the same everywhere in a dimension, and cannot be named."""
         del both
-        mend = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
-        raise InputError("a layer table's network has no single links", where=link[:80], mend=mend)
+        hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files"
+        raise InputError("a layer table's network has no single links", where=link[:80], hint=hint)
 
     def read_edit(self, path: str, value: float | str | bool) -> Edit:
         """Check a change and make an edit of it."""

@@ -160,7 +160,7 @@ def load(
     for name, scale in (("compute", compute_scale), ("comm", comm_scale), ("injection", injection_scale)):
         if not 0 < scale <= 1e9:
             raise InputError(
-                f"{scale} is out of range", where=f"--{name}-scale", mend="take a number above 0"
+                f"{scale} is out of range", where=f"--{name}-scale", hint="take a number above 0"
             )
     table = read_workload(workload).scaled(compute_scale, comm_scale, compat=compat)
     layers = read_system(system, queues=queues, injection_scale=injection_scale)

@@ -40,7 +40,7 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 _PATH = re.compile(r"(?:rank|npu)\[(?P<rank>[^\]]*)\](?:\.(?P<kind>op|dim)\[(?P<which>.*)\])?\Z")
 _DIM = re.compile(r"dim\[(?P<which>[^\]]*)\]\Z")
 _LAYER = re.compile(r"layer\[(?P<which>.*)\](?:\.(?P<part>\w+))?\Z")
-_MEND = "write rank[0], rank[0].op[0], layer[NAME], layer[NAME].wg or dim[0]"
+_HINT = "write rank[0], rank[0].op[0], layer[NAME], layer[NAME].wg or dim[0]"
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ def resolve(path: str, run: Run, about: About) -> Place:
         dim = _number(found["which"], dims, "dimension", path)
         return Place("dim", f"dim[{dim}]", dim=dim)
     if not (found := _PATH.match(text)):
-        raise InputError("names nothing", where=path[:80] or "an empty path", mend=_MEND)
+        raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
     rank = _number(found["rank"], run.network.npus, "rank", path)
     if rank:
-        mend = f"write rank[0], which stands for all {run.network.npus}"
-        raise InputError(f"rank {rank} does what rank 0 does, at the same time", where=path[:80], mend=mend)
+        hint = f"write rank[0], which stands for all {run.network.npus}"
+        raise InputError(f"rank {rank} does what rank 0 does, at the same time", where=path[:80], hint=hint)
     if found["kind"] == "dim":
         dim = _number(found["which"], dims, "dimension", path)
         return Place("dim", f"dim[{dim}]", dim=dim)
@@ -109,7 +109,7 @@ def resolve(path: str, run: Run, about: About) -> Place:
             rows = (about.name == at).nonzero()[0]
             if at < 0 or not len(rows):
                 raise InputError(
-                    f"there is no operation {which[:40]!r}", where=path[:80], mend=near(which, labels)
+                    f"there is no operation {which[:40]!r}", where=path[:80], hint=near(which, labels)
                 )
             row = int(rows[0])
         return Place("op", about.path(row), operation=row)
@@ -127,7 +127,7 @@ def find(path: str, name: str, run: Run, about: About, program: Program) -> Foun
     place = resolve(path, run, about)
     known = FIELDS[place.kind]
     if name not in known:
-        raise InputError(f"no field {name!r}", where=place.path, mend=near(name, known))
+        raise InputError(f"no field {name!r}", where=place.path, hint=near(name, known))
     owner, field = known[name]
     m = run.machine
     rows: tuple[int, ...] = (0,)
@@ -135,7 +135,7 @@ def find(path: str, name: str, run: Run, about: About, program: Program) -> Foun
         rows = (int(program.at[place.operation]),)
         if owner == _COLLECTIVES:
             if about.kind[place.operation] == 0:
-                raise InputError(f"a computation has no {name}", where=place.path, mend="name a collective")
+                raise InputError(f"a computation has no {name}", where=place.path, hint="name a collective")
             rows = (int(m.operations.slot[rows[0]]),)
     elif place.kind == "layer":
         rows = place.slots
@@ -151,12 +151,12 @@ def _layer(number: int, names: list[str], part: str | None, path: str) -> Place:
     if part is None:
         return Place("layer", full, layer=number)
     if part.lower() not in words:
-        raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], mend=near(part, words))
+        raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], hint=near(part, words))
     return Place("layer", f"{full}.{part.lower()}", layer=number, part=words.index(part.lower()))
 
 
 def _number(text: str, count: int, what: str, path: str, names: list[str] | None = None) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
-        mend = near(text[:40], names) if names else f"0 to {count - 1}"
-        raise InputError(f"no {what} {text[:40]!r}", where=path[:80], mend=mend)
+        hint = near(text[:40], names) if names else f"0 to {count - 1}"
+        raise InputError(f"no {what} {text[:40]!r}", where=path[:80], hint=hint)
     return int(text)

@@ -96,7 +96,7 @@ class Phases:
             self._check(algorithm, collective, nodes)
             if 4 * size * nodes > _MOST:
                 what = f"{size} bytes of each of {nodes} NPUs"
-                raise InputError(what, where=self._system.where, mend="take a smaller size or --comm-scale")
+                raise InputError(what, where=self._system.where, hint="take a smaller size or --comm-scale")
             ids = np.arange(nodes, dtype=np.int64) * stride
             steps = {
                 "ring": self._ring,
@@ -112,7 +112,7 @@ class Phases:
                 timing = timing._replace(duration_ps=took)
             if timing.duration_ps > _MOST:
                 what = f"{_NAMES[collective]} of {size} bytes takes weeks"
-                raise InputError(what, where=self._system.where, mend="mend the network's bandwidth")
+                raise InputError(what, where=self._system.where, hint="correct the network's bandwidth")
             self._known[key] = timing
         return self._known[key]
 
@@ -120,13 +120,13 @@ class Phases:
         name, where = algorithm.name, self._system.where
         if name in ("halvingDoubling", "doubleBinaryTree") and nodes & (nodes - 1):
             raise InputError(
-                f"{name} needs a power of two of NPUs, not {nodes}", where=where, mend="take ring or direct"
+                f"{name} needs a power of two of NPUs, not {nodes}", where=where, hint="take ring or direct"
             )
         if name == "halvingDoubling" and collective == ALL_TO_ALL:
-            raise InputError(f"{name} does no all-to-all", where=where, mend="take ring or direct")
+            raise InputError(f"{name} does no all-to-all", where=where, hint="take ring or direct")
         if name == "direct" and nodes > _MOST_NODES_AT_ONCE:
             what = f"direct among {nodes} NPUs, more than {_MOST_NODES_AT_ONCE}"
-            raise InputError(what, where=where, mend="take ring or halvingDoubling")
+            raise InputError(what, where=where, hint="take ring or halvingDoubling")
 
     def _reduce_ps(self, size: int) -> int:
         """Two reads and a write of a memory of 500,000 bytes a nanosecond."""
@@ -162,7 +162,7 @@ class Phases:
         """
         if len(sizes) * len(ids) > _MOST_STEPS:
             what = f"{len(sizes)} steps among {len(ids)} NPUs that are not equally far apart"
-            raise InputError(what, where=self._system.where, mend="take a ring in each dimension")
+            raise InputError(what, where=self._system.where, hint="take a ring in each dimension")
         at = np.full(len(ids), self._endpoint_ps, np.int64)
         delay = np.zeros(1, np.int64)
         known: dict[tuple[int, int], np.ndarray] = {}
@@ -173,7 +173,7 @@ class Phases:
             delay = known[key]
             if (int(delay.max()) + self._endpoint_ps + extra) * len(sizes) > _MOST:
                 raise InputError(
-                    "a collective takes weeks", where=self._system.where, mend="mend the network"
+                    "a collective takes weeks", where=self._system.where, hint="correct the network"
                 )
             at = np.maximum(at[source] + delay, at) + self._endpoint_ps + extra
         last = reduced[-1] or self._endpoint_ps

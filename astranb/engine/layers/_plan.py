@@ -93,7 +93,7 @@ class Planner:
                 raise InputError(
                     f"{name}-implementation names {len(algorithms)} algorithms for {len(units)} dimensions",
                     where=self._system.where,
-                    mend="give one for each dimension of the network",
+                    hint="give one for each dimension of the network",
                 )
             seen.append(_Dimension(algorithm, units[dim], stride))
             stride *= units[dim]
@@ -101,7 +101,7 @@ class Planner:
             raise InputError(
                 f"{name}-implementation names {len(seen)} algorithms for {len(units)} dimensions",
                 where=self._system.where,
-                mend="give one for each dimension of the network",
+                hint="give one for each dimension of the network",
             )
         return seen
 
@@ -128,13 +128,13 @@ class Planner:
         dimensions = self._dimensions[name]
         if not dimensions:
             what = f"{name}-implementation is missing"
-            raise InputError(what, where=self._system.where, mend="name an algorithm for each dimension")
+            raise InputError(what, where=self._system.where, hint="name an algorithm for each dimension")
         active = [dim for dim, each in enumerate(dimensions) if each.nodes > 1 and involved >> dim & 1]
         if not active:
             return 0, 0
         if kind != ALL_REDUCE and any(dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active):
             what = f"{name}-implementation cannot be doubleBinaryTree"
-            raise InputError(what, where=self._system.where, mend="take ring, direct or halvingDoubling")
+            raise InputError(what, where=self._system.where, hint="take ring, direct or halvingDoubling")
         key = (part.collective, part.size, involved)
         trees = any(dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active)
         if self._same and not trees and key in self._known:
@@ -146,7 +146,7 @@ class Planner:
         if len(self._rows) > _MOST_PHASES:
             what = f"more than {_MOST_PHASES} phases"
             raise InputError(
-                what, where=self._system.where, mend="take fewer passes or preferred-dataset-splits"
+                what, where=self._system.where, hint="take fewer passes or preferred-dataset-splits"
             )
         while left > 0:
             order = list(range(len(dimensions)))

@@ -167,7 +167,7 @@ class Run:
             However a run is cut into steps, the same happens.
         """
         if events < 0:
-            raise InputError(f"{events} events", where="step", mend="take 0 or more")
+            raise InputError(f"{events} events", where="step", hint="take 0 or more")
         why = self.go(steps=min(self.events + events, _NEVER))
         return why == ENDED or int(self._machine.clock[0].heaped) == 0
 

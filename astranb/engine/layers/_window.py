@@ -62,7 +62,7 @@ def windowed_ps(
     total = rounds * peers
     if nodes * total > _MOST_MESSAGES:
         what = f"{nodes * total} messages of a direct collective with a window"
-        raise InputError(what, mend="take direct without a window, or ring")
+        raise InputError(what, hint="take direct without a window, or ring")
     each = [_Node() for _ in range(nodes)]
     # For each NPU and source: when messages came before they were expected, and how many are expected.
     early: dict[tuple[int, int], deque[int]] = {}

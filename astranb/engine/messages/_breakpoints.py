@@ -48,7 +48,7 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
     found = [EVENTS[kind]] if kind else [(what, -1) for what in range(PHASE_ENDS + 1)]
     place = resolve(path, about, machine) if path is not None else None
     if place is not None and place.kind == "link":
-        raise InputError("nothing stops at a link", where=place.path, mend="name a rank, an operation, a dim")
+        raise InputError("nothing stops at a link", where=place.path, hint="name a rank, an operation, a dim")
     if place is not None:
         about_phases = (PHASE_BEGINS, PHASE_ENDS)
         found = [
@@ -58,8 +58,8 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Machin
             and (place.operation < 0 or what not in (SENT, DELIVERED))
         ]
         if not found:
-            mend = "name a rank" if place.operation >= 0 else "take phase_begin or phase_end"
-            raise InputError(f"no {kind} is known by that", where=place.path, mend=mend)
+            hint = "name a rank" if place.operation >= 0 else "take phase_begin or phase_end"
+            raise InputError(f"no {kind} is known by that", where=place.path, hint=hint)
     rows = [
         {
             **_ANY, "what": what, "kind": sort,

@@ -76,18 +76,18 @@ def build(
         raise InputError(
             f"{len(operations)} ranks for a network of {npus} NPUs",
             where=network.where,
-            mend="give as many traces as the network has NPUs",
+            hint="give as many traces as the network has NPUs",
         )
     counts = list(network.npus_count)
     if folded:
         operations = operations[:1]
     rows, children, ready, places = _operations(operations, system, memory, groups)
     if compat and system.speeds:
-        raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, mend="leave it out")
+        raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, hint="leave it out")
     for name, number in COLLECTIVE_NAMES.items():
         if compat and number >= t.BROADCAST and number in system.algorithms:
             what = f"ASTRA-sim 2.0 has no {name}-implementation"
-            raise InputError(what, where=system.where, mend="leave it out")
+            raise InputError(what, where=system.where, hint="leave it out")
     _slow(rows, system.speeds, npus, system.where)
     group_rows, members, streams = _groups(groups, npus)
     find_roots(rows, group_rows, members, npus)
@@ -228,7 +228,7 @@ def _implementations(system: System, counts: Sequence[int], npus: int) -> Record
             raise InputError(
                 f"{len(algorithms)} algorithms for a network of {count} dimensions",
                 where=system.where,
-                mend="give one for each dimension",
+                hint="give one for each dimension",
             )
         for dim, algorithm in enumerate(algorithms):
             row = table[collective * count + dim]
@@ -250,7 +250,7 @@ def _groups(groups: Mapping[int, Sequence[int]], npus: int) -> tuple[Records, Re
             raise InputError(
                 f"group {number} is not made of ranks below {npus}, each once",
                 where="groups",
-                mend="list its ranks",
+                hint="list its ranks",
             )
         rows[row].first, rows[row].count = len(flat), len(ranks)
         streams[row :: len(groups)] = number * 1_000_000
@@ -326,7 +326,7 @@ def _slow(table: Records, speeds: Mapping[int, Fraction], npus: int, where: str)
     for rank, speed in speeds.items():
         if rank >= npus:
             raise InputError(
-                f"npu-speed of rank {rank}, of {npus}", where=where, mend="name ranks that there are"
+                f"npu-speed of rank {rank}, of {npus}", where=where, hint="name ranks that there are"
             )
         computes = (table.npu == rank) & np.isin(table.place, (t.ON_CPU, t.ON_GPU))
         table.duration_ns[computes] = at_speed(table.duration_ns[computes], speed)
@@ -343,11 +343,11 @@ def _numbered(
     row = {-1: -1}
     for number in set(named[named >= 0].tolist()):
         if number not in numbers:
-            raise InputError(f"rank {ranks[0]} names group {number}", where="groups", mend="describe it")
+            raise InputError(f"rank {ranks[0]} names group {number}", where="groups", hint="describe it")
         missing = set(ranks) - set(groups[number])
         if missing:
             raise InputError(
-                f"rank {min(missing)} is not in its group {number}", where="groups", mend="add it"
+                f"rank {min(missing)} is not in its group {number}", where="groups", hint="add it"
             )
         row[number] = numbers[number] if len(groups[number]) < npus else -1
     return np.array([row[number] for number in named.tolist()], np.int64)

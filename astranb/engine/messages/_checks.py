@@ -27,7 +27,7 @@ def find_roots(table: Records, groups: Records, members: Records, npus: int) -> 
             raise InputError(
                 f"the root of a collective is rank {peer}, which has no part in it",
                 where="broadcast, reduce, scatter or gather",
-                mend="name a rank of its group (comm_src; of a reduce or gather comm_dst)",
+                hint="name a rank of its group (comm_src; of a reduce or gather comm_dst)",
             )
         if peer < 0:
             table.peer[rooted & (table.group == group) & (table.peer == peer)] = ranks[0]
@@ -44,10 +44,10 @@ def check_algorithms(
         rows = chosen[collective]
         key = f"{names[collective]}-implementation"
         if rows[0].algorithm < 0:
-            raise InputError(f"{key} is missing", where=system.where, mend="name an algorithm")
+            raise InputError(f"{key} is missing", where=system.where, hint="name an algorithm")
         for row in rows:
             if row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
-                raise InputError(f"{key} cannot be halvingDoubling", where=system.where, mend="use ring")
+                raise InputError(f"{key} cannot be halvingDoubling", where=system.where, hint="use ring")
             if collective >= t.BROADCAST:
                 continue
             odd = row.nodes & (row.nodes - 1)
@@ -57,7 +57,7 @@ def check_algorithms(
             elif row.algorithm == t.HALVING and odd and not compat:  # the peer waits for ever
                 what = f"halvingDoubling does an {names[collective]} of 2, 4, 8, … NPUs, not"
             if what:
-                raise InputError(f"{what} of {row.nodes}", where=system.where, mend="use ring")
+                raise InputError(f"{what} of {row.nodes}", where=system.where, hint="use ring")
 
 
 def check_switches(
@@ -83,4 +83,4 @@ def check_switches(
             elif collective in (t.SCATTER, t.GATHER):
                 what = "a scatter and a gather have nothing to do in a switch (inNetwork)"
             if what:
-                raise InputError(what, where=system.where, mend="use ring")
+                raise InputError(what, where=system.where, hint="use ring")

@@ -41,11 +41,11 @@ def read_edit(
     place = resolve(head or path, about, machine)
     known = CHANGEABLE.get(place.kind, {})
     if name not in known:
-        mend = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
-        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, mend=mend)
+        hint = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
+        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
-        mend = "change link[N], which there are with aware=True (--fidelity congestion)"
-        raise InputError("the links of an infrastructure have no dimension", where=path, mend=mend)
+        hint = "change link[N], which there are with aware=True (--fidelity congestion)"
+        raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     number = read_value(field, value, path)

@@ -132,11 +132,11 @@ class MessageEngine(MessageState):
         """A link's full path, and, if wanted, that of the one the other way."""
         place = resolve(link, self.about, self.machine)
         if place.kind != "link":
-            raise InputError(f"{place.path} is not a link", where="kill", mend="write link[7]")
+            raise InputError(f"{place.path} is not a link", where="kill", hint="write link[7]")
         back = other_way(self.machine, place.rows[0]) if both else -1
         if both and back < 0:
-            mend = "kill each of the two; links of an infrastructure are named one by one"
-            raise InputError("its other direction is not known", where=place.path, mend=mend)
+            hint = "kill each of the two; links of an infrastructure are named one by one"
+            raise InputError("its other direction is not known", where=place.path, hint=hint)
         return [place.path, f"link[{back}]"] if both else [place.path]
 
     def read_edit(self, path: str, value: float | str | bool) -> Edit:

@@ -71,7 +71,7 @@ def load(
     Raises
     ------
     InputError
-        A file cannot be read or used; the text names it, the place and how to mend it.
+        A file cannot be read or used; the text names it, the place and how to fix it.
     """
     described = network if isinstance(network, InfraNetwork) else read_network(network)
     npus = described.npus

@@ -71,7 +71,7 @@ def make_links(
         raise InputError(
             f"ASTRA-sim 2.0 has no congestion in a network of {len(network.topology)} dimensions",
             where=network.where,
-            mend="use one dimension, --fidelity analytical, or leave --compat out",
+            hint="use one dimension, --fidelity analytical, or leave --compat out",
         )
     count = 0
     owns = [link_count(int(dim.kind), int(dim.nodes), network.npus) if aware else 0 for dim in dims]
@@ -101,7 +101,7 @@ def _dimensions(network: Network, *, compat: bool) -> Records:
             raise InputError(
                 f"ASTRA-sim 2.0 has no {network.topology[at]}",
                 where=network.where,
-                mend="take Ring, FullyConnected or Switch, or leave --compat out",
+                hint="take Ring, FullyConnected or Switch, or leave --compat out",
             )
         rate = network.bandwidth[at] * (1 << 30) / 1_000_000_000 if compat else network.bandwidth[at]
         for nodes in sides:
@@ -124,7 +124,7 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
         raise InputError(
             f"{len(wanted)} pairs of GPUs send to each other",
             where=network.where,
-            mend="use rings, or collectives in several dimensions (--dimensions)",
+            hint="use rings, or collectives in several dimensions (--dimensions)",
         )
     found = message_ways(network.fabric, wanted, network.npus)
     hops = allocate(max(len(found.hops), 1), t.COUNTER)

@@ -25,7 +25,7 @@ FIELDS: dict[str, dict[str, str]] = {
 """What a condition may name: by kind of object, the word and the field of the table."""
 
 _PART = re.compile(r"(?P<kind>rank|npu|op|dim|link)\[(?P<which>[^\]]*)\]\Z")
-_MEND = "write rank[3], rank[3].op[0], rank[3].dim[1], dim[0] or link[5]"
+_HINT = "write rank[3], rank[3].op[0], rank[3].dim[1], dim[0] or link[5]"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def resolve(path: str, about: About, machine: t.Machine) -> Place:
     if len(found) != len(parts) or kinds not in (
         ("rank",), ("rank", "op"), ("rank", "dim"), ("dim",), ("link",),
     ):  # fmt: skip
-        raise InputError("names nothing", where=path[:80] or "an empty path", mend=_MEND)
+        raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
     npus, dims = len(machine.npus), int(machine.config[0].dims)
     if kinds == ("dim",):
         dim = _number(found[0][1], dims, "dimension", path)
@@ -73,8 +73,8 @@ def resolve(path: str, about: About, machine: t.Machine) -> Place:
     if kinds == ("link",):
         links = len(machine.links) if machine.config[0].aware else 0
         if not links:
-            mend = "links are simulated with aware=True (--fidelity congestion)"
-            raise InputError("this run has no links", where=path, mend=mend)
+            hint = "links are simulated with aware=True (--fidelity congestion)"
+            raise InputError("this run has no links", where=path, hint=hint)
         link = _number(found[0][1], links, "link", path)
         return Place("link", f"link[{link}]", (link,))
     rank = _number(found[0][1], npus, "rank", path)
@@ -100,14 +100,14 @@ def field_of(place: Place, name: str) -> str:
     """
     known = FIELDS.get(place.kind, {})
     if name not in known:
-        mend = near(name, known) if known else "ranks, operations and a rank's dimensions have some"
-        raise InputError(f"no field {name!r}", where=place.path, mend=mend)
+        hint = near(name, known) if known else "ranks, operations and a rank's dimensions have some"
+        raise InputError(f"no field {name!r}", where=place.path, hint=hint)
     return known[name]
 
 
 def _number(text: str, count: int, what: str, path: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
-        raise InputError(f"no {what} {text[:20]!r}", where=path[:80], mend=f"0 to {count - 1}")
+        raise InputError(f"no {what} {text[:20]!r}", where=path[:80], hint=f"0 to {count - 1}")
     return int(text)
 
 
@@ -119,6 +119,6 @@ def _operation(text: str, rank: int, about: About, path: str) -> int:
     names = [about.label(row) for row in range(first, last)]
     if text not in names:
         raise InputError(
-            f"rank {rank} has no operation {text[:40]!r}", where=path[:80], mend=near(text, names)
+            f"rank {rank} has no operation {text[:40]!r}", where=path[:80], hint=near(text, names)
         )
     return first + names.index(text)

@@ -164,6 +164,11 @@ class Run:
         """How many events have been handled."""
         return int(self._machine.clock[0].steps)
 
+    @property
+    def folds(self) -> bool:
+        """Whether :meth:`step` without a limit simulates one NPU for all."""
+        return self.events == 0 and self._folded is not None
+
     def step(self, events: int = _NEVER) -> bool:
         """Handle so many events, or all; returns whether none is left.
 
@@ -173,7 +178,7 @@ class Run:
             However a run is cut into steps, the same happens. A run from the start to the end in
             one step simulates one NPU for all where they are alike (:mod:`._fold`).
         """
-        if events >= _NEVER and self.events == 0 and self._folded is not None:
+        if events >= _NEVER and self.folds and self._folded is not None:
             one, self._folded = self._folded, None
             if one.go() == ENDED and one.machine.clock[0].finished == 1:
                 self.machine = unfold(one.machine, self._machine)
@@ -215,7 +220,7 @@ class Run:
                 source, target = divmod(int(clock.lost) - 1, len(self._machine.npus))
                 raise InputError(
                     f"rank {source} sends to rank {target}, to which no way is known",
-                    mend="halvingDoubling needs 2, 4, 8, … NPUs",
+                    hint="halvingDoubling needs 2, 4, 8, … NPUs",
                 )
             if why != GROW:
                 return why

@@ -41,12 +41,12 @@ def read_value(field: str, value: float | str | bool, where: str) -> float:
             not re.fullmatch(r"\d{1,9}(\.\d{1,17})?(e[+-]?\d)?", text)
             or not 1 / _MOST_SPEED <= float(text) <= _MOST_SPEED
         ):
-            mend = "0.5 is half as fast, 2 twice, inf takes no time"
-            raise InputError(f"a speed must be a number above 0, got {value!r}", where=where, mend=mend)
+            hint = "0.5 is half as fast, 2 twice, inf takes no time"
+            raise InputError(f"a speed must be a number above 0, got {value!r}", where=where, hint=hint)
         return float(text)
     if isinstance(value, float):
         raise InputError(
-            f"{value!r} is not a value with a unit", where=where, mend='write "25 GB/s" or "1 us"'
+            f"{value!r} is not a value with a unit", where=where, hint='write "25 GB/s" or "1 us"'
         )
     if field == "rate_Bpns":
         return bandwidth_Bps(value, where=where) / 1e9

@@ -118,7 +118,7 @@ class OperationEngine(OperationRun):
         if on == self.recording:
             return None
         hint = f"make it with Simulation(..., record={on})"
-        raise InputError("the recording of a run of operations cannot be switched", where="record", mend=hint)
+        raise InputError("the recording of a run of operations cannot be switched", where="record", hint=hint)
 
     def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
         """All of the past, or nothing of it: the recording cannot be switched."""
@@ -350,7 +350,7 @@ class OperationEngine(OperationRun):
         tables = {name: data[f"{which}/{name}"] for name in cls.tables_of._fields}
         for name, table in tables.items():
             if table.ndim != 1 or table.dtype != cls.dtypes[name]:
-                raise InputError(f"the table {name!r} does not fit", mend="save it again")
+                raise InputError(f"the table {name!r} does not fit", hint="save it again")
         return cls.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})
 
     # Comparing ---------------------------------------------------------------

@@ -47,8 +47,8 @@ class Question:
         if name not in _PROBES:
             if not head.endswith("[*]"):
                 engine.read_edit(self.path, "1")  # says what is wrong, of most
-            mend = near(name, _PROBES)
-            raise InputError(f"{name!r} of {head} cannot be asked about", where=path, mend=mend)
+            hint = near(name, _PROBES)
+            raise InputError(f"{name!r} of {head} cannot be asked about", where=path, hint=hint)
         heads = [head]
         if head.endswith("[*]"):
             kind = head.removesuffix("[*]")

@@ -116,7 +116,7 @@ function render({ model, el }) {
     list.replaceChildren(
       ...problems.map((problem) => {
         const others = problem.also.length ? ` (see also line ${problem.also.join(", ")})` : "";
-        const words = `line ${problem.line}: ${problem.text}${problem.mend ? `; ${problem.mend}` : ""}${others}`;
+        const words = `line ${problem.line}: ${problem.text}${problem.hint ? `; ${problem.hint}` : ""}${others}`;
         const button = make("button", { type: "button", class: "anb-child", text: words, onclick: () => go(problem) });
         return make("li", { class: `anb-problem anb-${problem.severity}` }, make("b", { text: problem.severity }), button);
       }),

@@ -7,7 +7,7 @@ const GONE = {
   restarting: "the kernel has died, or was restarted",
   autorestarting: "the kernel has died and was restarted",
 };
-const MEND = "this picture is of before: run the cells again, or Workbench.load(path) if the session was saved";
+const HINT = "this picture is of before: run the cells again, or Workbench.load(path) if the session was saved";
 
 /** Tell `say(text, gone)` what is wrong with the kernel; an empty text: nothing. */
 export function watchKernel(model, say) {
@@ -17,7 +17,7 @@ export function watchKernel(model, say) {
   const status = (_, now) => {
     if (!GONE[now] || gone) return;
     gone = true;
-    say(`${GONE[now]}; ${MEND}`, true);
+    say(`${GONE[now]}; ${HINT}`, true);
   };
   const connection = (_, now) => {
     if (!gone && now === "disconnected") say("the connection to the kernel is lost; it is being sought", false);

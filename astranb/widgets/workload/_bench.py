@@ -68,8 +68,8 @@ class WorkloadWorkbench(
 
     def __init__(self, sim: Simulation) -> None:
         if not isinstance(sim, Simulation):
-            mend = "WorkloadWorkbench(Simulation(...))"
-            raise InputError(f"not a simulation of a workload: {sim!r}", where="Workbench", mend=mend)
+            hint = "WorkloadWorkbench(Simulation(...))"
+            raise InputError(f"not a simulation of a workload: {sim!r}", where="Workbench", hint=hint)
         super().__init__(_modules=MODULES)
         self.sim = cast("Any", sim)
         session = session_of(sim)
@@ -99,7 +99,7 @@ class WorkloadWorkbench(
         known = {"graph": "stage", "exposed": "stage"}
         known |= dict.fromkeys(("inspect", "change", "breaks", "explain"), "side")
         if name not in known:
-            raise InputError(f"there is no view {name!r}", where="show_panel", mend=", ".join(known))
+            raise InputError(f"there is no view {name!r}", where="show_panel", hint=", ".join(known))
         self._panels = {**self._panels, known[name]: name}
 
     @property

@@ -52,7 +52,7 @@ def critical_path(feed: WorkloadFeed, content: dict[str, Any]) -> Message:
     sim = _there(feed, content)
     path = sim.critical_path()
     if not path:
-        raise InputError("no operation has ended yet", where="critical path", mend="go on first")
+        raise InputError("no operation has ended yet", where="critical path", hint="go on first")
     about, total = sim.engine.about, path[-1].end_ps
     sums = sim.result.by_cause()
     longest = sorted(path, key=lambda p: (p.start_ps - p.end_ps, p.start_ps))

@@ -108,10 +108,10 @@ def lanes(feed: WorkloadFeed, options: dict[str, Any]) -> Message:
     start_ps, end_ps, edges = window_of(options)
     kind = str(options.get("kind", KINDS[0]))
     if kind not in KINDS:
-        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", mend=near(kind, KINDS))
+        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", hint=near(kind, KINDS))
     ranks = [int(rank) for rank in options.get("ranks", ())][:_MOST_RANKS]
     if any(not 0 <= rank < sim.ranks for rank in ranks):
-        raise InputError(f"no such rank among {ranks[:4]}", where="timeline", mend=f"0 to {sim.ranks - 1}")
+        raise InputError(f"no such rank among {ranks[:4]}", where="timeline", hint=f"0 to {sim.ranks - 1}")
     index = index_of(feed, kind)
     places, found = [], []
     for at, rank in enumerate(ranks):

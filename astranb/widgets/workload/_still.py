@@ -60,9 +60,9 @@ def still(
         There is no such picture or rank.
     """
     if what not in PICTURES:
-        raise InputError(f"there is no picture {what!r}", where="to_svg", mend=near(str(what), PICTURES))
+        raise InputError(f"there is no picture {what!r}", where="to_svg", hint=near(str(what), PICTURES))
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < feed.sim.ranks:
-        raise InputError(f"there is no rank {rank!r}", where="to_svg", mend=f"0 to {feed.sim.ranks - 1}")
+        raise InputError(f"there is no rank {rank!r}", where="to_svg", hint=f"0 to {feed.sim.ranks - 1}")
     colours = Colours.of(dark)
     now = feed.sim.now_ps if at_ps is None else at_ps
     return _ranks(feed, now, colours) if what == "ranks" else _graph(feed, now, rank, colours)

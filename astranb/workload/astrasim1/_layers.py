@@ -36,12 +36,12 @@ class Part:
         """Check the kind and the numbers."""
         if self.collective not in COLLECTIVES:
             raise InputError(
-                f"unknown collective {self.collective[:40]!r}", mend=f"take {', '.join(COLLECTIVES)}"
+                f"unknown collective {self.collective[:40]!r}", hint=f"take {', '.join(COLLECTIVES)}"
             )
         if self.compute_ns < 0 or self.size < 0:
-            raise InputError("a time or a size is negative", mend="give 0 or more")
+            raise InputError("a time or a size is negative", hint="give 0 or more")
         if self.collective != "NONE" and self.size == 0:
-            raise InputError(f"{self.collective} of no bytes", mend="give its size, or NONE")
+            raise InputError(f"{self.collective} of no bytes", hint="give its size, or NONE")
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class Workload:
     def __post_init__(self) -> None:
         """Check what is said about layers."""
         if not self.layers:
-            raise InputError("there are no layers", where=self.where, mend="describe at least one")
+            raise InputError("there are no layers", where=self.where, hint="describe at least one")
         for name in ("checkpoints", "initiates"):
             for layer in getattr(self, name):
                 if not 0 <= layer < len(self.layers):
                     raise InputError(
                         f"{name} name layer {layer} of {len(self.layers)}",
                         where=self.where,
-                        mend="count layers from 0",
+                        hint="count layers from 0",
                     )
 
     def scaled(

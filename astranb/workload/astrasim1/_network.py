@@ -101,12 +101,12 @@ class HierarchicalNetwork:
             if not getattr(self, name):
                 object.__setattr__(self, name, (value,) * count)
         if not 1 <= count <= 10:
-            raise InputError(f"{count} dimensions", where=self.where, mend="describe 1 to 10")
+            raise InputError(f"{count} dimensions", where=self.where, hint="describe 1 to 10")
         for dim, scale in enumerate(self._scales):
             if scale == 0:
                 need = self.units[dim] - 1 if self.topologies[dim] == "FullyConnected" else 2
                 what = f"dimension {dim} ({self.topologies[dim]}) has {self.links[dim]} links of an NPU"
-                raise InputError(f"{what}: no bandwidth", where=self.where, mend=f"give {need} or more")
+                raise InputError(f"{what}: no bandwidth", where=self.where, hint=f"give {need} or more")
 
     @property
     def npus(self) -> int:
@@ -195,7 +195,7 @@ class HierarchicalNetwork:
         time_ps = np.rint(np.maximum(taken + wire, least) * 1000)
         if time_ps.max(initial=0) > _LONGEST_PS:
             what = f"a message of {size} bytes takes over an hour"
-            raise InputError(what, where=self.where, mend="mend link-latency, link-bandwidth or the size")
+            raise InputError(what, where=self.where, hint="correct link-latency, link-bandwidth or the size")
         whole: np.ndarray = time_ps.astype(np.int64)
         return whole
 

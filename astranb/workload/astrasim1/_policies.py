@@ -84,7 +84,7 @@ def levels_of(network: HierarchicalNetwork, group: int | None, where: str) -> Le
     raise InputError(
         f"a model-parallel group of {group} NPUs does not fit into {shape}",
         where=where,
-        mend="take a product of the first dimensions, or one that divides the next",
+        hint="take a product of the first dimensions, or one that divides the next",
     )
 
 
@@ -110,5 +110,5 @@ def involved(policy: str, levels: Levels, where: str) -> tuple[int, int, int]:
         "HYBRID_TRANSFORMER": (1 << levels.model) - 1,
     }.get(policy)
     if model is None:
-        raise InputError(f"unknown policy {policy[:40]!r}", where=where, mend=near(policy[:40], _NAMES))
+        raise InputError(f"unknown policy {policy[:40]!r}", where=where, hint=near(policy[:40], _NAMES))
     return model, model, every & ~model

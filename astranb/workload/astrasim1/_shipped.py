@@ -102,7 +102,7 @@ def _transformer_again(layers: Layers) -> Iterator[Step]:
                 raise InputError(
                     f"layer {layer.number} ({layer.name[:40]}) has no checkpoint of its own before it",
                     where=workload.where,
-                    mend="let one of the checkpoints lie between two layers of checkpoint_initiates",
+                    hint="let one of the checkpoints lie between two layers of checkpoint_initiates",
                 )
             yield ()
             for again in layers[first : layer.number]:
@@ -156,7 +156,7 @@ def loop_named(name: str, where: str = "workload") -> Loop:
     """
     if name not in registered:
         what = f"unknown training loop {name[:40]!r}"
-        raise InputError(what, where=where, mend=near(name[:40], registered))
+        raise InputError(what, where=where, hint=near(name[:40], registered))
     return registered[name]
 
 

@@ -135,5 +135,5 @@ class System:
         ):
             if getattr(self, name) < low:
                 raise InputError(
-                    f"{name} is {getattr(self, name)}", where=self.where, mend=f"take {low} or more"
+                    f"{name} is {getattr(self, name)}", where=self.where, hint=f"take {low} or more"
                 )

@@ -261,10 +261,10 @@ def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1
         except ValueError as error:
             words.fail(f"{key} is {value[:40]!r}", str(error), line)
     if found.get("model-shared-bus"):
-        raise InputError("model-shared-bus is not simulated", where=str(path), mend="set it to 0")
+        raise InputError("model-shared-bus is not simulated", where=str(path), hint="set it to 0")
     for key in ("scheduling-policy", "preferred-dataset-splits", "collective-optimization"):
         if key not in found:
-            raise InputError(f"{key} is missing", where=str(path), mend=f"add {key}:")
+            raise InputError(f"{key} is missing", where=str(path), hint=f"add {key}:")
     algorithms = {kind: found.get(f"{kind}-implementation", ()) for kind in _KINDS}
     return System(
         {kind: listed for kind, listed in algorithms.items() if listed},

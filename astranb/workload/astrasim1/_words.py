@@ -29,7 +29,7 @@ class Words:
         try:
             text = contents(path, _MOST_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise InputError("no text", where=self.file, mend="give ASTRA-sim 1.0's text file") from None
+            raise InputError("no text", where=self.file, hint="give ASTRA-sim 1.0's text file") from None
         lines = text.splitlines()
         self._words = [
             _Word(found[0], number) for number, line in enumerate(lines, 1) for found in _WORD.finditer(line)
@@ -52,11 +52,11 @@ class Words:
         """The next word, which stays."""
         return self._words[self._at].text if self.left else ""
 
-    def fail(self, what: str, mend: str, line: int | None = None) -> NoReturn:
+    def fail(self, what: str, hint: str, line: int | None = None) -> NoReturn:
         """Say what is wrong, with the line of the word just read."""
         if line is None:
             line = self._words[self._at - 1].line if self._at else 1
-        raise InputError(what, where=f"{self.file}: line {line}", mend=mend)
+        raise InputError(what, where=f"{self.file}: line {line}", hint=hint)
 
     def word(self, what: str) -> str:
         """Take the next word."""

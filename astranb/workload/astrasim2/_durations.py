@@ -61,7 +61,7 @@ class Memory:
         """
         kind = str(document.get("memory-type", _KINDS[0]))
         if kind not in _KINDS:
-            raise InputError(f"unknown memory-type {kind!r}", where=where, mend=near(kind, _KINDS))
+            raise InputError(f"unknown memory-type {kind!r}", where=where, hint=near(kind, _KINDS))
         if kind == _KINDS[-1]:
             return cls(kind, pool=Pool.from_document(document, where))
         memory = cls(
@@ -71,7 +71,7 @@ class Memory:
             int(document.get("num-npus-per-node", 1)),
         )
         if kind != _KINDS[0] and (memory.rate_Bpns <= 0 or memory.npus_per_node < 1):
-            raise InputError("remote-mem-bw is not above 0", where=where, mend="give it in GB/s")
+            raise InputError("remote-mem-bw is not above 0", where=where, hint="give it in GB/s")
         return memory
 
     def shared_by(self, npus: int) -> int:
@@ -109,7 +109,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     if system.roofline and modelled.any():
         if system.peak_flops <= 0 or system.memory_Bps <= 0:
             raise InputError(
-                "the roofline has no peak-perf or local-mem-bw", where=system.where, mend="give both"
+                "the roofline has no peak-perf or local-mem-bw", where=system.where, hint="give both"
             )
         # An operation that moves nothing takes no time.
         some = modelled & (rows["bytes"] > 0)
@@ -125,7 +125,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
         if memory.kind == _KINDS[0]:
             raise InputError(
                 "an operation loads from or stores to a remote memory, and there is none",
-                mend="describe it (--memory)",
+                hint="describe it (--memory)",
             )
         if memory.pool is not None:
             result[remote] = memory.pool.durations_ns(rows["bytes"][remote])

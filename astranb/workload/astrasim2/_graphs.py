@@ -85,8 +85,8 @@ class Graphs:
             check_peers(trace, place, count)
             graph = operations_of(trace)
             if (graph.rows["kind"] == COLLECTIVE).any():
-                mend = "make it of sends, receives and computations"
-                raise InputError("a collective within a custom collective", where=trace.source, mend=mend)
+                hint = "make it of sends, receives and computations"
+                raise InputError("a collective within a custom collective", where=trace.source, hint=hint)
             self._read[path] = graph
         return self._read[path]
 
@@ -127,7 +127,7 @@ def _found(prefix: str, folders: list[Path], where: str) -> Path:
         if rank_file(folder / prefix, 0).exists():
             return folder / prefix
     what = f"there are no traces {prefix}.0.et of a custom collective"
-    raise InputError(what, where=where, mend="say where the names begin (--root DIR)")
+    raise InputError(what, where=where, hint="say where the names begin (--root DIR)")
 
 
 def _translated(graph: Operations, members: Sequence[int]) -> Operations:

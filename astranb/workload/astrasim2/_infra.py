@@ -57,7 +57,7 @@ class InfraNetwork:
             raise InputError(
                 f"dimensions of {named} for {gpus} GPUs",
                 where=self.where,
-                mend="give dimensions whose product is the number of GPUs (--dimensions 8x4)",
+                hint="give dimensions whose product is the number of GPUs (--dimensions 8x4)",
             )
 
     @cached_property

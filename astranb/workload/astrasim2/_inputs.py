@@ -104,29 +104,29 @@ class Network:
             raise InputError(
                 f"topology, npus_count, bandwidth and latency have {counts} entries",
                 where=self.where,
-                mend="give one of each for every dimension",
+                hint="give one of each for every dimension",
             )
         if self.dimension_type and len(self.dimension_type) != len(self.topology):
             raise InputError(
                 f"dimension_type has {len(self.dimension_type)} entries",
                 where=self.where,
-                mend="give one for each dimension",
+                hint="give one for each dimension",
             )
         for shape in self.topology:
             if shape not in _SHAPES:
-                raise InputError(f"unknown topology {shape!r}", where=self.where, mend=near(shape, _SHAPES))
+                raise InputError(f"unknown topology {shape!r}", where=self.where, hint=near(shape, _SHAPES))
         for count, rate, latency in zip(self.npus_count, self.bandwidth, self.latency, strict=True):
             if count < 1 or rate <= 0 or latency < 0:
                 raise InputError(
                     f"{count} NPUs at {rate} GB/s and {latency} ns",
                     where=self.where,
-                    mend="give at least 1 NPU, a bandwidth above 0 and a latency of 0 or more",
+                    hint="give at least 1 NPU, a bandwidth above 0 and a latency of 0 or more",
                 )
         for shape, count, (_, sides) in zip(self.topology, self.npus_count, self.sides, strict=True):
             if sides[0] ** len(sides) != count:
                 power = "square" if len(sides) == 2 else "cube"
                 raise InputError(
-                    f"{shape} of {count} NPUs", where=self.where, mend=f"take a {power} of a whole number"
+                    f"{shape} of {count} NPUs", where=self.where, hint=f"take a {power} of a whole number"
                 )
 
     @property
@@ -181,7 +181,7 @@ class Network:
         """
         for key in ("topology", "npus_count", "bandwidth", "latency"):
             if not isinstance(document.get(key), list):
-                raise InputError(f"{key} is missing or no list", where=where, mend="see ASTRA-sim's examples")
+                raise InputError(f"{key} is missing or no list", where=where, hint="see ASTRA-sim's examples")
         try:
             return cls(
                 [str(shape) for shape in document["topology"]],
@@ -194,7 +194,7 @@ class Network:
         except (TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(str(error), where=where, mend="numbers are expected") from error
+            raise InputError(str(error), where=where, hint="numbers are expected") from error
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Algorithm:
         if plain in _NAMES and not (whole and plain in ("doubleBinaryTree", "inNetwork")):
             return cls(_NAMES[plain], -1, whole)
         known = [*_NAMES, "direct", "oneRing", "oneDirect", "oneHalvingDoubling"]
-        raise InputError(f"unknown algorithm {name!r}", where=where, mend=near(name, known))
+        raise InputError(f"unknown algorithm {name!r}", where=where, hint=near(name, known))
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ class System:
             raise InputError(
                 "a number of chunks or queues below 1, or a negative delay",
                 where=self.where,
-                mend="see preferred-dataset-splits, active-chunks-per-dimension, endpoint-delay",
+                hint="see preferred-dataset-splits, active-chunks-per-dimension, endpoint-delay",
             )
 
     @classmethod
@@ -360,7 +360,7 @@ def _named(document: Mapping[str, Any], key: str, known: Iterable[str], usual: s
     """Read one of some names."""
     value = str(document.get(key, usual))
     if value not in known:
-        raise InputError(f"unknown {key} {value[:60]!r}", where=where, mend=near(value, known))
+        raise InputError(f"unknown {key} {value[:60]!r}", where=where, hint=near(value, known))
     return value
 
 

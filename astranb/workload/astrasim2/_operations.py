@@ -119,15 +119,15 @@ class Operations:
         """Check that what is waited for is there."""
         count = len(self.rows)
         if len(self.dep_start) != count + 1 or int(self.dep_start[-1]) != len(self.deps):
-            raise InputError("lists of dependencies do not fit the operations", mend="one for each operation")
+            raise InputError("lists of dependencies do not fit the operations", hint="one for each operation")
         if len(self.deps) and (self.deps.min() < 0 or self.deps.max() >= count):
             raise InputError(
                 f"an operation waits for row {int(self.deps.max())} of {count}",
-                mend="leave out operations that are not there",
+                hint="leave out operations that are not there",
             )
         collectives = self.rows["kind"] == COLLECTIVE
         if (self.rows["bytes"][collectives] <= 0).any():
-            raise InputError("a collective of no bytes", mend="give its size")
+            raise InputError("a collective of no bytes", hint="give its size")
 
     def children(self) -> tuple[np.ndarray, np.ndarray]:
         """Give the lists the other way round: who waits for each operation."""

@@ -103,14 +103,14 @@ class Pool:
         topology = str(document.get("pool-topology", TOPOLOGIES[0]))
         if topology not in TOPOLOGIES:
             raise InputError(
-                f"unknown pool-topology {topology[:40]!r}", where=where, mend=near(topology, TOPOLOGIES)
+                f"unknown pool-topology {topology[:40]!r}", where=where, hint=near(topology, TOPOLOGIES)
             )
         needed = ["num-nodes", "num-npus-per-node", "num-memory-groups", "remote-mem-bw"]
         needed += ["pool-link-bw", "npu-link-bw", "chunk-size"]
         needed += ["num-out-node-switches"] if topology == TOPOLOGIES[0] else []
         for key in needed:
             if key not in document:
-                raise InputError(f"{key} is missing", where=where, mend=f"a {topology} pool needs it")
+                raise InputError(f"{key} is missing", where=where, hint=f"a {topology} pool needs it")
         return cls(
             topology,
             int(document["num-nodes"]),

@@ -136,8 +136,8 @@ def check_peers(trace: Trace, rank: int, npus: int) -> None:
         if len(wrong):
             row = int(wrong[0])
             said = f"{name} is {peer[row]}" if trace.has(name)[row] else f"{name} is missing"
-            mend = f"take another rank than {rank}, from 0 to {npus - 1}"
-            raise InputError(said, where=trace.place(row), mend=mend)
+            hint = f"take another rank than {rank}, from 0 to {npus - 1}"
+            raise InputError(said, where=trace.place(row), hint=hint)
 
 
 def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: bool) -> dict[str, Any]:
@@ -162,19 +162,19 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
         row = int(wrong[0])
         what = f"there is no {CollectiveType(int(said[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
         names = ", ".join(kind.name for kind in known)
-        raise InputError(what, where=trace.place(row), mend=f"take one of {names}")
+        raise InputError(what, where=trace.place(row), hint=f"take one of {names}")
     kinds[recorded] = REPLAY
     barrier = is_collective & (said == CollectiveType.BARRIER)
     wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)
     if len(wrong):
-        raise InputError("comm_size is 0", where=trace.place(int(wrong[0])), mend="say how many bytes")
+        raise InputError("comm_size is 0", where=trace.place(int(wrong[0])), hint="say how many bytes")
     moves = is_collective | np.isin(trace.type, (NodeType.COMM_SEND, NodeType.COMM_RECV))
     size = np.where(barrier, _BARRIER_BYTES, np.where(moves, trace.comm_size, trace.tensor_size))
     for name, column in (("size", size), ("duration_micros", trace.duration_us)):
         wrong = np.flatnonzero((column > _MOST) | ((column < 0) & (name != "size")))
         if len(wrong):
             what = f"{name} is {column[wrong[0]]}"
-            raise InputError(what, where=trace.place(int(wrong[0])), mend="take 0 to 2^48")
+            raise InputError(what, where=trace.place(int(wrong[0])), hint="take 0 to 2^48")
     sends = trace.type == NodeType.COMM_SEND
     inward = is_collective & np.isin(which, (REDUCE, GATHER)) & (trace.comm_dst >= 0)
     return {
@@ -203,8 +203,8 @@ def _groups(trace: Trace, groups: Collection[int]) -> Any:
             row = int(np.flatnonzero(names.index == at)[0])
             where = trace.place(row)
             known = list(map(str, groups))
-            mend = near(name, known) if known else "describe the groups (--comm-group)"
-            raise InputError(f"pg_name is {name[:40]!r}, and there is no such group", where=where, mend=mend)
+            hint = near(name, known) if known else "describe the groups (--comm-group)"
+            raise InputError(f"pg_name is {name[:40]!r}, and there is no such group", where=where, hint=hint)
         numbers.append(number if name not in ("", "0") else -1)
     return np.array([*numbers, -1], np.int64)[names.index]
 
@@ -223,7 +223,7 @@ def _check_roofline(trace: Trace) -> None:
         wrong = np.flatnonzero(modelled & (column < 0))
         if len(wrong):
             where = trace.place(int(wrong[0]))
-            raise InputError(f"no {name}", where=where, mend="give it, or set roofline-enabled to 0")
+            raise InputError(f"no {name}", where=where, hint="give it, or set roofline-enabled to 0")
 
 
 def _waits(trace: Trace) -> tuple[Any, Any]:

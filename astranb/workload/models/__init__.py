@@ -7,7 +7,7 @@ every rank, their costs and the messages between them: as Chakra traces, or simu
 from __future__ import annotations
 
 from ._dlrm import DLRM, Dlrm
-from ._gpu import GPUS, Roofline, roofline
+from ._gpu import DEFAULT_GPU, GPUS, Roofline, roofline
 from ._job import MODES, Job
 from ._layers import CONVOLUTIONAL, Convolutional, Layer
 from ._library import TRANSFORMERS
@@ -20,6 +20,7 @@ from ._workload import Workload
 
 __all__ = [
     "CONVOLUTIONAL",
+    "DEFAULT_GPU",
     "DLRM",
     "GPUS",
     "MODELS",

@@ -7,7 +7,7 @@ from typing import Final
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["GPUS", "Roofline", "roofline"]
+__all__ = ["DEFAULT_GPU", "GPUS", "Roofline", "roofline"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,9 @@ _ALL = (
 GPUS: Final = {one.name: one for one in _ALL}
 """By the names of the presets of :mod:`astranb.gpu`, whose bandwidths these are too."""
 
+DEFAULT_GPU: Final = "h100-sxm"
+"""The GPU of a model's ranks, unless another one is given."""
+
 
 def roofline(name: str) -> Roofline:
     """Find a GPU by its name.
@@ -62,5 +65,5 @@ def roofline(name: str) -> Roofline:
         There is none.
     """
     if name not in GPUS:
-        raise InputError(f"no peak of a GPU {name[:40]!r}", where="gpu", mend=near(name, GPUS))
+        raise InputError(f"no peak of a GPU {name[:40]!r}", where="gpu", hint=near(name, GPUS))
     return GPUS[name]

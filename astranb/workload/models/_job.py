@@ -74,41 +74,41 @@ class Job:
         """Check what does not depend on the model."""
         ways = self.parallelism
         if self.mode not in MODES:
-            raise InputError(f"unknown mode {self.mode[:40]!r}", where="mode", mend=near(self.mode, MODES))
+            raise InputError(f"unknown mode {self.mode[:40]!r}", where="mode", hint=near(self.mode, MODES))
         for name, most in (("sequence", 1 << 24), ("batch", 1 << 24), ("microbatches", 1 << 16)):
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(
-                    f"{getattr(self, name)} is out of range", where=name, mend=f"take 1 to {most}"
+                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
                 )
         for name, most in (("tokens", 1 << 12), ("bytes_each", 8), ("optimizer_bytes", 64)):
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(
-                    f"{getattr(self, name)} is out of range", where=name, mend=f"take 1 to {most}"
+                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
                 )
         if self.batch % (ways.data * self.microbatches):
             step = ways.data * self.microbatches
             what = f"{self.batch} sequences are not {ways.data} replicas of {self.microbatches} microbatches"
-            mend = f"take a multiple of {step}, as {max(round(self.batch / step), 1) * step}"
-            raise InputError(what, where="batch", mend=mend)
+            hint = f"take a multiple of {step}, as {max(round(self.batch / step), 1) * step}"
+            raise InputError(what, where="batch", hint=hint)
         if self.sequence % (ways.context * (ways.tensor if ways.sequence else 1)):
             what = f"{self.sequence} tokens are not divided by context and sequence parallelism"
-            raise InputError(what, where="sequence", mend="take a multiple of their degrees")
+            raise InputError(what, where="sequence", hint="take a multiple of their degrees")
         if ways.interleave > 1 and self.microbatches % ways.pipeline:
             what = f"{self.microbatches} microbatches on {ways.pipeline} interleaved stages"
-            raise InputError(what, where="microbatches", mend=f"take a multiple of {ways.pipeline}")
+            raise InputError(what, where="microbatches", hint=f"take a multiple of {ways.pipeline}")
         if self.dropout and not self.elementwise:
-            raise InputError("dropout goes with elementwise", where="dropout", mend="give both")
+            raise InputError("dropout goes with elementwise", where="dropout", hint="give both")
         if self.mode != "training":
             told = (("zero", ways.zero), ("recompute", self.recompute), ("dropout", self.dropout))
             for name, used in told:
                 if used:
-                    raise InputError(f"{self.mode} has no use for {name}", where=name, mend="leave it out")
+                    raise InputError(f"{self.mode} has no use for {name}", where=name, hint="leave it out")
             if ways.interleave > 1:
                 what = f"{self.mode} runs no interleaved schedule"
-                raise InputError(what, where="interleave", mend="leave it out")
+                raise InputError(what, where="interleave", hint="leave it out")
         if self.mode == "decode" and (ways.context > 1 or ways.sequence):
             what = "a single token is not divided by context or sequence parallelism"
-            raise InputError(what, where="decode", mend="leave them out")
+            raise InputError(what, where="decode", hint="leave them out")
 
     @property
     def micro(self) -> int:
@@ -129,7 +129,7 @@ class Job:
         """
         if nodes > _MOST_NODES:
             what = f"about {nodes:,} operations of a rank"
-            raise InputError(what, where="microbatches", mend=f"take fewer: at most {_MOST_NODES:,}")
+            raise InputError(what, where="microbatches", hint=f"take fewer: at most {_MOST_NODES:,}")
 
     @property
     def new_tokens(self) -> int:

@@ -134,13 +134,13 @@ def check_data_only(name: str, job: Job) -> None:
     for degree in ("tensor", "pipeline", "context", "expert"):
         if getattr(ways, degree) > 1:
             what = f"{name} is divided by data parallelism only"
-            raise InputError(what, where=degree, mend="take 1")
+            raise InputError(what, where=degree, hint="take 1")
     if job.mode == "decode" or job.recompute:
         what = f"{name} has no use for {'decode' if job.mode == 'decode' else 'recompute'}"
-        raise InputError(what, where="mode" if job.mode == "decode" else "recompute", mend="leave it out")
+        raise InputError(what, where="mode" if job.mode == "decode" else "recompute", hint="leave it out")
     if ways.zero > 1:
         what = f"{name} is trained with ZeRO 0 or 1"
-        raise InputError(what, where="zero", mend="take 0 or 1")
+        raise InputError(what, where="zero", hint="take 0 or 1")
 
 
 def data_parallel(model: Convolutional, job: Job) -> Program:

@@ -1,4 +1,4 @@
-"""The cluster that a model runs on, where none or only a part of one is described."""
+"""The cluster that a model runs on: described by files, or assumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import InfraNetwork, Network, System, read_network, read_system
 
-from ._gpu import roofline
+from ._gpu import DEFAULT_GPU, roofline
+from ._workload import Workload
 
 __all__ = ["Cluster", "machine"]
 
@@ -26,9 +27,9 @@ class Cluster:
     network : Network or InfraNetwork
     system : System
     peak_flops : float
-        Operations a second of a rank, which utilisation is told of.
+        FLOP/s of a rank, the reference of utilisation.
     assumed : list of str
-        What nobody said.
+        The assumptions, one line each.
     """
 
     network: Network | InfraNetwork
@@ -38,26 +39,22 @@ class Cluster:
 
 
 def machine(
-    ranks: int,
-    gpu: str,
+    workload: Workload,
+    gpu: str = DEFAULT_GPU,
     system: str | Path | None = None,
     network: str | Path | InfraNetwork | None = None,
-    *,
-    chunks: int = 4,
     **options: Any,
 ) -> Cluster:
-    """Read a cluster's files, and assume what they do not say.
+    """Return the cluster that a model runs on: described by files, or assumed.
 
     Parameters
     ----------
-    ranks : int
+    workload : Workload
+        What runs; it sets the number of ranks, and whether chunking a collective helps.
     gpu : str
-        Whose roofline computations have, where no system is described.
+        The GPU whose roofline limits computations, where no system is described.
     system, network : str or Path, optional
         ASTRA-sim 2.0's files; the network may be an :class:`InfraNetwork` too.
-    chunks : int
-        Into which the assumed system cuts a collective: they overlap in several dimensions, and do
-        nothing in one.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
@@ -72,29 +69,35 @@ def machine(
 
     Examples
     --------
-    >>> machine(16, "h100-sxm").network.topology
+    >>> from astranb.workload.models import Parallelism, workload
+    >>> machine(workload("gpt3-125m", Parallelism(data=16))).network.topology
     ['Switch', 'Switch']
     """
-    assumed = []
+    ranks, assumed = workload.ranks, []
     described: Network | InfraNetwork
     if network is None:
         described = tiers = _two_tiers(ranks)
-        text = f"{tiers.npus_count[0]} GPUs a node at 450 GB/s and 500 ns (NVLink 4)"
+        text = f"{tiers.npus_count[0]} GPUs per node at 450 GB/s and 500 ns (NVLink 4)"
         if len(tiers.npus_count) > 1:
-            text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns a GPU (400 Gbit/s)"
-        assumed.append(f"{text}; --network FILE says otherwise")
+            text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns per GPU (400 Gbit/s)"
+        assumed.append(f"{text}; replace with --network FILE")
     else:
         described = network if isinstance(network, InfraNetwork) else read_network(network)
     if described.npus != ranks:
         what = f"a network of {described.npus} NPUs, and {ranks} ranks"
-        raise InputError(what, where=described.where, mend="let degrees of parallelism and npus_count agree")
+        raise InputError(
+            what,
+            where=described.where,
+            hint="make the product of the degrees of parallelism equal npus_count",
+        )
     if system is not None:
         settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
         return Cluster(described, settings, peak or roofline(gpu).peak_flops, assumed)
     card = roofline(gpu)
     dims = len(described.topology)
-    chunks = chunks if dims > 1 else 1
+    # Chunks overlap only where a collective crosses several dimensions.
+    chunks = 4 if dims > 1 and workload.spans_all else 1
     settings = System.from_document(
         {
             **{f"{name}-implementation": ["ring"] * dims for name in _COLLECTIVES},
@@ -108,14 +111,14 @@ def machine(
         "the assumed system",
         **options,
     )
-    text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s, nothing lost"
-    many = f"{chunks} chunks" if chunks > 1 else "1 chunk"
-    assumed.append(f"{text}; rings, {many} a collective; --system FILE says otherwise")
+    text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s"
+    split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
+    assumed.append(f"peak rates of {text}; ring algorithms, {split}; replace with --system FILE")
     return Cluster(described, settings, card.peak_flops, assumed)
 
 
 def _two_tiers(ranks: int) -> Network:
-    """Nodes of at most eight GPUs, and switches between them."""
+    """Return nodes of at most eight GPUs, connected by switches."""
     node = next(count for count in range(min(_PER_NODE, ranks), 0, -1) if ranks % count == 0)
     if node == ranks:
         return Network(["Switch"], [ranks], [450], [500], "the assumed network")

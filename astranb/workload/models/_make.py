@@ -95,10 +95,10 @@ def workload(
     micro = microbatches or _microbatches(ways, each)
     if not isinstance(known, Transformer):
         if sequence is not None:
-            raise InputError(f"{known.name} has no sequences", where="sequence", mend="leave it out")
+            raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
         if elementwise or dropout or expert_imbalance != 1:
             what = f"{known.name} is no transformer: elementwise, dropout and expert_imbalance say nothing"
-            raise InputError(what, where="model", mend="leave them out")
+            raise InputError(what, where="model", hint="leave them out")
         each = batch or ways.data * micro * _SAMPLES
         job = Job(ways, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
         if isinstance(known, Dlrm):
@@ -149,6 +149,6 @@ def named(name: str) -> Model:
     if name.lower().endswith((".yaml", ".yml", ".json")):
         return read_model(name)
     if name not in MODELS:
-        mend = f"{near(name, MODELS)}; or give a file, as MODEL.yaml"
-        raise InputError(f"unknown model {name[:60]!r}", where="model", mend=mend)
+        hint = f"{near(name, MODELS)}; or give a file, as MODEL.yaml"
+        raise InputError(f"unknown model {name[:60]!r}", where="model", hint=hint)
     return MODELS[name]

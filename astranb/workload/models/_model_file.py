@@ -53,8 +53,8 @@ def read_model(path: str | Path) -> Transformer:
     said = {"name": Path(path).stem, **said}
     missing = [name for name, field in known.items() if field.default is MISSING and name not in said]
     if missing:
-        raise InputError(f"{', '.join(missing)} missing", where=where, mend="give them")
+        raise InputError(f"{', '.join(missing)} missing", where=where, hint="give them")
     try:
         return Transformer(**said)
     except InputError as error:
-        raise InputError(error.what, where=where, mend=error.mend) from None
+        raise InputError(error.what, where=where, hint=error.hint) from None

@@ -70,19 +70,19 @@ class Parallelism:
             low = 0 if field.name == "zero" else 1
             if field.type == "int" and not low <= value <= _MOST:
                 what = f"{value} is out of range"
-                raise InputError(what, where=field.name, mend=f"take {low} to {_MOST}")
+                raise InputError(what, where=field.name, hint=f"take {low} to {_MOST}")
         if self.zero > 3:
-            raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", mend="take 0 to 3")
+            raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", hint="take 0 to 3")
         if self.data % self.expert:
             what = f"expert parallelism {self.expert} does not divide data parallelism {self.data}"
-            raise InputError(what, where="expert", mend="experts are spread over data-parallel ranks")
+            raise InputError(what, where="expert", hint="experts are spread over data-parallel ranks")
         if self.interleave > 1 and self.pipeline == 1:
-            raise InputError("one stage has nothing to interleave", where="interleave", mend="take 1")
+            raise InputError("one stage has nothing to interleave", where="interleave", hint="take 1")
         if self.sequence and self.tensor == 1:
             what = "sequence parallelism goes with tensor parallelism"
-            raise InputError(what, where="sequence", mend="take a tensor degree above 1, or leave it out")
+            raise InputError(what, where="sequence", hint="take a tensor degree above 1, or leave it out")
         if self.ranks > _MOST:
-            raise InputError(f"{self.ranks:,} ranks", where="parallelism", mend=f"take at most {_MOST:,}")
+            raise InputError(f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {_MOST:,}")
 
     @property
     def ranks(self) -> int:

@@ -119,11 +119,11 @@ class Transformer:
                 low = 1 if field.name in ("layers", "hidden", "heads", "ffn", "sequence") else 0
                 if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= _MOST:
                     what = f"{field.name} is {value!r:.40}"
-                    raise InputError(what, where=where, mend=f"take a whole number, {low} to {_MOST}")
+                    raise InputError(what, where=where, hint=f"take a whole number, {low} to {_MOST}")
             elif not isinstance(value, bool if field.type == "bool" else str):
-                raise InputError(f"{field.name} is {value!r:.40}", where=where, mend=f"take a {field.type}")
+                raise InputError(f"{field.name} is {value!r:.40}", where=where, hint=f"take a {field.type}")
         if self.norm not in _NORMS:
-            raise InputError(f"unknown norm {self.norm[:40]!r}", where=where, mend=near(self.norm, _NORMS))
+            raise InputError(f"unknown norm {self.norm[:40]!r}", where=where, hint=near(self.norm, _NORMS))
         for name, value in (
             ("kv_heads", self.kv_heads or self.heads),
             ("head_size", self.head_size or self.hidden // self.heads),
@@ -132,14 +132,14 @@ class Transformer:
             object.__setattr__(self, name, value)
         if self.heads % self.kv_heads or not self.head_size:
             what = f"{self.heads} heads of queries and {self.kv_heads} of keys, of {self.head_size}"
-            raise InputError(what, where=where, mend="let kv_heads divide heads, and heads hidden")
+            raise InputError(what, where=where, hint="let kv_heads divide heads, and heads hidden")
         if bool(self.experts) != bool(self.top_k) or self.top_k > self.experts:
             what = f"top_k is {self.top_k} of {self.experts} experts"
-            raise InputError(what, where=where, mend="give both, top_k the smaller")
+            raise InputError(what, where=where, hint="give both, top_k the smaller")
         if self.kv_rank and not (self.rope_size and self.v_size and self.q_rank):
-            raise InputError("kv_rank alone", where=where, mend="give q_rank, rope_size and v_size too")
+            raise InputError("kv_rank alone", where=where, hint="give q_rank, rope_size and v_size too")
         if self.experts and self.biases:
-            raise InputError("experts with biases", where=where, mend="leave one of them out")
+            raise InputError("experts with biases", where=where, hint="leave one of them out")
 
     @property
     def is_latent(self) -> bool:

@@ -14,9 +14,19 @@ from astranb.chakra import Attribute, CollectiveType, Distinct, Hole, Node, Node
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.state import require_bytes
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    RECV,
+    SEND,
+    InfraNetwork,
+    Network,
+    Operations,
+)
+from astranb.workload.astrasim2 import Workload as OnCluster
 
-from ._gpu import Roofline
+from ._gpu import DEFAULT_GPU, Roofline
 from ._parallel import GROUPS, PEERS, Parallelism
 from ._program import Program
 
@@ -195,8 +205,8 @@ class Workload:
         InputError
             They would not fit in memory.
         """
-        mend = "take fewer ranks, microbatches or layers"
-        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", mend=mend)
+        hint = "take fewer ranks, microbatches or layers"
+        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", hint=hint)
         known: dict[tuple[Any, ...], Operations] = {}
         plain = [_plain(one, self._durations(one)) for one in self.stages]
         names = [Distinct.of(one.names) for one in self.stages]
@@ -216,9 +226,33 @@ class Workload:
             listed.append(known[key])
         return listed
 
+    def on(self, network: Network | InfraNetwork | None = None, gpu: str | None = None) -> OnCluster:
+        """Put the step on a cluster, as ``astranb run --model`` does.
+
+        Parameters
+        ----------
+        network : Network or InfraNetwork, optional
+            Assumed where not given (:func:`machine`).
+        gpu : str, optional
+            The GPU whose roofline limits computations; :data:`DEFAULT_GPU` where not given.
+
+        Returns
+        -------
+        astranb.workload.astrasim2.Workload
+
+        Raises
+        ------
+        InputError
+            The network has another number of NPUs.
+        """
+        from ._machine import machine
+
+        cluster = machine(self, gpu or DEFAULT_GPU, network=network)
+        return OnCluster(self.operations(), cluster.network, cluster.system, groups=self.groups)
+
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
-            raise InputError(f"there is no rank {rank}", where="rank", mend=f"take 0 to {self.ranks - 1}")
+            raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
     def _durations(self, program: Program) -> np.ndarray:

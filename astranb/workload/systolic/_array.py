@@ -65,7 +65,7 @@ def convolution(
     rows = (height + 2 * padding - filter_height) // stride + 1
     columns = (width + 2 * padding - filter_width) // stride + 1
     if min(rows, columns, channels, filters, batch) < 1:
-        raise InputError("a convolution without output", mend="take a filter that fits the input")
+        raise InputError("a convolution without output", hint="take a filter that fits the input")
     return Gemm(batch * rows * columns, filter_height * filter_width * channels, filters)
 
 
@@ -97,15 +97,15 @@ class Array:
         """Check the figures."""
         if self.dataflow not in DATAFLOWS:
             raise InputError(
-                f"unknown dataflow {self.dataflow[:40]!r}", mend="take os, ws or is: what stays in the array"
+                f"unknown dataflow {self.dataflow[:40]!r}", hint="take os, ws or is: what stays in the array"
             )
         if self.rows < 1 or self.columns < 1 or not self.clock_GHz > 0:
-            raise InputError("an array without rows, columns or clock", mend="give numbers above 0")
+            raise InputError("an array without rows, columns or clock", hint="give numbers above 0")
 
     def _mapped(self, gemm: Gemm) -> tuple[int, int, int]:
         """What lies along rows, along columns, and in time."""
         if min(gemm) < 1:
-            raise InputError(f"{gemm} is empty", mend="give m, k and n of 1 or more")
+            raise InputError(f"{gemm} is empty", hint="give m, k and n of 1 or more")
         m, k, n = gemm
         return {"os": (m, n, k), "ws": (k, n, m), "is": (k, m, n)}[self.dataflow]
 
@@ -187,5 +187,5 @@ def roofline_ns(
     moved = float(element_bytes * (m * k + k * n + m * n))
     rate = min(memory_GBps * 1e9 * operations / moved - intercept_TFLOPS * 1e12, peak_TFLOPS * 1e12)
     if not rate > 0:
-        raise InputError("the roofline is not above 0", mend="give a peak, a bandwidth, a smaller intercept")
+        raise InputError("the roofline is not above 0", hint="give a peak, a bandwidth, a smaller intercept")
     return int(operations / rate * 1e9)

@@ -65,7 +65,7 @@ def _layer(
     if m < split.m or n < split.n:
         raise InputError(
             f"{shape.name[:40]}: m {m} and n {n} for {split.m} and {split.n} parts",
-            mend="take fewer NPUs, or another policy",
+            hint="take fewer NPUs, or another policy",
         )
     rows, columns = m // split.m, n // split.n
     forward, given, weight = (
@@ -130,16 +130,16 @@ def layer_table(
     """
     known = (*POLICIES, "HYBRID_CUSTOMIZED")
     if policy not in known:
-        raise InputError(f"unknown policy {policy[:40]!r}", mend=near(policy[:40], known))
+        raise InputError(f"unknown policy {policy[:40]!r}", hint=near(policy[:40], known))
     if npus < 1 or packages < 1 or npus % packages:
-        raise InputError(f"{npus} NPUs in {packages} packages", mend="take packages of the same size")
+        raise InputError(f"{npus} NPUs in {packages} packages", hint="take packages of the same size")
     time_ns = compute.time_ns if isinstance(compute, Array) else compute
     layers = []
     for shape in shapes:
         own = shape.policy if policy == "HYBRID_CUSTOMIZED" else policy
         if own not in POLICIES:
             what = f"{shape.name[:40]}: unknown policy {str(own)[:40]!r}"
-            raise InputError(what, mend=near(str(own)[:40], POLICIES))
+            raise InputError(what, hint=near(str(own)[:40], POLICIES))
         kept = own if policy == "HYBRID_CUSTOMIZED" else None
         split = _split(own, npus, packages)
         layers.append(_layer(shape, split, npus, time_ns, element_bytes, update_ns, kept))
@@ -165,7 +165,7 @@ def read_shapes(path: str | Path) -> list[Shape]:
     try:
         text = contents(path, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError("no text", where=str(path), mend="give a CSV file") from None
+        raise InputError("no text", where=str(path), hint="give a CSV file") from None
     shapes = []
     for number, row in enumerate(csv.reader(text.splitlines()), 1):
         cells = [cell.strip() for cell in row]
@@ -173,17 +173,17 @@ def read_shapes(path: str | Path) -> list[Shape]:
             continue
         where = f"{path}: line {number}"
         if len(cells) not in (4, 5):
-            raise InputError(f"{len(cells)} columns", where=where, mend="write Layer,m,n,k[,policy]")
+            raise InputError(f"{len(cells)} columns", where=where, hint="write Layer,m,n,k[,policy]")
         sizes = []
         for name, cell in zip("mnk", cells[1:4], strict=True):
             if not (cell.isascii() and cell.isdecimal() and int(cell[:18]) > 0 and len(cell) < 18):
-                raise InputError(f"{name} is {cell[:40]!r}", where=where, mend="take a whole number above 0")
+                raise InputError(f"{name} is {cell[:40]!r}", where=where, hint="take a whole number above 0")
             sizes.append(int(cell))
         policy = cells[4] if len(cells) == 5 and cells[4] else None
         if policy is not None and policy not in POLICIES:
-            raise InputError(f"unknown policy {policy[:40]!r}", where=where, mend=near(policy[:40], POLICIES))
+            raise InputError(f"unknown policy {policy[:40]!r}", where=where, hint=near(policy[:40], POLICIES))
         m, n, k = sizes
         shapes.append(Shape(cells[0], Gemm(m, k, n), policy))
     if not shapes:
-        raise InputError("there are no layers", where=str(path), mend="write Layer,m,n,k and a line for each")
+        raise InputError("there are no layers", where=str(path), hint="write Layer,m,n,k and a line for each")
     return shapes

@@ -119,13 +119,17 @@ def test_degrees_that_do_not_go_are_told(ways, said):
         Parallelism(**ways)
 
 
+def _ranks(count):
+    return workload("vgg-16", Parallelism(data=count))
+
+
 def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
     file = tmp_path / "n.yml"
     file.write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
     with pytest.raises(InputError, match="a network of 4 NPUs, and 8 ranks"):
-        machine(8, "h100-sxm", network=file)
-    network = machine(12, "b200").network
+        machine(_ranks(8), network=file)
+    network = machine(_ranks(12), "b200").network
     assert isinstance(network, Network)
     assert network.npus_count == [6, 2]
     with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
-        machine(4, "h100")
+        machine(_ranks(4), "h100")

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import NodeType
-from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.workload.models import Parallelism, workload
 from tests.workload.models.support import collected, tiny
@@ -120,15 +119,3 @@ def test_what_is_of_no_use_is_refused(more, message):
         workload(tiny(experts=8, top_k=2), expert_imbalance=5.0)
     with pytest.raises(InputError, match="is no transformer"):
         workload("resnet-50", elementwise=True)
-
-
-def test_the_command_line(tmp_path, capsys):
-    model = tmp_path / "m.yaml"
-    model.write_text("{layers: 2, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 4, top_k: 2}")
-    run = ["chakra", "generate", f"--model={model}", "--dp=4", "--ep=4", f"--output={tmp_path / 'w'}"]
-    assert main([*run, "--elementwise", "--dropout", "--expert-imbalance=1.5"]) == 0
-    assert "4 traces" in capsys.readouterr().out
-    assert main([*run, "--expert-imbalance=0.5"]) == 2
-    assert "take 1 to 2" in capsys.readouterr().err
-    assert main(["run", "--expert-imbalance=2", "--infra=dgx-h100"]) == 2
-    assert "--expert-imbalance needs --model" in capsys.readouterr().err

@@ -132,3 +132,15 @@ def test_the_three_fidelities_and_what_they_leave(tmp_path, capsys):
     spans = json.loads((tmp_path / "p.json").read_text())["traceEvents"]
     assert any("L0 fwd 0 mlp" in str(event.get("name")) for event in spans)
     assert list((tmp_path / "frames").glob("*.csv"))
+
+
+def test_element_wise_operations_and_experts(tmp_path, capsys):
+    model = tmp_path / "m.yaml"
+    model.write_text("{layers: 2, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 4, top_k: 2}")
+    run = ["chakra", "generate", f"--model={model}", "--dp=4", "--ep=4", f"--output={tmp_path / 'w'}"]
+    assert main([*run, "--elementwise", "--dropout", "--expert-imbalance=1.5"]) == 0
+    assert "4 traces" in capsys.readouterr().out
+    assert main([*run, "--expert-imbalance=0.5"]) == 2
+    assert "take 1 to 2" in capsys.readouterr().err
+    assert main(["run", "--expert-imbalance=2", "--infra=dgx-h100"]) == 2
+    assert "--expert-imbalance needs --model" in capsys.readouterr().err

@@ -58,3 +58,33 @@ def test_a_workload_leaves_as_much(tmp_path: Path, capsys, engine: str) -> None:
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, capsys) -> None:
     assert main([*RUN, "--svg", str(tmp_path / "no" / "run.svg")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_workload_leaves_a_trace_and_tables(tmp_path, capsys):
+    from astranb.chakra import TraceBuilder, write
+
+    for rank in range(4):
+        step = TraceBuilder()
+        step.compute("forward", duration_us=5)
+        step.collective("all_reduce", "1 MiB", name="gradients")
+        write(tmp_path / f"w.{rank}.et", step.build())
+    (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}')
+    network = "topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n"
+    (tmp_path / "n.yml").write_text(network)
+    command = ["run", "--workload", str(tmp_path / "w"), "--system", str(tmp_path / "s.json")]
+    command += ["--network", str(tmp_path / "n.yml")]
+    more = ["--perfetto", str(tmp_path / "t.json.gz"), "--frames", str(tmp_path / "f")]
+    assert main([*command, *more]) == 0
+    lines = capsys.readouterr().out
+    assert main(command) == 0
+    assert capsys.readouterr().out == lines
+    assert (tmp_path / "t.json.gz").stat().st_size > 100
+    assert "gradients" in (tmp_path / "f" / "operations.csv").read_text()
+    assert main([*command, "--explain"]) == 0
+    assert "gradients (all_reduce, 1 MiB)" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["per_rank"][0]["exposed_comm_ps"] <= document["per_rank"][0]["astrasim_exposed_comm_ps"]
+    assert "dimensions" not in document
+    assert main([*command, "--json", "--frames", str(tmp_path / "f")]) == 0
+    assert json.loads(capsys.readouterr().out)["dimensions"][0]["bytes"] == 6 * (1 << 20)

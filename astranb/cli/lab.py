@@ -1,33 +1,48 @@
-"""JupyterLab on the tour, as ``astranb lab`` and ``make lab`` start it.
+"""``astranb lab``: JupyterLab on the tour, as ``make lab`` starts it.
 
-JupyterLab runs in this process, configured so that it reads nothing from the network: no
-news, no look for updates, no catalogue of extensions. These are defaults of this one
-start: the user's own configuration files and options win, and nothing is written to the
-user's home. Jupyter is imported when the server starts, not with the package.
+JupyterLab runs in this process, configured so that it fetches nothing from the network: no
+news, no check for updates, no catalogue of extensions. These are defaults of this start only:
+the user's configuration files and options take precedence, and nothing is written to the
+user's home. Jupyter is imported when the server starts.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .core.errors import InputError
-from .core.extras import needs_extra
+from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["open_lab"]
+__all__ = ["add_commands", "command"]
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _ROOT_OPTIONS = ("--notebook-dir", "--ServerApp.root_dir", "--ServerApp.notebook_dir")
 
+_USAGE = "astranb lab [NOTEBOOK.ipynb] [JupyterLab options]"
+_TEXT = "Start JupyterLab on the tour, or on another notebook, until Ctrl-C."
+_EXAMPLE = "example: astranb lab --no-browser --port=8890"
+_HELP = ("-h", "--help", "--help-all")
 
-def open_lab(args: Sequence[str]) -> int:
-    """Start JupyterLab on the tour and stay until it is stopped (Ctrl-C).
+
+def add_commands(commands: Any) -> None:
+    """Add ``lab`` to the list of commands; :func:`command` reads its arguments."""
+    commands.add_parser(
+        "lab",
+        help="start JupyterLab on the tour notebook",
+        usage=_USAGE, description=_TEXT, epilog=_EXAMPLE, add_help=False,
+    )  # fmt: skip
+
+
+def command(args: Sequence[str]) -> int:
+    """Start JupyterLab on the tour, and return when it is stopped (Ctrl-C).
 
     The address, with its token, is printed on one line on standard output.
 
@@ -40,35 +55,51 @@ def open_lab(args: Sequence[str]) -> int:
     Returns
     -------
     int
-        What the process should exit with: 0 after a clean end.
+        The exit code.
 
     Raises
     ------
     InputError
         The notebook does not exist, or JupyterLab is not installed.
     """
-    with needs_extra("astranb lab"):
-        import jupyterlab  # noqa: F401 - before notebooks are copied to the working directory
+    if any(arg in _HELP for arg in args):
+        return _print_help(full="--help-all" in args)
+    _jupyter()  # before notebooks are copied to the working directory
     named = [arg for arg in args if arg.endswith(".ipynb") and not arg.startswith("-")]
     options = [arg for arg in args if arg not in named]
     if len(named) > 1:
-        raise InputError(f"{len(named)} notebooks were named", where="astranb lab", mend="name one")
+        raise InputError(f"{len(named)} notebooks were named", where="lab", hint="name one")
     if any(option.split("=")[0] in _ROOT_OPTIONS for option in options):
         root, url = None, _address(named[0]) if named else "/lab"
     else:
         notebook = Path(named[0]).resolve() if named else _tour()
         if not notebook.is_file():
-            raise InputError("no such notebook", where=str(notebook), mend="leave it out to open the tour")
+            raise InputError("no such notebook", where=str(notebook), hint="leave it out to open the tour")
         root = _root(notebook)
         url = _address(notebook.relative_to(root).as_posix())
     return _serve(options, root, url)
 
 
+def _print_help(*, full: bool) -> int:
+    """Print the usage and JupyterLab's options; its own --help fails where a server starts it."""
+    lab_app, _ = _jupyter()
+    print(f"usage: {_USAGE}", _TEXT, f"{_EXAMPLE}\n", sep="\n\n")
+    lines = lab_app().emit_help(classes=full)
+    print("\n".join(dropwhile(lambda line: line != "Options", lines)))
+    return 0
+
+
+def _jupyter() -> tuple[Any, Any]:
+    """Import what starts JupyterLab."""
+    with needs_extra("lab"):
+        from jupyterlab.labapp import LabApp
+        from traitlets.config import Config
+    return LabApp, Config
+
+
 def _serve(options: list[str], root: Path | None, url: str) -> int:
     """Run JupyterLab with our defaults under the user's configuration and options."""
-    from jupyterlab.labapp import LabApp
-    from traitlets.config import Config
-
+    LabApp, Config = _jupyter()  # noqa: N806 - classes
     config: Any = Config()
     config.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
     config.LabApp.news_url = None
@@ -83,10 +114,10 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
     try:
         server: Any = LabApp.initialize_server(argv=options, config=config)
         server.web_app.settings["page_config_hook"] = _without_news
-        # The loop's first turn: from then on the address answers.
+        # Runs once the loop has started, when the address answers.
         server.io_loop.add_callback(print, f"JupyterLab: {server.public_url}", flush=True)
         server.start()
-    except SystemExit as stop:  # --help, or a port that is taken: Jupyter has said why
+    except SystemExit as stop:  # as for a port that is taken: Jupyter has printed the reason
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     finally:
         LabApp.serverapp_class.clear_instance()

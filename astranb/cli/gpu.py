@@ -1,4 +1,4 @@
-"""The command ``astranb gpu``: presets shown, listed, and made of what was measured."""
+"""``astranb gpu``: list and show GPU presets, and make one from measurements."""
 
 from __future__ import annotations
 
@@ -6,33 +6,26 @@ import argparse
 import math
 from typing import Any
 
-from astranb._print import print_json
+from .arguments import add_command, add_output, add_verbs
+from .printing import print_json, print_result
 
 __all__ = ["add_commands"]
 
-_OFF = 0.05  # a row that is further off than this is pointed out
+_TOLERANCE = 0.05  # a larger deviation from a measurement is marked
 
 
-def add_commands(commands: Any, parser_class: type[argparse.ArgumentParser]) -> None:
-    """Add ``gpu list``, ``gpu show`` and ``gpu from`` to the command line."""
-    gpu = commands.add_parser("gpu", help="GPU presets").add_subparsers(
-        required=True, metavar="VERB", parser_class=parser_class
-    )
-    listing = gpu.add_parser("list", help="the presets there are", allow_abbrev=False)
-    listing.add_argument("--json", action="store_true")
-    listing.set_defaults(command=_list)
-    show = gpu.add_parser("show", help="every number of a preset, with its source", allow_abbrev=False)
-    show.add_argument("gpu", help="a preset, or its file as my-gpu.preset.json")
-    show.add_argument("--json", action="store_true")
-    show.set_defaults(command=_show)
-    fit = gpu.add_parser("from", help="make a preset of what was measured on a GPU", allow_abbrev=False)
-    fit.add_argument("file", help="what benchmarks/gpu_microbench.py has written")
-    fit.add_argument("--like", default="h100-sxm", help="what is not measured stays as here (h100-sxm)")
-    fit.add_argument("--name", help="of the new preset (after the device)")
-    fit.add_argument("--infra", help="the machine that was measured, for what crosses links")
-    fit.add_argument("--out", metavar="FILE.json", help="where to write it (NAME.preset.json)")
-    fit.add_argument("--json", action="store_true")
-    fit.set_defaults(command=_from)
+def add_commands(commands: Any) -> None:
+    """Add ``gpu`` and its verbs to the command line."""
+    verbs = add_verbs(commands, "gpu", "list GPU presets, and make one from measurements")
+    add_command(verbs, "list", "list all presets", _list)
+    show = add_command(verbs, "show", "print every number of a preset with its source", _show)
+    show.add_argument("gpu", help="preset, or its file, as my-gpu.preset.json")
+    fit = add_command(verbs, "from", "make a preset from measurements of a GPU", _from)
+    fit.add_argument("file", help="file written by benchmarks/gpu_microbench.py")
+    fit.add_argument("--like", default="h100-sxm", help="preset of what was not measured (default: h100-sxm)")
+    fit.add_argument("--name", help="name of the preset (default: that of the device)")
+    fit.add_argument("--infra", help="infrastructure that was measured, for what crosses links")
+    add_output(fit, "file to write (default: NAME.preset.json)", metavar="FILE.json")
 
 
 def _rows(preset: Any) -> list[dict[str, Any]]:
@@ -45,7 +38,7 @@ def _rows(preset: Any) -> list[dict[str, Any]]:
 
 
 def _unit(number: str) -> str:
-    """The unit that a number's name ends in."""
+    """Return the unit that a number's name ends with."""
     units = {"_ps": "ps", "_Bps": "B/s", "_bytes": "B", "payload": "B"}
     return next((unit for ending, unit in units.items() if number.endswith(ending)), "")
 
@@ -57,13 +50,12 @@ def _list(args: argparse.Namespace) -> int:
         {"name": p.name, "sms": p.sms, "l2_bytes": p.l2_bytes, "hbm_Bps": p.hbm_Bps, "hbm_bytes": p.hbm_bytes}
         for p in PRESETS.values()
     ]
-    if args.json:
-        print_json(rows)
-        return 0
-    for p in PRESETS.values():
-        memory = f"{p.hbm_bytes / 1e9:.0f} GB at {p.hbm_Bps / 1e12:.2f} TB/s"
-        print(f"{p.name:<12} {p.sms:>4} {p.sm_word}s, {memory}, L2 {p.l2_bytes / 2**20:.0f} MiB")
-    return 0
+    text = "\n".join(
+        f"{p.name:<12} {p.sms:>4} {p.sm_word}s, {p.hbm_bytes / 1e9:.0f} GB at {p.hbm_Bps / 1e12:.2f} TB/s, "
+        f"L2 {p.l2_bytes / 2**20:.0f} MiB"
+        for p in PRESETS.values()
+    )
+    return print_result(rows, text, as_json=args.json)
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -87,21 +79,21 @@ def _from(args: argparse.Namespace) -> int:
     made = preset_from(measured, like=args.like, name=args.name, infra=args.infra)
     changed = [row for row in _rows(made) if row["source"].startswith("measured")]
     held: list[Any] = held_against(made, measured, args.infra).to_dict("records")
-    path = args.out or f"{made.name}.preset.json"
+    path = args.output or f"{made.name}.preset.json"
     write_preset(made, path)
     if args.json:
         held = [{k: None if _missing(v) else v for k, v in row.items()} for row in held]
         print_json({"name": made.name, "file": str(path), "measured": changed, "held_against": held})
         return 0
-    print(f"{made.name}, like {args.like}, is in {path}: use it as --gpu {path}")
+    print(f"wrote {made.name}, based on {args.like}, to {path}; use it with --gpu {path}")
     _print_numbers(changed)
     print(f"\n{'':<30} {'measured':>10} {'simulated':>10}")
     for row in held:
         if _missing(row["simulated"]):
-            said = "not modelled by this preset" if args.infra else "crosses a link: give --infra"
-            print(f"{row['what']:<30} {row['measured']:>10.4g} {'':>10} {row['unit']:<5} {said}")
+            reason = "not modelled by this preset" if args.infra else "crosses a link; give --infra"
+            print(f"{row['what']:<30} {row['measured']:>10.4g} {'':>10} {row['unit']:<5} {reason}")
         else:
-            mark = "  <- does not come out" if abs(row["off"]) > _OFF else ""
+            mark = f"  <- off by more than {_TOLERANCE:.0%}" if abs(row["off"]) > _TOLERANCE else ""
             numbers = f"{row['measured']:>10.4g} {row['simulated']:>10.4g}"
             print(f"{row['what']:<30} {numbers} {row['unit']:<5} {row['off']:+.1%}{mark}")
     return 0

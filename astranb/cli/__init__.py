@@ -1,0 +1,73 @@
+"""Floor 8: the command line, one module for each command.
+
+Exit codes: 0 success, 2 bad input (one line on standard error), 3 deadlock, 4 wrong result of a
+collective, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+from astranb import __version__
+from astranb.core.errors import AstranbError
+
+from . import chakra, collective, gpu, infra, lab, run
+from .arguments import Parser, join_negative_values
+
+__all__ = ["entry", "main", "parser"]
+
+_COMMANDS = (run, infra, collective, chakra, gpu, lab)
+_INTERRUPTED = 130
+
+
+def main(argv: list[str]) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : list of str
+        The arguments after ``astranb``.
+
+    Returns
+    -------
+    int
+        The exit code; never raises ``SystemExit``.
+
+    Examples
+    --------
+    >>> main(["run", "--infra", "no-such-file.yaml", "--collective", "all_reduce", "--size", "1MiB"])
+    2
+    """
+    try:
+        if argv[:1] == ["lab"]:  # argparse would claim the options that are JupyterLab's
+            return lab.command(argv[1:])
+        args = parser().parse_args(join_negative_values(argv))
+        return int(args.command(args))
+    except AstranbError as error:
+        print(f"astranb: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("astranb: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return 0
+    except SystemExit as stop:  # --help and --version
+        return int(stop.code or 0)
+
+
+def entry() -> NoReturn:
+    """Run the console script."""
+    raise SystemExit(main(sys.argv[1:]))
+
+
+def parser() -> Parser:
+    """Return the parser of all commands."""
+    top = Parser(
+        prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False
+    )
+    top.add_argument("--version", action="version", version=f"astranb {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    for module in _COMMANDS:
+        module.add_commands(commands)
+    return top

@@ -1,0 +1,349 @@
+"""``astranb chakra``: make, inspect, convert and compare Chakra execution traces."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astranb.core.errors import InputError
+
+from .arguments import add_command, add_output, add_verbs
+from .model import add_model_options, workload_of
+from .printing import print_json, print_result
+
+if TYPE_CHECKING:
+    from astranb.chakra import Times, Trace
+
+__all__ = ["add_commands"]
+
+_MOST_RANKS = 1 << 20
+_HEAD = 4096
+_TRACE = "FILE.et or FILE.et.gz"
+_TRACES = f"{_TRACE}, or PREFIX of PREFIX.RANK.et for all ranks"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``chakra`` and its verbs to the command line."""
+    verbs = add_verbs(commands, "chakra", "make, inspect, convert and compare Chakra execution traces")
+
+    info = add_command(verbs, "info", "summarise a trace and check that it can run", _info)
+    info.add_argument("file", help=_TRACES)
+
+    listing = add_command(verbs, "json", "print a trace as JSON, one node per line", _json)
+    listing.add_argument("file", help=_TRACE)
+
+    generate = add_command(
+        verbs, "generate", "write the traces of a model divided over ranks", _generate,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_model_options(generate)
+    generate.add_argument("--list", action="store_true", help="list all models")
+    generate.add_argument("--gpu", help="write durations from the roofline of this GPU, as h100-sxm")
+    add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
+
+    convert = add_command(
+        verbs, "convert", "convert an older Chakra trace, a PyTorch trace or an ASTRA-sim 1.0 table", _convert
+    )
+    convert.add_argument("file", help="FILE.et, PyTorch execution trace (.json) or layer table (.txt)")
+    add_output(convert, "FILE.et; with --npus PREFIX", required=True)
+    convert.add_argument(
+        "--npus", type=int, metavar="N", help="layer table: write PREFIX.RANK.et for N ranks"
+    )
+    convert.add_argument(
+        "--passes", type=int, default=1, metavar="N", help="layer table: passes through the loop (default: 1)"
+    )
+
+    link = add_command(verbs, "link", "join a PyTorch host trace with its Kineto device trace", _link)
+    link.add_argument("host", help="JSON written by torch's ExecutionTraceObserver")
+    link.add_argument("device", help="JSON written by Kineto")
+    add_output(link, "FILE.et, or FILE.json to convert later", required=True)
+
+    timeline = add_command(verbs, "timeline", "write a Perfetto timeline of a trace", _timeline)
+    timeline.add_argument("file", help=_TRACES)
+    add_output(timeline, "FILE.json or FILE.json.gz", required=True)
+    timeline.add_argument("--system", metavar="FILE", help="simulate the times: system.json")
+    timeline.add_argument("--network", metavar="FILE", help="simulate the times: network.yml")
+    timeline.add_argument("--comm-group", metavar="FILE", help="simulate the times: communicator groups")
+
+    draw = add_command(verbs, "draw", "draw the graph of a trace", _draw)
+    draw.add_argument("file", help=_TRACE)
+    add_output(draw, "FILE.svg, or FILE.dot for Graphviz", required=True)
+    draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
+    draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
+
+    synthesize = add_command(
+        verbs, "synthesize", "write a random trace with the statistics of another one", _synthesize
+    )
+    synthesize.add_argument("file", help=_TRACE)
+    add_output(synthesize, "FILE.et; with --npus PREFIX", required=True)
+    synthesize.add_argument("--nodes", type=int, metavar="N", help="number of nodes (default: as in FILE)")
+    synthesize.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    synthesize.add_argument(
+        "--npus", type=int, metavar="N", help="write PREFIX.RANK.et for N ranks, without groups"
+    )
+
+    compare = add_command(verbs, "compare", "show how two traces differ", _compare)
+    compare.add_argument("first", help=_TRACES)
+    compare.add_argument("second", help="the same")
+
+
+def _read(name: str) -> tuple[list[Trace], bool]:
+    """Return the trace of a file, or those of all ranks of a prefix, and which of the two."""
+    from astranb.chakra import rank_file, read, read_ranks
+
+    all_ranks = not Path(name).is_file() and rank_file(name, 0).is_file()
+    return (read_ranks(name) if all_ranks else [read(name)]), all_ranks
+
+
+def _info(args: argparse.Namespace) -> int:
+    from astranb.chakra import check, summary
+
+    traces, all_ranks = _read(args.file)
+    for trace in traces:
+        check(trace)
+    rows = [summary(trace) for trace in traces]
+    if args.json:
+        print_json({"ranks": len(rows), "traces": rows} if all_ranks else rows[0])
+    elif all_ranks:
+        print(f"{len(rows)} ranks")
+        for rank, row in enumerate(rows):
+            print(f"rank {rank}: {row['nodes']} nodes, {_collectives(row)}")
+    else:
+        row = rows[0]
+        print(f"schema: {row['version'] or 'not given'}")
+        print(f"nodes: {row['nodes']}, dependencies: {row['dependencies']}, longest chain: {row['depth']}")
+        print("types:", ", ".join(f"{name} {count}" for name, count in row["types"].items()) or "none")
+        print("collectives:", _collectives(row))
+        print("groups:", ", ".join(row["groups"]) or "none")
+        print(f"messages: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} received")
+        print(f"computation: {row['num_ops']:,} operations; recorded durations: {row['duration_us']:,} us")
+        print("attributes:", ", ".join(row["attributes"]) or "none")
+        for name, value in row["metadata"].items():
+            print(f"{name}: {value}")
+    return 0
+
+
+def _collectives(row: dict[str, Any]) -> str:
+    counts = (f"{name} {one['count']} ({one['bytes']:,} bytes)" for name, one in row["collectives"].items())
+    return ", ".join(counts) or "no collectives"
+
+
+def _json(args: argparse.Namespace) -> int:
+    from astranb.chakra import as_document, read
+
+    trace = read(args.file)
+    nodes = map(as_document, trace.nodes())
+    if args.json:
+        print_json(list(nodes))
+        return 0
+    for node in nodes:
+        print(json.dumps(node, ensure_ascii=False))
+    return 0
+
+
+def _generate(args: argparse.Namespace) -> int:
+    from astranb.workload.models import roofline
+
+    if args.list:
+        return _list_models(as_json=args.json)
+    for name in ("model", "output"):
+        if getattr(args, name) is None:
+            raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
+    step = workload_of(args, None if args.gpu is None else roofline(args.gpu))
+    files = step.write(args.output)
+    size = sum(file.stat().st_size for file in files)
+    document = {
+        "model": args.model,
+        "ranks": step.ranks,
+        "nodes": step.nodes,
+        "bytes": size,
+        "groups": len(step.groups),
+        "tokens": step.tokens,
+        "model_flops": step.model_flops,
+        "files": [str(file) for file in files],
+    }
+    text = (
+        f"{step.ranks} traces, {step.nodes:,} nodes, {size:,} bytes: {args.output}.RANK.et\n"
+        f"{len(step.groups)} groups of ranks: {args.output}.groups.json (--comm-group)\n"
+        f"{step.tokens:,} {step.unit} per step, {step.model_flops:.4g} FLOPs in the model's matrices"
+    )
+    return print_result(document, text, as_json=args.json)
+
+
+def _list_models(*, as_json: bool) -> int:
+    from astranb.workload.models import MODELS
+
+    rows = [
+        {"model": name, "parameters": one.parameters, "source": one.source} for name, one in MODELS.items()
+    ]
+    text = "\n".join(f"{row['model']:<14} {row['parameters']:>17,}  {row['source']}" for row in rows)
+    return print_result(rows, text, as_json=as_json)
+
+
+def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
+    """Write one file, or the same trace for each rank; returns the files."""
+    from astranb.chakra import write
+
+    if npus is None:
+        if not output.lower().endswith((".et", ".et.gz")):
+            raise InputError("unknown file extension", where=output, hint="use FILE.et, or give --npus N")
+        write(output, trace)
+        return [output]
+    if not 1 <= npus <= _MOST_RANKS:
+        raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {_MOST_RANKS}")
+    files = [f"{output}.{rank}.et" for rank in range(npus)]
+    for file in files:
+        write(file, trace)
+    return files
+
+
+def _convert(args: argparse.Namespace) -> int:
+    from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
+
+    try:
+        with Path(args.file).open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise InputError(
+            error.strerror or str(error), where=args.file, hint="give a file to convert"
+        ) from None
+    plain = head.removeprefix(b"\xef\xbb\xbf")
+    if re.match(rb"\s*[\[{]\s*[\[{\"}\]]", plain):
+        how, trace = "PyTorch execution trace", pytorch_trace(pytorch_document(args.file))
+    elif re.match(rb"\s*[A-Za-z_]{3}", plain):
+        how, trace = "layer table", layer_table_trace(args.file, args.passes)
+    else:
+        how, trace = "Chakra trace", read(args.file)
+    files = _write_ranks(args.output, trace, args.npus)
+    document = {"from": how, "nodes": len(trace), "version": trace.version, "files": files}
+    return print_result(
+        document,
+        f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}",
+        as_json=args.json,
+    )
+
+
+def _link(args: argparse.Namespace) -> int:
+    from astranb.chakra import link, pytorch_trace, write
+    from astranb.core.document import Node
+    from astranb.core.files import whole_file
+
+    if not args.output.lower().endswith((".json", ".et", ".et.gz")):
+        raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.json")
+    found = link(args.host, args.device)
+    if args.output.lower().endswith(".json"):
+        with whole_file(Path(args.output)) as file:
+            file.write(json.dumps(found.document).encode())
+    else:
+        write(args.output, pytorch_trace(Node(found.document, args.host)))
+    document = {
+        "hosts": found.hosts,
+        "devices": found.devices,
+        "orphans": found.orphans,
+        "waits": found.waits,
+        "nodes": len(found.document["nodes"]),
+    }
+    text = f"{found.hosts:,} host operations, {found.devices:,} device operations"
+    return print_result(document, f"{text} ({found.orphans:,} without a caller)", as_json=args.json)
+
+
+def _timeline(args: argparse.Namespace) -> int:
+    from astranb.chakra import recorded_times, write_timeline
+
+    traces, _ = _read(args.file)
+    if args.system or args.network:
+        for name in ("system", "network"):
+            if getattr(args, name) is None:
+                raise InputError(f"--{name} is missing", where="timeline", hint="give both to simulate")
+        times = _simulated(args, traces)
+    else:
+        times = [recorded_times(trace) for trace in traces]
+    document = write_timeline(args.output, traces, times)
+    text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
+    if document["ranks_left_out"]:
+        text += f"; {document['ranks_left_out']:,} ranks left out"
+    return print_result(document, text, as_json=args.json)
+
+
+def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
+    """Return when nodes begin and end on ASTRA-sim's network."""
+    import numpy as np
+
+    from astranb.chakra import NodeType, Times
+    from astranb.engine.messages import load
+
+    run = load(args.file, args.system, args.network, groups=args.comm_group)
+    run.step()
+    run.result()  # raises an error for a deadlock
+    table = run.machine.operations
+    begun, found = 0, []
+    for trace in traces:
+        order = np.argsort(trace.id, kind="stable")
+        kept = order[trace.type[order] != NodeType.METADATA]
+        start, end = np.full(len(trace), -1, np.int64), np.full(len(trace), -1, np.int64)
+        own = slice(begun, begun + len(kept))
+        start[kept], end[kept] = table["start_ns"][own], table["end_ns"][own]
+        begun += len(kept)
+        found.append(Times(start, end, "simulated"))
+    return found
+
+
+def _draw(args: argparse.Namespace) -> int:
+    from astranb.chakra import draw, read
+
+    document = draw(read(args.file), args.output, most=args.most, start=args.start)
+    text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
+    if document["nodes_left_out"]:
+        text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
+    return print_result(document, text, as_json=args.json)
+
+
+def _synthesize(args: argparse.Namespace) -> int:
+    from astranb.chakra import read, summary, synthesize
+
+    made = synthesize(read(args.file), nodes=args.nodes, seed=args.seed, groups=args.npus is None)
+    files = _write_ranks(args.output, made, args.npus)
+    document = summary(made) | {"files": files}
+    return print_result(
+        document,
+        f"{len(made):,} nodes in {len(files)} files, without messages between ranks",
+        as_json=args.json,
+    )
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from astranb.chakra import compare
+
+    first, second = _read(args.first)[0], _read(args.second)[0]
+    rows = [{"rank": rank, **compare(*both)} for rank, both in enumerate(zip(first, second, strict=False))]
+    document: dict[str, Any] = {
+        "same": len(first) == len(second) and all(row["same"] for row in rows),
+        "ranks": [len(first), len(second)],
+        "traces": rows,
+    }
+    if args.json:
+        print_json(document)
+        return 0
+    if len(first) != len(second):
+        print(f"{len(first)} and {len(second)} ranks")
+    for row in rows:
+        if len(rows) > 1:
+            print(f"rank {row['rank']}:", end=" ")
+        _print_comparison(row)
+    return 0
+
+
+def _print_comparison(row: dict[str, Any]) -> None:
+    if row["same"]:
+        print("identical" if row["identical"] else "the same nodes; only data that is not simulated differs")
+        return
+    print("different,", "with the same structure" if row["same_structure"] else "in structure too")
+    for name, (one, other) in row["differences"].items():
+        print(f"  {name}: {one:,} and {other:,}")
+    at = row["first_difference"]
+    print(f"  first at row {at['row']}: {', '.join(at['fields'])}")
+    for side in ("first", "second"):
+        print(f"    {side}: {json.dumps(at[side], ensure_ascii=False) if at[side] else 'no node'}")

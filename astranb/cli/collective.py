@@ -1,0 +1,192 @@
+"""``astranb collective``: list, show, verify, import and export algorithms."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from astranb.core.errors import InputError, near
+
+from .arguments import add_command, add_output, add_verbs, given
+from .printing import print_json, print_notes, print_result, print_summary
+
+__all__ = ["add_commands", "algorithm_of"]
+
+_COLLECTIVE = "name, as all_reduce"
+_ALGORITHM = "as for 'astranb run' (default: that of the collective)"
+_PROTOCOL = "Simple, LL or LL128 (default: Simple)"
+_RIGHT = "correct: no deadlock, no race, the promised result"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``collective`` and its verbs to the command line."""
+    verbs = add_verbs(commands, "collective", "list, verify, read and write algorithms")
+    add_command(verbs, "list", "list all collectives and their algorithms", _list)
+
+    read = add_command(verbs, "import", "summarise an algorithm's file", _import)
+    read.add_argument("file", help="MSCCL++ execution plan (.json) or MSCCL algorithm (.xml)")
+
+    write = add_command(verbs, "export", "write an algorithm to a file", _export)
+    write.add_argument("collective", help=_COLLECTIVE)
+    write.add_argument("--algorithm", help=_ALGORITHM)
+    write.add_argument("--ranks", type=int, required=True, metavar="N", help="number of ranks")
+    write.add_argument("--lanes", type=int, metavar="N", help="sets of thread blocks (default: 1)")
+    write.add_argument("--protocol", help=_PROTOCOL)
+    add_output(write, "FILE.json (MSCCL++) or FILE.xml (MSCCL)", required=True)
+
+    show = add_command(verbs, "show", "print the operations of each thread block", _show)
+    show.add_argument("collective", help=_COLLECTIVE)
+    show.add_argument("--algorithm", help=_ALGORITHM)
+    show.add_argument(
+        "--ranks", type=int, metavar="N", help="number of ranks (default: that of the file, else 4)"
+    )
+    show.add_argument("--rank", type=int, metavar="R", help="only this rank")
+    show.add_argument("--protocol", help=_PROTOCOL)
+
+    verify = add_command(verbs, "verify", "prove algorithms correct at any timing", _verify)
+    verify.add_argument("collective", help=f"{_COLLECTIVE}, or all")
+    verify.add_argument(
+        "--algorithm", help="name, FILE.py:FUNCTION, or a file (default: all algorithms of the collective)"
+    )
+    verify.add_argument("--ranks", type=int, default=8, metavar="N", help="number of ranks (default: 8)")
+    verify.add_argument("--per-node", type=int, metavar="N", help="consecutive ranks that share a node")
+    verify.add_argument(
+        "--lanes", type=int, default=2, metavar="N", help="sets of thread blocks (default: 2)"
+    )
+    verify.add_argument("--protocol", help="Simple, LL or LL128 (default: all that the algorithm supports)")
+    verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
+    verify.add_argument("--size", default="1MiB", help="bytes in a rank's larger buffer (default: 1MiB)")
+    verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
+
+
+def algorithm_of(text: str | None) -> Any:
+    """Return what ``--algorithm`` names: a name, the content of a file, or a function.
+
+    ``FILE.py:FUNCTION`` executes the Python file.
+    """
+    if text is not None and text.lower().endswith((".json", ".xml")):
+        from astranb.collectives import read_algorithm
+
+        return read_algorithm(text)
+    if text is None or ".py:" not in text:
+        return text
+    import runpy
+
+    file, _, name = text.rpartition(":")
+    try:
+        defined = runpy.run_path(file)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
+    except Exception as error:  # whatever the file raises
+        raise InputError(f"{type(error).__name__}: {error}", where=file) from error
+    functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
+    if name not in functions:
+        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
+    return defined[name]
+
+
+def _list(args: argparse.Namespace) -> int:
+    from astranb.collectives import algorithms
+
+    rows = [{"collective": a.collective, "algorithm": a.name, "summary": a.summary} for a in algorithms()]
+    text = "\n".join(f"{row['collective']:<15} {row['algorithm']:<17} {row['summary']}" for row in rows)
+    return print_result(rows, text, as_json=args.json)
+
+
+def _import(args: argparse.Namespace) -> int:
+    from astranb.collectives import read_algorithm
+
+    return print_summary(read_algorithm(args.file).summary(), as_json=args.json)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from astranb.collectives import write_algorithm
+
+    notes = list(write_algorithm(_program(args, args.ranks, lanes=args.lanes or 1), args.output))
+    if args.json:
+        print_json({"file": args.output, "notes": notes})
+    else:
+        print_notes(args.output, notes)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from astranb.collectives import listed
+
+    program = _program(args, args.ranks, lanes=1)
+    if args.rank is not None:
+        program.rank(args.rank)  # raises an error if there is no such rank
+    blocks = listed(program, args.rank)
+    if args.json:
+        print_json({"program": program.name, "ranks": program.ranks, "blocks": blocks})
+        return 0
+    for block in blocks:
+        unit = "copy engine" if block["unit"] == "engine" else "thread block"
+        print(f"rank {block['rank']}, {unit} {block['block']}, lane {block['lane']}")
+        print(*(f"  {operation}" for operation in block["operations"]), sep="\n")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from astranb.collectives import draw_waits, verify
+    from astranb.core.files import whole_file
+
+    rows, exit_code = [], 0
+    for wanted in _to_verify(args):
+        program = wanted.program(args.ranks, args.per_node)
+        faults = verify(program, wanted.name, root=wanted.root)
+        rows.append({"name": wanted.title, "ranks": args.ranks, "faults": faults})
+        errors = [fault for fault in faults if fault.severity == "error"]
+        if errors:
+            exit_code = max(exit_code, 3 if errors[0].kind == "deadlock" and exit_code != 4 else 4)
+        drawn = next((draw_waits(fault) for fault in faults if fault.waits), "")
+        if args.picture and drawn:
+            with whole_file(Path(args.picture)) as file:
+                file.write(drawn.encode())
+    if args.json:
+        print_json([row | {"faults": [dataclasses.asdict(f) for f in row["faults"]]} for row in rows])
+        return exit_code
+    for row in rows:
+        errors = [f for f in row["faults"] if f.severity == "error"]
+        print(f"{row['name']} ({row['ranks']} ranks): {f'{len(errors)} faults' if errors else _RIGHT}")
+        for fault in row["faults"]:
+            print(f"  {fault.severity}, {fault.kind}: {fault.message}")
+    return exit_code
+
+
+def _to_verify(args: argparse.Namespace) -> list[Any]:
+    """Return the collectives to verify: one, or all that run on this number of ranks."""
+    from astranb.collectives import Collective, algorithms
+
+    chosen: list[tuple[str, Any, dict[str, Any]]]
+    if args.algorithm is not None:
+        chosen = [(args.collective, algorithm_of(args.algorithm), given(args, "protocol"))]
+    else:
+        known = algorithms(None if args.collective == "all" else args.collective)
+        power_of_two = args.ranks & (args.ranks - 1) == 0
+        chosen = [
+            (one.collective, one.name, {"protocol": protocol})
+            for one in known
+            for protocol in one.protocols
+            if args.protocol in (None, protocol) and (power_of_two or not one.power_of_two)
+        ]
+        if not chosen:
+            Collective.of(args.collective, 1)  # raises an error for an unknown name
+            raise InputError("no algorithm to verify", where=args.collective)
+    options = given(args, "lanes", "root")
+    return [
+        Collective.of(kind, args.size, algorithm, **options, **protocol)
+        for kind, algorithm, protocol in chosen
+    ]
+
+
+def _program(args: argparse.Namespace, ranks: int | None, *, lanes: int) -> Any:
+    """Return the program of the collective, algorithm and protocol that a command names."""
+    from astranb.collectives import Collective
+
+    algorithm = algorithm_of(args.algorithm)
+    count = getattr(algorithm, "ranks", 4) if ranks is None else ranks
+    options = given(args, "protocol")
+    return Collective.of(args.collective, "1MiB", algorithm, lanes=lanes, **options).program(count)

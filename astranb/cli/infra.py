@@ -1,0 +1,77 @@
+"""``astranb infra``: show, check, convert and draw infrastructures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from astranb.core.errors import InputError
+
+from .arguments import add_command, add_output, add_verbs
+from .printing import print_json, print_notes, print_result, print_summary
+
+__all__ = ["add_commands"]
+
+_INFRA = "InfraGraph file or blueprint"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``infra`` and its verbs to the command line."""
+    verbs = add_verbs(commands, "infra", "show, check, convert and draw infrastructures")
+    show = add_command(verbs, "show", "summarise an infrastructure", _show)
+    show.add_argument("file", help=_INFRA)
+    check = add_command(verbs, "check", "check that an infrastructure is well formed", _check)
+    check.add_argument("file", help=_INFRA)
+    convert = add_command(
+        verbs, "convert", "make an InfraGraph file from a topology of NCCL or lstopo", _convert
+    )
+    convert.add_argument("file", help="XML written by NCCL_TOPO_DUMP_FILE or by 'lstopo FILE.xml'")
+    add_output(convert, "FILE.yaml or FILE.json (default: the input's name with .yaml)")
+    convert.add_argument("--name", help="name of the infrastructure (default: that of the product or file)")
+    draw = add_command(verbs, "draw", "draw an infrastructure", _draw)
+    draw.add_argument("file", help=_INFRA)
+    add_output(draw, "FILE.svg, or FILE.html with nodes to drag (default: NAME.svg)")
+    draw.add_argument("--dark", action="store_true", help="use colours for a dark background")
+
+
+def _show(args: argparse.Namespace) -> int:
+    from astranb.infragraph import resolve
+
+    return print_summary(resolve(args.file).summary(), as_json=args.json)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from astranb.infragraph import resolve
+
+    warnings = resolve(args.file).check()
+    text = "\n".join(warnings) or "well formed, no warnings"
+    return print_result({"valid": True, "warnings": warnings}, text, as_json=args.json)
+
+
+def _convert(args: argparse.Namespace) -> int:
+    from astranb.infragraph import convert
+
+    made = convert(args.file, args.name)
+    path = Path(args.output or f"{Path(args.file).stem}.yaml")
+    if args.output is None and path.exists():
+        raise InputError("the file exists", where=str(path), hint="name it, or another one, with --output")
+    made.save(path)
+    summary = made.summary()
+    if args.json:
+        print_json({"file": str(path), **summary})
+        return 0
+    print_notes(args.file, summary["notes"] + summary["warnings"])
+    types = ", ".join(f"{count} {kind}" for kind, count in summary["node_types"].items())
+    print(f"wrote {summary['name']} to {path}: {types}")
+    print(f"to list the assumptions: astranb infra show {path}")
+    return 0
+
+
+def _draw(args: argparse.Namespace) -> int:
+    from astranb.export import draw
+    from astranb.infragraph import resolve
+
+    infra = resolve(args.file)
+    file = draw(infra, args.output or f"{infra.name.replace('/', '-')}.svg", dark=args.dark)
+    return print_result({"file": str(file)}, str(file), as_json=args.json)

@@ -1,0 +1,315 @@
+"""From the options of ``astranb run`` to a simulation: the only place of the command line that makes one."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from astranb.core.errors import InputError, near
+
+from .arguments import flag_of, given
+from .collective import algorithm_of
+from .model import workload_of
+from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from astranb.engine.messages import Inputs
+    from astranb.sim import Simulation
+    from astranb.workload.astrasim2 import InfraNetwork
+    from astranb.workload.models import Cluster, Workload
+
+__all__ = ["Subject", "simulation_of", "table_row"]
+
+_FIDELITIES: Final = ("analytical", "congestion", "cacheline")
+_COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
+_NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What runs: the simulation, and what a report says beside its result.
+
+    Attributes
+    ----------
+    args : Namespace
+        The options.
+    kind, fidelity : str
+    sim : Simulation
+        Nothing has happened yet, or everything has.
+    workload : Workload, optional
+        Of a model.
+    cluster : Cluster, optional
+        Of a model: the machine, with what was assumed about it.
+    """
+
+    args: argparse.Namespace
+    kind: str
+    fidelity: str
+    sim: Simulation
+    workload: Workload | None = None
+    cluster: Cluster | None = None
+
+    @cached_property
+    def per_rank(self) -> list[dict[str, Any]]:
+        """One row for each rank, as the result has them."""
+        rows: list[dict[str, Any]] = self.sim.result.per_rank()
+        return rows
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether a whole workload is simulated by cache lines."""
+        return self.fidelity == "cacheline" and self.kind != COLLECTIVE
+
+
+def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) -> Subject:
+    """Read all inputs and make the simulation.
+
+    Parameters
+    ----------
+    args : Namespace
+    record : bool
+        Whether a page or a trace will be written.
+    inspected : bool
+        Whether more than numbers will be written; a workload is recorded then.
+
+    Raises
+    ------
+    InputError
+        Options do not fit together, or an input cannot be used.
+    """
+    kinds = kind_of(args)
+    if COLLECTIVE not in kinds:
+        args.fidelity = _fidelity(args.fidelity or "analytical")
+    kind = kinds[0] if len(kinds) == 1 else _kind_of_files(args)
+    fidelity = args.fidelity or "cacheline"
+    _require(args, kind)
+    _check_network(args, fidelity)
+    check_options(args, kind, fidelity if fidelity in _FIDELITIES else "cacheline")
+    make: Callable[..., Subject] = {
+        COLLECTIVE: _collective,
+        MODEL: _model,
+        TRACES: _traces,
+        LAYERS: _layers,
+    }[kind]
+    return make(args, fidelity, record=record if fidelity == "cacheline" else inspected)
+
+
+def _fidelity(text: str) -> str:
+    if text not in _FIDELITIES:
+        raise InputError(f"unknown fidelity {text[:40]!r}", where="--fidelity", hint=near(text, _FIDELITIES))
+    return text
+
+
+def _kind_of_files(args: argparse.Namespace) -> str:
+    """Distinguish a layer table of 1.0 from a prefix of 2.0's traces by content."""
+    if Path(f"{args.workload}.0.et").exists():
+        return TRACES  # without the layer table's modules, which take time to import
+    from astranb.workload.astrasim1 import is_layer_table
+
+    table = args.compat == "astrasim1" or args.workload.endswith(".txt") or is_layer_table(args.workload)
+    return LAYERS if table else TRACES
+
+
+def _require(args: argparse.Namespace, kind: str) -> None:
+    """Check that nothing is missing."""
+    if kind == COLLECTIVE:
+        missing = [flag_of(name) for name in ("infra", "collective", "size") if getattr(args, name) is None]
+        if missing:
+            what = f"the following arguments are required: {', '.join(missing)}"
+            raise InputError(what, where="run", hint="or give --model or --workload; see astranb run --help")
+        return
+    if kind == MODEL:
+        return
+    for name in ("system", "network"):
+        if getattr(args, name) is None and (kind == LAYERS or name == "system" or args.infra is None):
+            hint = f"give --{name} FILE (or --{name}-configuration=FILE)"
+            hint += ", or --infra" if name == "network" and kind == TRACES else ""
+            raise InputError(f"--workload needs --{name}", where="run", hint=hint)
+    compat = _COMPAT[kind]
+    if args.compat not in (None, compat):
+        what = f"{args.compat[:40]!r} does not apply to {kind}"
+        raise InputError(what, where="--compat", hint=near(args.compat, [compat]))
+
+
+def _check_network(args: argparse.Namespace, fidelity: str) -> None:
+    """Check that the network is described once; lines take the files' network and the infrastructure."""
+    if args.infra is not None and fidelity != "cacheline":
+        if args.network is not None:
+            what = "--infra and --network exclude each other"
+            raise InputError(what, where="run", hint="leave one of them out")
+        if args.compat is not None:
+            what = "ASTRA-sim 2.0 reads no infrastructures"
+            raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
+    if args.dimensions is not None and args.infra is None:
+        what = "--dimensions needs --infra"
+        raise InputError(what, where="run", hint="set npus_count in the network file instead")
+
+
+def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
+    from astranb.collectives import Collective
+    from astranb.net import Network, Roce
+    from astranb.sim import Simulation
+
+    if not str(args.root or 0).isdecimal():
+        raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
+    algorithm = algorithm_of(args.algorithm)
+    options = given(args, "lanes", "protocol") | ({} if args.root is None else {"root": int(args.root)})
+    collective = Collective.of(args.collective, args.size, algorithm, **options)
+    network = Network(
+        **given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce"),
+        roce=None if args.roce is None else Roce.of(args.roce),
+    )
+    sim = Simulation(
+        args.infra, collective,
+        network=network, record=record, checkpoint_bytes=0, **given(args, "gpu", "fidelity", "launch"),
+    )  # fmt: skip
+    return Subject(args, COLLECTIVE, fidelity, sim)
+
+
+def _model(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
+    from astranb.engine.messages import Run
+    from astranb.workload.astrasim2 import read_memory
+    from astranb.workload.models import DEFAULT_GPU, machine, roofline
+
+    gpu = args.gpu or DEFAULT_GPU
+    step = workload_of(args, roofline(gpu))
+    network = args.network if args.infra is None else _infra_network(args)
+    cluster = machine(step, gpu, args.system, network, **_system_options(args))
+    run = Run(
+        step.operations(),
+        cluster.network,
+        cluster.system,
+        memory=None if args.memory is None else read_memory(args.memory),
+        groups=step.groups,
+        aware=fidelity == "congestion",
+    )
+    if fidelity == "cacheline":
+        sim = _by_lines(args, args.model, run.inputs, record=record)
+    else:
+        sim = _by_messages(run, args.model, record=record)
+    return Subject(args, MODEL, fidelity, sim, step, cluster)
+
+
+def _traces(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
+    from astranb.engine.messages import load
+
+    run = load(
+        args.workload,
+        args.system,
+        args.network if args.infra is None or args.network else _infra_network(args),
+        aware=fidelity == "congestion",
+        compat=args.compat is not None,
+        **given(args, "memory", "root", groups="comm_group"),
+        **_system_options(args),
+    )
+    if fidelity == "cacheline":
+        return Subject(args, TRACES, fidelity, _by_lines(args, args.workload, run.inputs, record=record))
+    return Subject(args, TRACES, fidelity, _by_messages(run, Path(args.workload).name, record=record))
+
+
+def _layers(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
+    from astranb.engine.layers import lines_of, load
+
+    table_row(args)
+    if args.training_loops is not None:
+        _run_file(args.training_loops)
+    run = load(
+        args.workload,
+        args.system,
+        args.network,
+        changes={name.replace("_", "-"): values for name, values in given(args, *_NETWORK_KEYS).items()},
+        congested=fidelity == "congestion",
+        compat=args.compat is not None,
+        **given(
+            args, "compute_scale", "comm_scale", "injection_scale",
+            passes="num_passes", queues="num_queues_per_dim",
+        ),
+    )  # fmt: skip
+    if fidelity == "cacheline":
+        inputs, durations = lines_of(run)
+        return Subject(
+            args, LAYERS, fidelity, _by_lines(args, args.workload, inputs, durations, record=record)
+        )
+    return Subject(args, LAYERS, fidelity, _by_messages(run, Path(args.workload).name, record=record))
+
+
+def table_row(args: argparse.Namespace) -> tuple[int, int]:
+    """Return which row of ASTRA-sim 1.0's tables a run is, and how many rows there are."""
+    row = 0 if args.stat_row is None else args.stat_row
+    rows = 1 if args.total_stat_rows is None else args.total_stat_rows
+    if not 0 <= row < rows:
+        raise InputError(f"row {row} of {rows}", where="--stat-row", hint="count rows from 0")
+    return row, rows
+
+
+def _by_messages(run: Any, title: str, *, record: bool) -> Simulation:
+    """Take a run over; one that is not recorded and has identical NPUs is computed at once."""
+    from astranb.engine.layers import LayerEngine
+    from astranb.engine.messages import MessageEngine, Run
+    from astranb.sim import Simulation
+
+    if not record and getattr(run, "folds", False):
+        run.step()
+    run.record(on=record)
+    engine = MessageEngine(run, title) if isinstance(run, Run) else LayerEngine(run, title)
+    return Simulation.of_engine(engine, checkpoint_bytes=0)
+
+
+def _by_lines(
+    args: argparse.Namespace,
+    title: str,
+    inputs: Inputs,
+    durations_ns: np.ndarray | None = None,
+    *,
+    record: bool,
+) -> Simulation:
+    """Simulate on ``--infra``, or on an infrastructure made of the network's dimensions."""
+    from astranb.engine.cacheline import Graph
+    from astranb.infragraph import dimensions, resolve
+    from astranb.sim import Simulation
+    from astranb.workload.astrasim2 import Network
+
+    network = inputs.network
+    if args.infra is not None:
+        infra = resolve(args.infra)
+    elif isinstance(network, Network):
+        rates = [rate * (2**30 if args.compat else 10**9) for rate in network.bandwidth]
+        infra = dimensions(network.topology, network.npus_count, rates, network.latency)
+    else:
+        infra = network.infra
+    graph = Graph.of(inputs, title, durations_ns)
+    return Simulation(infra, graph, record=record, checkpoint_bytes=0, **given(args, "gpu", "launch"))
+
+
+def _system_options(args: argparse.Namespace) -> dict[str, Any]:
+    return given(args, "injection_scale", queues="num_queues_per_dim", rendezvous="rendezvous_protocol")
+
+
+def _infra_network(args: argparse.Namespace) -> InfraNetwork:
+    """Make a network of an infrastructure, with the dimensions that were asked for."""
+    from astranb.infragraph import resolve
+    from astranb.workload.astrasim2 import InfraNetwork
+
+    counts = [] if args.dimensions is None else args.dimensions.split("x")
+    if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
+        what = f"{args.dimensions[:40]!r} is not a list of dimensions"
+        raise InputError(what, where="--dimensions", hint="write 8x4")
+    return InfraNetwork(resolve(args.infra), tuple(map(int, counts)), args.infra)
+
+
+def _run_file(file: str) -> None:
+    """Run a Python file, which registers training loops."""
+    if not Path(file).is_file():
+        raise InputError("there is no such file", where=file, hint="name a Python file with training loops")
+    try:
+        runpy.run_path(file)
+    except (Exception, SystemExit) as error:  # whatever the file does
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise InputError(what, where=file, hint="correct the file") from error

@@ -1,0 +1,38 @@
+"""``astranb run``: read the inputs, simulate, write what was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from .arguments import add_command
+from .inputs import simulation_of
+from .report import inspects, print_report, records, write_files
+from .run_options import add_options
+
+__all__ = ["add_commands"]
+
+_USAGE: Final = """\
+astranb run --infra INFRA --collective NAME --size SIZE [options]
+       astranb run --model MODEL [options]
+       astranb run --workload PREFIX --system FILE --network FILE [options]"""
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``run`` to the command line."""
+    parser = add_command(
+        commands,
+        "run",
+        "simulate a collective, a model or ASTRA-sim's files",
+        _run,
+        usage=_USAGE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    subject = simulation_of(args, record=records(args), inspected=inspects(args))
+    subject.sim.run()
+    write_files(subject)
+    return print_report(subject)

@@ -1,0 +1,362 @@
+"""The options of ``astranb run``: one table that makes its help and says what each option applies to."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from astranb.core.errors import InputError
+
+from .arguments import Parser, flag_of, positive, whole
+from .model import MODEL_OPTIONS
+
+__all__ = ["COLLECTIVE", "LAYERS", "MODEL", "TRACES", "add_options", "check_options", "kind_of"]
+
+COLLECTIVE: Final = "a collective"
+MODEL: Final = "a model"
+TRACES: Final = "ASTRA-sim 2.0 files"
+LAYERS: Final = "ASTRA-sim 1.0 files"
+"""What can run."""
+
+_STARTERS: Final = {"collective": (COLLECTIVE,), "model": (MODEL,), "workload": (TRACES, LAYERS)}
+"""The option that chooses what runs."""
+
+_ANY: Final = ("analytical", "congestion", "cacheline")
+_MESSAGES: Final = ("analytical", "congestion")
+_LINES: Final = ("cacheline",)
+_ALL: Final = {COLLECTIVE: _ANY, MODEL: _ANY, TRACES: _ANY, LAYERS: _ANY}
+
+
+def _for(*kinds: str, at: tuple[str, ...] = _ANY) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(kinds, at)
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One option.
+
+    Attributes
+    ----------
+    flags : tuple of str
+        The first one names it in messages; longer ones are ASTRA-sim's.
+    help : str
+    applies : mapping of str to tuple of str
+        By what runs, the fidelities at which the option has an effect.
+    more : mapping
+        Arguments of ``add_argument``.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    applies: Mapping[str, tuple[str, ...]]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.flags[0].removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class _Group:
+    title: str
+    example: str
+    options: tuple[_Option, ...]
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is neither true nor false")
+    return text == "true"
+
+
+def _option(flags: str, text: str, applies: Mapping[str, tuple[str, ...]], **more: Any) -> _Option:
+    return _Option(tuple(flags.split()), text, applies, more)
+
+
+def _file(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
+    return _option(flags, text, applies, metavar="FILE")
+
+
+def _folder(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
+    return _option(flags, text, applies, metavar="DIR")
+
+
+def _count(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
+    return _option(flags, text, applies, type=int, metavar="N")
+
+
+def _scale(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
+    return _option(flags, text, applies, type=positive, metavar="X")
+
+
+def _flag(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
+    return _option(flags, text, applies, action="store_true", default=None)
+
+
+_FILES = _for(TRACES, LAYERS)
+_SYSTEM = _for(MODEL, TRACES, LAYERS)
+_TABLES = _for(LAYERS, at=_MESSAGES)
+_LAYERS = _for(LAYERS)
+
+_GROUPS: Final = (
+    _Group(
+        "what to run: a collective on an infrastructure",
+        "--infra dgx-h100 --collective all_reduce --size 64KiB --algorithm ring",
+        (
+            _option(
+                "--collective", "name, as all_reduce ('astranb collective list' lists them)", _for(COLLECTIVE)
+            ),
+            _option("--size", "bytes in a rank's larger buffer, as 1MiB", _for(COLLECTIVE)),
+            _option(
+                "--algorithm",
+                "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
+                "or a function FILE.py:FUNCTION (default: that of the collective)",
+                _for(COLLECTIVE),
+            ),
+            _count("--lanes", "sets of thread blocks (default: chosen from the size)", _for(COLLECTIVE)),
+            _option("--protocol", "Simple, LL or LL128 (default: Simple)", _for(COLLECTIVE)),
+            _option(
+                "--root",
+                "root rank of a broadcast, reduce, gather or scatter (default: 0); "
+                "with ASTRA-sim 2.0 files, the folder of custom collectives",
+                _for(COLLECTIVE, TRACES),
+                metavar="RANK|DIR",
+            ),
+        ),
+    ),
+    _Group(
+        "what to run: a model divided over ranks",
+        "--model gpt3-6.7b --dp 2 --tp 8 --pp 2",
+        tuple(_Option(flags, text, _for(MODEL), more) for flags, text, more in MODEL_OPTIONS),
+    ),
+    _Group(
+        "what to run: ASTRA-sim 2.0 files, or 1.0 files (recognised by their content)",
+        "--workload traces/step --system system.json --network network.yml",
+        (
+            _option(
+                "--workload --workload-configuration",
+                "prefix of the traces PREFIX.RANK.et; 1.0: the layer table",
+                _FILES,
+                metavar="PREFIX",
+            ),
+            _file("--system --system-configuration", "system.json; 1.0: the system's text file", _SYSTEM),
+            _file("--network --network-configuration", "network.yml; 1.0: the network's JSON file", _SYSTEM),
+            _file(
+                "--memory --remote-memory-configuration",
+                "remote memory, JSON (default: none)",
+                _for(MODEL, TRACES),
+            ),
+            _file("--comm-group --comm-group-configuration", "communicator groups, JSON", _for(TRACES)),
+            _option(
+                "--num-queues-per-dim",
+                "queues of a dimension (default: 1)",
+                _SYSTEM,
+                type=whole(1, 1024),
+                metavar="N",
+            ),
+            _scale("--injection-scale", "factor of the endpoint delay (default: 1)", _SYSTEM),
+            _scale("--comm-scale", "1.0: factor of communication sizes (default: 1); 2.0: no effect", _FILES),
+            _scale("--compute-scale", "1.0: factor of compute times (default: 1); 2.0: no effect", _FILES),
+            _option(
+                "--rendezvous-protocol",
+                "receivers request each message (default: false)",
+                _for(MODEL, TRACES),
+                nargs="?",
+                const=True,
+                type=_boolean,
+                metavar="true|false",
+            ),
+            _file("--logging-configuration", "accepted, no effect", _FILES),
+            _folder("--logging-folder", "accepted, no effect", _FILES),
+            _option(
+                "--compat",
+                "astrasim2 or astrasim1: reproduce that simulator's results to the nanosecond, "
+                "its deviations from its documentation included",
+                _FILES,
+                metavar="VERSION",
+            ),
+        ),
+    ),
+    _Group(
+        "only ASTRA-sim 1.0 files",
+        "--workload table.txt --system system.txt --network network.json --num-passes 2 --path results",
+        (
+            _count("--num-passes", "passes through the training loop (default: 1)", _LAYERS),
+            _option(
+                "--training-loops", "Python file that registers training loops", _LAYERS, metavar="FILE.py"
+            ),
+            *(
+                _option(
+                    f"--{key}",
+                    f"replaces {key} of the network, one value per dimension",
+                    _LAYERS,
+                    type=kind,
+                    nargs="+",
+                    metavar="N",
+                )
+                for key, kind in (
+                    ("units-count", int),
+                    ("links-count", int),
+                    ("link-latency", float),
+                    ("link-bandwidth", float),
+                )
+            ),
+            _folder("--path --csv", "write EndToEnd.csv and the other result tables", _TABLES),
+            _option("--run-name", "name of the run in the tables (default: unnamed run)", _TABLES),
+            _count("--total-stat-rows", "number of runs that share the tables (default: 1)", _TABLES),
+            _count("--stat-row", "row of this run, from 0 (default: 0)", _TABLES),
+        ),
+    ),
+    _Group(
+        "the machine",
+        "--infra clos:servers=4 --gpu h200-sxm --launch graph --collective all_reduce --size 64KiB",
+        (
+            _option(
+                "--infra",
+                "InfraGraph file, or blueprint such as dgx-h100",
+                {**_for(COLLECTIVE, MODEL, TRACES), LAYERS: _LINES},
+            ),
+            _option(
+                "--gpu",
+                "GPU preset or its file (default: that of the infrastructure); "
+                "of a model, also the roofline of its computations (default: h100-sxm)",
+                {**_for(COLLECTIVE, MODEL), **_for(TRACES, LAYERS, at=_LINES)},
+            ),
+            _option(
+                "--dimensions",
+                "number of GPUs in each dimension of collectives, with --infra",
+                _for(MODEL, TRACES),
+                metavar="8x4",
+            ),
+            _option(
+                "--launch",
+                "cost of a kernel launch: none, graph or stream (default: none)",
+                {**_for(COLLECTIVE), **_for(MODEL, TRACES, LAYERS, at=_LINES)},
+            ),
+        ),
+    ),
+    _Group(
+        "the network of a collective",
+        "--infra clos:servers=2 --collective all_to_all --size 1MiB --roce --multipath spray",
+        (
+            _option(
+                "--arbitration",
+                "fifo, round_robin or fair, which separates data and control (default: fifo)",
+                _for(COLLECTIVE),
+            ),
+            _count(
+                "--buffers",
+                "messages buffered behind a link in each class; 0: unlimited (default: 0)",
+                _for(COLLECTIVE),
+            ),
+            _flag("--cut-through", "forward a message once its header has arrived", _for(COLLECTIVE)),
+            _option(
+                "--multipath",
+                "interleave, static, flow_hash or spray (default: interleave)",
+                _for(COLLECTIVE),
+            ),
+            _option(
+                "--roce",
+                "Ethernet flow control: some of pfc,ecn,dcqcn; all of them without a value",
+                _for(COLLECTIVE),
+                nargs="?",
+                const="pfc,ecn,dcqcn",
+                metavar="FEATURES",
+            ),
+            _count(
+                "--coalesce",
+                "cache lines per request; above 1 is faster and inexact (default: 1)",
+                _for(COLLECTIVE),
+            ),
+        ),
+    ),
+    _Group(
+        "fidelity",
+        "--model gpt3-125m --dp 8 --fidelity congestion",
+        (
+            _option(
+                "--fidelity",
+                "analytical: messages without congestion; congestion: messages queue on links; "
+                "cacheline: every cache line (default: cacheline for a collective, analytical otherwise)",
+                _ALL,
+            ),
+        ),
+    ),
+    _Group(
+        "output",
+        "--model gpt3-125m --dp 4 --html run.html --perfetto run.json.gz",
+        (
+            _flag("--explain", "explain where the time went", {**_ALL, LAYERS: _MESSAGES}),
+            _file("--save", "save the finished simulation", _ALL),
+            _file("--html", "write a page that replays the run offline", _ALL),
+            _file(
+                "--svg", "draw the topology with its link utilisation, or the timeline of a workload", _ALL
+            ),
+            _file("--perfetto", "write a trace for Perfetto and Chrome (.json, .json.gz)", _ALL),
+            _folder(
+                "--frames",
+                "write tables of ranks, operations, collectives, … as DIR/*.csv",
+                _for(MODEL, TRACES, LAYERS, at=_MESSAGES),
+            ),
+        ),
+    ),
+)
+
+
+def _all_options() -> Iterator[_Option]:
+    for group in _GROUPS:
+        yield from group.options
+
+
+def add_options(parser: Parser) -> None:
+    """Add all options to the command, in groups; each group shows an example."""
+    for group in _GROUPS:
+        section = parser.add_argument_group(group.title, f"example: astranb run {group.example}")
+        for option in group.options:
+            section.add_argument(*option.flags, dest=option.name, help=option.help, **option.more)
+
+
+def kind_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return what runs: one of the kinds, or the two that only the content of files distinguishes.
+
+    Raises
+    ------
+    InputError
+        Nothing to run is given, or two things are.
+    """
+    chosen = [name for name in _STARTERS if getattr(args, name) is not None]
+    if len(chosen) > 1:
+        what = " and ".join(map(flag_of, chosen[:2]))
+        raise InputError(f"{what} exclude each other", where="run", hint="leave one of them out")
+    if chosen:
+        return _STARTERS[chosen[0]]
+    for option in _given(args):
+        if COLLECTIVE not in option.applies:
+            starters = [flag_of(name) for name, kinds in _STARTERS.items() if set(kinds) & {*option.applies}]
+            what = f"{option.flags[0]} needs {' or '.join(sorted(starters, reverse=True))}"
+            raise InputError(what, where="run", hint="see astranb run --help")
+    return (COLLECTIVE,)
+
+
+def check_options(args: argparse.Namespace, kind: str, fidelity: str) -> None:
+    """Raise an error for an option that has no effect on what runs at this fidelity."""
+    for option in _given(args):
+        at = option.applies.get(kind, ())
+        if fidelity in at:
+            continue
+        what = f"{option.flags[0]} does not apply to {kind}"
+        if at:
+            what += f" at --fidelity {fidelity}"
+            hint = f"leave it out, or use --fidelity {' or '.join(at)}"
+        else:
+            hint = "leave it out"
+        raise InputError(what, where="run", hint=hint)
+
+
+def _given(args: argparse.Namespace) -> Iterator[_Option]:
+    """Yield the options that were given; a flag that is false was not."""
+    for option in _all_options():
+        if getattr(args, option.name) not in (None, False):
+            yield option

@@ -1,0 +1,75 @@
+"""``%%collective``: a notebook cell that is a program."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any, NoReturn
+
+from astranb.collectives import text_algorithm
+from astranb.core.errors import InputError
+
+from ._draft import Draft, Unfit, listing
+from ._editor import Editor
+
+__all__ = ["run_cell"]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, where="%%collective", hint=self.format_usage().strip())
+
+
+def _parser() -> _Parser:
+    parser = _Parser("%%collective", add_help=False, allow_abbrev=False)
+    parser.add_argument("name", nargs="?", default="program")
+    parser.add_argument("--infra", default="dgx-h100")
+    parser.add_argument("--size", default="64 KiB")
+    parser.add_argument("--collective", default="all_reduce")
+    parser.add_argument("--protocol", default="Simple")
+    parser.add_argument("--lanes", type=int)
+    parser.add_argument("--root", type=int, default=0)
+    parser.add_argument("--show", action="store_true")
+    return parser
+
+
+def run_cell(shell: Any, line: str, cell: str) -> Any:
+    """Verify the program in a cell, and give it a name in the notebook.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    line : str
+        What follows ``%%collective``.
+    cell : str
+        The rest of the cell: a function over a Program, or its body.
+
+    Returns
+    -------
+    Editor or None
+        The editor with ``--show``.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise InputError(str(error), where="%%collective") from error
+    options = vars(_parser().parse_args(words))
+    show = options.pop("show")
+    if not options["name"].isidentifier():
+        what = f"{options['name']!r} is not a Python name"
+        raise InputError(what, where="%%collective", hint="use one such as two_shot")
+    draft = Draft(cell, **options)
+    problems = draft.check()
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if not errors:
+        shell.user_ns[draft.name] = text_algorithm(cell, draft.name)
+    if show:
+        editor = Editor(cell, **options)
+        if not errors:
+            editor.simulate()
+        return editor
+    if errors:
+        raise Unfit(draft.name, problems, cell)
+    print(*listing(draft.name, problems, cell), sep="\n", end="\n" if problems else "")
+    print(f"{draft.name}: a correct {draft.collective} on {draft.checked_ranks} ranks")
+    return None

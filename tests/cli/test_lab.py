@@ -1,0 +1,47 @@
+"""``astranb lab``: its help, and what it opens where there is no checkout."""
+
+import pytest
+
+from astranb.cli import lab, main
+
+
+def test_an_installed_package_gives_copies_that_are_the_users(tmp_path, monkeypatch):
+    package = tmp_path / "site" / "astranb"
+    for name in (
+        "_notebooks/tour.ipynb",
+        "_notebooks/more/one.ipynb",
+        "_tutorials/01.ipynb",
+        "_tutorials/data/a.csv",
+    ):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(name)
+    monkeypatch.setattr(lab, "_PACKAGE", package)
+    monkeypatch.chdir(tmp_path)
+    tour = lab._tour()
+    assert tour == tmp_path / "astranb-notebooks" / "tour.ipynb"
+    tour.write_text("changed")
+    assert lab._tour().read_text() == "changed"
+    found = {f.relative_to(tour.parent).as_posix() for f in tour.parent.rglob("*") if f.is_file()}
+    assert found == {"tour.ipynb", "more/one.ipynb", "tutorials/01.ipynb", "tutorials/data/a.csv"}
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_the_options_of_jupyterlab(option, capsys):
+    assert main(["lab", "--no-browser", option]) == 0
+    out, error = capsys.readouterr()
+    assert out.startswith("usage: astranb lab [NOTEBOOK.ipynb] [JupyterLab options]\n")
+    assert "--no-browser" in out
+    assert "--port=<Int>" in out
+    assert error == ""
+
+
+def test_bad_input_is_one_line(tmp_path, capsys):
+    for words, says in (
+        (["a.ipynb", "b.ipynb"], "lab: 2 notebooks were named; name one"),
+        ([str(tmp_path / "none.ipynb")], "no such notebook; leave it out to open the tour"),
+    ):
+        assert main(["lab", *words]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("astranb: ")
+        assert error.count("\n") == 1
+        assert says in error
