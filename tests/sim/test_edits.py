@@ -344,8 +344,8 @@ def test_rebuilt_keeps_parameters():
 
 def test_rebuilt_of_a_coalesced_run_starts_from_the_gpu_as_given():
     sim = make(network=anb.Network(coalesce=4))
-    assert sim.rebuilt(network={"coalesce": 1}).presets == sim.engine.chosen
-    assert sim.rebuilt().presets == sim.engine.presets
+    assert sim.rebuilt(network={"coalesce": 1}).engine.presets == sim.engine.chosen
+    assert sim.rebuilt().engine.presets == sim.engine.presets
 
 
 def test_fork_with_changes_of_objects_has_the_same_past():
@@ -356,7 +356,7 @@ def test_fork_with_changes_of_objects_has_the_same_past():
     assert same_past.events == 500
     anew = sim.fork_with({"algorithm": "allpairs", "gpu.unroll": "8", "network.buffers": "8", "lanes": "2"})
     assert (anew.events, anew.engine.chosen[0].unroll, anew.engine.network.buffers) == (0, 8, 8)
-    assert anew.collective.lanes == 2
+    assert anew.engine.work.lanes == 2
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_moves_that_do_not_depend_on_each_other_are_one_loop():
             for chunk in range(count):
                 block.copy(p.input(0)[chunk], p.scratch(0)[chunk])
 
-        return int(run(write, size=8 * 128).machine.ops["issued_ps"].max())
+        return int(run(write, size=8 * 128).engine.machine.ops["issued_ps"].max())
 
     assert lines(8) < lines(1) + 8 * 2 * H100.issue_ps + H100.row_miss_ps
 
@@ -207,6 +207,6 @@ def test_a_move_that_writes_what_another_reads_waits_for_it():
         block.copy(p.input(0)[0], p.output(0)[0])
         block.copy(p.input(0)[1], p.input(0)[0])
 
-    first, second = run(write, size=8 * 128).machine.ops[:2]
+    first, second = run(write, size=8 * 128).engine.machine.ops[:2]
     assert second.ahead == 0
     assert int(second.started_ps) >= int(first.issued_ps)

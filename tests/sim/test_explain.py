@@ -216,7 +216,7 @@ def test_lost_times_add_up(part, protocol, launch):
     sim = made("16 KiB", protocol=protocol, launch=launch)
     sim.run()
     sim.goto(int(part * sim.now_ps)) if part < 1 else None
-    for per, rows in (("block", len(sim.engine.machine.blocks)), ("gpu", 8)):
+    for per, rows in (("block", len(sim.engine.machine.blocks)), ("rank", 8)):
         frame = sim.lost_time(per)
         assert len(frame) == rows
         causes = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
@@ -226,7 +226,7 @@ def test_lost_times_add_up(part, protocol, launch):
         blocks = sim.engine.machine.blocks
         assert (sim.lost_time("block")["signal_ps"] == blocks["waiting_ps"]).all()
         assert (sim.lost_time("block")["ended_ps"] == sim.result.time_ps - blocks["ended_ps"]).all()
-    with pytest.raises(InputError, match="per gpu or per block"):
+    with pytest.raises(InputError, match="per rank or per block"):
         sim.lost_time("link")
 
 

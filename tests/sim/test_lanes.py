@@ -17,7 +17,7 @@ NAMES = {name: number for number, name in enumerate(LANE_STATES)}
 
 def narrow(slots: int) -> Any:
     """A GPU with so few outstanding slots that SMs stall for them."""
-    preset = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs")).presets[0]
+    preset = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs")).engine.presets[0]
     return dataclasses.replace(preset, max_outstanding=slots)
 
 

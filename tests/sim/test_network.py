@@ -164,7 +164,7 @@ def test_options_and_faults_survive_a_save(tmp_path):
     try:
         sim = make(network)
     except InputError:
-        name = make().fabric.name(0).partition("#")[0]
+        name = make().engine.fabric.name(0).partition("#")[0]
         network = anb.Network("fair", 4, faults=(anb.Fault(name, "2 us", "9 us", latency="3 us"),))
         sim = make(network)
     sim.step(700)

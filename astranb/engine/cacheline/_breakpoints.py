@@ -20,6 +20,7 @@ ANY: Final = {"event": -1, "gpu": -1, "sm": -1, "block": -1, "first_link": -1, "
 OWNERS: Final = ("links", "gpus", "sms", "blocks")
 """The tables that conditions may name, in the order of their numbers."""
 
+_KNOWN: Final = {name for names in FIELDS.values() for name in names or ()}
 _KINDS: Final = ("link", "gpu", "sm", "block")
 
 
@@ -68,6 +69,8 @@ def find(text: str, fabric: Fabric, machine: Machine) -> Found:
     path, dot, name = text.strip().rpartition(".")
     if not dot:
         raise InputError(f"{text!r} is not <path>.<field>", hint="for example gpu[3].sm.0.waiting")
+    if name not in _KNOWN:
+        raise InputError(f"{path!r} has no field {name!r}", hint=near(name, sorted(_KNOWN)))
     place = resolve(path, fabric, machine)
     names = FIELDS.get(place.kind) or ()
     if name not in names:
