@@ -12,14 +12,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from xml.sax.saxutils import escape
+from pathlib import Path as File
 
 import astranb as anb
 from astranb.core.colours import LIGHT, OKABE_ITO
+from astranb.core.svg import Box, Circle, Line, Path, Shape, Text, document
 from astranb.core.units import format_time
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
+FOLDER = File(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
 
 PICTURES = {
     "ring": ("switch:gpus=4", "ring", "Simple"),
@@ -72,62 +72,53 @@ def arrows(sim: anb.Simulation) -> list[Arrow]:
 
 def draw(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> str:
     """Draw arrows between the rows of ranks."""
-    return "\n".join(_lines(title, ranks, time_ps, found)) + "\n"
-
-
-def _lines(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> Iterator[str]:
-    height = _TOP + _ROW * (ranks - 1) + 40
     bottom = _TOP + _ROW * (ranks - 1)
+    return document(_WIDTH, bottom + 40, _shapes(title, ranks, time_ps, found), title=title) + "\n"
+
+
+def _shapes(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> Iterator[Shape]:
+    bottom = _TOP + _ROW * (ranks - 1)
+    right = _WIDTH - _RIGHT
 
     def x(ps: int) -> float:
-        return round(_LEFT + (_WIDTH - _LEFT - _RIGHT) * ps / time_ps, 1)
+        return round(_LEFT + (right - _LEFT) * ps / time_ps, 1)
 
-    yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        f'font-family="sans-serif" font-size="12" role="img">'
-    )
-    yield f"<title>{escape(title)}</title>"
-    yield f'<rect width="{_WIDTH}" height="{height}" rx="6" fill="{LIGHT.back}"/>'
-    yield f'<text x="{_LEFT}" y="20" fill="{LIGHT.ink}" font-weight="bold">{escape(title)}</text>'
+    yield Box(0, 0, _WIDTH, bottom + 40, 6, LIGHT.back, "none")
+    yield Text(_LEFT, 20, title, 12, LIGHT.ink, bold=True)
     for rank in range(ranks):
         y = _TOP + rank * _ROW
-        yield f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="{LIGHT.line}"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end" fill="{LIGHT.ink}">GPU {rank}</text>'
+        yield Line(_LEFT, y, right, y, LIGHT.line, 1)
+        yield Text(_LEFT - 8, y + 4, f"GPU {rank}", 12, LIGHT.ink, "end")
     for part in range(5):
         ps, anchor = time_ps * part // 4, ("start", "middle", "middle", "middle", "end")[part]
-        yield (
-            f'<text x="{x(ps)}" y="{bottom + 28}" fill="{LIGHT.dim}" text-anchor="{anchor}">'
-            f"{format_time(ps)}</text>"
-        )
-    yield f'<path d="M{_LEFT} {bottom + 12}H{_WIDTH - _RIGHT}" stroke="{LIGHT.dim}"/>'
+        yield Text(x(ps), bottom + 28, format_time(ps), 12, LIGHT.dim, anchor)
+    yield Line(_LEFT, bottom + 12, right, bottom + 12, LIGHT.dim, 1)
     nth: Counter[tuple[int, int]] = Counter()  # of those that leave a GPU together
     for arrow in sorted(found, key=lambda a: (a.start_ps, a.source, a.target)):
         start = arrow.source, 24 * arrow.start_ps // time_ps
         yield from _arrow(arrow, x, nth[start] if len(found) <= _MOST_NUMBERS else -1)
         nth[start] += 1
-    yield "</svg>"
 
 
-def _arrow(arrow: Arrow, x: Callable[[int], float], number: int) -> Iterator[str]:
+def _arrow(arrow: Arrow, x: Callable[[int], float], number: int) -> Iterator[Shape]:
     colour = OKABE_ITO[arrow.chunk % 8]
     x1, y1 = x(arrow.start_ps), _TOP + arrow.source * _ROW
     x2, y2 = x(arrow.end_ps), _TOP + arrow.target * _ROW
     long = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1
     ux, uy = (x2 - x1) / long, (y2 - y1) / long
-    tip = " ".join(
-        f"{round(x2 - 7 * ux + side * 3 * uy, 1)},{round(y2 - 7 * uy - side * 3 * ux, 1)}" for side in (1, -1)
+    tip = "".join(
+        f"L{round(x2 - 7 * ux + side * 3 * uy, 1)} {round(y2 - 7 * uy - side * 3 * ux, 1)}"
+        for side in (1, -1)
     )
-    yield f'<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}" stroke-width="1.8"/>'
-    yield f'<polygon points="{x2},{y2} {tip}" fill="{colour}"/>'
+    yield Line(x1, y1, x2, y2, colour, 1.8)
+    yield Path(f"M{x2} {y2}{tip}z", fill=colour)
     if number < 0:
         return
     at = 0.2 + 0.17 * (number % 3)  # near where it starts, and not on one another
-    cx, cy = round(x1 + at * (x2 - x1), 1), round(y1 + at * (y2 - y1), 1)
-    yield f'<circle cx="{cx}" cy="{cy}" r="6" fill="{colour}"/>'
-    yield (
-        f'<text x="{cx}" y="{cy + 3.2}" text-anchor="middle" font-size="9" '
-        f'fill="{_INK[arrow.chunk % 8 not in _DARK]}">{arrow.chunk}</text>'
-    )
+    cx, cy = x1 + at * (x2 - x1), y1 + at * (y2 - y1)
+    yield Circle(cx, cy, 6, colour)
+    ink = _INK[arrow.chunk % 8 not in _DARK]
+    yield Text(cx, cy + 3.2, str(arrow.chunk), 9, ink, "middle")
 
 
 def picture(infra: str, algorithm: str, protocol: str) -> str:
@@ -140,6 +131,6 @@ def picture(infra: str, algorithm: str, protocol: str) -> str:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if sys.argv[1:] else FOLDER
+    folder = File(sys.argv[1]) if sys.argv[1:] else FOLDER
     for name, of in PICTURES.items():
         (folder / f"{name}.svg").write_text(picture(*of), encoding="utf-8")

@@ -3,8 +3,9 @@
 #
 #   scripts/install.sh VENV [--group NAME]...
 #
-# Versions come from constraints.txt. uv does it in seconds; where uv is not to be had,
-# or cannot reach the index that pip is set up for, pip does the same more slowly.
+# It installs all extras (lab, figures, infragraph); notebooks and tests use them. Versions come from
+# constraints.txt. uv takes seconds; where uv cannot be installed or cannot reach the index that pip is
+# configured for, pip does the same more slowly.
 set -eu
 
 venv=$1
@@ -29,10 +30,10 @@ fi
 echo "astranb: installing into $venv${*:+ ($*)}" >&2
 "$venv/bin/python" -c 'import uv' 2>/dev/null ||
     "$venv/bin/python" -m pip install -q --disable-pip-version-check uv 2>/dev/null || true
-if "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" -c constraints.txt "$@" -e . 2>"$venv/uv.log"; then
+if "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" -c constraints.txt "$@" -e '.[all]' 2>"$venv/uv.log"; then
     exit 0
 fi
 # Dependency groups need pip 25.1, later than the one that comes with Python 3.11.
 "$venv/bin/python" -m pip install -q --disable-pip-version-check 'pip>=25.1' &&
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt "$@" -e . ||
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt "$@" -e '.[all]' ||
     fail "the installation failed (what pip says stands above, what uv said in $venv/uv.log); see that the package index can be reached"

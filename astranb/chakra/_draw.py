@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,8 @@ import numpy as np
 from astranb.core.colours import LIGHT, OKABE_ITO
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.svg import Box, Shape, Text, document
+from astranb.core.svg import Path as Curve
 
 from ._check import topological_order
 from ._schema import CollectiveType, NodeType
@@ -144,32 +145,20 @@ def _svg(
     x, y = 20 + place * _ACROSS, 44 + depth * _DOWN
     wide = max(int(x.max(initial=0)) + _WIDE + 20, 640)
     high = int(y.max(initial=0)) + _HIGH + 20
-    size = f'viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
-    head = html.escape(_clean(title))
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
-        f"<title>{head}</title>",
-        f'<rect width="{wide}" height="{high}" fill="{LIGHT.back}"/>',
-        f'<text x="20" y="24" font-size="13" fill="{LIGHT.ink}">{head}</text>',
-        f'<g stroke="{LIGHT.line}" fill="none">',
-    ]
+    shapes: list[Shape] = [Text(20, 24, _clean(title), 13, LIGHT.ink)]
     half = _WIDE // 2
     for parent, child in edges:
         a, b, c, d = x[parent] + half, y[parent] + _HIGH, x[child] + half, y[child]
         middle = (b + d) // 2
-        out.append(f'<path d="M{a} {b}C{a} {middle} {c} {middle} {c} {d}"/>')
-    out.append("</g>")
+        shapes.append(Curve(f"M{a} {b}C{a} {middle} {c} {middle} {c} {d}", LIGHT.line))
     for at, (name, more) in enumerate(labels):
-        colour = _COLOURS.get(kinds[at], LIGHT.node)
-        box = f'rx="3" fill="{LIGHT.panel}" stroke="{colour}" stroke-width="2"'
-        out += [
-            f'<g transform="translate({x[at]} {y[at]})">',
-            f"<title>{html.escape(name)}: {html.escape(more)}</title>",
-            f'<rect width="{_WIDE}" height="{_HIGH}" {box}/>',
-            f'<text x="6" y="13" fill="{LIGHT.ink}">{html.escape(_short(name))}</text>',
-            f'<text x="6" y="25" fill="{LIGHT.dim}">{html.escape(_short(more))}</text></g>',
+        colour, left, top = _COLOURS.get(kinds[at], LIGHT.node), float(x[at]), float(y[at])
+        shapes += [
+            Box(left, top, _WIDE, _HIGH, 3, LIGHT.panel, colour, f"{name}: {more}", edge=2),
+            Text(left + 6, top + 13, _short(name), 11, LIGHT.ink),
+            Text(left + 6, top + 25, _short(more), 11, LIGHT.dim),
         ]
-    return "\n".join([*out, "</svg>"]) + "\n"
+    return document(wide, high, shapes, title=_clean(title), ground=LIGHT.back, scroll=True) + "\n"
 
 
 def _dot(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from astranb.core.document import Node as Value
-from astranb.core.document import contents, json_document
+from astranb.core.document import read_document
 
 __all__ = ["Event", "kineto_events"]
 
@@ -111,7 +111,7 @@ def kineto_events(path: str | Path) -> list[Event]:
     InputError
         It is no Kineto trace.
     """
-    document = json_document(path, contents(path, MOST_BYTES))
+    document = read_document(path, MOST_BYTES, form="json", strict=False)
     items = document.get("traceEvents").items()
     events = [Event(item) for item in items if item.get("ph", "X").value == "X"]
     events.sort(key=lambda one: one.start)

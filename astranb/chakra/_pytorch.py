@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.core.document import Node as Value
-from astranb.core.document import contents, json_document
+from astranb.core.document import read_document
 from astranb.core.errors import InputError, near
 
 from ._check import check
@@ -47,7 +47,7 @@ def pytorch_document(path: str | Path) -> Value:
     InputError
         It is none, or of a schema that is not known.
     """
-    document = json_document(path, contents(path, MOST_BYTES))
+    document = read_document(path, MOST_BYTES, form="json", strict=False)
     schema = document.get("schema").text()
     if schema not in SCHEMAS:
         raise InputError(f"unknown schema {schema[:60]!r}", where=str(path), hint=near(schema, SCHEMAS))

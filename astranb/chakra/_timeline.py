@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.files import whole_file
+from astranb.core.perfetto import Event, process, slice_, thread, write_trace
 
 from ._check import topological_order
 from ._schema import CollectiveType, NodeType
@@ -21,7 +19,6 @@ from ._wire import Ints
 __all__ = ["Times", "recorded_times", "write_timeline"]
 
 LANES: Final = ("host", "compute", "communication", "receive", "memory")
-_PIECE: Final = 2000
 
 
 class Times(NamedTuple):
@@ -132,31 +129,16 @@ def write_timeline(
         "ranks_left_out": len(traces) - ranks,
         "times": times[0].how if times else "",
     }
-    with whole_file(file) as out:
-        packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0) if file.suffix == ".gz" else None
-        into: Any = packed or out
-        into.write(b'{"traceEvents":[\n')
-        piece: list[str] = []
-        begun = False
-        for event in _events(traces[:ranks], times[:ranks]):
-            piece.append(json.dumps(event))
-            if len(piece) == _PIECE:
-                into.write(((",\n" if begun else "") + ",\n".join(piece)).encode())
-                piece, begun = [], True
-        if piece:
-            into.write(((",\n" if begun else "") + ",\n".join(piece)).encode())
-        into.write(f'\n],"displayTimeUnit":"ns","otherData":{json.dumps(said)}}}\n'.encode())
-        if packed is not None:
-            packed.close()
+    write_trace(file, _events(traces[:ranks], times[:ranks]), said)
     return said
 
 
-def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[dict[str, Any]]:
+def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[Event]:
     for rank, (trace, when) in enumerate(zip(traces, times, strict=True)):
-        yield {"ph": "M", "pid": rank, "tid": 0, "name": "process_name", "args": {"name": f"rank {rank}"}}
+        yield from process(rank, f"rank {rank}")
         lane = lanes(trace)
         for at in np.unique(lane).tolist():
-            yield {"ph": "M", "pid": rank, "tid": at, "name": "thread_name", "args": {"name": LANES[at]}}
+            yield from thread(rank, at, LANES[at])
         for row in np.flatnonzero(when.start_ns >= 0).tolist():
             start, end = int(when.start_ns[row]), int(when.end_ns[row])
             more: dict[str, Any] = {"id": int(trace.id[row])}
@@ -168,12 +150,6 @@ def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[dict[st
                 more["group"] = (trace.pg_name[row] or "all").encode("utf-8", "replace").decode()
             if trace.num_ops[row] >= 0:
                 more["operations"] = int(trace.num_ops[row])
-            yield {
-                "ph": "X",
-                "pid": rank,
-                "tid": int(lane[row]),
-                "name": (trace.names[row] or "").encode("utf-8", "replace").decode(),
-                "ts": start / 1000,
-                "dur": (end - start) / 1000,
-                "args": more,
-            }
+            name = (trace.names[row] or "").encode("utf-8", "replace").decode()
+            track = int(lane[row])
+            yield slice_(name, rank, track, start * 1000, end * 1000, category=LANES[track], **more)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,7 @@ def command(args: Sequence[str]) -> int:
     """
     if any(arg in _HELP for arg in args):
         return _print_help(full="--help-all" in args)
+    _jupyter()  # before notebooks are copied to the working directory
     named = [arg for arg in args if arg.endswith(".ipynb") and not arg.startswith("-")]
     options = [arg for arg in args if arg not in named]
     if len(named) > 1:
@@ -89,11 +91,9 @@ def _print_help(*, full: bool) -> int:
 
 def _jupyter() -> tuple[Any, Any]:
     """Import what starts JupyterLab."""
-    try:
+    with needs_extra("lab"):
         from jupyterlab.labapp import LabApp
         from traitlets.config import Config
-    except ImportError as error:
-        raise InputError("JupyterLab is not installed", where="lab", hint="pip install jupyterlab") from error
     return LabApp, Config
 
 

@@ -36,13 +36,13 @@ def write_files(subject: Subject) -> None:
     if args.perfetto:
         sim.result.to_perfetto(args.perfetto)
     if args.html or args.svg:
-        from astranb.widgets import Workbench
+        from astranb.widgets._headless import files_of
 
-        workbench = Workbench(sim)
+        files = files_of(sim)
         if args.html:
-            workbench.to_html(args.html)
+            files.to_html(args.html)
         if args.svg:
-            workbench.to_svg(args.svg)
+            files.to_svg(args.svg)
     if args.path:
         from astranb.engine.layers import write_tables
 

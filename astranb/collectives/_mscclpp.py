@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import lcm
 from pathlib import Path
 
-from astranb.core.document import Node, contents, json_document
+from astranb.core.document import Node, contents, parse_document
 from astranb.core.errors import near
 
 from ._mscclpp_gpu import MOST_STEPS, SHAPES, TYPES, Gpu, connect, read_gpu
@@ -67,7 +67,8 @@ def read_mscclpp(path: str | Path, data: bytes | None = None) -> Plan:
     InputError
         The file cannot be read or is no such plan; the text names the element.
     """
-    return _Reader(json_document(path, contents(path) if data is None else data)).read()
+    data = contents(path) if data is None else data
+    return _Reader(parse_document(data, str(path), "json", strict=False)).read()
 
 
 class _Reader:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.core.svg import to_svg
 from astranb.infragraph import Infra, resolve
 
 from ._pyvis import pyvis
@@ -64,11 +66,11 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
     if ending != ".svg":
         raise InputError(f"no picture is known by {ending!r}", where=str(path), hint="take .svg or .html")
     from astranb.widgets._map import map_of
-    from astranb.widgets._svg import to_svg
 
     text = to_svg(map_of(known, dark=dark))
     if path is None:
-        from IPython.display import SVG
+        with needs_extra("export.draw"):
+            from IPython.display import SVG
 
         return SVG(text)  # type: ignore[no-untyped-call]
     with whole_file(Path(path)) as file:

@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.core.colours import Colours
 from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 from astranb.core.units import format_bandwidth, format_time
 from astranb.infragraph import Infra, resolve
@@ -43,12 +44,8 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
     InputError
         pyvis is not installed, or there are too many nodes to draw.
     """
-    try:
+    with needs_extra("export.pyvis"):
         from pyvis.network import Network
-    except ImportError:
-        raise InputError(
-            "pyvis is not installed", where="export.pyvis", hint="pip install 'astranb[pyvis]'"
-        ) from None
     from astranb.widgets._layout import lay_out
     from astranb.widgets._map import joined
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bokeh.models import FixedTicker, HoverTool
 
 from astranb.core.colours import Colours
 from astranb.core.errors import InputError, near
+from astranb.core.extras import needs_extra
 from astranb.core.units import format_bytes, format_time
 from astranb.engine.cacheline import SPAN_STATES
 from astranb.gpu import Preset
@@ -22,9 +22,13 @@ from astranb.gpu import preset as find_preset
 from astranb.sim import Simulation
 
 from ._roofline import reached, roofs_of_preset, roofs_of_run
-from ._scales import colour_bar, mapper, named
-from ._theme import load, plain, save, show, styled, titled
 from ._traffic import traffic
+
+with needs_extra("anb.export.figures"):
+    from bokeh.models import FixedTicker, HoverTool
+
+    from ._scales import colour_bar, mapper, named
+    from ._theme import load, plain, save, show, styled, titled
 
 if TYPE_CHECKING:
     import pandas as pd

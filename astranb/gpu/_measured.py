@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from astranb.core.document import Node, contents, json_document
+from astranb.core.document import Node, Source, read_document
 from astranb.core.errors import near
 
 from ._preset_file import check_header
@@ -97,9 +97,9 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
         It is none: what, where, how to fix it.
     """
     if isinstance(source, str | Path):
-        root = json_document(source, contents(source))
+        root = read_document(source, form="json")
     else:
-        root = Node(source, "measurement")
+        root = Node(source, Source("measurement"))
     check_header(root, MEASURED_FORMAT, MEASURED_VERSION, "benchmarks/gpu_microbench.py writes one")
     device = root.get("device")
     name = device.get("name").text()[:80]

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from astranb.core.document import Node, contents, json_document
+from astranb.core.document import Node, read_document
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 
@@ -71,7 +71,7 @@ def read_preset(path: str | Path) -> Preset:
     InputError
         The file is missing or no preset: what, where, how to fix it.
     """
-    return preset_of(json_document(path, contents(path)))
+    return preset_of(read_document(path, form="json"))
 
 
 def preset_of(root: Node) -> Preset:
@@ -79,12 +79,12 @@ def preset_of(root: Node) -> Preset:
     check_header(root, FORMAT, VERSION, "is it a measurement? `astranb gpu from` makes a preset of one")
     for key in root.value:
         if key not in _KEYS:
-            raise root.error(f"unknown {str(key)[:40]!r}", near(str(key)[:40], _KEYS))
+            raise root.get(key).error(f"unknown {key[:40]!r}", near(key[:40], _KEYS))
     numbers = root.get("numbers")
     numbers.get("sms")  # an object?
     for name in numbers.value:
         if name not in NUMBERS:
-            raise numbers.error(f"a GPU has no number {name[:40]!r}", near(name[:40], NUMBERS))
+            raise numbers.get(name).error(f"a GPU has no number {name[:40]!r}", near(name[:40], NUMBERS))
     given = {
         name: numbers.get(name).number(0, _most(name))
         for name, must in NUMBERS.items()

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - Blocks is shown by help()
 
+from astranb.core.document import Place, Source
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, time_ps
 
 from ._endpoints import Selection, pick
 from ._link_types import link_type
 from ._model import Component, Device, Plan
-from ._source import Place, Source
 
 __all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
 
@@ -166,7 +166,7 @@ class Annotations:
     edges: list[Note] = field(default_factory=list)
     links: dict[str, Note] = field(default_factory=dict)
     graph: dict[str, Any] = field(default_factory=dict)
-    source: Source = field(default_factory=Source)
+    source: Source = field(default_factory=lambda: Source("annotations"))
 
 
 def locate(plan: Plan, identifier: str) -> Blocks:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from astranb.core.document import Source
 from astranb.core.errors import InputError, near
 
 from . import _boxes as boxes
 from ._infra import Infra
 from ._load import load
 from ._servers import NOTES, SERVERS, generic_server, link, switch_device
-from ._source import Source
 
 __all__ = ["blueprint", "blueprints", "resolve"]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astranb.core.document import contents
+from astranb.core.document import Source, contents
 from astranb.core.errors import InputError
 from astranb.core.xml import xml_document
 
 from ._infra import Infra
 from ._of_lstopo import read_lstopo
 from ._of_nccl import read_nccl
-from ._source import Source
 
 __all__ = ["convert"]
 

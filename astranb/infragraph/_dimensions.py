@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.document import Source
 from astranb.core.errors import InputError, near
 
 from ._infra import Infra
 from ._servers import component, edge
-from ._source import Source
 
 __all__ = ["dimensions"]
 

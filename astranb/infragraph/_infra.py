@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from astranb.core.errors import InputError
+from astranb.core.document import Place, Source, form_of
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 
 from ._annotate import Annotations, read_annotations
@@ -24,7 +25,6 @@ from ._nodes import forward_latencies, rank_order
 from ._physical import check_links, physical
 from ._planner import plan
 from ._schema import check_annotations, check_infrastructure
-from ._source import Place, Source, suffix_of
 
 __all__ = ["Infra"]
 
@@ -83,7 +83,7 @@ class Infra:
         at: Place = (),
         annotations_at: Place = (),
     ) -> None:
-        source = source or Source()
+        source = source or Source("infrastructure")
         noted = annotations_source or source
         self._source = source
         self._document = copy.deepcopy(check_infrastructure(document, source, at))
@@ -199,14 +199,10 @@ class Infra:
         Raises
         ------
         InputError
-            The ``infragraph`` package cannot be imported.
+            The ``infragraph`` package is not installed.
         """
-        try:
+        with needs_extra("Infra.to_infragraph"):
             from infragraph import Infrastructure
-        except ImportError as error:
-            raise InputError(
-                f"the infragraph package cannot be imported: {error}", hint="pip install infragraph"
-            ) from None
         document = copy.deepcopy(self._document)
         document.setdefault("name", self.name)
         for device in document.get("devices") or []:
@@ -229,7 +225,7 @@ class Infra:
         """
         path = Path(path)
         data = self.to_dict()
-        if suffix_of(path) == "json":
+        if form_of(path) == "json":
             text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         else:
             text = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)

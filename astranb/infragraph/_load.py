@@ -6,14 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from astranb.core.document import Place, Source, parse_document, read_document
 from astranb.core.errors import InputError
 
 from ._convert import convert
 from ._infra import Infra
-from ._source import Place, Source, read_file, read_text
 
 __all__ = ["load"]
 
+_MOST_BYTES = 256 << 20
 _COMBINED = {"infrastructure", "annotations"}
 
 
@@ -84,9 +85,11 @@ def _read(source: Any, name: str) -> tuple[Any, Source]:
         except (TypeError, ValueError, AttributeError) as error:
             raise InputError(f"the object cannot be serialised: {error}", where=name) from None
     if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] == "{"):
-        return read_text(source, f"<{name}>")
+        node = parse_document(source, f"<{name}>")
+        return node.value, node.source
     if isinstance(source, str | os.PathLike):
-        return read_file(Path(source))
+        node = read_document(Path(source), _MOST_BYTES)
+        return node.value, node.source
     raise InputError(
         f"cannot read {name} from a {type(source).__name__}",
         hint="give a file, text, a dict or an InfraGraph object",

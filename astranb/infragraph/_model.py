@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from astranb.core.document import Place
 from astranb.core.errors import near
 
 from ._endpoints import Selection, pick
-from ._source import Place
 
 __all__ = ["Component", "Device", "Instance", "Join", "LinkRow", "NodeKind", "Plan"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.document import Source
 from astranb.core.units import format_bandwidth, format_time, time_ps
 
 from ._annotate import Annotations, Rate, read_rate
 from ._expand import Edges
 from ._link_types import CABLE, DEFAULT, LinkType, recognise
 from ._model import LinkRow, NodeKind, Plan
-from ._source import Source
 
 __all__ = ["Physical", "check_links", "physical"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from astranb.core.document import Place, Source
 from astranb.core.errors import near
 
 from ._endpoints import Selection, pick, split_endpoint
 from ._model import Component, Device, Instance, Join, LinkRow, NodeKind, Plan
 from ._schema import CHOICES
-from ._source import Place, Source
 
 __all__ = ["plan"]
 

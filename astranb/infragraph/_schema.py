@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from astranb.core.document import Place, Source
 from astranb.core.errors import near
-
-from ._source import Place, Source
 
 __all__ = ["CHOICES", "SCHEMES", "check_annotations", "check_infrastructure"]
 

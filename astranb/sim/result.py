@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from astranb.collectives import COLLECTIVES
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
-from astranb.core.perfetto import write_events
+from astranb.core.perfetto import write_trace
 from astranb.core.units import format_time
 
 if TYPE_CHECKING:
@@ -226,12 +226,13 @@ class Result:
         """
         engine = self._engine
         written: dict[str, Any] = {
+            "title": engine.title,
             "simulated_ps": engine.now_ps,
             "events": self.events,
             "finished": self.finished,
             "recording": engine.recording,
         }
-        write_events(Path(path), engine.trace_events(written, **options), engine.title, written)
+        write_trace(Path(path), engine.trace_events(written, **options), written)
         return written
 
     def _repr_html_(self) -> str:

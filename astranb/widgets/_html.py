@@ -8,6 +8,7 @@ import numpy as np
 
 from astranb import __version__
 from astranb.core.errors import InputError
+from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.sim import Simulation
@@ -17,7 +18,7 @@ from ._feed import Feed
 from ._messages import pack
 from ._page import Columns, answers_of, inspections_of, write_page
 from ._session import session_of
-from ._svg import draw
+from ._still import still
 
 __all__ = ["QUESTIONS", "page"]
 
@@ -69,7 +70,7 @@ def page(sim: Simulation, *, most_flights: int, panels: dict[str, Any], selectio
     recording, said = _record(sim, most_flights)
     title = f"{sim.engine.work.title} on {sim.engine.infra.name}"
     view = {"panels": panels, "selection": selection}
-    return write_page({**recording, **view}, title, draw(sim, Feed(session_of(sim)).layout), said)
+    return write_page({**recording, **view}, title, to_svg(still(sim, Feed(session_of(sim)).layout)), said)
 
 
 def _record(sim: Simulation, most_flights: int) -> tuple[dict[str, Any], str]:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.core.svg import Picture, frames_to_svg, to_svg
 from astranb.core.units import time_ps
 from astranb.sim import Simulation
 
-from ._still import Picture, still
+from ._still import still
 
 if TYPE_CHECKING:
     from ._feed import Feed
@@ -59,8 +61,6 @@ class Pictures:
         str
             One ``<svg>`` element. Names from files are escaped.
         """
-        from ._svg import to_svg
-
         text = to_svg(self._picture(at, dark=dark, **what))
         if path is not None:
             write(path, text.encode())
@@ -76,7 +76,8 @@ class Pictures:
         **what: Any,
     ) -> Path:
         """Draw the same as a PNG; ``scale`` is pixels a unit of the SVG, else as :meth:`to_svg`."""
-        from ._raster import to_image
+        with needs_extra("to_png"):
+            from ._raster import to_image
 
         if not 0 < scale <= 8:
             raise InputError(f"scale must be above 0 and at most 8, got {scale}", where="to_png")
@@ -134,6 +135,9 @@ class Pictures:
         if kind is None:
             raise InputError(f"cannot write {path.suffix!r}", where=str(path), hint=" or ".join(_MOVING))
         self._require_recording()
+        if kind != "SVG":
+            with needs_extra("animate"):
+                from ._raster import to_image, write_frames
         if not 2 <= frames <= _MOST_FRAMES:
             raise InputError(f"frames must be 2 to {_MOST_FRAMES}, got {frames}", where="animate")
         if not seconds > 0 or not 0 < scale <= 4:
@@ -146,12 +150,8 @@ class Pictures:
         shown = (self._drawn(at, dark=dark) for at in moments)
         with whole_file(path) as file:
             if kind == "SVG":
-                from ._svg import frames_to_svg
-
                 file.write(frames_to_svg(list(shown), seconds).encode())
             else:
-                from ._raster import to_image, write_frames
-
                 write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
         return path
 

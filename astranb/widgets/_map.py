@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from astranb.core.colours import Colours
+from astranb.core.svg import Line, Picture, Shape, Text
 from astranb.core.units import format_bandwidth, format_time
 from astranb.infragraph import Graph, Infra
 from astranb.net import Fabric, compile_fabric
@@ -16,7 +17,7 @@ from astranb.net import Fabric, compile_fabric
 from ._collapse import Detail
 from ._layout import Layout, lay_out
 from ._picture import describe
-from ._still import Line, Picture, Shape, Text, Way, boxes_of, frames_of
+from ._still import Way, boxes_of, frames_of
 
 __all__ = ["joined", "map_of"]
 

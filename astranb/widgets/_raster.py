@@ -8,9 +8,9 @@ from typing import IO, Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from astranb.core.colours import KIND_COLOURS
+from astranb.core.svg import Box, Line, Picture, Text
 
-from ._still import Box, Dot, Line, Picture
+from ._still import Dot
 
 __all__ = ["to_image", "write_frames"]
 
@@ -40,8 +40,8 @@ def to_image(one: Picture, scale: float = 2.0) -> Image.Image:
             pen.rounded_rectangle(corners, shape.radius * k, shape.fill, shape.stroke, max(1, round(k)))
         elif isinstance(shape, Dot):
             for x, y, w, h in shape.boxes:
-                pen.rectangle((x * k, y * k, (x + w) * k - 1, (y + h) * k - 1), fill=KIND_COLOURS[shape.kind])
-        else:
+                pen.rectangle((x * k, y * k, (x + w) * k - 1, (y + h) * k - 1), fill=shape.fill)
+        elif isinstance(shape, Text):
             text, font = _plain(shape.text), _font(round(shape.size * k))
             if shape.room and pen.textlength(text, font=font) > shape.room * k:
                 narrower = shape.size * k * shape.room * k / pen.textlength(text, font=font)

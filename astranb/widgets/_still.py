@@ -1,4 +1,4 @@
-"""A still picture of the topology at a moment, as plain shapes: drawn as SVG text or as pixels."""
+"""A still picture of the topology at a moment, as plain shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.colours import Colours, busy_colour
+from astranb.core.colours import KIND_COLOURS, Colours, busy_colour
+from astranb.core.svg import Box, Line, Picture, Shape, Text
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.sim import Simulation
@@ -16,39 +17,12 @@ from astranb.sim import Simulation
 from ._layout import Layout
 from ._picture import bundle_name, describe
 
-__all__ = ["Box", "Dot", "Line", "Picture", "Shape", "Text", "Way", "boxes_of", "frames_of", "still"]
+__all__ = ["Dot", "Way", "boxes_of", "frames_of", "still"]
 
 _APART = 4.0  # between the two directions of a link
 _DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn
 _STUB = 26.0  # of a link that wraps round a torus
 _FOOT = 52.0  # legend and caption below the topology
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A straight line; ``title`` is shown where one points at it."""
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    colour: str
-    width: float
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle with round corners, given by its top left corner."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    radius: float
-    fill: str
-    stroke: str
-    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +34,11 @@ class Dot:
     kind: int
 
     @property
+    def fill(self) -> str:
+        """The colour of its kind."""
+        return KIND_COLOURS[self.kind]
+
+    @property
     def boxes(self) -> tuple[tuple[float, float, float, float], ...]:
         """Rectangles that it consists of, as in the live view (``static/topology.js``)."""
         if self.kind in (1, 2):
@@ -67,41 +46,6 @@ class Dot:
         if self.kind in (0, 3):
             return ((self.x - 1.25, self.y - 1.25, 2.5, 2.5),)
         return ((self.x - 1, self.y - 4, 2, 8), (self.x - 4, self.y - 1, 8, 2))
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A line of text; ``anchor`` is ``start``, ``middle`` or ``end``; ``room`` is what it must fit in."""
-
-    x: float
-    y: float
-    text: str
-    size: float
-    colour: str
-    anchor: str = "start"
-    room: float = 0.0
-
-
-Shape = Line | Box | Dot | Text
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Shapes on a ground: ``still`` ones stand at every moment, ``moving`` ones only at this one."""
-
-    width: float
-    height: float
-    colours: Colours
-    title: str
-    links: tuple[Shape, ...]
-    moving: tuple[Shape, ...]
-    boxes: tuple[Shape, ...]
-    caption: tuple[Shape, ...]
-
-    @property
-    def shapes(self) -> tuple[Shape, ...]:
-        """All, the lowest first."""
-        return (*self.links, *self.moving, *self.boxes, *self.caption)
 
 
 def still(sim: Simulation, layout: Layout, at_ps: int | None = None, *, dark: bool = False) -> Picture:

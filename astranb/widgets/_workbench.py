@@ -8,6 +8,7 @@ import anywidget
 import traitlets
 
 from astranb.core.errors import InputError
+from astranb.core.svg import to_svg
 from astranb.sim import Simulation
 
 from ._answers import ANSWERS
@@ -20,7 +21,7 @@ from ._leaving import Leaving
 from ._session import session_of
 from ._source import Reading
 from ._static import ENTRY, MODULES, STYLES
-from ._svg import draw
+from ._still import still
 from ._transport import Transport
 from ._wire import Wire
 
@@ -106,7 +107,7 @@ class Workbench(
         return {
             **data,
             "text/plain": repr(self),
-            "image/svg+xml": draw(self.sim, self._feed.layout),
+            "image/svg+xml": to_svg(still(self.sim, self._feed.layout)),
         }, metadata
 
     def __repr__(self) -> str:

@@ -137,7 +137,7 @@ def test_what_is_no_trace(tmp_path: Path):
             read(tmp_path / name)
     with pytest.raises(InputError, match="nowhere"):
         read(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="give a file that can be read"):
+    with pytest.raises(InputError, match="this is a folder; name the file in it"):
         read(tmp_path)
 
 

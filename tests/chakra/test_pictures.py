@@ -48,7 +48,7 @@ def test_names_of_others_stay_text(tmp_path):
     draw(trace, tmp_path / "t.svg")
     root = ET.fromstring((tmp_path / "t.svg").read_text())
     assert not root.findall(".//{*}script")
-    titles = [one.text or "" for one in root.findall(".//{*}g/{*}title")]
+    titles = [one.text or "" for one in root.findall(".//{*}rect/{*}title")]
     assert titles[0].startswith('1 <script>alert("&")</script>??"]; evil')
     draw(trace, tmp_path / "t.dot")
     lines = (tmp_path / "t.dot").read_text().splitlines()

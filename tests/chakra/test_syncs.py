@@ -9,6 +9,7 @@ import pytest
 
 from astranb.chakra import link, pytorch_trace
 from astranb.core.document import Node as Value
+from astranb.core.document import Source
 
 ROOT = "[pytorch|profiler|execution_trace|thread]"
 
@@ -69,7 +70,7 @@ def files(tmp_path):
 def joined(folder, events):
     (folder / "device.json").write_text(json.dumps({"traceEvents": events}))
     found = link(folder / "host.json", folder / "device.json")
-    trace = pytorch_trace(Value(found.document, "linked"))
+    trace = pytorch_trace(Value(found.document, Source("linked")))
     names = {int(trace.id[row]): trace.names[row] for row in range(len(trace))}
     before = {
         str(trace.names[row]): {names[int(one)] for one in trace.data_deps.of(row)}

@@ -197,7 +197,7 @@ def test_a_picture(file, tmp_path, capsys):
         ("draw FILE --output x.png", "take FILE.svg or FILE.dot"),
         ("timeline FILE --output x.txt", "take FILE.json"),
         ("compare FILE none.et", "No such file"),
-        ("link FILE FILE --output x.json", "no JSON"),
+        ("link FILE FILE --output x.json", "not JSON"),
     ],
 )
 def test_bad_input_is_one_line(command, said, file, capsys):

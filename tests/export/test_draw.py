@@ -10,8 +10,8 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
+from astranb.core.svg import Box, Line
 from astranb.widgets._map import map_of
-from astranb.widgets._still import Box, Line
 from tests.export.support import hostile_simulation
 
 FOUR = Path(__file__).resolve().parents[2] / "tutorials" / "data" / "four_a100_nccl_topology.xml"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.core.document import Node
+from astranb.core.document import Node, Source
 from astranb.core.errors import InputError
 from astranb.gpu import PRESETS, preset, read_measured, write_preset
 from astranb.gpu._preset_file import NUMBERS, preset_of
@@ -58,7 +58,7 @@ def test_a_file_stands_wherever_a_name_does(tmp_path):
 
 
 def test_a_short_file_takes_what_is_usual():
-    short = preset_of(Node(SMALL, "short.json"))
+    short = preset_of(Node(SMALL, Source("short.json")))
     assert (short.line_bytes, short.fence_ps, short.sources["sms"]) == (128, 0, "given in short.json")
 
 
@@ -115,7 +115,7 @@ def test_a_bad_measurement_is_one_line(path, value, says):
     with pytest.raises(InputError) as error:
         read_measured(_changed(MEASURED, path, value))
     assert says in str(error.value)
-    assert str(error.value).startswith("measurement: ")
+    assert str(error.value).startswith(("measurement: ", "measurement, "))
     assert "\n" not in str(error.value)
 
 
@@ -143,15 +143,15 @@ def test_a_bad_measurement_is_one_line(path, value, says):
 )
 def test_a_bad_preset_file_is_one_line(path, value, says):
     with pytest.raises(InputError) as error:
-        preset_of(Node(_changed(SMALL, path, value), "f.json"))
+        preset_of(Node(_changed(SMALL, path, value), Source("f.json")))
     assert says in str(error.value)
-    assert str(error.value).startswith("f.json: ")
+    assert str(error.value).startswith(("f.json: ", "f.json, "))
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     "text,says",
-    [(b"{", "line 1: no JSON"), (b"\xff\xfe", "no JSON"), (b"[" * 100_000, "no JSON"), (b"3", "an object")],
+    [(b"{", ":1: not JSON"), (b"\xff\xfe", "not JSON"), (b"[" * 100_000, "not JSON"), (b"3", "an object")],
 )
 def test_a_file_that_is_no_json(text, says, tmp_path):
     path = tmp_path / "bad.json"
@@ -176,7 +176,8 @@ KEYS = ["", "format", "version", "device", "measured", "name", "numbers", "sourc
 
 @given(anything, st.sampled_from(KEYS))
 def test_arbitrary_json_is_read_or_one_line(value, key):
-    for document, reads in ((MEASURED, read_measured), (SMALL, lambda d: preset_of(Node(d, "f.json")))):
+    small = Source("f.json")
+    for document, reads in ((MEASURED, read_measured), (SMALL, lambda d: preset_of(Node(d, small)))):
         said = ""
         try:
             reads(document | {key: value} if key else value)

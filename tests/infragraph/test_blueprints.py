@@ -102,7 +102,7 @@ def test_resolve(tmp_path, monkeypatch):
         InputError, match=r"'dgxh100' is neither a file nor a blueprint; did you mean 'dgx-h100'"
     ):
         resolve("dgxh100")
-    with pytest.raises(InputError, match=r"min\.yaml: there is no such file; did you mean 'mine\.yaml'"):
+    with pytest.raises(InputError, match=r"min\.yaml: No such file or directory; did you mean 'mine\.yaml'"):
         resolve("min.yaml")
     with pytest.raises(InputError, match="neither a file nor a blueprint"):
         resolve("a\0b")

@@ -167,20 +167,20 @@ def test_the_line_is_the_right_one(tmp_path):
     "text, said",
     [
         ("a: [1\nb: 2", r"<infrastructure>:2: not YAML"),
-        ("name: x\nname: y", r"<infrastructure>:2: key 'name' stands twice; keep one"),
-        ('{"name": "x",\n "name": "y"}', r"key 'name' stands twice"),
+        ("name: x\nname: y", r"<infrastructure>:2: duplicate key 'name'; keep one"),
+        ('{"name": "x",\n "name": "y"}', r"duplicate key 'name'"),
         ("- a\n- b", r"an infrastructure is a mapping, got a list"),
         ("\n", r"an infrastructure is a mapping, got nothing"),
-        ("a: &x [*x]\n", r"alias \*x stands for nothing before it"),
-        ("a: *nowhere\n", r"alias \*nowhere stands for nothing"),
+        ("a: &x [*x]\n", r"alias \*x has no anchor before it"),
+        ("a: *nowhere\n", r"alias \*nowhere has no anchor"),
         ("name: !!python/object:os.system x\n", r"not plain data"),
         ("a: 1\n---\nb: 1\n", r"more than one document"),
-        ("yes: 1\n", r"key True|key 'yes' is not text; put it in quotes"),
-        ("[a]: 1\n", r"key 'of a list or mapping' is not text"),
+        ("yes: 1\n", r"unknown key 'yes' in an infrastructure"),
+        ("[a]: 1\n", r"a list or mapping as a key; take a string"),
         ("name: !!int x\n", r"'x' is not of type int"),
-        ("name: " + "[" * 200_000 + "\n", r"nested deeper than 40"),
-        ("name: " + "{a: " * 5_000 + "\n", r"nested deeper than 40"),
-        ('{"a": ' * 100_000 + "\n", r"nested deeper than 40"),
+        ("name: " + "[" * 200_000 + "\n", r"nested deeper than 100"),
+        ("name: " + "{a: " * 5_000 + "\n", r"nested deeper than 100"),
+        ('{"a": ' * 100_000 + "\n", r"nested deeper than 100"),
         ("a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join([f'*{chr(97 + i)}'] * 10)}]\n" for i in range(9)), r"more than 5,000,000 values"),
         ('{"name": 0x}', r"no instances"),
         ("\x00\n", r"not YAML"),
@@ -195,13 +195,13 @@ def test_text_that_is_no_document(text, said):
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "cluster.yaml").write_text(TEXT)
     with pytest.raises(
-        InputError, match=r"clustr\.yaml: there is no such file; did you mean 'cluster\.yaml'"
+        InputError, match=r"clustr\.yaml: No such file or directory; did you mean 'cluster\.yaml'"
     ):
         load(tmp_path / "clustr.yaml")
     with pytest.raises(InputError, match="this is a folder"):
         load(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
-    with pytest.raises(InputError, match=r"latin\.yaml: byte 9 is not UTF-8"):
+    with pytest.raises(InputError, match=r"latin\.yaml: not YAML: byte 9 is not UTF-8"):
         load(tmp_path / "latin.yaml")
     (tmp_path / "broken.json").write_text('{"name": "x",\n "devices": [}\n')
     with pytest.raises(InputError, match=r"broken\.json:2: not JSON"):
@@ -211,7 +211,7 @@ def test_files_that_cannot_be_read(tmp_path):
         load(tmp_path / "pipe.yaml")
     with pytest.raises(InputError, match="cannot read infrastructure from a int"):
         load(3)
-    with pytest.raises(InputError, match=r"there is no such file|cannot be read"):
+    with pytest.raises(InputError, match=r"No such file or directory|cannot be read"):
         load("a\0b.yaml")
 
 

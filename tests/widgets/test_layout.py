@@ -7,9 +7,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import astranb as anb
+from astranb.core.svg import to_svg
 from astranb.widgets._feed import used_links
 from astranb.widgets._layout import Layout, lay_out
-from astranb.widgets._svg import draw
+from astranb.widgets._still import still
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -49,10 +50,10 @@ def test_the_layout_is_the_same_every_time() -> None:
 
 def test_the_still_picture_is_well_formed_and_shows_use() -> None:
     sim, layout = picture("dgx-h100")
-    idle = ET.fromstring(draw(sim, layout))
+    idle = ET.fromstring(to_svg(still(sim, layout)))
     assert {line.get("stroke-width") for line in idle.iter(f"{SVG}line")} == {"1.0"}
     sim.run()
-    busy = ET.fromstring(draw(sim, layout))
+    busy = ET.fromstring(to_svg(still(sim, layout)))
     assert max(float(line.get("stroke-width", 0)) for line in busy.iter(f"{SVG}line")) > 1.05
     texts = [text.text for text in busy.iter(f"{SVG}text")]
     assert "GPU7" in texts
@@ -62,8 +63,8 @@ def test_the_still_picture_is_well_formed_and_shows_use() -> None:
 def test_names_are_text_in_the_still_picture() -> None:
     sim, layout = picture("dgx-h100")
     object.__setattr__(layout.boxes[0], "label", "<script>alert(1)</script>")
-    assert "<script" not in draw(sim, layout)
-    ET.fromstring(draw(sim, layout))
+    assert "<script" not in to_svg(still(sim, layout))
+    ET.fromstring(to_svg(still(sim, layout)))
 
 
 def test_a_shape_is_of_all_links_whichever_are_used():

@@ -226,7 +226,7 @@ def test_a_ring_of_one_link_is_a_ring(tmp_path):
 def test_networks_that_lack_something(missing, tmp_path):
     line = _refused(json.dumps({k: v for k, v in NETWORK.items() if k != missing}), read_network, tmp_path)
     assert f"'{missing}' is missing" in line
-    assert "no JSON" in _refused("{", read_network, tmp_path)
+    assert "not JSON" in _refused("{", read_network, tmp_path)
     assert "an object is expected" in _refused("[1]", read_network, tmp_path)
 
 
@@ -359,7 +359,7 @@ def test_the_network_with_congestion_has_a_file_of_its_own(files, capsys):
         ("topology: Switch\nnpu_count: [8]\n", "unknown key 'npu_count'; did you mean 'npus_count'"),
         ("topology: Mesh2D\nnpus_count: [8]\nbandwidth: [1]\nlatency: [1]\n", "unknown 'Mesh2D'"),
         ("topology: Ring\n", "'npus_count' is missing"),
-        ("topology: [", "no YAML"),
+        ("topology: [", "not YAML"),
         ("- 1", "an object is expected"),
     ):
         network.write_text(text)

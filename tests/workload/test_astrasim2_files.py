@@ -141,7 +141,7 @@ def test_files_run_by_cache_lines_on_their_own_network_or_on_another(files, tmp_
         ("system.json", '{"local-mem-bw": -1}', "local-mem-bw: -1 is out of range"),
         ("system.json", '{"roofline-enabled": 2}', "roofline-enabled: 2 is out of range"),
         ("system.json", "[]", "an object is expected"),
-        ("system.json", "{", "line 1: no JSON"),
+        ("system.json", "{", ":1: not JSON"),
         ("network.yml", NETWORK.replace("50.0", "0"), "bandwidth[0]: 0 is out of range"),
         ("network.yml", NETWORK.replace("50.0", ".nan"), "bandwidth[0]: nan is out of range"),
         ("network.yml", NETWORK.replace("500.0", "-1"), "latency[0]: -1 is out of range"),
@@ -149,7 +149,7 @@ def test_files_run_by_cache_lines_on_their_own_network_or_on_another(files, tmp_
         ("network.yml", NETWORK.replace("4 ", "5 "), "the trace of rank 4 is missing"),
         ("network.yml", NETWORK.replace("latency", "latencies"), "did you mean 'latency'"),
         ("network.yml", NETWORK.replace("Ring", "Rign"), "unknown 'Rign'"),
-        ("network.yml", "a: [", "line 2: no YAML"),
+        ("network.yml", "a: [", ":2: not YAML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_one_line(files, capsys, file, text, message):
@@ -243,7 +243,7 @@ def test_groups_are_found_by_their_number(files):
     with pytest.raises(InputError, match="pg_name is '1', and there is no such group; describe the groups"):
         load(*given)
     (files / "groups.json").write_text('{"1": [0, 4]}')
-    with pytest.raises(InputError, match=r"groups.json: 1\[1\]: 4 is out of range"):
+    with pytest.raises(InputError, match=r"groups.json:1, 1\[1\]: 4 is out of range"):
         load(*given, groups=files / "groups.json")
 
 
@@ -291,7 +291,7 @@ def test_one_node_may_have_a_graph_of_its_own(files):
     assert run.result().messages == 4 * 6 * 4 + 4
     assert run.result().message_bytes == 6 * 65536 + 4 * 50_000
     (files / "nodes.yml").write_text("seven: graphs/around\n")
-    with pytest.raises(InputError, match=r"nodes.yml: 'seven' is no node's id"):
+    with pytest.raises(InputError, match=r"nodes.yml:1, seven: 'seven' is no node's id"):
         load(files / "step", files / "system.json", files / "network.yml")
     (files / "nodes.yml").unlink()
     with pytest.raises(InputError, match=r"per-node-custom-implementation: there is no file 'nodes.yml'"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.perfetto import Event, name_event, rows_of
+from astranb.core.perfetto import Event, counter, flow, process, rows_of, slice_, thread
 from astranb.engine.cacheline._frames import signals, spans
 from astranb.engine.cacheline._recorder import FLIGHT_KINDS
 
@@ -17,7 +17,6 @@ __all__ = ["trace_events"]
 
 _MOST_LINES = 100_000
 _MOST_BINS = 512  # of a counter: about as many as a screen has room for
-_PIECE = 2000  # events that are one piece of text
 
 
 def trace_events(
@@ -50,17 +49,12 @@ def trace_events(
     yield from _counters(engine, written)
 
 
-def _us(ps: Any) -> float:
-    return int(ps) / 1e6
-
-
 def _names(engine: CacheLineState) -> Iterator[Event]:
     """Names of GPUs and of their thread blocks."""
     machine, fabric = engine.machine, engine.fabric
     seen = [0] * len(fabric.gpus)
     for rank, node in enumerate(fabric.gpus):
-        yield name_event("process_name", rank + 1, 0, name=f"GPU{rank} {fabric.graph.name(int(node))}")
-        yield name_event("process_sort_index", rank + 1, 0, sort_index=rank)
+        yield from process(rank + 1, f"GPU{rank} {fabric.graph.name(int(node))}")
     for number, block in enumerate(machine.blocks):
         gpu = int(block.gpu)
         mine, seen[gpu] = seen[gpu], seen[gpu] + 1
@@ -68,8 +62,7 @@ def _names(engine: CacheLineState) -> Iterator[Event]:
             continue
         sm = int(block.sm - machine.gpus["first_sm"][gpu])
         unit = f"engine {sm - int(machine.gpus['sms'][gpu])}" if block.engine else f"sm.{sm}"
-        yield name_event("thread_name", gpu + 1, number + 1, name=f"{unit} block {mine}")
-        yield name_event("thread_sort_index", gpu + 1, number + 1, sort_index=mine)
+        yield from thread(gpu + 1, number + 1, f"{unit} block {mine}", mine)
 
 
 def _blocks(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:
@@ -77,11 +70,7 @@ def _blocks(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:
     found = spans(engine)
     written["spans"] = len(found["op"])
     for rank, sm, block, op, state, phase, start, end, _ in rows_of(list(found.values())):
-        yield {
-            "ph": "X", "cat": "block", "name": state, "pid": rank + 1, "tid": block + 1,
-            "ts": _us(start), "dur": _us(end - start),
-            "args": {"start_ps": start, "end_ps": end, "phase": phase, "op": op, "sm": sm},
-        }  # fmt: skip
+        yield slice_(state, rank + 1, block + 1, start, end, category="block", phase=phase, op=op, sm=sm)
 
 
 def _arrows(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:
@@ -93,14 +82,13 @@ def _arrows(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:
     columns = ("semaphore", "signal_op", "wait_op", "from_rank", "to_rank", "issued_ps", "passed_ps")
     rows = rows_of([found[name] for name in columns])
     for number, (semaphore, signal, wait, source, target, issued, passed) in enumerate(rows):
-        args = {"semaphore": semaphore, "issued_ps": issued, "passed_ps": passed}
-        arrow = {"cat": "semaphore", "name": "signal", "id": number + 1, "args": args}
         # An end ties itself to the span around it: a nanosecond before the wait's own end.
         inside = max(int(began[wait]), issued, passed - 1000)
-        first, last = int(block_of[signal]) + 1, int(block_of[wait]) + 1
         sent = max(int(began[signal]), issued - 1000)
-        yield {"ph": "s", "pid": source + 1, "tid": first, "ts": _us(sent), **arrow}
-        yield {"ph": "f", "bp": "e", "pid": target + 1, "tid": last, "ts": _us(inside), **arrow}
+        first = (source + 1, int(block_of[signal]) + 1, sent)
+        last = (target + 1, int(block_of[wait]) + 1, inside)
+        times = {"semaphore": semaphore, "issued_ps": issued, "passed_ps": passed}
+        yield from flow("signal", number + 1, first, last, category="semaphore", **times)
 
 
 def _lines(engine: CacheLineState, most: int, written: dict[str, Any]) -> Iterator[Event]:
@@ -126,29 +114,24 @@ def _lines(engine: CacheLineState, most: int, written: dict[str, Any]) -> Iterat
         merged_ps = int(np.partition(gap, excess - 1)[excess - 1])
     cut = np.append(np.flatnonzero(gap > merged_ps)[1:], len(link))  # the first line cuts nothing off
     written |= {"line_spans": len(cut), "merged_gap_ps": max(0, merged_ps)}
-    yield name_event("process_name", pid, 0, name="links")
-    yield name_event("process_sort_index", pid, 0, sort_index=pid)
+    yield from process(pid, "links")
     for number in used.tolist():
-        yield name_event("thread_name", pid, number + 1, name=engine.fabric.name(number))
+        yield from thread(pid, number + 1, engine.fabric.name(number))
     before = 0
     for after in cut.tolist():
         flight = found[order[before]]
         lines = after - before
         begins, ends = int(start[before]), int(end[after - 1])
-        args: Event = {"start_ps": begins, "end_ps": ends}
         if lines == 1:
-            args |= {
+            args: Event = {
                 "arrives_ps": int(flight.end_ps), "queued_ps": int(flight.queued_ps), "op": int(flight.op),
                 "line": int(flight.line), "event": int(flight.event),
             }  # fmt: skip
             name = FLIGHT_KINDS[int(flight.kind)]
         else:
-            args |= {"lines": lines, "busy_ps": int((end[before:after] - start[before:after]).sum())}
+            args = {"lines": lines, "busy_ps": int((end[before:after] - start[before:after]).sum())}
             name = f"{lines} lines"
-        yield {
-            "ph": "X", "cat": "link", "name": name, "pid": pid, "tid": int(flight.link) + 1,
-            "ts": _us(begins), "dur": _us(ends - begins), "args": args,
-        }  # fmt: skip
+        yield slice_(name, pid, int(flight.link) + 1, begins, ends, category="link", **args)
         before = after
 
 
@@ -182,5 +165,4 @@ def _counters(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event
         for place, fraction in enumerate([*fractions, 0.0]):
             if fraction != told:
                 told = fraction
-                at = _us(place * fold * bin_ps)
-                yield {"ph": "C", "name": name, "pid": pid, "ts": at, "args": {"busy": fraction}}
+                yield counter(name, pid, place * fold * bin_ps, busy=fraction)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astranb.core.instants import put_event
 from astranb.core.jit import kernel, kernel_apart
+from astranb.core.timesteps import put_event
 
 from ._tables import CALLS, KIND_BITS, Machine
 
@@ -34,7 +34,7 @@ def appoint(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int)
     calls[new].tail = new
     calls[new].later = m.npus[npu].calls
     m.npus[npu].calls = new
-    put_event(m.queue, m.instants, m.pending, time, (npu << KIND_BITS) | CALLS)
+    put_event(m.queue, m.timesteps, m.pending, time, (npu << KIND_BITS) | CALLS)
 
 
 @kernel_apart

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.instants import INSTANT, INSTANTS, PENDING
 from astranb.core.jit import Records
 from astranb.core.state import allocate
+from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
 from astranb.net._astrasim2 import FULLY_CONNECTED
 from astranb.workload.astrasim2._durations import Memory, at_speed, durations_ns
 from astranb.workload.astrasim2._infra import InfraNetwork
@@ -116,7 +116,7 @@ def build(
     npus = len(operations)
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
-    queue = allocate(1, INSTANTS)
+    queue = allocate(1, TIMESTEPS)
     queue.open = queue.latest = -1
     npu_rows = allocate(npus, t.NPU)
     npu_rows.calls = npu_rows.end_ns = -1
@@ -152,12 +152,12 @@ def build(
         ways=links.ways, hops=links.hops, wires=links.wires,
         schedule=_schedule(network, links), turns=allocate(len(counts) * system.queues, t.TURNS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
-        instants=allocate(_power(2 * many), INSTANT), pending=allocate(_power(2 * many), PENDING),
+        timesteps=allocate(_power(2 * many), TIMESTEP), pending=allocate(_power(2 * many), PENDING),
         **notes(rows, config[0], len(links.dims), len(links.servers), record=record),
     )  # fmt: skip
     for name in ("head", "tail"):
         machine.buckets[name] = -1
-    machine.instants.bucket = -1
+    machine.timesteps.bucket = -1
     return thread(machine)
 
 

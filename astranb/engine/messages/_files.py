@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from astranb.chakra import read_ranks
-from astranb.workload.astrasim2._documents import read_groups, read_memory, read_network, read_system
+from astranb.workload.astrasim2._documents import (
+    read_groups,
+    read_json,
+    read_memory,
+    read_network,
+    read_system,
+)
 from astranb.workload.astrasim2._durations import Memory
 from astranb.workload.astrasim2._graphs import read_graphs
 from astranb.workload.astrasim2._infra import InfraNetwork
@@ -69,9 +75,10 @@ def load(
     """
     described = network if isinstance(network, InfraNetwork) else read_network(network)
     npus = described.npus
-    settings = read_system(system, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
+    document = read_json(system)
+    settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
     members = {} if groups is None else read_groups(groups, npus)
-    graphs = read_graphs(system, root)
+    graphs = read_graphs(document, root)
     known: dict[bytes, Operations] = {}
     operations = []
     for rank, trace in enumerate(read_ranks(workload, npus)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.instants import INSTANT, INSTANTS, PENDING, next_event, next_time
 from astranb.core.jit import Entry, Records, kernel, kernel_apart
+from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS, next_event, next_time
 from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
 
@@ -194,7 +194,7 @@ def _step(m: Machine) -> bool:
         clock[0].fired += 1
         fire(m, clock[0].fired - 1)
         return True
-    what = next_event(m.queue, m.instants, m.pending)
+    what = next_event(m.queue, m.timesteps, m.pending)
     if what < 0:
         return False
     kind = what & _MASK
@@ -230,7 +230,7 @@ def waiting_ns(m: Machine) -> int:
     """Give the time of the next event; -1 where none is left."""
     if m.clock[0].cursor >= 0 or m.clock[0].fired < len(m.npus):
         return int(m.queue[0].now)
-    return next_time(m.queue, m.instants)
+    return next_time(m.queue, m.timesteps)
 
 
 @kernel_apart
@@ -281,7 +281,7 @@ def run_astrasim2(
     bus: Records,
     bus_lists: Records,
     queue: Records,
-    instants: Records,
+    timesteps: Records,
     pending: Records,
     watch: Records,
     points: Records,
@@ -296,7 +296,7 @@ def run_astrasim2(
     m = Machine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
         group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
-        links, ways, hops, wires, schedule, turns, bus, bus_lists, queue, instants, pending, watch, points,
+        links, ways, hops, wires, schedule, turns, bus, bus_lists, queue, timesteps, pending, watch, points,
         passed, traffic, used,
     )  # fmt: skip
     margin = limits[0].margin
@@ -328,7 +328,7 @@ ENTRY = Entry(
     [
         LIMITS, CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, CALL, MESSAGE,
-        BUCKET, SERVER, WAY, COUNTER, WIRE, SCHEDULE, TURNS, BUS, BUCKET, INSTANTS, INSTANT, PENDING,
+        BUCKET, SERVER, WAY, COUNTER, WIRE, SCHEDULE, TURNS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
         WATCH, POINT, PASSED, TRAFFIC, USED, COUNTER, COUNTER, COUNTER,
     ],
 )  # fmt: skip

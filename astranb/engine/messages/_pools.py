@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.core.instants import bucket_of
 from astranb.core.jit import Records
 from astranb.core.state import allocate
+from astranb.core.timesteps import bucket_of
 
 from . import _tables as t
 
@@ -20,7 +20,7 @@ def _chain(rows: Records, first: int) -> None:
 
 def thread(m: t.Machine) -> t.Machine:
     """Declare all rows of the tables unused."""
-    for rows in (m.calls, m.messages, m.streams, m.pending, m.instants):
+    for rows in (m.calls, m.messages, m.streams, m.pending, m.timesteps):
         _chain(rows, 0)
     m.clock.calls_left, m.clock.messages_left = len(m.calls), len(m.messages)
     m.clock.streams_left, m.queue.events_left = len(m.streams), len(m.pending)
@@ -37,14 +37,14 @@ def _longer(rows: Records, count: int, free: int) -> tuple[Records, int]:
     return new, old
 
 
-def _refill(instants: Records, heaped: int, opened: int) -> None:
-    """Put the instants to come into the buckets again, whose number has changed."""
-    instants.bucket = -1
-    rows = [int(row) for row in instants.heap[:heaped]] + ([opened] if opened >= 0 else [])
+def _refill(timesteps: Records, heaped: int, opened: int) -> None:
+    """Put the timesteps to come into the buckets again, whose number has changed."""
+    timesteps.bucket = -1
+    rows = [int(row) for row in timesteps.heap[:heaped]] + ([opened] if opened >= 0 else [])
     for row in rows:
-        bucket = bucket_of(int(instants[row].time), len(instants))
-        instants[row].next = instants[bucket].bucket
-        instants[bucket].bucket = row
+        bucket = bucket_of(int(timesteps[row].time), len(timesteps))
+        timesteps[row].next = timesteps[bucket].bucket
+        timesteps[bucket].bucket = row
 
 
 def enlarge(m: t.Machine, margin: int, streams: int) -> t.Machine:
@@ -81,6 +81,6 @@ def enlarge(m: t.Machine, margin: int, streams: int) -> t.Machine:
         count = 1 << (2 * len(m.pending) + 2 * margin - 1).bit_length()
         changed["pending"], queue.free_event = _longer(m.pending, count, queue.free_event)
         queue.events_left += count - len(m.pending)
-        changed["instants"], queue.free_instant = _longer(m.instants, count, queue.free_instant)
-        _refill(changed["instants"], int(queue.heaped), int(queue.open))
+        changed["timesteps"], queue.free_timestep = _longer(m.timesteps, count, queue.free_timestep)
+        _refill(changed["timesteps"], int(queue.heaped), int(queue.open))
     return m._replace(**changed)

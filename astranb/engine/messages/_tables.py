@@ -338,7 +338,7 @@ class Machine(NamedTuple):
     bus: Records
     bus_lists: Records
     queue: Records
-    instants: Records
+    timesteps: Records
     pending: Records
     watch: Records
     points: Records

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.instants import put_event
 from astranb.core.jit import kernel, kernel_apart
+from astranb.core.timesteps import put_event
 from astranb.net._astrasim2 import (
     DEAD,
     SWITCH,
@@ -119,11 +119,11 @@ def _transmit(m: Machine, link: int, row: int) -> None:
     m.links[link].busy = 1
     taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
     arrival = now + int(m.wires[link].latency_ns + taken_ns)
-    put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
+    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
     free = now + int(taken_ns)
     if m.watch[0].noting == 1:
         note_link(m, link, size, free - now)
-    put_event(m.queue, m.instants, m.pending, free, (link << KIND_BITS) | FREE)
+    put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
 
 
 @kernel
@@ -220,7 +220,7 @@ def send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> N
             delay = int(w.latency_ns + wire_ns(size, w.rate_Bpns, w.gap_ns))
         else:
             delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
-        put_event(m.queue, m.instants, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
+        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
         return
     if m.config[0].routed == 1:
         way = _way(m, src, dst, tag)
@@ -239,7 +239,7 @@ def receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -
     message = m.messages[row]
     if message.sent == 2:
         free_message(m, row)
-        put_event(m.queue, m.instants, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)
+        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)
         return
     message.posted = 1
     message.receiver = handler
@@ -263,7 +263,7 @@ def _one_link(m: Machine, npu: int, heading: int, size: int, sender: int, receiv
         return
     dim = heading >> 1
     arrival = m.queue[0].now + int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
-    put_event(m.queue, m.instants, m.pending, arrival, (row << KIND_BITS) | HOP)
+    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
 
 
 @kernel

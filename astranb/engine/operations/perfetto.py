@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.perfetto import Event, name_event, rows_of
+from astranb.core.perfetto import Event, flow, process, rows_of, slice_, thread
 
 from .about import ALGORITHMS
 from .run import OperationRun
@@ -56,23 +56,15 @@ def trace_events(engine: OperationRun, written: dict[str, Any]) -> Iterator[Even
         Filled with ``operations``, ``phases`` and ``messages`` (arrows from a send to its receive).
     """
     for rank in range(engine.ranks):
-        yield name_event("process_name", rank + 1, 0, name=f"rank {rank}")
-        yield name_event("process_sort_index", rank + 1, 0, sort_index=rank)
+        yield from process(rank + 1, f"rank {rank}")
     track = yield from _operations(engine, written)
     yield from _phases(engine, written)
     yield from _arrows(engine, written, track)
 
 
-def _span(name: str, kind: str, pid: int, tid: int, start_ps: int, end_ps: int, **args: Any) -> Event:
-    said = {"start_ps": start_ps, "end_ps": end_ps, **args}
-    span = {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": tid, "ts": start_ps / 1e6}
-    return {**span, "dur": (end_ps - start_ps) / 1e6, "args": said}
-
-
 def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:
     for one in np.unique(np.stack([pid, tid]), axis=1).T.tolist():
-        yield name_event("thread_name", one[0], one[1], name=names[one[1]])
-        yield name_event("thread_sort_index", one[0], one[1], sort_index=one[1])
+        yield from thread(one[0], one[1], names[one[1]])
 
 
 def _operations(engine: OperationRun, written: dict[str, Any]) -> Any:
@@ -92,8 +84,8 @@ def _operations(engine: OperationRun, written: dict[str, Any]) -> Any:
     yield from _tracks(spans.npu + 1, track, names)
     for row, npu, tid, start, end in rows_of([spans.row, spans.npu, track, spans.start_ps, spans.end_ps]):
         what = about.what(row)
-        said = {"operation": about.number(row), "what": what, "bytes": int(about.size[row])}
-        yield _span(about.label(row), what, npu + 1, tid, start, end, **said)
+        more = {"operation": about.number(row), "what": what, "bytes": int(about.size[row])}
+        yield slice_(about.label(row), npu + 1, tid, start, end, category=what, **more)
     return dict(zip(spans.row.tolist(), track.tolist(), strict=True))
 
 
@@ -119,8 +111,8 @@ def _phases(engine: OperationRun, written: dict[str, Any]) -> Iterator[Event]:
         for n in ("npu", "operation", "chunk", "phase", "algorithm", "queued_ps", "begun_ps", "end_ps")
     ]
     for npu, op, chunk, phase, how, queued, begun, end, tid in rows_of([*columns, track]):
-        said = {"operation": engine.about.label(op), "algorithm": ALGORITHMS[how], "queued_ps": queued}
-        yield _span(f"chunk {chunk} phase {phase}", "phase", npu + 1, tid, begun, end, **said)
+        more = {"operation": engine.about.label(op), "algorithm": ALGORITHMS[how], "queued_ps": queued}
+        yield slice_(f"chunk {chunk} phase {phase}", npu + 1, tid, begun, end, category="phase", **more)
 
 
 def _arrows(engine: OperationRun, written: dict[str, Any], track: dict[int, int]) -> Iterator[Event]:
@@ -128,10 +120,12 @@ def _arrows(engine: OperationRun, written: dict[str, Any], track: dict[int, int]
     sends, receives = engine.arrows()
     written["messages"] = len(sends)
     starts, ends = engine.times_ps()
+
+    def at(row: int, ps: int) -> tuple[int, int, int]:
+        return int(engine.about.npu[row]) + 1, track[row], ps
+
     for number, (one, other) in enumerate(zip(sends.tolist(), receives.tolist(), strict=True)):
-        for kind, row, ps in (("s", one, starts[one]), ("f", other, ends[other])):
-            if int(ps) < 0:
-                break
-            event = {"ph": kind, "id": number, "name": "message", "cat": "message", "ts": int(ps) / 1e6}
-            more = {"bp": "e"} if kind == "f" else {}
-            yield {**event, "pid": int(engine.about.npu[row]) + 1, "tid": track[row], **more}
+        start_ps, end_ps = int(starts[one]), int(ends[other])
+        if start_ps >= 0:
+            end = at(other, end_ps) if end_ps >= 0 else None
+            yield from flow("message", number, at(one, start_ps), end, category="message")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from astranb.core.errors import InputError
+from astranb.core.svg import Picture
 from astranb.sim import Simulation
 from astranb.widgets._leaving import Pictures, write
-from astranb.widgets._still import Picture
 
 from ._feed import WorkloadFeed
 from ._still import still

@@ -9,8 +9,8 @@ import numpy as np
 
 from astranb.core.colours import OKABE_ITO, Colours
 from astranb.core.errors import InputError, near
+from astranb.core.svg import Box, Line, Picture, Shape, Text
 from astranb.core.units import format_time
-from astranb.widgets._still import Box, Line, Picture, Shape, Text
 
 from ._feed import WorkloadFeed
 from ._graph import graph
@@ -197,7 +197,3 @@ def _graph(feed: WorkloadFeed, now: int, rank: int, colours: Colours) -> Picture
     title = f"rank {rank} of {_title(feed, now)}; {counts}{hidden}"
     caption = Text(_EDGE, height - 10, title, 12, colours.ink, room=width - 2 * _EDGE)
     return Picture(width, height, colours, title, (), (*edges, *boxes), (), (caption,))
-
-
-def _said(node: dict[str, Any]) -> str:
-    return f"{node['what']}\n{node['state']} {node['when']}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.core.document import Node, contents, json_document, yaml_document
+from astranb.core.document import Node, read_document
 from astranb.core.errors import near
 from astranb.net._cost import PLACES
 
@@ -18,6 +18,7 @@ __all__ = [
     "custom_collectives",
     "per_node_graphs",
     "read_groups",
+    "read_json",
     "read_memory",
     "read_network",
     "read_system",
@@ -133,16 +134,17 @@ def _document(node: Node, checks: Mapping[str, Check]) -> dict[str, Any]:
         raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
     for key in node.value:
         if key not in checks:
-            raise node.error(f"unknown key {str(key)[:60]!r}", near(str(key), checks))
+            raise node.get(key).error(f"unknown key {key[:60]!r}", near(key, checks))
     return {key: checks[key](node.get(key)) for key in node.value}
 
 
-def _json(path: str | Path) -> Node:
-    return json_document(path, contents(path, _MOST_BYTES))
+def read_json(path: str | Path) -> Node:
+    """Read a file of ASTRA-sim, which takes the last of duplicate keys."""
+    return read_document(path, _MOST_BYTES, form="json", strict=False)
 
 
-def _yaml(path: str | Path) -> Node:
-    return yaml_document(path, contents(path, _MOST_BYTES))
+def _read_yaml(path: str | Path) -> Node:
+    return read_document(path, _MOST_BYTES, form="yaml")
 
 
 def read_network(path: str | Path) -> Network:
@@ -161,15 +163,16 @@ def read_network(path: str | Path) -> Network:
     InputError
         It cannot be read, or a key or value is of no use.
     """
-    return Network.from_document(_document(_yaml(path), _NETWORK), str(path))
+    return Network.from_document(_document(_read_yaml(path), _NETWORK), str(path))
 
 
-def read_system(path: str | Path, **options: Any) -> System:
+def read_system(path: str | Path | Node, **options: Any) -> System:
     """Read ``system.json``.
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or Node
+        The file, or its document where it has been read.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
@@ -182,15 +185,16 @@ def read_system(path: str | Path, **options: Any) -> System:
     InputError
         It cannot be read, or a key or value is of no use.
     """
-    return System.from_document(_document(_json(path), _SYSTEM), str(path), **options)
+    document = path if isinstance(path, Node) else read_json(path)
+    return System.from_document(_document(document, _SYSTEM), document.file, **options)
 
 
-def custom_collectives(path: str | Path) -> dict[str, str]:
+def custom_collectives(document: Node) -> dict[str, str]:
     """Give the collectives that ``system.json`` has graphs of, each with the prefix of its traces.
 
     Parameters
     ----------
-    path : str or Path
+    document : Node
 
     Returns
     -------
@@ -202,7 +206,6 @@ def custom_collectives(path: str | Path) -> dict[str, str]:
     InputError
         A collective has several.
     """
-    document = _json(path)
     found = {}
     for name in _COLLECTIVES:
         key = f"{name}-implementation-custom"
@@ -214,12 +217,12 @@ def custom_collectives(path: str | Path) -> dict[str, str]:
     return found
 
 
-def per_node_graphs(path: str | Path, folders: Sequence[Path]) -> tuple[dict[int, str], str]:
+def per_node_graphs(document: Node, folders: Sequence[Path]) -> tuple[dict[int, str], str]:
     """Give the nodes of the traces that have graphs of their own, each with the prefix of its traces.
 
     Parameters
     ----------
-    path : str or Path
+    document : Node
         ``system.json``, which names the YAML file with them (``per-node-custom-implementation``).
     folders : sequence of Path
         Where that file may lie.
@@ -236,21 +239,20 @@ def per_node_graphs(path: str | Path, folders: Sequence[Path]) -> tuple[dict[int
     InputError
         It cannot be read, or is no mapping of numbers to names.
     """
-    document = _json(path)
     key = "per-node-custom-implementation"
     if not document.has(key):
-        return {}, str(path)
+        return {}, document.file
     name = document.get(key).text()
     found = next((folder / name for folder in folders if (folder / name).exists()), None)
     if found is None:
         raise document.get(key).error(f"there is no file {name[:80]!r}", "say where it lies (--root DIR)")
-    listed = _yaml(found)
+    listed = _read_yaml(found)
     if not isinstance(listed.value, dict):
         raise listed.error(f"an object is expected, not {listed.brief}", "as 3: graphs/ring")
     for number in listed.value:
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise listed.error(f"{str(number)[:40]!r} is no node's id", "as 3: graphs/ring")
-    return {number: listed.get(number).text() for number in listed.value}, str(found)
+        if not (number.isascii() and number.isdecimal()):
+            raise listed.get(number).error(f"{number[:40]!r} is no node's id", "as 3: graphs/ring")
+    return {int(number): listed.get(number).text() for number in listed.value}, str(found)
 
 
 def read_memory(path: str | Path) -> Memory:
@@ -269,7 +271,7 @@ def read_memory(path: str | Path) -> Memory:
     InputError
         It cannot be read, or a key or value is of no use.
     """
-    return Memory.from_document(_document(_json(path), _MEMORY), str(path))
+    return Memory.from_document(_document(read_json(path), _MEMORY), str(path))
 
 
 def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
@@ -290,7 +292,7 @@ def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
     InputError
         It cannot be read, or a group is not made of ranks, each once.
     """
-    document = _json(path)
+    document = read_json(path)
     if not isinstance(document.value, dict):
         raise document.error(f"an object is expected, not {document.brief}", 'as {"1": [0, 1]}')
     groups = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from astranb.chakra import NodeType, Trace, rank_file, read
+from astranb.core.document import Node
 from astranb.core.errors import InputError
 
 from ._documents import custom_collectives, per_node_graphs
@@ -90,12 +91,13 @@ class Graphs:
         return self._read[path]
 
 
-def read_graphs(system: str | Path, root: str | Path | None) -> Graphs:
+def read_graphs(system: Node, root: str | Path | None) -> Graphs:
     """Find the traces that ``system.json`` names.
 
     Parameters
     ----------
-    system : str or Path
+    system : Node
+        Its document.
     root : str or Path, optional
         Where names begin, if neither in the folder of ``system.json`` nor in the working directory.
 
@@ -108,11 +110,11 @@ def read_graphs(system: str | Path, root: str | Path | None) -> Graphs:
     InputError
         Something is missing.
     """
-    folders = [Path(system).parent, Path(), Path(root or "")]
+    folders = [Path(system.file).parent, Path(), Path(root or "")]
     of_node, where = per_node_graphs(system, folders)
     return Graphs(
         {
-            COLLECTIVE_NAMES[name]: _found(prefix, folders, str(system))
+            COLLECTIVE_NAMES[name]: _found(prefix, folders, system.file)
             for name, prefix in custom_collectives(system).items()
         },
         {number: _found(prefix, [Path(where).parent, *folders], where) for number, prefix in of_node.items()},

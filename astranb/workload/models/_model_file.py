@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
-
-from astranb.core.document import contents
+from astranb.core.document import read_document
 from astranb.core.errors import InputError, near
 
 from ._transformer import Transformer
@@ -16,7 +14,6 @@ from ._transformer import Transformer
 __all__ = ["read_model"]
 
 _MOST_BYTES: Final = 1 << 20
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_model(path: str | Path) -> Transformer:
@@ -45,19 +42,14 @@ def read_model(path: str | Path) -> Transformer:
     'mine'
     """
     where = str(path)
-    try:
-        said = yaml.load(contents(path, _MOST_BYTES), _LOADER)  # noqa: S506 - a safe loader
-    except InputError:
-        raise
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = getattr(error, "problem", None) or str(error)
-        raise InputError(f"no YAML: {problem}"[:200], where=where, hint="correct the file") from None
+    document = read_document(path, _MOST_BYTES)
+    said = document.value
     if not isinstance(said, dict):
-        raise InputError("a model is names and values", where=where, hint="as layers: 32")
+        raise document.error("a model is names and values", "as layers: 32")
     known = {field.name: field for field in fields(Transformer)}
     for key in said:
         if key not in known:
-            raise InputError(f"unknown key {str(key)[:60]!r}", where=where, hint=near(str(key), known))
+            raise document.get(key).error(f"unknown key {key[:60]!r}", near(key, known))
     said = {"name": Path(path).stem, **said}
     missing = [name for name, field in known.items() if field.default is MISSING and name not in said]
     if missing:

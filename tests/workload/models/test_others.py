@@ -70,7 +70,7 @@ def test_a_model_of_ones_own(tmp_path):
     for text, said in [
         ("layers: 4", "hidden, heads, ffn, vocab missing"),
         ("layrs: 4", "did you mean 'layers'"),
-        ("[1", "no YAML"),
+        ("[1", "not YAML"),
         ("7", "names and values"),
         ("{layers: 0, hidden: 64, heads: 4, ffn: 256, vocab: 100}", "layers is 0"),
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, norm: rm}", "did you mean 'rms'"),
