@@ -88,7 +88,7 @@ def load_ipython_extension(shell: Any) -> None:
         """Verify the program in this cell, and give it a name that ``algorithm=`` takes.
 
         %%collective [NAME] [--infra dgx-h100] [--size 64KiB] [--collective all_reduce]
-                     [--protocol Simple] [--lanes N] [--root R] [--show]
+                     [--protocol Simple] [--channels N] [--root R] [--show]
 
         The cell defines a function over a Program, or is the body of such a function, with the
         program as `p`. With --show it opens in an editor that verifies it as you type, and

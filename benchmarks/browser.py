@@ -62,7 +62,7 @@ long = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 MiB", "ring"))
 anb.Workbench(long)
 """
 _DENSE = """
-dense = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 MiB", "ring", lanes=64))
+dense = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 MiB", "ring", channels=64))
 dense.run("9 us")
 anb.Workbench(dense)
 """
@@ -76,7 +76,7 @@ devices:
     links: [{name: long, physical: {bandwidth: {gigabytes_per_second: 100}, latency: {ns: 20000}}}]
     edges: [{ep1: {component: gpu}, ep2: {component: sw}, scheme: many2many, link: long}]
 instances: [{name: box, device: box, count: 1}]
-'''), anb.collectives.all_gather("64 MiB", "ring", lanes=64), gpu="h100-sxm")
+'''), anb.collectives.all_gather("64 MiB", "ring", channels=64), gpu="h100-sxm")
 far.run("16 us")
 anb.Workbench(far)
 """

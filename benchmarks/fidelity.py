@@ -49,7 +49,7 @@ class Point:
 
 def simulate(group: dict[str, Any], size: str) -> float:
     """The fastest of the group's protocols, in µs; from 1 MiB on with the library's number of blocks."""
-    lanes = None if size_bytes(size) < 2**20 else group["lanes"]
+    channels = None if size_bytes(size) < 2**20 else group["channels"]
     infra = (
         group["infra"]
         if not group["infra"].endswith(".yaml")
@@ -60,7 +60,9 @@ def simulate(group: dict[str, Any], size: str) -> float:
     for protocol in group["protocols"]:
         if protocol != "Simple" and size_bytes(size) > 2**20 and len(group["protocols"]) > 1:
             continue  # far beyond its range, and slow to simulate
-        wanted = Collective.of(group["collective"], size, group["algorithm"], protocol=protocol, lanes=lanes)
+        wanted = Collective.of(
+            group["collective"], size, group["algorithm"], protocol=protocol, channels=channels
+        )
         network = anb.Network(coalesce=coalesce)
         sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0, network=network)
         sim.run()

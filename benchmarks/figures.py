@@ -29,7 +29,7 @@ class Point:
     ----------
     size : int
         Bytes of a rank's larger buffer.
-    lanes : int
+    channels : int
         Sets of thread blocks; with put and get a set has one for each peer.
     ports, latency : int
         Of 32 GiB/s each; ns from GPU to GPU.
@@ -42,7 +42,7 @@ class Point:
     kind: str
     algorithm: str
     size: int
-    lanes: int
+    channels: int
     protocol: str = "Simple"
     ports: int = 32
     latency: int = 1000
@@ -53,7 +53,9 @@ class Point:
         """Run it."""
         sim = anb.Simulation(
             f"generic:gpus={self.gpus},ports={self.ports},latency={self.latency}",
-            Collective.of(self.kind, self.size, self.algorithm, lanes=self.lanes, protocol=self.protocol),
+            Collective.of(
+                self.kind, self.size, self.algorithm, channels=self.channels, protocol=self.protocol
+            ),
             gpu=anb.gpu.preset("generic").but(**self.changes),
             network=anb.Network(arbitration=self.arbitration),
             record=False,

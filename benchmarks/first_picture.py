@@ -18,7 +18,7 @@ import astranb as anb, time
 began = time.perf_counter()
 sim = anb.Simulation(
     "clos:servers=128,per_leaf=4",
-    anb.collectives.Collective.of("send_recv", "1 KiB", "put", lanes=1),
+    anb.collectives.Collective.of("send_recv", "1 KiB", "put", channels=1),
 )
 built = time.perf_counter() - began
 """

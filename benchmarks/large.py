@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 RUNS = (
-    # what, infrastructure, collective, size, algorithm, lanes, lines a request, limit in seconds
+    # what, infrastructure, collective, size, algorithm, channels, lines a request, limit in seconds
     ("8 GPUs, 64 MiB two-shot all-reduce", "dgx-h100", "all_reduce", "64MiB", "allpairs", None, 1, 20.0),
     ("64 GPUs, 16 MiB", "single-tier:servers=8", "all_reduce", "16MiB", "hierarchical", 16, 1, 60.0),
     ("16 generic GPUs, 16 MiB all-gather", "generic:gpus=16", "all_gather", "16MiB", "allpairs", 60, 1, 60.0),
@@ -25,13 +25,13 @@ RUNS = (
 
 
 def measure(
-    infra: str, collective: str, size: str, algorithm: str, lanes: int | None, coalesce: int
+    infra: str, collective: str, size: str, algorithm: str, channels: int | None, coalesce: int
 ) -> dict[str, Any]:
     """Run one, in this process."""
     import astranb as anb
     from astranb.collectives import Collective
 
-    wanted = Collective.of(collective, size, algorithm, lanes=lanes)
+    wanted = Collective.of(collective, size, algorithm, channels=channels)
     began = perf_counter()
     network = anb.Network(coalesce=coalesce)
     sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0, network=network)

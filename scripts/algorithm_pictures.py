@@ -51,7 +51,7 @@ class Arrow:
 def arrows(sim: anb.Simulation) -> list[Arrow]:
     """Take from a finished run which chunk went from where to where, and when."""
     program = sim.engine.work.program(sim.engine.program.ranks, sim.engine.fabric.per_node)
-    # The order of the simulation's table of operations (collectives/_lower.py).
+    # The order of the simulation's table of operations (collectives/lowering/lower.py).
     blocks = sorted(program.blocks, key=lambda b: (b.rank, b.unit != "sm", b.kernel))
     operations = [(block.rank, operation) for block in blocks for operation in block.operations]
     flights = sim.result.to_dataframe("flights")
@@ -123,10 +123,12 @@ def _arrow(arrow: Arrow, x: Callable[[int], float], number: int) -> Iterator[Sha
 
 def picture(infra: str, algorithm: str, protocol: str) -> str:
     """Run an all-reduce of 4 KiB and draw it."""
-    collective = anb.collectives.all_reduce("4 KiB", algorithm, protocol=protocol, lanes=1)
+    collective = anb.collectives.all_reduce("4 KiB", algorithm, protocol=protocol, channels=1)
     sim = anb.Simulation(infra, collective)
     sim.run()
-    title = f"all-reduce, {algorithm}, {sim.engine.program.ranks} GPUs, 4 KiB: {format_time(sim.result.time_ps)}"
+    title = (
+        f"all-reduce, {algorithm}, {sim.engine.program.ranks} GPUs, 4 KiB: {format_time(sim.result.time_ps)}"
+    )
     return draw(title, sim.engine.program.ranks, sim.result.time_ps, arrows(sim))
 
 

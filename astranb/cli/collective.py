@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
     write.add_argument("collective", help=_COLLECTIVE)
     write.add_argument("--algorithm", help=_ALGORITHM)
     write.add_argument("--ranks", type=int, required=True, metavar="N", help="number of ranks")
-    write.add_argument("--lanes", type=int, metavar="N", help="sets of thread blocks (default: 1)")
+    write.add_argument("--channels", type=int, metavar="N", help="sets of thread blocks (default: 1)")
     write.add_argument("--protocol", help=_PROTOCOL)
     add_output(write, "FILE.json (MSCCL++) or FILE.xml (MSCCL)", required=True)
 
@@ -53,7 +53,7 @@ def add_commands(commands: Any) -> None:
     verify.add_argument("--ranks", type=int, default=8, metavar="N", help="number of ranks (default: 8)")
     verify.add_argument("--per-node", type=int, metavar="N", help="consecutive ranks that share a node")
     verify.add_argument(
-        "--lanes", type=int, default=2, metavar="N", help="sets of thread blocks (default: 2)"
+        "--channels", type=int, default=2, metavar="N", help="sets of thread blocks (default: 2)"
     )
     verify.add_argument("--protocol", help="Simple, LL or LL128 (default: all that the algorithm supports)")
     verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
@@ -104,7 +104,7 @@ def _import(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     from astranb.collectives import write_algorithm
 
-    notes = list(write_algorithm(_program(args, args.ranks, lanes=args.lanes or 1), args.output))
+    notes = list(write_algorithm(_program(args, args.ranks, channels=args.channels or 1), args.output))
     if args.json:
         print_json({"file": args.output, "notes": notes})
     else:
@@ -113,18 +113,18 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from astranb.collectives import listed
+    from astranb.collectives import list_operations
 
-    program = _program(args, args.ranks, lanes=1)
+    program = _program(args, args.ranks, channels=1)
     if args.rank is not None:
         program.rank(args.rank)  # raises an error if there is no such rank
-    blocks = listed(program, args.rank)
+    blocks = list_operations(program, args.rank)
     if args.json:
         print_json({"program": program.name, "ranks": program.ranks, "blocks": blocks})
         return 0
     for block in blocks:
         unit = "copy engine" if block["unit"] == "engine" else "thread block"
-        print(f"rank {block['rank']}, {unit} {block['block']}, lane {block['lane']}")
+        print(f"rank {block['rank']}, {unit} {block['block']}, channel {block['channel']}")
         print(*(f"  {operation}" for operation in block["operations"]), sep="\n")
     return 0
 
@@ -175,18 +175,18 @@ def _to_verify(args: argparse.Namespace) -> list[Any]:
         if not chosen:
             Collective.of(args.collective, 1)  # raises an error for an unknown name
             raise InputError("no algorithm to verify", where=args.collective)
-    options = given(args, "lanes", "root")
+    options = given(args, "channels", "root")
     return [
         Collective.of(kind, args.size, algorithm, **options, **protocol)
         for kind, algorithm, protocol in chosen
     ]
 
 
-def _program(args: argparse.Namespace, ranks: int | None, *, lanes: int) -> Any:
+def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> Any:
     """Return the program of the collective, algorithm and protocol that a command names."""
     from astranb.collectives import Collective
 
     algorithm = algorithm_of(args.algorithm)
     count = getattr(algorithm, "ranks", 4) if ranks is None else ranks
     options = given(args, "protocol")
-    return Collective.of(args.collective, "1MiB", algorithm, lanes=lanes, **options).program(count)
+    return Collective.of(args.collective, "1MiB", algorithm, channels=channels, **options).program(count)

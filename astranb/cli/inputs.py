@@ -160,7 +160,7 @@ def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Sub
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
     algorithm = algorithm_of(args.algorithm)
-    options = given(args, "lanes", "protocol") | ({} if args.root is None else {"root": int(args.root)})
+    options = given(args, "channels", "protocol") | ({} if args.root is None else {"root": int(args.root)})
     collective = Collective.of(args.collective, args.size, algorithm, **options)
     network = Network(
         **given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce"),

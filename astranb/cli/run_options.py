@@ -115,7 +115,7 @@ _GROUPS: Final = (
                 "or a function FILE.py:FUNCTION (default: that of the collective)",
                 _for(COLLECTIVE),
             ),
-            _count("--lanes", "sets of thread blocks (default: chosen from the size)", _for(COLLECTIVE)),
+            _count("--channels", "sets of thread blocks (default: chosen from the size)", _for(COLLECTIVE)),
             _option("--protocol", "Simple, LL or LL128 (default: Simple)", _for(COLLECTIVE)),
             _option(
                 "--root",

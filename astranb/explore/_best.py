@@ -26,7 +26,7 @@ def best_algorithm(
     size: int | str,
     *,
     gpu: str | Path | Preset | None = None,
-    lanes: int | None = None,
+    channels: int | None = None,
     root: int = 0,
     network: Network | None = None,
     launch: str = "none",
@@ -42,7 +42,7 @@ def best_algorithm(
         As ``"all_reduce"``.
     size : int or str
         Bytes of the larger buffer of a rank.
-    gpu, lanes, root, network, launch
+    gpu, channels, root, network, launch
         As for :class:`astranb.Simulation` and :class:`astranb.collectives.Collective`.
     most_events : int
         A run that is slower than the best so far and has handled so many events is given up.
@@ -78,7 +78,9 @@ def best_algorithm(
     best_ps: int | None = None
     for found in known:
         for protocol in found.protocols:
-            wanted = Collective.of(collective, size, found.name, lanes=lanes, root=root, protocol=protocol)
+            wanted = Collective.of(
+                collective, size, found.name, channels=channels, root=root, protocol=protocol
+            )
             row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "said": ""}
             row["size_bytes"] = wanted.size
             rows.append(row)

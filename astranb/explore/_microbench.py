@@ -87,10 +87,10 @@ def measure(gpu: Preset, infra: str, what: str) -> float | None:
 
 
 def _run(
-    gpu: Preset, infra: str, size: int, write: object, lanes: int = 1, launch: str = "none"
+    gpu: Preset, infra: str, size: int, write: object, channels: int = 1, launch: str = "none"
 ) -> Simulation:
     """Run a program that is no collective: its result does not count."""
-    wanted = Collective.of("broadcast", size, write, lanes=lanes)  # type: ignore[arg-type]
+    wanted = Collective.of("broadcast", size, write, channels=channels)  # type: ignore[arg-type]
     sim = Simulation(infra, wanted, gpu=gpu, record=False, checkpoint_bytes=0, launch=launch)
     with suppress(WrongResult):
         sim.run()
@@ -126,7 +126,7 @@ def _stream(gpu: Preset, infra: str) -> float:
     def write(p: Program) -> None:
         p.block(0).copy(p.input(0)[0], p.scratch(0)[0])
 
-    sim = _run(gpu, infra, size, write, lanes=blocks)
+    sim = _run(gpu, infra, size, write, channels=blocks)
     channels = sim.engine.machine.channels
     first, last = int(sim.engine.machine.gpus[0].first_channel), int(sim.engine.machine.gpus[0].channels)
     mine = channels[first : first + last]
@@ -150,7 +150,7 @@ def _served(gpu: Preset, infra: str, turns: int) -> tuple[int, float]:
         for turn in range(turns):
             block.copy(p.input(0)[0], p.scratch(0)[turn])
 
-    sim = _run(gpu, infra, blocks * 8 * gpu.line_bytes * 48, write, lanes=blocks)
+    sim = _run(gpu, infra, blocks * 8 * gpu.line_bytes * 48, write, channels=blocks)
     first, count = int(sim.engine.machine.gpus[0].first_slice), gpu.l2_slices
     mine = sim.engine.machine.slices[first : first + count]
     return int(mine["lines"].sum()), float(mine["free_at_ps"].mean())
@@ -211,5 +211,5 @@ def _copy(gpu: Preset, infra: str, blocks: int) -> float:
         for chunk in range(p.input_chunks):
             block.put(p.input(0)[chunk], p.output(1)[chunk])
 
-    sim = _run(gpu, infra, size, write, lanes=blocks)
+    sim = _run(gpu, infra, size, write, channels=blocks)
     return size / int(sim.engine.machine.gpus["ended_ps"].max()) * 1000

@@ -462,7 +462,7 @@ class Simulation:
             Whether what :meth:`set` has changed holds there from the start.
         **changes
             Of a collective by cache lines: ``collective``, or ``algorithm``, ``size``, ``protocol`` and
-            ``lanes`` of the present one; ``gpu`` (another kind of GPU, or numbers of the present one:
+            ``channels`` of the present one; ``gpu`` (another kind of GPU, or numbers of the present one:
             ``{"sms": 64}``); ``network`` (other options, or some of them:
             ``{"arbitration": "fair"}``); ``launch``.
 

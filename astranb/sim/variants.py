@@ -23,7 +23,7 @@ __all__ = ["options", "parameters", "rebuilt"]
 _START: Final = "from the start of a new run"
 _GPU_NUMBERS: Final = ("sms", "unroll", "max_outstanding", "warps_per_block", "blocks_per_sm")
 _NETWORK: Final = {"arbitration": ARBITRATIONS, "multipath": MULTIPATHS, "buffers": (), "coalesce": ()}
-_COLLECTIVE: Final = ("algorithm", "size", "protocol", "lanes")
+_COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels")
 
 
 def parameters(engine: Any) -> list[Parameter]:
@@ -40,7 +40,7 @@ def parameters(engine: Any) -> list[Parameter]:
         of("algorithm", c.algorithm_name, "one of its kind", "who sends what to whom", names),
         of("size", format_bytes(c.size), "at least 1 B", "of the larger buffer"),
         of("protocol", c.protocol, "what the algorithm can", "semaphores or flags", PROTOCOLS),
-        of("lanes", c.lanes or "auto", "at least 1, or auto", "sets of thread blocks"),
+        of("channels", c.channels or "auto", "at least 1, or auto", "sets of thread blocks"),
         of("launch", engine.launch, "", "what it costs to start a kernel", LAUNCHES),
     ]
     found += [of(f"gpu.{n}", getattr(one, n), "at least 1", _MEANING[n]) for n in _GPU_NUMBERS]
@@ -96,15 +96,17 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
         return present
     if isinstance(present, Graph):
         hint = "make another workload"
-        raise InputError("a workload has no algorithm, size or lanes of its own", where="rebuilt", hint=hint)
-    lanes = said.get("lanes", present.lanes)
-    if lanes not in (None, "auto") and (isinstance(lanes, bool) or not isinstance(lanes, int)):
-        raise InputError(f"lanes must be a whole number or auto, got {lanes!r}", where="lanes")
+        raise InputError(
+            "a workload has no algorithm, size or channels of its own", where="rebuilt", hint=hint
+        )
+    channels = said.get("channels", present.channels)
+    if channels not in (None, "auto") and (isinstance(channels, bool) or not isinstance(channels, int)):
+        raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")
     return Collective.of(
         present.name,
         said.get("size", present.size),
         said.get("algorithm", present.algorithm),
-        lanes=None if lanes == "auto" else lanes,
+        channels=None if channels == "auto" else channels,
         root=present.root,
         protocol=said.get("protocol", present.protocol),
     )
@@ -137,5 +139,5 @@ def options(changes: dict[str, Any]) -> dict[str, Any]:
         if dot:
             options.setdefault(head, {})[name] = number
         else:
-            options[name] = number if name == "lanes" else value
+            options[name] = number if name == "channels" else value
     return options

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.collectives._lower import BUFFERS
+from astranb.collectives import BUFFERS
 from astranb.core.errors import InputError
 from astranb.engine.cacheline._memory import Buffer, buffer_of
 from astranb.sim import Simulation
@@ -33,7 +33,7 @@ def answer(feed: Feed, options: dict[str, Any]) -> Message:
     -------
     message
         ``chunks``, ``columns`` and ``fold`` (lines of a cell); ``pieces``: where in its row
-        each lane's part begins. A cell a chunk and column: how much of it has arrived (255
+        each channel's part begins. A cell a chunk and column: how much of it has arrived (255
         all), the rank that most of it came from (65535: none), of how many ranks the sum is
         at least, and 1 where it is final (2: beyond the end of its chunk).
     """
@@ -76,13 +76,13 @@ def cell(feed: Feed, options: dict[str, Any]) -> Message:
         return {"text": "", "source": -1}, []
     piece = np.searchsorted(found.first, here, "right") - 1
     table = sim.engine.machine.pieces[found.pieces]
-    lane, index = int(table["lane"][piece[0]]), here - found.first[piece]
+    channel, index = int(table["lane"][piece[0]]), here - found.first[piece]
     here, index = here[piece == piece[0]], index[piece == piece[0]]
     lines = int(table["lines"][piece[0]])
     span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
     said = [f"GPU{rank} {name}[{options['chunk']}]"]
-    if sim.engine.program.lanes > 1:
-        said.append(f"lane {lane}")
+    if sim.engine.program.channels > 1:
+        said.append(f"channel {channel}")
     said.append(f"{span} of {lines}")
     there = here[found.arrived[here]]
     source = -1

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.collectives._lower import BUFFERS
+from astranb.collectives import BUFFERS
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import sums
 

@@ -54,7 +54,7 @@ class Draft:
     infra : Infra or str
     size : str or int
     collective : str
-    lanes : int, optional
+    channels : int, optional
     protocol : str
     root : int
     """
@@ -64,7 +64,7 @@ class Draft:
     infra: Infra | str = "dgx-h100"
     size: str | int = "64 KiB"
     collective: str = "all_reduce"
-    lanes: int | None = None
+    channels: int | None = None
     protocol: str = "Simple"
     root: int = 0
 
@@ -96,7 +96,7 @@ class Draft:
             collective=self.collective,
             ranks=self.checked_ranks,
             size=self.size,
-            lanes=self.lanes,
+            channels=self.channels,
             root=self.root,
             protocol=self.protocol,
             per_node=per_node if per_node <= self.checked_ranks else None,
@@ -116,7 +116,12 @@ class Draft:
             raise Unfit(self.name, errors, self.text)
         algorithm = text_algorithm(self.text, self.name)
         what = Collective.of(
-            self.collective, self.size, algorithm, lanes=self.lanes, root=self.root, protocol=self.protocol
+            self.collective,
+            self.size,
+            algorithm,
+            channels=self.channels,
+            root=self.root,
+            protocol=self.protocol,
         )
         return Simulation(self.infra, what)
 

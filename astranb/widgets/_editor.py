@@ -23,7 +23,7 @@ __all__ = ["EXAMPLE", "Editor"]
 
 EXAMPLE = """\
 def two_shot(p):
-    wires = p.channels()
+    wires = p.connections()
     for me in p.everyone:
         block = me.block()
         for you in me.others:
@@ -68,7 +68,7 @@ class Editor(ipywidgets.VBox):
         What it must do, as ``all_reduce``.
     name : str
         Of the algorithm.
-    lanes : int, optional
+    channels : int, optional
     protocol : str
     root : int
 
@@ -89,7 +89,7 @@ class Editor(ipywidgets.VBox):
     []
     >>> editor.text = editor.text.replace("send(", "sent(", 1)
     >>> print(editor.problems[0])
-    line 6: error: AttributeError: 'Channel' object has no attribute 'sent'
+    line 6: error: AttributeError: 'Connection' object has no attribute 'sent'
     >>> editor.text = editor.good
     >>> editor.simulate().run().why
     'end'
@@ -106,12 +106,12 @@ class Editor(ipywidgets.VBox):
         size: int | str = "64 KiB",
         collective: str = "all_reduce",
         name: str = "program",
-        lanes: int | None = None,
+        channels: int | None = None,
         protocol: str = "Simple",
         root: int = 0,
     ) -> None:
         self._draft = Draft(
-            EXAMPLE if text is None else text, name, infra, size, collective, lanes, protocol, root
+            EXAMPLE if text is None else text, name, infra, size, collective, channels, protocol, root
         )
         self._draft.check()  # what is not the text's fault is said at once
         self.problems: list[Problem] = []

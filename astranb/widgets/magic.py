@@ -27,7 +27,7 @@ def _parser() -> _Parser:
     parser.add_argument("--size", default="64 KiB")
     parser.add_argument("--collective", default="all_reduce")
     parser.add_argument("--protocol", default="Simple")
-    parser.add_argument("--lanes", type=int)
+    parser.add_argument("--channels", type=int)
     parser.add_argument("--root", type=int, default=0)
     parser.add_argument("--show", action="store_true")
     return parser

@@ -21,7 +21,7 @@ def test_collective_list(capsys):
 
 
 def test_verify_proves_all_that_is_shipped(capsys):
-    assert main(["collective", "verify", "all", "--ranks", "4", "--lanes", "1"]) == 0
+    assert main(["collective", "verify", "all", "--ranks", "4", "--channels", "1"]) == 0
     out = capsys.readouterr().out
     assert out.count("correct: no deadlock, no race, the promised result") == sum(
         len(one.protocols) for one in algorithms()
@@ -44,7 +44,7 @@ def lost(p):
 
 def test_verify_names_faults_and_draws_deadlocks(tmp_path, capsys):
     (tmp_path / "mine.py").write_text(WRONG)
-    verb = ["collective", "verify", "all_reduce", "--ranks", "3", "--lanes", "1"]
+    verb = ["collective", "verify", "all_reduce", "--ranks", "3", "--channels", "1"]
     picture = tmp_path / "dead.svg"
     assert main([*verb, "--algorithm", f"{tmp_path}/mine.py:dead", "--picture", str(picture)]) == 3
     assert "deadlock: rank" in capsys.readouterr().out

@@ -66,8 +66,8 @@ def test_save(tmp_path, capsys):
         ([*RUN, "--size", "1KiB", "--gpu", "h100"], "h100-sxm"),
         ([*RUN, "--size", "1KiB", "--fidelity", "exact"], "fidelity"),
         ([*RUN, "--size", "1TiB"], "memory"),
-        ([*RUN, "--size", "1KiB", "--lanes", "0"], "lanes"),
-        ([*RUN, "--size", "1KiB", "--lanes", "many"], "--lanes"),
+        ([*RUN, "--size", "1KiB", "--channels", "0"], "channels"),
+        ([*RUN, "--size", "1KiB", "--channels", "many"], "--channels"),
         (
             ["run", "--infra", "dgx-h10", "--collective", "all_reduce", "--size", "1"],
             "did you mean 'dgx-h100'",

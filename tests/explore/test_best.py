@@ -5,14 +5,14 @@ from astranb.core.errors import InputError
 
 
 def test_every_way_is_tried_and_the_fastest_comes_first():
-    table = anb.explore.best_algorithm("switch:gpus=4", "all_reduce", "4 KiB", lanes=1)
+    table = anb.explore.best_algorithm("switch:gpus=4", "all_reduce", "4 KiB", channels=1)
     tried = {(a.name, p) for a in anb.collectives.algorithms("all_reduce") for p in a.protocols}
     assert set(zip(table["algorithm"], table["protocol"], strict=True)) == tried
     ran = table.dropna(subset=["time_ps"])
     assert ran["time_ps"].is_monotonic_increasing
     assert table.loc[0, "slower"] == 1
     best = anb.collectives.all_reduce(
-        "4 KiB", str(table.loc[0, "algorithm"]), protocol=str(table.loc[0, "protocol"]), lanes=1
+        "4 KiB", str(table.loc[0, "algorithm"]), protocol=str(table.loc[0, "protocol"]), channels=1
     )
     sim = anb.Simulation("switch:gpus=4", best)
     sim.run()
@@ -20,7 +20,7 @@ def test_every_way_is_tried_and_the_fastest_comes_first():
 
 
 def test_what_cannot_run_says_why():
-    table = anb.explore.best_algorithm("ring:gpus=3", "all_reduce", "1 KiB", lanes=1)
+    table = anb.explore.best_algorithm("ring:gpus=3", "all_reduce", "1 KiB", channels=1)
     said = dict(zip(table["algorithm"], table["said"], strict=True))
     assert "no switch joins all GPUs" in said["switch"]
     assert "power of two" in said["halving_doubling"]

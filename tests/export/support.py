@@ -32,7 +32,7 @@ def hostile_simulation() -> anb.Simulation:
             block.copy(p.input(0)[chunk], p.output(0)[chunk], p.output(1)[chunk])
 
     program.__name__ = HOSTILE
-    wanted = anb.collectives.Collective.of("broadcast", "4 KiB", program, lanes=1)
+    wanted = anb.collectives.Collective.of("broadcast", "4 KiB", program, channels=1)
     sim = anb.Simulation(anb.infragraph.load(json.loads(text)), wanted, gpu="h100-sxm")
     sim.run()
     return sim

@@ -75,7 +75,7 @@ def test_the_gantt_chart_holds_every_span(ring: anb.Simulation) -> None:
 
 def test_a_latency_curve_has_a_line_for_each_way() -> None:
     tables = [
-        anb.explore.best_algorithm("switch:gpus=2", "all_gather", size, lanes=1)
+        anb.explore.best_algorithm("switch:gpus=2", "all_gather", size, channels=1)
         for size in ("1 KiB", "4 KiB")
     ]
     shown = data_of(figures.latency_curve(tables), Scatter)

@@ -17,7 +17,7 @@ from astranb.engine.cacheline._lanes import LANE_STATES
 
 @pytest.fixture(scope="module")
 def done() -> anb.Simulation:
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs", lanes=2))
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs", channels=2))
     sim.run()
     return sim
 

@@ -26,8 +26,8 @@ RUNS = [
 ]
 
 
-def simulation(kind, algorithm, protocol="Simple", *, lanes=2, size="3 KiB", gpus=4):
-    collective = Collective.of(kind, size, algorithm, lanes=lanes, protocol=protocol)
+def simulation(kind, algorithm, protocol="Simple", *, channels=2, size="3 KiB", gpus=4):
+    collective = Collective.of(kind, size, algorithm, channels=channels, protocol=protocol)
     return anb.Simulation(f"switch:gpus={gpus}", collective)
 
 
@@ -76,19 +76,19 @@ def test_at_every_moment_it_is_what_was_read_and_written(kind, algorithm, protoc
         kept = int(promised.kept(held).sum())
         assert kept >= before, "what is right stays right"
         before = kept
-    assert before == len(promised.piece)
+    assert before == len(promised.slices)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     run=st.sampled_from(RUNS),
-    lanes=st.integers(1, 3),
+    channels=st.integers(1, 3),
     size=st.integers(1, 5000),
     gpus=st.sampled_from([2, 4, 8]),
 )
-def test_at_the_end_it_is_what_is_promised(run, lanes, size, gpus):
+def test_at_the_end_it_is_what_is_promised(run, channels, size, gpus):
     kind, algorithm, protocol = run
-    sim = simulation(kind, algorithm, protocol, lanes=lanes, size=size, gpus=gpus)
+    sim = simulation(kind, algorithm, protocol, channels=channels, size=size, gpus=gpus)
     start = sim.contributions("output")
     sim.run()  # its own check passes
     end = sim.contributions("output")
@@ -105,11 +105,11 @@ def test_at_the_end_it_is_what_is_promised(run, lanes, size, gpus):
 
 
 def test_the_cells_say_it_in_words():
-    sim = simulation("all_reduce", "ring", lanes=1)
+    sim = simulation("all_reduce", "ring", channels=1)
     assert sim.contributions("input").text(1) == "GPU0 input[1]: 0"
     sim.run()
     assert sim.contributions("output").text(1) == "GPU0 output[1]: 0+1+2+3 of 4, final"
-    many = simulation("all_reduce", "allpairs", lanes=1, gpus=16, size="4 KiB")
+    many = simulation("all_reduce", "allpairs", channels=1, gpus=16, size="4 KiB")
     many.run()
     assert many.contributions("output").text(0) == "GPU0 output[0]: 16 ranks of 16, final"
 
@@ -121,7 +121,7 @@ def test_what_is_counted_twice_is_called_wrong():
             block.reduce([me.input[0], me.input[0]], me.output[0])
             block.reduce([me.input[1], me.right.input[1]], me.output[1])
 
-    sim = simulation("all_reduce", twice, gpus=2, lanes=1)
+    sim = simulation("all_reduce", twice, gpus=2, channels=1)
     with pytest.raises(WrongResult, match="2 times"):
         sim.run()
     found = sim.contributions("output")
@@ -131,18 +131,20 @@ def test_what_is_counted_twice_is_called_wrong():
 
 
 def test_chunks_are_shared_by_lanes_which_may_be_unequally_far():
-    sim = simulation("all_gather", "ring", lanes=2, size="4 KiB")
+    sim = simulation("all_gather", "ring", channels=2, size="4 KiB")
     seen = set()
     while not sim.finished:
         sim.step(97)
         found = sim.contributions("output")
         assert (found.least <= found.most).all()
-        seen |= {text for k in range(len(found.cells)) if "in some of its 2 lanes" in (text := found.text(k))}
+        seen |= {
+            text for k in range(len(found.cells)) if "in some of its 2 channels" in (text := found.text(k))
+        }
     assert seen
 
 
 def test_the_table_has_a_row_a_contribution():
-    sim = simulation("all_reduce", "ring", lanes=1)
+    sim = simulation("all_reduce", "ring", channels=1)
     sim.run()
     frame = sim.contributions("output").to_dataframe()
     assert len(frame) == 4 * 4 * 4
@@ -153,7 +155,7 @@ def test_the_table_has_a_row_a_contribution():
 
 
 def test_the_fullest_copy_says_how_far_the_sums_are():
-    sim = simulation("all_reduce", "ring", lanes=1)
+    sim = simulation("all_reduce", "ring", channels=1)
     counts = []
     while True:
         found = sim.contributions("fullest")

@@ -201,14 +201,14 @@ def test_a_run_with_a_dead_link_can_be_saved(tmp_path):
 
 
 def test_sms_from_the_start_are_those_of_a_smaller_gpu():
-    lanes = {"collective": {"lanes": 12}}
-    sim = make(size="64 KiB", **lanes)
+    channels = {"collective": {"channels": 12}}
+    sim = make(size="64 KiB", **channels)
     for rank in range(8):
         sim.set(f"gpu[{rank}].sms", 3)
     sim.run()
     small = sim.rebuilt(gpu={"sms": 3}, keep=False)
     small.run()
-    free = make(size="64 KiB", **lanes)
+    free = make(size="64 KiB", **channels)
     free.run()
     assert sim.result.time_ps == small.result.time_ps != free.result.time_ps
     used = {row["sm"] for row in sim.result.table("blocks")}
@@ -216,7 +216,7 @@ def test_sms_from_the_start_are_those_of_a_smaller_gpu():
 
 
 def test_blocks_that_have_begun_stay_and_others_move():
-    sim = make(size="64 KiB", collective={"lanes": 16})
+    sim = make(size="64 KiB", collective={"channels": 16})
     sim.step(20)
     begun = [b for b in sim.result.table("blocks") if b["rank"] == 7 and b["state"] != "pending"]
     sim.set("gpu[7].sms", "2")
@@ -354,9 +354,11 @@ def test_fork_with_changes_of_objects_has_the_same_past():
     link = link_of(sim)
     same_past = sim.fork_with({f"{link}.bandwidth": "1 GB/s"})
     assert same_past.events == 500
-    anew = sim.fork_with({"algorithm": "allpairs", "gpu.unroll": "8", "network.buffers": "8", "lanes": "2"})
+    anew = sim.fork_with(
+        {"algorithm": "allpairs", "gpu.unroll": "8", "network.buffers": "8", "channels": "2"}
+    )
     assert (anew.events, anew.engine.chosen[0].unroll, anew.engine.network.buffers) == (0, 8, 8)
-    assert anew.engine.work.lanes == 2
+    assert anew.engine.work.channels == 2
 
 
 @pytest.mark.parametrize(
@@ -364,12 +366,12 @@ def test_fork_with_changes_of_objects_has_the_same_past():
     [
         ({"algorithm": "rign"}, "did you mean 'ring'"),
         ({"algoritm": "ring"}, "did you mean 'algorithm'"),
-        ({"size": "0 B"}, "nothing to do"),
+        ({"size": "0 B"}, "at least 1 B"),
         ({"network.arbitration": "unfair"}, "did you mean 'fair'"),
         ({"gpu.sms": "0"}, "at least 1"),
         ({"gpu.unroll": "lots"}, "whole number"),
         ({"network.buffers": "lots"}, "number of messages"),
-        ({"lanes": "lots"}, "lanes"),
+        ({"channels": "lots"}, "channels"),
     ],
 )
 def test_a_bad_fork_is_one_line(changes, says):

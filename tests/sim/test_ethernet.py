@@ -95,7 +95,7 @@ def make(network, algorithm="ring", infra="switch:gpus=4", size="6 KiB"):
 def incast(roce, *, size="16 MiB", outstanding=256, coalesce=8):
     """Seven send to one, whose port is slower, 1 KiB a message."""
     gpu = preset("h100-sxm").but(max_outstanding=outstanding, unroll=64)
-    collective = Collective.of("gather", size, lanes=4)
+    collective = Collective.of("gather", size, channels=4)
     return anb.Simulation(
         star(), collective, gpu=gpu, network=Network(coalesce=coalesce, roce=roce), record=False
     )
@@ -249,7 +249,7 @@ def test_a_victim_of_pauses_recovers_with_rates():
     ):
         sim = anb.Simulation(
             pair_of_switches(),
-            Collective.of("all_gather", "6 MiB", program, lanes=1),
+            Collective.of("all_gather", "6 MiB", program, channels=1),
             gpu=preset("h100-sxm").but(unroll=64),
             network=Network(coalesce=8, roce=roce),
             record=False,
@@ -286,7 +286,7 @@ def test_a_deadlock_in_which_nobody_polls_is_found_when_nothing_is_left_to_happe
 
     sim = anb.Simulation(
         circle(),
-        Collective.of("all_gather", "256 KiB", program, lanes=1),
+        Collective.of("all_gather", "256 KiB", program, channels=1),
         network=Network(roce=Roce(Pfc("4 KiB", "2 KiB"), None, None)),
     )
     with pytest.raises(Deadlock, match="links wait for room behind each other"):
@@ -362,7 +362,7 @@ def test_a_nic_has_slots_for_packets_not_for_lines():
 
     ran = {}
     for name, program, size in (("many", many, 128), ("one", one, 8 * 16 * 128)):
-        collective = Collective.of("broadcast", size, program, lanes=1)
+        collective = Collective.of("broadcast", size, program, channels=1)
         sim = ran[name] = anb.Simulation(infra, collective, gpu="h100-sxm")
         with suppress(WrongResult):  # this is no broadcast
             sim.run()
@@ -384,7 +384,7 @@ def test_plain_python_gives_the_same_hash():
         "import astranb as anb; from astranb.net import *\n"
         "quick = Dcqcn(interval='2 us', alpha_timer='3 us', increase_timer='3 us', byte_counter='4 kB')\n"
         "roce = Roce(Pfc('2 KiB', '1 KiB'), Ecn('1 kB', '4 kB', 0.5), quick)\n"
-        "sim = anb.Simulation('switch:gpus=4', anb.collectives.Collective.of('gather', '32 KiB', lanes=2),\n"
+        "sim = anb.Simulation('switch:gpus=4', anb.collectives.gather('32 KiB', channels=2),\n"
         "    network=Network(roce=roce))\n"
         "sim.run()\n"
         "links = sim.engine.machine.links\n"

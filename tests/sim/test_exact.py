@@ -26,7 +26,7 @@ def finish(sim):
 def run(write, *, size=128, gpus=2, infra=None, kind="broadcast"):
     """Run a program of one-line chunks; contents are not the point, so a wrong result is fine."""
     sim = anb.Simulation(
-        infra or f"switch:gpus={gpus}", Collective.of(kind, size, write, lanes=1), gpu="h100-sxm"
+        infra or f"switch:gpus={gpus}", Collective.of(kind, size, write, channels=1), gpu="h100-sxm"
     )
     finish(sim)
     return sim
@@ -176,7 +176,7 @@ def test_outstanding_slots_limit_a_copy_from_afar():
     few = anb.gpu.preset("h100-sxm")
     slots = 8
     few = dataclasses.replace(few, max_outstanding=slots)
-    collective = Collective.of("broadcast", 8 * 512 * 128, pull, lanes=1)
+    collective = Collective.of("broadcast", 8 * 512 * 128, pull, channels=1)
     sim = anb.Simulation("switch:gpus=2", collective, gpu=few)
     finish(sim)
     assert sim.engine.machine.sms["outstanding"].max() == 0

@@ -38,7 +38,7 @@ def test_a_switch_gains_with_more_gpus_and_a_ring_does_not():
     """Bus bandwidth by NVLS rises with more than four GPUs, a ring's stays (NCCL#1455)."""
 
     def busbw(algorithm, gpus):
-        took = time_us(f"generic:gpus={gpus}", "all_reduce", "1 MiB", algorithm, lanes=32)
+        took = time_us(f"generic:gpus={gpus}", "all_reduce", "1 MiB", algorithm, channels=32)
         return 2 * (gpus - 1) / gpus / took
 
     assert busbw("switch", 8) > busbw("switch", 4) > busbw("switch", 2)
@@ -54,9 +54,9 @@ def test_every_group_of_published_points_can_be_run(group):
     size, published_us, _ = group["points"][0]
     own = group["infra"].endswith(".yaml")
     infra = DATA / "infragraph" / group["infra"] if own else group["infra"]
-    lanes = None if size.endswith("KiB") else group["lanes"]
+    channels = None if size.endswith("KiB") else group["channels"]
     best = min(
-        time_us(infra, group["collective"], size, group["algorithm"], p, lanes=lanes)
+        time_us(infra, group["collective"], size, group["algorithm"], p, channels=channels)
         for p in group["protocols"]
     )
     assert best < 1.2 * published_us

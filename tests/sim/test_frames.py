@@ -12,7 +12,7 @@ from astranb.gpu import tables as t
 
 @pytest.fixture(scope="module", params=[4000, None])
 def sim(request):
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring", lanes=1))
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring", channels=1))
     sim.run() if request.param is None else sim.step(request.param)
     return sim
 

@@ -59,7 +59,7 @@ def watched(sim: anb.Simulation, events: int) -> tuple[np.ndarray, np.ndarray, n
 @pytest.mark.parametrize("slots, size", [(0, "1 KiB"), (3, "4 KiB")])
 def test_an_sm_is_in_the_state_that_the_machine_says(slots: int, size: str) -> None:
     options = {"gpu": narrow(slots)} if slots else {}
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "allpairs", lanes=1), **options)
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "allpairs", channels=1), **options)
     sim.step(2500 if slots else 100)
     before = sim.fork()
     lanes = before.engine.lanes("sms")

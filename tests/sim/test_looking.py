@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.engine.cacheline import SPAN_STATES
 from astranb.core.errors import InputError
+from astranb.engine.cacheline import SPAN_STATES
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_results_while_it_runs_and_at_the_end(half, done):
             ("ranks", 8),
             ("links", len(done.engine.machine.links)),
             ("phases", 2),
-            ("blocks", 8 * done.engine.program.lanes),
+            ("blocks", 8 * done.engine.program.channels),
             ("ops", len(done.engine.machine.ops)),
         ):
             assert len(result.to_dataframe(name)) == rows

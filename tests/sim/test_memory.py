@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.collectives import _check
+from astranb.collectives import contents
 from astranb.core.errors import InputError
 from astranb.engine.cacheline._memory import buffer_of
 from astranb.gpu import tables as t
@@ -29,7 +29,7 @@ def watch(sim: anb.Simulation, events: int, written: dict[tuple[int, int], int])
 def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
     """Compare every buffer of every rank with what was watched; gives how many lines have come."""
     table, came = sim.engine.machine.pieces, 0
-    held = _check.contents(sim.engine.program, sim.engine.machine.ops, sim.engine.machine.operands, table)
+    held = contents(sim.engine.program, sim.engine.machine.ops, sim.engine.machine.operands, table)
     for rank in range(sim.engine.program.ranks):
         for name in BUFFERS:
             if not ((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any():
@@ -59,7 +59,7 @@ def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
     [("ring", "Simple", 2000), ("allpairs", "Simple", 1500), ("allpairs", "LL", 4000)],
 )
 def test_every_line_is_of_whom_wrote_it(algorithm: str, protocol: str, events: int) -> None:
-    collective = anb.collectives.all_reduce("8 KiB", algorithm, lanes=2, protocol=protocol)
+    collective = anb.collectives.all_reduce("8 KiB", algorithm, channels=2, protocol=protocol)
     sim = anb.Simulation("dgx-h100", collective)
     written: dict[tuple[int, int], int] = {}
     came = [check(sim, written)]
@@ -81,7 +81,7 @@ def test_every_line_is_of_whom_wrote_it(algorithm: str, protocol: str, events: i
 
 
 def test_partial_lines_carry_what_they_were_made_of() -> None:
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring", lanes=1))
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring", channels=1))
     seen: set[int] = set()
     while not sim.finished:
         sim.step(1201)

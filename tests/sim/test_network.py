@@ -87,7 +87,7 @@ def test_fair_arbitration_lets_control_pass_data():
     for how in ("fifo", "fair"):
         sim = anb.Simulation(
             "ring:gpus=2",
-            Collective.of("send_recv", "256 KiB", program, lanes=1),
+            Collective.of("send_recv", "256 KiB", program, channels=1),
             network=anb.Network(arbitration=how),
             gpu=preset("h100-sxm").but(unroll=64, max_outstanding=2048),
         )
@@ -100,7 +100,7 @@ def test_fair_arbitration_lets_control_pass_data():
 def test_ways_are_chosen_as_told():
     used = {}
     for how in ("interleave", "static", "flow_hash", "spray"):
-        sim = make(anb.Network(multipath=how), infra="dgx-h100", size="64 KiB", lanes=1)
+        sim = make(anb.Network(multipath=how), infra="dgx-h100", size="64 KiB", channels=1)
         sim.run()
         out = sim.engine.machine.links[sim.engine.machine.links["src"] == sim.engine.fabric.gpus[0]]
         used[how] = int((out["messages"] > 0).sum())

@@ -14,10 +14,12 @@ def run(
     protocol="Simple",
     infra="dgx-h100",
     kind="all_reduce",
-    lanes=None,
+    channels=None,
     **rest,
 ):
-    sim = anb.Simulation(infra, Collective.of(kind, size, algorithm, protocol=protocol, lanes=lanes), **rest)
+    sim = anb.Simulation(
+        infra, Collective.of(kind, size, algorithm, protocol=protocol, channels=channels), **rest
+    )
     sim.run()
     return sim
 
@@ -85,9 +87,11 @@ def test_a_fabric_without_a_common_switch_says_so():
 
 def test_a_copy_engine_needs_no_thread_blocks_instructions():
     engine, put = (
-        run("64 KiB", a, kind="send_recv", infra="switch:gpus=2", lanes=1) for a in ("engine", "put")
+        run("64 KiB", a, kind="send_recv", infra="switch:gpus=2", channels=1) for a in ("engine", "put")
     )
-    on_sms = [int(s.engine.machine.sms["issued"][s.engine.machine.sms["engine"] == 0].sum()) for s in (engine, put)]
+    on_sms = [
+        int(s.engine.machine.sms["issued"][s.engine.machine.sms["engine"] == 0].sum()) for s in (engine, put)
+    ]
     assert on_sms[0] < on_sms[1] / 3
     assert engine.machine.sms["issued"][engine.machine.sms["engine"] == 1].sum() > 0
 
@@ -113,7 +117,7 @@ def test_a_system_wide_fence_takes_its_time_once_a_signal():
 
     def ends(fence_ps):
         gpu = h100.but(fence_ps=fence_ps)
-        sim = anb.Simulation("switch:gpus=2", Collective.of("broadcast", 128, once, lanes=1), gpu=gpu)
+        sim = anb.Simulation("switch:gpus=2", Collective.of("broadcast", 128, once, channels=1), gpu=gpu)
         with pytest.raises(WrongResult):
             sim.run()
         return int(sim.engine.machine.ops["started_ps"][1])
@@ -127,7 +131,7 @@ def test_kernels_compete_for_sms():
     def beside(blocks):
         def write(p):
             p.kernel("compute")
-            if p.lane == 0:
+            if p.channel == 0:
                 for me in p.everyone:
                     for _ in range(blocks):
                         me.block().compute(2000)
@@ -161,7 +165,7 @@ def test_buffers_beyond_the_l2_miss_and_are_written_back():
 def test_one_bulk_instruction_moves_many_lines():
     bulk = preset("h100-sxm").but(bulk_lines=8, max_payload=1024)
     fast, slow = (
-        anb.Simulation("switch:gpus=2", Collective.of("send_recv", "64 KiB", "put", lanes=1), gpu=g)
+        anb.Simulation("switch:gpus=2", Collective.of("send_recv", "64 KiB", "put", channels=1), gpu=g)
         for g in (bulk, preset("h100-sxm"))
     )
     fast.run()

@@ -9,7 +9,8 @@ from tests.ui.harness import Lab, evaluate, open_notebook, point, run_cell, scre
 MAKE = """
 import astranb as anb
 from astranb.collectives import Collective
-sim = anb.Simulation("{infra}", Collective.of("{collective}", "{size}", "{algorithm}", lanes={lanes}){more})
+collective = Collective.of("{collective}", "{size}", "{algorithm}", channels={channels})
+sim = anb.Simulation("{infra}", collective{more})
 workbench = anb.Workbench(sim)
 workbench
 """
@@ -24,12 +25,12 @@ def start(
     size: str,
     algorithm: str,
     more: str = "",
-    lanes: int = 1,
+    channels: int = 1,
 ) -> Locator:
     """Open a notebook with a workbench of some system."""
     page.set_viewport_size({"width": 1500, "height": 1200})
     cell = MAKE.format(
-        infra=infra, collective=collective, size=size, algorithm=algorithm, more=more, lanes=lanes
+        infra=infra, collective=collective, size=size, algorithm=algorithm, more=more, channels=channels
     )
     open_notebook(page, lab, [cell])
     run_cell(page, 0, wait=False)
@@ -137,7 +138,7 @@ def test_congestion_has_a_shape_of_its_own(page: Page, lab: Lab) -> None:
 
 
 def test_many_lines_are_all_drawn(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "torus2d:rows=4,columns=6", "all_gather", "768 KiB", "allpairs", lanes=4)
+    bench = start(page, lab, "torus2d:rows=4,columns=6", "all_gather", "768 KiB", "allpairs", channels=4)
     evaluate(page, "str(sim.run('9 us'))")
     page.wait_for_function("document.querySelector('.anb-workbench').dataset.dots > 6000")
     note = bench.locator(".anb-topology .anb-note")

@@ -11,7 +11,7 @@ from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot,
 EVIL = '<img src=x onerror="window.hurt=1">'
 EDITOR = (
     "import astranb as anb\n"
-    "editor = anb.Editor(infra='switch:gpus=4', size='8 KiB', lanes=1, name='two_shot <img src=x>')\n"
+    "editor = anb.Editor(infra='switch:gpus=4', size='8 KiB', channels=1, name='two_shot <img src=x>')\n"
     "editor"
 )
 WATCHED = ".anb-workbench:not(.anb-editor)"
@@ -109,7 +109,7 @@ def test_a_program_is_written_mended_simulated_and_stepped(page: Page, lab: Lab)
 
 MAKE = (
     "import astranb as anb\n"
-    "sim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'allpairs', lanes=2))"
+    "sim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'allpairs', channels=2))"
 )
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 

@@ -19,7 +19,7 @@ ODD = 100 * 1024 + 384  # chunks of which the last is shorter
 
 @pytest.fixture(scope="module")
 def feed() -> Feed:
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(ODD, "ring", lanes=3))
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(ODD, "ring", channels=3))
     sim.run()
     return Feed(session_of(sim))
 
@@ -65,7 +65,7 @@ def test_cells_are_what_their_lines_are(feed: Feed, rank: int, name: str, column
 def test_a_cell_in_words(feed: Feed) -> None:
     options = {"rank": 1, "buffer": "output", "columns": 1000, "chunk": 2, "column": 0}
     told, _ = _buffer.cell(feed, options)
-    assert told["text"].startswith("GPU1 output[2] · lane 0 · line 1 of ")
+    assert told["text"].startswith("GPU1 output[2] · channel 0 · line 1 of ")
     assert told["text"].endswith("sum of ranks 0+1+2+3+4+5+6+7 (8 of 8) · final")
     found = buffer_of(feed.sim, 1, "output")
     chunk = feed.sim.engine.machine.pieces["chunk"][found.pieces]

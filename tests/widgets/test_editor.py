@@ -182,7 +182,7 @@ def test_beyond_32_ranks_only_counts_are_sent() -> None:
     from astranb.widgets._feed import Feed
     from astranb.widgets._session import session_of
 
-    sim = anb.Simulation("switch:gpus=40", anb.collectives.all_gather("40 KiB", "allpairs", lanes=1))
+    sim = anb.Simulation("switch:gpus=40", anb.collectives.all_gather("40 KiB", "allpairs", channels=1))
     meta, buffers = ANSWERS["chunks"](Feed(session_of(sim)), {"buffer": "output"})
     assert not meta["ticks"]
     columns = unpack("chunks", buffers)
@@ -238,7 +238,7 @@ def test_show_gives_an_editor_that_simulates_what_is_right(editor: anb.Editor) -
     "line,says",
     [
         ("mine --infr x", "unrecognized arguments"),
-        ("mine --lanes two", "--lanes: invalid int"),
+        ("mine --channels two", "--channels: invalid int"),
         ("'", "No closing quotation"),
         ("'<img>'", "is not a Python name"),
         ("mine --infra nowhere", "nowhere"),

@@ -63,8 +63,8 @@ def test_the_chain_and_the_losses_travel(bench):
     chain = bench._session.at(1_000_000).why("gpu[3]")
     assert [step["text"] for step in reply["steps"]] == [step.text for step in chain]
     for path, count in (
-        ("", 8 * bench.sim.engine.program.lanes),
-        ("gpu[3]", bench.sim.engine.program.lanes),
+        ("", 8 * bench.sim.engine.program.channels),
+        ("gpu[3]", bench.sim.engine.program.channels),
         ("gpu[3].block.0", 1),
     ):
         reply, _ = asked(bench, "lost_time", path=path)

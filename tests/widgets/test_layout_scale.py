@@ -27,7 +27,7 @@ SYSTEMS = (
 
 @cache
 def simulation(infra: str) -> anb.Simulation:
-    return anb.Simulation(infra, Collective.of("send_recv", "1 KiB", "put", lanes=1), record=False)
+    return anb.Simulation(infra, Collective.of("send_recv", "1 KiB", "put", channels=1), record=False)
 
 
 def laid(infra: str, **options: Any) -> tuple[anb.Simulation, Layout]:
@@ -164,7 +164,7 @@ def test_the_order_of_the_file_plays_no_part(infra: str) -> None:
     """Instances, links and edges in another order: every box stands where it stood."""
 
     def places(one: Infra) -> dict[str, tuple[float, float]]:
-        sim = anb.Simulation(one, Collective.of("send_recv", "1 KiB", "put", lanes=1), record=False)
+        sim = anb.Simulation(one, Collective.of("send_recv", "1 KiB", "put", channels=1), record=False)
         layout = lay_out(sim.engine.fabric, used_links(sim))
         return {b.name: (b.x, b.y) for b in layout.boxes} | {f.name: (f.x, f.y) for f in layout.frames}
 

@@ -28,7 +28,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def bench() -> anb.Workbench:
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("32 KiB", "ring", lanes=2))
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("32 KiB", "ring", channels=2))
     sim.run()
     return anb.Workbench(sim)
 

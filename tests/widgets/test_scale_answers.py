@@ -27,7 +27,9 @@ def feed_of(infra: str, collective: Collective, **options: Any) -> tuple[anb.Sim
 
 
 def test_the_hottest_links_are_those_that_were_busiest_in_the_window() -> None:
-    sim, feed = feed_of("clos:servers=4,per_leaf=2", Collective.of("all_gather", "128 KiB", "ring", lanes=1))
+    sim, feed = feed_of(
+        "clos:servers=4,per_leaf=2", Collective.of("all_gather", "128 KiB", "ring", channels=1)
+    )
     sim.run()
     meta, _ = hot(feed, {})
     busy = [sim.engine.machine.links["busy_ps"][list(lanes)].mean() for *_, lanes in feed.layout.bundles]
@@ -61,7 +63,9 @@ def test_aggregates_tell_tiles_quantiles_and_the_busiest(monkeypatch: pytest.Mon
     for name, value in (("_COLLAPSED_FROM", 16), ("_AGGREGATES_FROM", 32)):
         monkeypatch.setattr(f"astranb.widgets._collapse.{name}", value)
     monkeypatch.setattr("astranb.widgets._layout._FEW_UNITS", 2)
-    sim, feed = feed_of("clos:servers=4,per_leaf=2", Collective.of("all_gather", "64 KiB", "ring", lanes=1))
+    sim, feed = feed_of(
+        "clos:servers=4,per_leaf=2", Collective.of("all_gather", "64 KiB", "ring", channels=1)
+    )
     sim.run()
     scene, _ = feed.scene()
     assert scene["level"] == "aggregates"
@@ -142,7 +146,9 @@ def test_ports_show_buffers_and_what_holds_lines_up() -> None:
 
 
 def test_instances_and_the_links_between_them_are_objects() -> None:
-    sim, feed = feed_of("clos:servers=4,per_leaf=2", Collective.of("all_gather", "64 KiB", "ring", lanes=1))
+    sim, feed = feed_of(
+        "clos:servers=4,per_leaf=2", Collective.of("all_gather", "64 KiB", "ring", channels=1)
+    )
     sim.run()
     found = sim.inspect("host.1")
     assert found["kind"] == "instance"

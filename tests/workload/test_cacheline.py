@@ -50,7 +50,7 @@ def alike(count, rows, deps=()):
 
 def ended(sim):
     """When each node of each rank ended, in ps."""
-    return [int(sim.engine.machine.blocks[gate].ended_ps) for gate in joined(sim).gates]
+    return [int(sim.engine.machine.blocks[block].ended_ps) for block in joined(sim).completion]
 
 
 def joined(sim):
@@ -87,7 +87,8 @@ def test_a_broadcast_comes_from_its_root(root):
     alone = anb.Simulation("ring:gpus=4", anb.collectives.broadcast(4096, root=root), gpu="h100-sxm")
     alone.run()
     assert (
-        ended(run(alike(4, [call("broadcast", 4096, peer=root)]))) == alone.engine.machine.gpus["ended_ps"].tolist()
+        ended(run(alike(4, [call("broadcast", 4096, peer=root)])))
+        == alone.engine.machine.gpus["ended_ps"].tolist()
     )
 
 

@@ -48,7 +48,7 @@ def passed_on(rank, ranks=4, size=4096, us=0):
 
 def ended(sim):
     assert isinstance(sim.engine.program, Joined)
-    return [int(sim.engine.machine.blocks[gate].ended_ps) for gate in sim.engine.program.gates]
+    return [int(sim.engine.machine.blocks[block].ended_ps) for block in sim.engine.program.completion]
 
 
 def run(work, **more):

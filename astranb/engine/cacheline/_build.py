@@ -150,7 +150,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     require_bytes(
         _estimate(plan),
         where=program.name,
-        hint="reduce the size, the number of GPUs or the lanes",
+        hint="reduce the size, the number of GPUs or the channels",
         allowed=memory_bytes,
     )
     for rank, preset in enumerate(presets):
@@ -192,7 +192,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         raise InputError(
             f"a machine of more than {ARGUMENTS:,} requests, thread blocks, links or flows",
             where=program.name,
-            hint="reduce the number of GPUs, the lanes or max_outstanding",
+            hint="reduce the number of GPUs, the channels or max_outstanding",
         )
     clock = allocate(1, t.CLOCK)
     clock["now_ps"] = clock["resumes"] = -1

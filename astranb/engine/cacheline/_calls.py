@@ -20,7 +20,7 @@ __all__ = ["Call", "Calls"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
-_LANES_OF_A_MESSAGE: Final = 16
+_CHANNELS_OF_A_MESSAGE: Final = 16
 
 _Place = tuple[int, ...]
 
@@ -38,8 +38,8 @@ class Call:
     def program(self, system: System, per_node: int | None) -> Program:
         """Write it down for as many ranks."""
         if self.name == "send_recv":
-            lanes = max(1, min(_LANES_OF_A_MESSAGE, self.size >> 11))
-            return Collective.of("send_recv", self.size, _message, lanes=lanes).program(2)
+            channels = max(1, min(_CHANNELS_OF_A_MESSAGE, self.size >> 11))
+            return Collective.of("send_recv", self.size, _message, channels=channels).program(2)
         chosen = system.algorithms.get(COLLECTIVE_NAMES[self.name], ())
         name = _ALGORITHMS.get(chosen[0].number, "ring") if chosen else "ring"
         if self.name in ("all_to_all", "gather", "scatter"):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.collectives import MIXED, NOTHING, Contents, Joined, Promise, contents, promise
-from astranb.collectives._lower import BUFFERS
+from astranb.collectives import BUFFERS, MIXED, NOTHING, Contents, Joined, Promise, contents, promise
 from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -30,7 +29,7 @@ CELL = np.dtype(
         ("buffer", "i4"),  # of ("input", "output", "scratch", "packets")
         ("chunk", "i4"),
         ("of_chunk", "i4"),  # which chunk of the ranks' inputs it is; NOTHING, MIXED
-        ("pieces", "i4"),  # lanes that share it
+        ("pieces", "i4"),  # channels that share it
         ("written", "i4"),  # pieces that something has been written to, and is complete
         ("writing", "i4"),  # pieces whose write is under way
         ("promised", "i4"),  # ranks whose contribution must be there at the end; 0: no promise
@@ -50,7 +49,7 @@ class Contributions:
         By rank, buffer and chunk.
     least, most : ndarray of int32, shape (chunks, ranks)
         How often each rank's contribution is in the chunk: in the piece of it that has it
-        least often, and in the one that has it most often. They differ while some lanes are
+        least often, and in the one that has it most often. They differ while some channels are
         further than others; 2 is one time too many.
     now_ps : int
         When.
@@ -82,7 +81,7 @@ class Contributions:
         if cell.of_chunk == MIXED and there and not cell.writing:
             said.append("of different chunks, or torn")
         if (least != most).any():
-            said.append(f"in some of its {cell.pieces} lanes")
+            said.append(f"in some of its {cell.pieces} channels")
         if cell.writing:
             said.append("being written")
         if cell.kept:
@@ -151,8 +150,8 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
     held, promised = piece_contents(engine)
     wanted = np.zeros(len(pieces), np.int32)
     kept = np.zeros(len(pieces), bool)
-    wanted[promised.piece] = (promised.times > 0).sum(axis=1)
-    kept[promised.piece] = promised.kept(held)
+    wanted[promised.slices] = (promised.times > 0).sum(axis=1)
+    kept[promised.slices] = promised.kept(held)
     real = pieces["lines"] > 0
     if buffer is not None:
         real &= pieces["buffer"] == BUFFERS.index(buffer)

@@ -358,7 +358,7 @@ class CacheLineEngine(CacheLineState):
         """What it was made of, by name."""
         work = self.work
         found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
-        found |= {name: getattr(work, name) for name in ("size", "protocol", "lanes", "root")}
+        found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
         found |= {"algorithm": work.algorithm_name, "launch": self.launch}
         for what, one in (("gpu", self.chosen[0]), ("network", self.network)):
             fields = (field.name for field in dataclasses.fields(one) if field.compare)  # type: ignore[arg-type]

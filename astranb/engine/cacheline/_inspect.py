@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.collectives._lower import BUFFERS
+from astranb.collectives import BUFFERS
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 

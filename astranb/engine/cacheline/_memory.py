@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.collectives._check import contents
-from astranb.collectives._lower import BUFFERS
+from astranb.collectives import BUFFERS, contents
 from astranb.core.errors import InputError, near
 from astranb.core.state import allocate
 from astranb.gpu import tables as t

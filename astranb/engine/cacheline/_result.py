@@ -134,12 +134,12 @@ def phases(engine: CacheLineState) -> list[dict[str, Any]]:
 
 
 def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
-    rows, lanes = [], engine.program.block_lane.tolist()
+    rows, channels = [], engine.program.block_channel.tolist()
     for number, row in enumerate(engine.machine.blocks):
         sm = int(row["sm"] - engine.machine.gpus["first_sm"][row["gpu"]]) if row["sm"] >= 0 else -1
         rows.append(
             {
-                "block": number, "rank": int(row["gpu"]), "lane": lanes[number], "sm": sm,
+                "block": number, "rank": int(row["gpu"]), "channel": channels[number], "sm": sm,
                 "state": t.BLOCK_STATES[int(row["state"])], "started_ps": int(row["started_ps"]),
                 "ended_ps": int(row["ended_ps"]), "polls": int(row["polls"]),
                 **{f"{part}_ps": int(row[f"{part}_ps"]) for part in _PARTS},
@@ -166,7 +166,7 @@ def _ops(engine: CacheLineState) -> list[dict[str, Any]]:
 def headline(engine: CacheLineState) -> list[str]:
     """What ran on what, how much work it was, and what the breakdown is of."""
     program = engine.program
-    where = f"{program.ranks} GPUs on {engine.infra.name}, {program.lanes} lanes"
+    where = f"{program.ranks} GPUs on {engine.infra.name}, {program.channels} channels"
     what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}"
     return [what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops", "blocks"]
 

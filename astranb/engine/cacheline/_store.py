@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.collectives import Collective, Lowered, Part, Source
+from astranb.collectives import Collective, Lowered, Source, SourceText
 from astranb.core.errors import InputError
 from astranb.engine.edits import RECORD, Edit
 from astranb.gpu import Preset
@@ -24,7 +24,7 @@ from .workload import Graph
 
 __all__ = ["loaded", "saved"]
 
-_PROGRAM: Final = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_lane", "lines")
+_PROGRAM: Final = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_channel", "lines")
 
 
 def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,14 +54,14 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
             "name": collective.name,
             "size": collective.size,
             "algorithm": collective.algorithm_name,
-            "lanes": collective.lanes,
+            "channels": collective.channels,
             "root": collective.root,
             "protocol": collective.protocol,
         },
         "program": {
             "name": program.name,
             "ranks": program.ranks,
-            "lanes": program.lanes,
+            "channels": program.channels,
             "line_bytes": program.line_bytes,
             "phase_names": list(program.phase_names),
             "flags": program.flags,
@@ -133,7 +133,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
 
 def _source(said: dict[str, Any], data: Mapping[str, np.ndarray], ops: int) -> Source:
     """The text of the program: only to be shown, so that a file without it is as good."""
-    parts = tuple(Part(**part) for part in said.get("source", ()))
+    parts = tuple(SourceText(**part) for part in said.get("source", ()))
     part, line = (data.get(f"source/{name}") for name in ("part", "line"))
     if part is None or line is None or part.shape != (ops,) or line.shape != (ops,):
         return Source()

@@ -71,7 +71,7 @@ class Graph:
     name = "workload"
     algorithm_name = ""
     root = 0
-    lanes = None
+    channels = None
     protocol = "Simple"
 
     @classmethod

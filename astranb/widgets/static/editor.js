@@ -4,7 +4,7 @@
 import { make } from "./theme.js";
 
 /** @import { Model } from "./types" */
-/** @typedef {{ severity: "error" | "warning", line: number, column: number, text: string, mend: string, also: number[] }} Problem */
+/** @typedef {{ severity: "error" | "warning", line: number, column: number, text: string, hint: string, also: number[] }} Problem */
 /** @typedef {{ type: string, seq: number, problems: Problem[], good: string, ranks: number, ms: number, error?: string }} Checked */
 /** @typedef {Record<Field, string> & { name: string }} Chosen */
 /** @typedef {"collective" | "size" | "infra" | "protocol"} Field */

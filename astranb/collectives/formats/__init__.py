@@ -1,0 +1,93 @@
+"""Files of algorithms: MSCCL++ execution plans and MSCCL algorithms, recognized by their contents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astranb.collectives.language.program import Program
+from astranb.core.document import contents
+from astranb.core.errors import InputError
+
+from .msccl_xml import read_msccl_xml, write_msccl_xml
+from .mscclpp import read_mscclpp, write_mscclpp
+from .plan import Plan
+
+__all__ = ["read_algorithm", "write_algorithm"]
+
+
+def read_algorithm(path: str | Path) -> Plan:
+    """Read an algorithm from a file: an MSCCL++ execution plan or an MSCCL algorithm.
+
+    Parameters
+    ----------
+    path : str or Path
+        JSON (MSCCL++) or XML (MSCCL), recognized by the contents.
+
+    Returns
+    -------
+    Plan
+        A value for ``algorithm=`` of a :class:`Collective`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is neither; the message names the element.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> step = '<step s="0" type="{}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="{}" cnt="1"/>'
+    >>> put, get = step.format("s", 0), step.format("r", "{}")
+    >>> block = '<tb id="0" send="{}" recv="{}" chan="0">{}</tb>'
+    >>> gpu = '<gpu id="{}" i_chunks="1" o_chunks="2" s_chunks="0">{}</gpu>'
+    >>> gpus = "".join(
+    ...     gpu.format(r, block.format(1 - r, 1 - r, put + get.format(1 - r).replace('s="0"', 's="1"')))
+    ...     for r in range(2)
+    ... )
+    >>> algo = '<algo name="swap" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" '
+    >>> algo += f'coll="allgather" inplace="1">{gpus}</algo>'
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "swap.xml")
+    ...     _ = file.write_text(algo)
+    ...     read_algorithm(file).collective
+    'all_gather'
+    """
+    data = contents(path)
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if start == b"{":
+        return read_mscclpp(path, data)
+    if start == b"<":
+        return read_msccl_xml(path, data)
+    raise InputError(
+        "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML)",
+        where=str(path),
+        hint="such a file begins with { or <",
+    )
+
+
+def write_algorithm(program: Program, path: str | Path) -> list[str]:
+    """Write a program to a file: an MSCCL++ execution plan (.json) or an MSCCL algorithm (.xml).
+
+    Parameters
+    ----------
+    program : Program
+    path : str or Path
+        The file; its extension selects the format.
+
+    Returns
+    -------
+    list of str
+        What differs from the program, and what the other system would not accept.
+
+    Raises
+    ------
+    InputError
+        The program uses something that the format cannot express, or the file cannot be written.
+    """
+    ending = Path(path).suffix.lower()
+    if ending == ".json":
+        return write_mscclpp(program, path)
+    if ending == ".xml":
+        return write_msccl_xml(program, path)
+    raise InputError(f"unknown file extension {ending!r}", where=str(path), hint="use FILE.json or FILE.xml")

@@ -1,0 +1,721 @@
+"""MSCCL algorithms: XML in which every thread block receives from one peer and sends to one.
+
+The elements and attributes are those that MSCCL's ``src/graph/topo.cc`` reads and
+``msccl/language/ir.py`` of msccl-tools writes; ``src/collectives/device/msccl_interpreter.h`` of
+MSCCL defines what a step does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from astranb.collectives.language.program import Block, Chunk, Operation, Program, Semaphore
+from astranb.collectives.lowering.messages import announced, pair
+from astranb.core.document import contents
+from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+from astranb.core.xml import Tag, xml_document
+
+from .plan import MOST_CHUNKS, Flag, Plan, PlanBlock, Step, collective_name, counts, protocol_name
+
+__all__ = ["read_msccl_xml", "write_msccl_xml"]
+
+_TYPES = {
+    "s": "s",
+    "r": "rd",
+    "rcs": "rds",
+    "rrc": "rad",
+    "rrs": "ras",
+    "rrcs": "rads",
+    "cpy": "ld",
+    "re": "lad",
+    "nop": "",
+}
+"""Steps: receive (r) or load from the source (l), add (a), store (d), send (s)."""
+
+_MOST_BLOCKS = 4096
+_MOST_MOVES = 1_000_000
+_BUFFERS = ("i", "o", "s")
+
+
+class _Connection(NamedTuple):
+    """A connection from one rank to another on one channel."""
+
+    source: int
+    target: int
+    channel: int
+
+
+@dataclass
+class _Block:
+    tag: Tag
+    planned: PlanBlock
+    number: int
+    send: int
+    receive: int
+    channel: int
+    steps: list[Tag] = field(default_factory=list)
+
+
+def read_msccl_xml(path: str | Path, data: bytes | None = None) -> Plan:
+    """Read an MSCCL algorithm.
+
+    A connection is a row of slots in the receiver's memory, one for each message. A step that
+    sends stores to the next slot and, under ``Simple``, raises a semaphore; a step that receives
+    waits for it and loads from the slot.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    data : bytes, optional
+        Its contents, if they have been read already.
+
+    Returns
+    -------
+    Plan
+        A value for ``algorithm=`` of a :class:`Collective`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is not an MSCCL algorithm; the message names the element.
+    """
+    return _Reader(xml_document(path, contents(path) if data is None else data)).read()
+
+
+class _Reader:
+    def __init__(self, root: Tag) -> None:
+        self.root = root
+        self.sent: dict[_Connection, int] = {}
+        self.received: dict[_Connection, int] = {}
+        self.slots: dict[_Connection, int] = {}
+        self.moves = 0
+
+    def read(self) -> Plan:
+        root = self.root
+        if root.element.tag != "algo":
+            raise root.error("not an MSCCL algorithm", "the root element must be <algo>")
+        self.ranks = root.number("ngpus", 1, MOST_CHUNKS)
+        gpus = list(root.children("gpu"))
+        if len(gpus) != self.ranks:
+            raise root.error(f"ngpus={self.ranks}, but {len(gpus)} <gpu> elements")
+        word = root.text("coll")
+        collective = collective_name(word)
+        inputs, outputs = self._chunks(collective, gpus)
+        in_place = bool(root.number("inplace", 0, 1, 0))
+        protocol = protocol_name(
+            root.choice("proto", ("Simple", "LL", "LL128", "simple", "SIMPLE", "ll", "ll128"))
+        )
+        self.plan = Plan(
+            root.text("name")[:200] or "algo",
+            collective,
+            self.ranks,
+            inputs,
+            outputs,
+            in_place=in_place,
+            protocol=protocol,
+            min_bytes=root.number("minBytes", 0, 2**63, 0),
+        )
+        if root.element.get("maxBytes") is not None:
+            self.plan.max_bytes = root.number("maxBytes", 0, 2**63)
+        if collective is None:
+            self.plan.notes.append(f"coll={word[:40]!r} is unknown: specify the collective to run it as")
+        self.plan.scratch = max(gpu.number("s_chunks", 0, MOST_CHUNKS) for gpu in gpus)
+        blocks = [block for rank, gpu in enumerate(gpus) for block in self._blocks(rank, gpu)]
+        self._connections(blocks)
+        self._dependences(blocks)
+        for block in blocks:
+            for step in block.steps:
+                self._step(block, step)
+        for wire, count in self.sent.items():
+            got = self.received.get(wire, 0)
+            if count != got:
+                raise root.error(
+                    f"rank {wire.source} sends rank {wire.target} {count} chunks on channel {wire.channel}, "
+                    f"which receives {got}",
+                    "give every s its r",
+                )
+        self.plan.blocks = [block.planned for block in blocks]
+        self.plan.settle()
+        return self.plan
+
+    def _chunks(self, collective: str | None, gpus: list[Tag]) -> tuple[int, int]:
+        whole = self.root.number("nchunksperloop", 1, MOST_CHUNKS)
+        small = whole // self.ranks
+        inputs = small if collective in ("all_gather", "gather") else whole
+        outputs = small if collective in ("reduce_scatter", "scatter") else whole
+        if (inputs, outputs) != counts(collective, self.ranks, inputs, 0) or not min(inputs, outputs):
+            raise self.root.error(f"nchunksperloop={whole} is not a multiple of {self.ranks} ranks")
+        for rank, gpu in enumerate(gpus):
+            gpu.number("id", rank, rank)
+            for name, count in (("i_chunks", inputs), ("o_chunks", outputs)):
+                there = gpu.number(name, 0, MOST_CHUNKS)
+                if there not in (0, count) and collective is not None:
+                    raise gpu.error(f"{name}={there} does not match nchunksperloop={whole}", f"use {count}")
+        return inputs, outputs
+
+    def _blocks(self, rank: int, gpu: Tag) -> list[_Block]:
+        blocks = []
+        for number, tag in enumerate(gpu.children("tb")):
+            if number >= _MOST_BLOCKS:
+                raise tag.error(f"more than {_MOST_BLOCKS} thread blocks on a rank")
+            tag.number("id", number, number)
+            send, receive = tag.number("send", -1, self.ranks - 1), tag.number("recv", -1, self.ranks - 1)
+            if rank in (send, receive):
+                raise tag.error(f"rank {rank} is its own peer", "use another rank, or -1")
+            channel = tag.number("chan", -1, MOST_CHUNKS)
+            block = _Block(tag, PlanBlock(rank), number, send, receive, channel)
+            for place, step in enumerate(tag.children("step")):
+                step.number("s", place, place)
+                block.steps.append(step)
+            blocks.append(block)
+        return blocks
+
+    def _connections(self, blocks: list[_Block]) -> None:
+        """Number the connections; only one block may use each end of one."""
+        senders: dict[_Connection, _Block] = {}
+        receivers: dict[_Connection, _Block] = {}
+        for block in blocks:
+            rank, channel = block.planned.rank, block.channel
+            for ends, peer, wire in (
+                (senders, block.send, _Connection(rank, block.send, channel)),
+                (receivers, block.receive, _Connection(block.receive, rank, channel)),
+            ):
+                if peer >= 0 and wire in ends:
+                    raise block.tag.error(
+                        f"a second block from rank {wire.source} to {wire.target} on channel {channel}",
+                        "give it another chan",
+                    )
+                if peer >= 0:
+                    ends[wire] = block
+        for number, wire in enumerate(sorted({*senders, *receivers})):
+            self.slots[wire] = number
+
+    def _dependences(self, blocks: list[_Block]) -> None:
+        """Find the steps that others wait for, and the value that a semaphore reaches at each."""
+        of = {(block.planned.rank, block.number): block for block in blocks}
+        self.needed: dict[tuple[int, int, int], int] = {}
+        wanted: dict[tuple[int, int, int], set[int]] = {}  # steps, by rank, producer, consumer
+        self.waits: dict[int, tuple[int, int]] = {}  # by the identity of a step: producer and its step
+        for block in blocks:
+            for tag in block.steps:
+                producer, step = (
+                    tag.number("depid", -1, MOST_CHUNKS, -1),
+                    tag.number("deps", -1, MOST_CHUNKS, -1),
+                )
+                if producer < 0 or step < 0:
+                    continue
+                rank = block.planned.rank
+                found = of.get((rank, producer))
+                if found is None or step >= len(found.steps):
+                    raise tag.error(
+                        f"it depends on step {step} of thread block {producer}, which does not exist"
+                    )
+                if found.steps[step].number("hasdep", 0, 1, 0) == 0:
+                    raise tag.error(
+                        f"it depends on step {step} of thread block {producer}, which has hasdep=0",
+                        "set hasdep=1 there",
+                    )
+                if found is not block:
+                    wanted.setdefault((rank, producer, block.number), set()).add(step)
+                    self.waits[id(tag)] = producer, step
+        # A consumer waits until this step and all earlier ones that it needs are done.
+        self.order = {
+            key: {step: n + 1 for n, step in enumerate(sorted(steps))} for key, steps in wanted.items()
+        }
+        self.consumers: dict[tuple[int, int, int], list[int]] = {}
+        for (rank, producer, consumer), steps in wanted.items():
+            for step in steps:
+                self.consumers.setdefault((rank, producer, step), []).append(consumer)
+        self.reached: dict[tuple[int, int, int], int] = {}
+
+    def _step(self, block: _Block, tag: Tag) -> None:
+        rank, steps = block.planned.rank, block.planned.steps
+        does = _TYPES[tag.choice("type", tuple(_TYPES))]
+        if id(tag) in self.waits:
+            producer, step = self.waits[id(tag)]
+            key = rank, producer, block.number
+            rise = self.order[key][step] - self.reached.get(key, 0)
+            if rise > 0:
+                self.reached[key] = self.order[key][step]
+                steps.append(Step("wait", flags=(Flag(rank, ("dep", producer, block.number)),), value=rise))
+        if does:
+            self._moves(block, tag, does)
+        number = tag.number("s", 0, MOST_CHUNKS)
+        for consumer in sorted(self.consumers.get((rank, block.number, number), ())):
+            steps.append(Step("signal", flags=(Flag(rank, ("dep", block.number, consumer)),)))
+
+    def _moves(self, block: _Block, tag: Tag, does: str) -> None:
+        rank, steps = block.planned.rank, block.planned.steps
+        count = tag.number("cnt", 1, MOST_CHUNKS)
+        self.moves += 3 * count
+        if self.moves > _MOST_MOVES:
+            raise tag.error(f"more than {_MOST_MOVES} chunks are moved", "use fewer or larger ones")
+        into = out = None
+        if "r" in does:
+            into = self._wire(tag, block.receive, _Connection(block.receive, rank, block.channel), "recv")
+        if "s" in does:
+            out = self._wire(tag, block.send, _Connection(rank, block.send, block.channel), "send")
+        loads = does in ("s", "ld", "lad") or "a" in does
+        source = self._places(rank, tag, "src", count) if loads else []
+        target = self._places(rank, tag, "dst", count) if "d" in does else []
+        if into is not None and self.plan.protocol == "Simple":
+            steps.append(Step("wait", flags=(Flag(rank, ("wire", *into)),)))
+        for n in range(count):
+            read = [self._slot(into, self.received)] if into is not None else []
+            if does == "lad":
+                read.append(target[n])
+            if loads:
+                read.append(source[n])
+            stored = [target[n]] if target else []
+            if out is not None:
+                stored.append(self._slot(out, self.sent))
+            steps.append(Step("move", tuple(read), tuple(stored)))
+        if out is not None and self.plan.protocol == "Simple":
+            steps.append(Step("signal", flags=(Flag(out.target, ("wire", *out)),)))
+
+    def _wire(self, tag: Tag, peer: int, wire: _Connection, name: str) -> _Connection:
+        if peer < 0:
+            raise tag.error(f"the thread block has no {name} peer", f"give it {name}=")
+        return wire
+
+    def _slot(self, wire: _Connection, counted: dict[_Connection, int]) -> Chunk:
+        """Return the next slot of a connection, after the plan's own scratch; slots are interleaved."""
+        number = counted.get(wire, 0)
+        counted[wire] = number + 1
+        if self.plan.protocol == "Simple":
+            # After the scratch that a plan in place may need, see Plan.settle.
+            first = self.plan.scratch + max(self.plan.inputs, self.plan.outputs)
+            return Chunk(wire.target, "scratch", first + number * len(self.slots) + self.slots[wire], 0)
+        return Chunk(wire.target, "packets", number * len(self.slots) + self.slots[wire], 0)
+
+    def _places(self, rank: int, tag: Tag, end: str, count: int) -> list[Chunk]:
+        buffer = tag.choice(f"{end}buf", _BUFFERS)
+        first = tag.number(f"{end}off", 0, MOST_CHUNKS)
+        bound = {"i": self.plan.inputs, "o": self.plan.outputs, "s": self.plan.scratch}[buffer]
+        if first + count > bound:
+            raise tag.error(
+                f"chunks {first} to {first + count - 1} of {buffer!r}, which has {bound}",
+                "use existing chunks",
+            )
+        return [self.plan.chunk(rank, buffer, first + n) for n in range(count)]
+
+
+_KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
+_MOST_STEPS = 256  # MSCCL_MAX_NUM_STEPS in MSCCL's src/include/msccl.h
+_LETTERS = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
+
+# From a block to a block; under Simple also for each semaphore, so that messages arrive in the
+# order in which they are waited for.
+_Wire = tuple[int, int, Semaphore | None]
+_Place = tuple[str, int]  # a buffer and an index
+_NOWHERE: _Place = ("i", -1)
+
+
+def write_msccl_xml(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
+    """Write a program as an MSCCL algorithm.
+
+    A store to another rank and the signal after it become a send; the wait for that signal
+    becomes a receive. A thread block with several peers becomes several, which wait for one
+    another where the program requires it. Sums of many chunks are made one by one.
+
+    Parameters
+    ----------
+    program : Program
+    path : str or Path
+        The file to be written.
+    collective : str, optional
+        The collective's name in the file; by default from the name of the program.
+
+    Returns
+    -------
+    list of str
+        What MSCCL itself would not accept.
+
+    Raises
+    ------
+    InputError
+        The program uses something that the format cannot express, as a load from another rank
+        or a signal without data; or the file cannot be written.
+    """
+    writer = _Writer(program)
+    text = writer.document(collective or program.name.partition("/")[0])
+    with whole_file(Path(path)) as file:
+        file.write(text.encode())
+    return writer.notes
+
+
+class _Writer:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.notes: list[str] = []
+        self.threads: list[list[_Thread]] = [[] for _ in range(program.ranks)]
+        self.scratch: list[dict[object, int]] = [{} for _ in range(program.ranks)]
+        self.read: dict[Chunk, int] = {}
+        for block in program.blocks:
+            if block.unit != "sm":
+                raise self.error("copy engines cannot be written", "use thread blocks")
+            for op in block.operations:
+                self._check(block, op)
+                for chunk in op.sources:
+                    self.read[chunk] = self.read.get(chunk, 0) + 1
+        self.pairing = pair(program)
+        self.messages: dict[_Wire, deque[list[Chunk]]] = {}
+        self.wires: dict[tuple[int, Chunk, int], _Wire] = {}  # by block, chunk and operation
+        self.packets: dict[Chunk, _Wire] = {}
+        self.received: set[Chunk] = set()
+        self.steps: list[_Steps] = []
+        # At each signal to a block of the same rank, the steps before it.
+        self.local: dict[tuple[int, Semaphore], deque[list[_Item]]] = {}
+        self._readers()
+        for number, block in enumerate(program.blocks):
+            self._find_messages(number, block)
+        self._number_channels()
+        self.got: list[tuple[_Wire, Chunk] | None] = [None] * len(program.blocks)  # received, not yet written
+        self._write_blocks()
+
+    def error(self, what: str, hint: str = "") -> InputError:
+        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
+
+    def _check(self, block: Block, op: Operation) -> None:
+        if op.in_switch:
+            raise self.error("MSCCL has no switch operations", "write it as .json")
+        if op.kind == "compute":
+            raise self.error("MSCCL has no computation", "write it as .json")
+        if any(chunk.rank != block.rank for chunk in op.sources):
+            raise self.error(
+                f"rank {block.rank} reads from another rank, which MSCCL cannot",
+                "put instead, or write it as .json",
+            )
+
+    def _readers(self) -> None:
+        """Find which block reads which packets first: that block receives them."""
+        self.reader: dict[Chunk, int] = {}
+        for number, block in enumerate(self.program.blocks):
+            for op in block.operations:
+                for chunk in op.sources:
+                    if chunk.buffer == "packets":
+                        self.reader.setdefault(chunk, number)
+
+    def _find_messages(self, number: int, block: Block) -> None:
+        """Find the wire of each store to another rank, from the signal after it."""
+        stores, rest = announced(block)
+        for place, op in enumerate(block.operations):
+            for chunk in op.targets:
+                if chunk.rank == block.rank or chunk.buffer != "packets":
+                    continue
+                if chunk not in self.reader:
+                    raise self.error(f"no block reads {chunk}", "leave it out")
+                wire: _Wire = number, self.reader[chunk], None
+                self.wires[number, chunk, place] = self.packets[chunk] = wire
+                self.messages.setdefault(wire, deque()).append([chunk])
+            if op.kind != "signal" or op.semaphore is None:
+                continue
+            waiters = self.pairing.waiters.get(op.semaphore, [])
+            if len(waiters) != 1:
+                raise self.error(f"{len(waiters)} blocks wait for one semaphore of rank {op.semaphore.rank}")
+            if op.semaphore.rank == block.rank:
+                continue
+            if not stores[place] or op.value != 1:
+                raise self.error(
+                    f"rank {block.rank} signals rank {op.semaphore.rank} without data, which MSCCL cannot",
+                    "write it as .json",
+                )
+            wire = number, waiters[0], op.semaphore
+            self.messages.setdefault(wire, deque()).append([chunk for chunk, _ in stores[place]])
+            for chunk, where in stores[place]:
+                self.wires[number, chunk, where] = wire
+        if rest:
+            raise self.error(f"no signal follows the store of rank {block.rank} to {rest[0][0]}")
+
+    def _number_channels(self) -> None:
+        """Give each wire a channel and each block its threads; a thread sends and receives if possible."""
+        used: dict[tuple[int, int], int] = {}
+        self.channel: dict[_Wire, int] = {}
+        blocks = self.program.blocks
+        self.sending: dict[_Wire, _Thread] = {}
+        self.receiving: dict[_Wire, _Thread] = {}
+        for wire in sorted(self.messages, key=lambda w: (w[0], w[1], w[2].number if w[2] else -1)):
+            ends = blocks[wire[0]].rank, blocks[wire[1]].rank
+            self.channel[wire] = used.get(ends, 0)
+            used[ends] = self.channel[wire] + 1
+        for number, block in enumerate(blocks):
+            threads = self.threads[block.rank]
+            first = len(threads)
+            receives = [wire for wire in self.channel if wire[1] == number]
+            for wire in [wire for wire in self.channel if wire[0] == number]:
+                thread = _Thread(len(threads), send=blocks[wire[1]].rank, channel=self.channel[wire])
+                threads.append(thread)
+                self.sending[wire] = thread
+                match = next((other for other in receives if self.channel[other] == thread.channel), None)
+                if match is not None:
+                    receives.remove(match)
+                    self.receiving[match] = thread
+                    thread.receive = blocks[match[0]].rank
+            for wire in receives:
+                self.receiving[wire] = _Thread(
+                    len(threads), receive=blocks[wire[0]].rank, channel=self.channel[wire]
+                )
+                threads.append(self.receiving[wire])
+            if len(threads) == first:
+                threads.append(_Thread(first))
+            self.steps.append(_Steps(threads[first]))
+
+    def _write_blocks(self) -> None:
+        """Write the blocks, each as far as possible without local signals of others."""
+        blocks = self.program.blocks
+        at = [0] * len(blocks)
+        moved = True
+        while moved:
+            moved = False
+            for number, block in enumerate(blocks):
+                while at[number] < len(block.operations) and self._operation(number, block, at[number]):
+                    at[number] += 1
+                    moved = True
+        for number, block in enumerate(blocks):
+            if at[number] < len(block.operations):
+                raise self.error(f"rank {block.rank} waits for itself")
+            self._written(number)
+        for (_, waiter, _), left in self.messages.items():
+            if left:
+                raise self.error(f"rank {blocks[waiter].rank} never waits for {left[0][0]}")
+
+    def _operation(self, number: int, block: Block, place: int) -> bool:
+        """Write one operation; return False if it must wait for another block of the rank."""
+        op = block.operations[place]
+        if op.kind == "move":
+            for chunk in op.sources:
+                wire = self.packets.get(chunk)
+                while wire is not None and wire[1] == number and chunk not in self.received:
+                    self._receive(number, wire)
+            self._move(number, block, op, place)
+        if op.semaphore is None or op.semaphore.rank != block.rank:
+            return True  # to another rank the store is the message
+        if op.kind == "signal":
+            self._written(number)
+            self.local.setdefault((number, op.semaphore), deque()).extend(
+                [self.steps[number].done()] * op.value
+            )
+            return True
+        shares = self.pairing.shares[number, place]
+        local = [source for source in shares if self.program.blocks[source].rank == block.rank]
+        if any(len(self.local.get((source, op.semaphore), ())) < shares[source] for source in local):
+            return False
+        for source, share in shares.items():
+            for _ in range(share):
+                if source not in local:
+                    self._receive(number, (source, number, op.semaphore))
+                    continue
+                items = self.local[source, op.semaphore].popleft()
+                if source != number:
+                    self._written(number)
+                    self.steps[number].follow(items)
+        return True
+
+    def _receive(self, number: int, wire: _Wire) -> None:
+        """Receive the next message on a wire."""
+        for chunk in self.messages[wire].popleft():
+            self._written(number)
+            self.received.add(chunk)
+            self.got[number] = wire, chunk
+
+    def _written(self, number: int) -> None:
+        """Write the last receive of a block unless a move was joined to it."""
+        got, self.got[number] = self.got[number], None
+        if got is not None:
+            self.steps[number].add("r", self.receiving[got[0]], target=self._place(got[1]))
+
+    def _move(self, number: int, block: Block, op: Operation, place: int) -> None:
+        here = [self._place(chunk) for chunk in op.targets if chunk.rank == block.rank]
+        there = [self.sending[self.wires[number, c, place]] for c in op.targets if c.rank != block.rank]
+        if self._joined(number, op, here, there):
+            return
+        self._written(number)
+        steps = self.steps[number]
+        sources = [self._place(chunk) for chunk in op.sources]
+        done = sources[0]
+        if len(sources) > 1:
+            numbers = self.scratch[block.rank]
+            again = next((target for target in here if target in sources), None)
+            done = again or (here[0] if here else ("s", numbers.setdefault(object(), len(numbers))))
+            if again is None:
+                steps.add("cpy", source=sources.pop(0), target=done)
+            else:
+                sources.remove(done)
+            for source in sources:
+                steps.add("re", source=source, target=done)
+        for target in here:
+            if target != done:
+                steps.add("cpy", source=done, target=target)
+        for thread in there:
+            steps.add("s", thread, source=done)
+
+    def _joined(self, number: int, op: Operation, here: list[_Place], there: list[_Thread]) -> bool:
+        """Write a receive and the move of its data as one step, if MSCCL has one; else return False."""
+        got = self.got[number]
+        if got is None:
+            return False
+        wire, chunk = got
+        thread = self.receiving[wire]
+        others = [self._place(source) for source in op.sources if source != chunk]
+        if len(others) != len(op.sources) - 1 or max(len(others), len(here), len(there)) > 1:
+            return False
+        if there and there[0] is not thread:
+            return False
+        # Only scratch that no other operation reads may be left out.
+        passing = chunk.buffer in ("scratch", "packets") and self.read[chunk] == 1
+        if (others or here) and not passing:
+            return False
+        self.got[number] = None
+        target = here[0] if here else self._place(chunk)
+        if others:
+            kind = "rr" + ("c" if here else "") + ("s" if there else "")
+            self.steps[number].add(kind, thread, others[0], here[0] if here else others[0])
+        else:
+            self.steps[number].add("rcs" if there else "r", thread, target=target)
+        return True
+
+    def _place(self, chunk: Chunk) -> _Place:
+        if chunk.buffer in ("scratch", "packets"):
+            numbers = self.scratch[chunk.rank]
+            return "s", numbers.setdefault((chunk.buffer, chunk.index, chunk.channel), len(numbers))
+        return _LETTERS[chunk.buffer], chunk.index * self.program.channels + chunk.channel
+
+    def document(self, collective: str) -> str:
+        """Return the whole file."""
+        program = self.program
+        if collective not in _KNOWN:
+            self.notes.append(f"MSCCL has no collective {collective}")
+        name = collective if collective == "reduce_scatter" else collective.replace("_", "")
+        inputs, outputs = program.input_chunks * program.channels, program.output_chunks * program.channels
+        channels = max(self.channel.values(), default=0) + 1
+        title = quoteattr(program.name.replace("/", "_"))
+        chunks = f'i_chunks="{inputs}" o_chunks="{outputs}"'
+        head = f'proto="{program.protocol}" nchannels="{channels}" nchunksperloop="{max(inputs, outputs)}"'
+        tail = f'ngpus="{program.ranks}" coll={quoteattr(name)} inplace="0"'
+        lines = [f"<algo name={title} {head} {tail}>"]
+        for rank, threads in enumerate(self.threads):
+            lines.append(f'  <gpu id="{rank}" {chunks} s_chunks="{len(self.scratch[rank])}">')
+            for thread in threads:
+                ends = f'send="{thread.send}" recv="{thread.receive}" chan="{thread.channel}"'
+                lines.append(f'    <tb id="{thread.number}" {ends}>')
+                lines += [f"      {item}" for item in thread.steps]
+                lines.append("    </tb>")
+                if len(thread.steps) > _MOST_STEPS:
+                    self.notes.append(
+                        f"MSCCL takes at most {_MOST_STEPS} steps in a thread block, "
+                        f"number {thread.number} of rank {rank} has {len(thread.steps)}"
+                    )
+            lines.append("  </gpu>")
+        return "\n".join([*lines, "</algo>", ""])
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A thread block of the file: it sends to one peer at most, and receives from one at most."""
+
+    number: int
+    send: int = -1
+    receive: int = -1
+    channel: int = 0
+    steps: list[_Item] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Item:
+    """A step, and the step of another thread block that it waits for."""
+
+    kind: str
+    thread: _Thread
+    number: int
+    source: _Place = _NOWHERE
+    target: _Place = ("o", -1)
+    after: _Item | None = None
+    awaited: bool = False
+
+    def __str__(self) -> str:
+        """Format it as the element of the file."""
+        after = (self.after.thread.number, self.after.number) if self.after else (-1, -1)
+        return (
+            f'<step s="{self.number}" type="{self.kind}" '
+            f'srcbuf="{self.source[0]}" srcoff="{self.source[1]}" '
+            f'dstbuf="{self.target[0]}" dstoff="{self.target[1]}" cnt="{int(self.kind != "nop")}" '
+            f'depid="{after[0]}" deps="{after[1]}" hasdep="{int(self.awaited)}"/>'
+        )
+
+
+class _Steps:
+    """What one block of a program does, step by step.
+
+    _Steps in different thread blocks of the file wait for one another only where one reads
+    or overwrites what the other has stored, or overwrites what it has read.
+    """
+
+    def __init__(self, first: _Thread) -> None:
+        self._first = first
+        self._writer: dict[_Place, _Item] = {}
+        self._readers: dict[_Place, list[_Item]] = {}
+        self._barrier: _Item | None = None  # all later steps follow this one
+        self._known: dict[
+            tuple[int, int], int
+        ] = {}  # the last step of another thread block that one has waited for
+        self._last: dict[int, _Item] = {}
+
+    def add(
+        self, kind: str, thread: _Thread | None = None, source: _Place = _NOWHERE, target: _Place = ("o", -1)
+    ) -> None:
+        """Add a step to the thread block of its peer or, without one, to the writer of its source."""
+        if thread is None:
+            thread = self._writer[source].thread if source in self._writer else self._first
+        reads = [source] if kind in ("s", "rrs", "rrc", "rrcs", "cpy", "re") else []
+        writes = [target] if kind in ("r", "rcs", "rrc", "rrcs", "cpy", "re") else []
+        if kind == "re":
+            reads.append(target)
+        before = [self._barrier] if self._barrier is not None else []
+        before += [self._writer[place] for place in (*reads, *writes) if place in self._writer]
+        for place in writes:
+            before += self._readers.pop(place, [])
+        item = self._append(kind, thread, source, target, before)
+        for place in reads:
+            self._readers.setdefault(place, []).append(item)
+        for place in writes:
+            self._writer[place] = item
+
+    def done(self) -> list[_Item]:
+        """Return the last step in each thread block: all steps have ended when these have."""
+        return list(self._last.values())
+
+    def follow(self, items: Iterable[_Item]) -> None:
+        """Let all later steps follow steps of other blocks."""
+        before = [self._barrier] if self._barrier is not None else []
+        before += items
+        if before:
+            self._barrier = self._append("nop", self._first, _NOWHERE, ("o", -1), before)
+
+    def _append(
+        self, kind: str, thread: _Thread, source: _Place, target: _Place, before: list[_Item]
+    ) -> _Item:
+        furthest: dict[int, _Item] = {}
+        for item in before:
+            other = item.thread.number
+            known = self._known.get((thread.number, other), -1)
+            if item.thread is not thread and item.number > max(
+                known, furthest[other].number if other in furthest else -1
+            ):
+                furthest[other] = item
+        waits = list(furthest.values())
+        for item in waits:
+            item.awaited = True
+            self._known[thread.number, item.thread.number] = item.number
+        for item in waits[:-1]:
+            thread.steps.append(_Item("nop", thread, len(thread.steps), after=item))
+        item = _Item(kind, thread, len(thread.steps), source, target, waits[-1] if waits else None)
+        thread.steps.append(item)
+        self._last[thread.number] = item
+        return item

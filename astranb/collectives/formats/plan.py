@@ -1,0 +1,374 @@
+"""Plans: algorithms read from files, listed block by block."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NamedTuple
+
+from astranb.collectives.language.collective import COLLECTIVES
+from astranb.collectives.language.program import (
+    PROTOCOLS,
+    Chunk,
+    Program,
+    Semaphore,
+)
+from astranb.collectives.proof.order import execute
+from astranb.core.errors import InputError, near
+
+__all__ = [
+    "MOST_CHUNKS",
+    "Flag",
+    "Plan",
+    "PlanBlock",
+    "Step",
+    "collective_name",
+    "counts",
+    "gather_waits",
+    "protocol_name",
+]
+
+MOST_CHUNKS = 1 << 16
+_COPIES_ITS_INPUT = ("all_gather", "all_to_all", "broadcast", "gather", "scatter")
+_SHARED = "shared"  # a buffer that is both input and output, until Plan.settle tells them apart
+
+
+class Flag(NamedTuple):
+    """A semaphore of a plan, by name."""
+
+    rank: int
+    name: tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation of a block; ``flags`` are the semaphores of a signal or a wait."""
+
+    kind: str
+    sources: tuple[Chunk, ...] = ()
+    targets: tuple[Chunk, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    value: int = 1
+    relaxed: bool = False
+    in_switch: int = 0
+
+
+@dataclass(slots=True)
+class PlanBlock:
+    """The operations of one thread block or copy engine of a rank; a chunk's channel is its slice."""
+
+    rank: int
+    unit: str = "sm"
+    steps: list[Step] = field(default_factory=list)
+
+
+def gather_waits(blocks: list[PlanBlock]) -> None:
+    """Replace several flags that a block waits for in one step by one.
+
+    A block that waits for many connections polls all of them together. With a semaphore for
+    each of its waits, to which the matching signal of every connection adds, that is one wait
+    for their number. It needs connections with one block at each end.
+    """
+    ends: dict[Flag, tuple[set[int], set[int]]] = {}
+    several: set[Flag] = set()
+    for number, block in enumerate(blocks):
+        for step in block.steps:
+            for flag in step.flags:
+                ends.setdefault(flag, (set(), set()))[step.kind == "wait"].add(number)
+            if step.kind == "wait" and len(step.flags) > 1:
+                several.update(step.flags)
+    gatherable = {flag for flag in several if all(len(end) <= 1 for end in ends[flag])}
+    gathered: dict[Flag, deque[Flag]] = {flag: deque() for flag in gatherable}
+    numbers = count()
+    for block in blocks:
+        steps: list[Step] = []
+        for step in block.steps:
+            mine = [flag for flag in step.flags if flag in gatherable] if step.kind == "wait" else []
+            if not mine:
+                steps.append(step)
+                continue
+            together = Flag(block.rank, ("waits", next(numbers)))
+            for flag in mine:
+                gathered[flag].append(together)
+            steps.append(Step("wait", flags=(together,), value=len(mine)))
+            rest = tuple(flag for flag in step.flags if flag not in gatherable)
+            if rest:
+                steps.append(Step("wait", flags=rest))
+        block.steps = steps
+    for block in blocks:
+        for number, step in enumerate(block.steps):
+            if step.kind == "signal" and gatherable.intersection(step.flags):
+                flags = tuple(gathered[flag].popleft() if gathered.get(flag) else flag for flag in step.flags)
+                block.steps[number] = replace(step, flags=flags)
+
+
+@dataclass
+class Plan:
+    """An algorithm from a file: a value for ``algorithm=`` of a :class:`Collective`.
+
+    Attributes
+    ----------
+    name : str
+    collective : str or None
+        The collective that it implements; None if the file names one that astranb does not know.
+    ranks : int
+    inputs, outputs : int
+        Chunks of each rank's input and output.
+    in_place : bool
+        Whether input and output are one buffer in the file; astranb has two. Stores to that
+        buffer go to the output. Reads before the first store to a chunk read the input, later
+        ones the output or, if the output has no such chunk, scratch. The order is that of one
+        execution of the plan. Chunks that need not move, as a rank's own in an all-gather, are
+        copied by a block of their own.
+    protocol : str
+        ``"Simple"``, ``"LL"`` or ``"LL128"``.
+    blocks : list of PlanBlock
+    notes : list of str
+        Differences from the file, and other remarks.
+    """
+
+    name: str
+    collective: str | None
+    ranks: int
+    inputs: int
+    outputs: int
+    in_place: bool = False
+    protocol: str = "Simple"
+    slices: int = 1
+    scratch: int = 0
+    min_bytes: int = 0
+    max_bytes: int | None = None
+    blocks: list[PlanBlock] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    channels = 1  # a plan has its own sets of thread blocks
+
+    @property
+    def __name__(self) -> str:
+        """Its name, like that of a function."""
+        return self.name
+
+    @property
+    def operations(self) -> int:
+        """The number of operations of all blocks."""
+        return sum(len(block.steps) for block in self.blocks)
+
+    def fitted(self, collective: str, size: int, protocol: str) -> str:
+        """Check collective and size; return the protocol: the file's, unless another is given."""
+        if self.collective and self.collective != collective:
+            raise InputError(
+                f"it implements {self.collective}, not {collective}",
+                where=f"plan {self.name!r}",
+                hint=f"run it as {self.collective}",
+            )
+        if size < self.min_bytes or (self.max_bytes is not None and size > self.max_bytes):
+            most = "any size" if self.max_bytes is None else f"{self.max_bytes} B"
+            note = f"{size} B is outside the range of the plan, {self.min_bytes} B to {most}"
+            if note not in self.notes:
+                self.notes.append(note)
+        return self.protocol if protocol == "Simple" else protocol
+
+    def __call__(self, program: Program) -> None:
+        """Add the plan to a program, for the current channel.
+
+        Raises
+        ------
+        InputError
+            The program has another number of ranks, or chunks that do not divide the plan's.
+        """
+        parts = self._parts(program)
+        width = parts * self.slices
+        channel = program.channel
+        if channel == 0:
+            program.channels *= width
+        if program.protocol == "Simple":
+            program.protocol = self.protocol
+        first = channel * width
+
+        def moved(chunk: Chunk) -> Chunk:
+            if chunk.buffer not in ("input", "output"):
+                return replace(chunk, channel=first + chunk.channel)
+            index, rest = divmod(chunk.index, parts)
+            return Chunk(chunk.rank, chunk.buffer, index, first + rest * self.slices + chunk.channel)
+
+        self._add(program, moved)
+        program.channel = channel
+
+    def _add(self, program: Program, moved: Callable[[Chunk], Chunk]) -> None:
+        """Add the blocks to a program, with chunks moved to where they are there."""
+        flags: dict[Flag, Semaphore] = {}
+        for planned in self.blocks:
+            # The channel that views show for a block is that of its first chunk.
+            chunks = (c for step in planned.steps for c in (*step.sources, *step.targets))
+            program.channel = moved(next(chunks, Chunk(planned.rank, "scratch", 0, 0))).channel
+            block = (program.engine if planned.unit == "engine" else program.block)(planned.rank)
+            block.phase(self.name)
+            for step in planned.steps:
+                for flag in step.flags:
+                    if flag not in flags:
+                        flags[flag] = program.semaphore(flag.rank)
+                    if step.kind == "signal":
+                        block.signal(flags[flag], step.value, relaxed=step.relaxed)
+                    else:
+                        block.wait(flags[flag], step.value)
+                if step.kind == "move":
+                    sources, targets = map(moved, step.sources), map(moved, step.targets)
+                    block.move(tuple(sources), tuple(targets), step.in_switch)
+                elif step.kind == "fence":
+                    block.fence()
+                elif step.kind == "compute":
+                    block.compute(step.value)
+
+    def _alone(self) -> Program:
+        """Return the plan as a program with its own chunks."""
+        program = Program(
+            self.name,
+            ranks=self.ranks,
+            channels=self.slices,
+            input_chunks=self.inputs,
+            output_chunks=self.outputs,
+        )
+        self._add(program, lambda chunk: chunk)
+        return program
+
+    def _parts(self, program: Program) -> int:
+        """Return how many chunks of the plan are one chunk of the program."""
+        where = f"plan {self.name!r}"
+        if program.ranks != self.ranks:
+            raise InputError(
+                f"it is for {self.ranks} ranks, not {program.ranks}",
+                where=where,
+                hint=f"use an infrastructure with {self.ranks} GPUs",
+            )
+        kind = program.name.partition("/")[0]
+        parts, rest = divmod(self.inputs, program.input_chunks)
+        if not rest and parts and self.outputs == parts * program.output_chunks:
+            return parts
+        if self.inputs == self.outputs and kind in ("all_reduce", "broadcast", "reduce"):
+            program.input_chunks = program.output_chunks = self.inputs
+            return 1
+        raise InputError(
+            f"it has {self.inputs} input and {self.outputs} output chunks, "
+            f"the collective {program.input_chunks} and {program.output_chunks}",
+            where=where,
+            hint="the plan's must be multiples of the collective's",
+        )
+
+    def chunk(self, rank: int, buffer: str, index: int, slice_: int = 0) -> Chunk:
+        """Return the chunk that ``i``, ``o``, ``s`` or ``p`` (packets) and an index mean in a file."""
+        if not self.in_place or buffer in "sp":
+            return Chunk(rank, _BUFFERS[buffer], index, slice_)
+        # If one buffer is smaller, it is the rank's own part of the other.
+        small, large = sorted((self.inputs, self.outputs))
+        mine = small < large and (self.inputs if buffer == "i" else self.outputs) == small
+        return Chunk(rank, _SHARED, rank * small + index if mine else index, slice_)
+
+    def settle(self) -> None:
+        """Replace the shared buffer of a plan in place by input and output, as described for `in_place`."""
+        if not self.in_place:
+            return
+        written: set[Chunk] = set()
+
+        def after(chunk: Chunk) -> Chunk:
+            index = self._own(chunk, self.outputs)
+            if index is None:
+                return Chunk(chunk.rank, "scratch", self.scratch + chunk.index, chunk.channel)
+            return Chunk(chunk.rank, "output", index, chunk.channel)
+
+        def read(chunk: Chunk) -> Chunk:
+            if chunk.buffer != _SHARED:
+                return chunk
+            index = self._own(chunk, self.inputs)
+            if chunk in written or index is None:
+                return after(chunk)
+            return Chunk(chunk.rank, "input", index, chunk.channel)
+
+        program = self._alone()
+        run = execute(program)
+        rest = ((b, i) for b in run.stuck for i in range(run.at[b], len(program.blocks[b].operations)))
+        moves = [(step for step in block.steps if step.kind == "move") for block in self.blocks]
+        for b, i in (*run.done, *rest):
+            if program.blocks[b].operations[i].kind != "move":
+                continue
+            step = next(moves[b])
+            step.sources = tuple(read(chunk) for chunk in step.sources)
+            written.update(chunk for chunk in step.targets if chunk.buffer == _SHARED)
+            step.targets = tuple(after(c) if c.buffer == _SHARED else c for c in step.targets)
+        if self.collective in _COPIES_ITS_INPUT:
+            self._copy_what_stays(written)
+
+    def _own(self, chunk: Chunk, count: int) -> int | None:
+        """Return a shared chunk's index in the rank's input or output of ``count`` chunks."""
+        index = chunk.index - (chunk.rank * count if count < max(self.inputs, self.outputs) else 0)
+        return index if 0 <= index < count else None
+
+    def _copy_what_stays(self, written: set[Chunk]) -> None:
+        copied = 0
+        for rank in range(self.ranks):
+            block = PlanBlock(rank)
+            for index in range(self.inputs):
+                for part in range(self.slices):
+                    shared = self.chunk(rank, "i", index, part)
+                    output = self._own(shared, self.outputs)
+                    if output is not None and shared not in written:
+                        source = Chunk(rank, "input", index, part)
+                        target = Chunk(rank, "output", output, part)
+                        block.steps.append(Step("move", (source,), (target,)))
+            if block.steps:
+                self.blocks.append(block)
+                copied += len(block.steps)
+        if copied:
+            self.notes.append(f"in place: {copied} chunks that stay where they are are copied to the output")
+
+    def stuck(self) -> list[int]:
+        """Return the ranks with blocks that would never end."""
+        run = execute(self._alone())
+        return sorted({run.blocks[b].rank for b in run.stuck})
+
+    def summary(self) -> dict[str, Any]:
+        """Return its properties, and whether every wait has its signal."""
+        stuck = self.stuck()
+        return {
+            "name": self.name,
+            "collective": self.collective,
+            "ranks": self.ranks,
+            "input_chunks": self.inputs,
+            "output_chunks": self.outputs,
+            "in_place": self.in_place,
+            "protocol": self.protocol,
+            "blocks": sum(block.unit == "sm" for block in self.blocks),
+            "engines": sum(block.unit == "engine" for block in self.blocks),
+            "operations": self.operations,
+            "notes": list(self.notes),
+            "checks": [f"rank {rank} waits for a signal that never comes" for rank in stuck]
+            or ["every wait has its signal"],
+        }
+
+
+_BUFFERS = {"i": "input", "o": "output", "s": "scratch", "p": "packets"}
+
+
+def collective_name(word: str) -> str | None:
+    """Return the collective that a file calls ``allreduce`` or ``all_reduce``."""
+    return {name.replace("_", ""): name for name in COLLECTIVES}.get(word.lower().replace("_", ""))
+
+
+def counts(collective: str | None, ranks: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Complete the numbers of input and output chunks; a file may give one of them as 0."""
+    of_input = ranks if collective in ("reduce_scatter", "scatter") else 1
+    of_output = ranks if collective in ("all_gather", "gather") else 1
+    whole = inputs * of_output or outputs * of_input
+    if inputs == 0:
+        inputs = whole // of_output
+    if outputs == 0:
+        outputs = whole // of_input
+    return inputs, outputs
+
+
+def protocol_name(word: str) -> str:
+    """Return a protocol by the name that a file uses."""
+    for protocol in PROTOCOLS:
+        if protocol.lower() == word.lower():
+            return protocol
+    raise InputError(f"unknown protocol {word[:40]!r}", hint=near(word[:40], PROTOCOLS))

@@ -1,0 +1,349 @@
+"""Several programs as one: a graph of collectives and of kernels with a known duration.
+
+Each rank has nodes that wait for other nodes of the same rank. Every node has a *completion
+block*, a thread block that ends when the node has ended. A node without a program spends its
+duration in its completion block. The thread blocks of a node with a program are launched when the
+nodes before it have ended, and its completion block when they have ended. Programs have buffers
+and semaphores of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from astranb.core.errors import InputError, WrongResult
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.gpu import tables as t
+
+from .language.source import source_of
+from .lowering.lower import Lowered
+from .proof.check import Promise, contents, promise
+
+__all__ = ["Joined", "Node", "Section", "join"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A program that runs on some of the ranks.
+
+    Attributes
+    ----------
+    program : Lowered
+    ranks : tuple of int
+        For each rank of the program, the rank that it is.
+    name : str
+        Prefix of its phases' names.
+    kind : str
+        The collective whose result is checked at the end; empty for no check.
+    root : int
+        Its root, as an index into ``ranks``.
+    """
+
+    program: Lowered
+    ranks: tuple[int, ...]
+    name: str
+    kind: str = ""
+    root: int = 0
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operation of one rank in the graph.
+
+    Attributes
+    ----------
+    rank : int
+    after : tuple of int
+        Numbers of earlier nodes of the same rank that must have ended.
+    spends_ps : int
+        Its duration if it has no program.
+    part : int
+        Number of the program that it takes part in; -1 for none.
+    name : str
+        Name of its phase.
+    row : int
+        Identifier for the caller.
+    """
+
+    rank: int
+    after: tuple[int, ...] = ()
+    spends_ps: int = 0
+    part: int = -1
+    name: str = "compute"
+    row: int = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined(Lowered):
+    """A program made of several.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+    parts : tuple of Section
+    completion : ndarray of int64, shape (nodes,)
+        The completion block of each node: the thread block that ends with it.
+    first : ndarray of int64, shape (nodes,)
+        A thread block that begins with each node.
+    of_part : tuple of slice
+        The rows of each part's slices.
+    """
+
+    nodes: tuple[Node, ...]
+    parts: tuple[Section, ...]
+    completion: np.ndarray
+    first: np.ndarray
+    of_part: tuple[slice, ...]
+
+    def check(self, ops: Records, operands: Records, pieces: Records) -> None:
+        """Compare the results of the parts with what they promise.
+
+        Parameters
+        ----------
+        ops, operands, pieces : recarray
+            The tables at the end of the run.
+
+        Raises
+        ------
+        WrongResult
+            The message names the part and the rank.
+        """
+        wanted = self.promise()
+        wrong = wanted.slices[~wanted.kept(contents(self, ops, operands, pieces))]
+        if len(wrong):
+            part = next(n for n, where in enumerate(self.of_part) if wrong[0] < where.stop)
+            raise WrongResult(f"{self.parts[part].name}: wrong result on rank {pieces[wrong[0]].gpu}")
+
+    def promise(self) -> Promise:
+        """Return what the parts promise for all slices."""
+        slices, times, chunk = [np.zeros(0, np.int64)], [np.zeros((0, self.ranks), np.int32)], []
+        for part, where in zip(self.parts, self.of_part, strict=True):
+            if part.kind:
+                one = promise(part.program, part.kind, part.root, part.program.pieces)
+                spread = np.zeros((len(one.slices), self.ranks), np.int32)
+                spread[:, list(part.ranks)] = one.times
+                slices.append(one.slices + where.start)
+                times.append(spread)
+                chunk.append(one.chunk)
+        return Promise(np.concatenate(slices), np.concatenate(times), np.concatenate([slices[0], *chunk]))
+
+
+def join(name: str, ranks: int, nodes: Sequence[Node], parts: Sequence[Section], line_bytes: int) -> Joined:
+    """Build one program from a graph of nodes.
+
+    Parameters
+    ----------
+    name : str
+    ranks : int
+        The number of ranks; each needs a node.
+    nodes : sequence of Node
+    parts : sequence of Section
+    line_bytes : int
+        Bytes of a cache line.
+
+    Returns
+    -------
+    Joined
+
+    Raises
+    ------
+    InputError
+        A node waits for itself, a later one or one of another rank, or a rank has no node.
+    """
+    _check(nodes, ranks)
+    return _Joiner(ranks, nodes, parts).joined(name, line_bytes)
+
+
+def _check(nodes: Sequence[Node], ranks: int) -> None:
+    for number, node in enumerate(nodes):
+        if any(not 0 <= other < number or nodes[other].rank != node.rank for other in node.after):
+            raise InputError(f"node {number} waits for a node that does not come before it on its rank")
+    idle = set(range(ranks)) - {node.rank for node in nodes}
+    if idle:
+        raise InputError(f"rank {min(idle)} has nothing to do", hint="give it a computation of duration 0")
+
+
+class _Joiner:
+    """The tables under construction: blocks in the order of nodes, sorted by rank at the end."""
+
+    def __init__(self, ranks: int, nodes: Sequence[Node], parts: Sequence[Section]) -> None:
+        self.ranks, self.nodes, self.parts = ranks, nodes, parts
+        self.lines = np.zeros(ranks, np.int64)
+        self.flags = 0
+        self.phases: dict[str, int] = {}
+        self.pieces: list[np.ndarray] = []
+        self.operands: list[np.ndarray] = []
+        self.semaphores: list[np.ndarray] = []
+        self.blocks: list[np.ndarray] = []  # one row each
+        self.ops: list[np.ndarray] = []  # of one block each
+        self.channels: list[int] = []
+        self.of_part: list[list[list[int]]] = []  # blocks of each rank of each part
+
+    def joined(self, name: str, line_bytes: int) -> Joined:
+        for part in self.parts:
+            self._add_part(part)
+        completion = [self._add_completion(node) for node in self.nodes]
+        self._connect(completion)
+        order, place = self._sorted()
+        blocks = np.concatenate([self.blocks[b] for b in order]).view(np.recarray)
+        ops = np.concatenate([self.ops[b] for b in order]).view(np.recarray)
+        counts = [len(self.ops[b]) for b in order]
+        blocks["last_op"] = np.cumsum(counts)
+        blocks["first_op"] = blocks["last_op"] - counts
+        ops["block"] = np.repeat(np.arange(len(order)), counts)
+        operands = _in_order(ops, _all(self.operands, t.OPERAND))
+        released = ops["kind"] == t.RELEASE
+        ops["value"][released] = place[ops["value"][released]]
+        phases = allocate(len(self.phases), t.PHASE)
+        phases["left"] = np.bincount(ops["phase"], minlength=len(phases))
+        phases["started_ps"] = phases["ended_ps"] = -1
+        first = [(self._workers(node) or [end])[0] for node, end in zip(self.nodes, completion, strict=True)]
+        ends = np.cumsum([len(part.program.pieces) for part in self.parts]).tolist()
+        return Joined(
+            name=name,
+            ranks=self.ranks,
+            channels=max(self.channels) + 1,
+            line_bytes=line_bytes,
+            phase_names=tuple(self.phases),
+            blocks=blocks,
+            ops=ops,
+            operands=operands,
+            pieces=_all(self.pieces, t.PIECE),
+            semaphores=_all(self.semaphores, t.SEMAPHORE),
+            phases=phases,
+            block_channel=np.array([self.channels[b] for b in order], np.int64),
+            lines=self.lines,
+            flags=self.flags,
+            source=source_of([None] * len(ops)),
+            nodes=tuple(self.nodes),
+            parts=tuple(self.parts),
+            completion=place[completion],
+            first=place[first],
+            of_part=tuple(slice(e - len(p.program.pieces), e) for e, p in zip(ends, self.parts, strict=True)),
+        )
+
+    def _phase(self, name: str) -> int:
+        return self.phases.setdefault(name, len(self.phases))
+
+    def _add_part(self, part: Section) -> None:
+        """Add the tables of a program, with its ranks, memory, operands and semaphores renumbered."""
+        p, gpu = part.program, np.array(part.ranks)
+        first_piece = sum(map(len, self.pieces))
+        first_operand = sum(map(len, self.operands))
+        first_semaphore = sum(map(len, self.semaphores))
+        base = self.lines[gpu]
+        pieces, operands, semaphores, ops = (
+            table.copy() for table in (p.pieces, p.operands, p.semaphores, p.ops)
+        )
+        for table in (pieces, operands, semaphores):
+            table["line"] += base[table["gpu"]]
+            table["gpu"] = gpu[table["gpu"]]
+        for table in (pieces, operands):
+            table["flag"][table["flag"] >= 0] += self.flags
+        operands["piece"][operands["piece"] >= 0] += first_piece
+        ops["first_source"] += first_operand
+        ops["first_target"] += first_operand
+        ops["semaphore"][ops["semaphore"] >= 0] += first_semaphore
+        names = [self._phase(f"{part.name}: {phase}" if phase else part.name) for phase in p.phase_names]
+        ops["phase"] = np.array(names or [self._phase(part.name)])[ops["phase"]]
+        self.pieces.append(pieces)
+        self.operands.append(operands)
+        self.semaphores.append(semaphores)
+        mine: list[list[int]] = [[] for _ in gpu]
+        for number, block in enumerate(p.blocks):
+            mine[block.gpu].append(len(self.blocks))
+            row = p.blocks[number : number + 1].copy()
+            row["gpu"] = gpu[block.gpu]
+            self.blocks.append(row)
+            self.ops.append(ops[block.first_op : block.last_op])
+            self.channels.append(int(p.block_channel[number]))
+        self.of_part.append(mine)
+        self.lines[gpu] += p.lines
+        self.flags += p.flags
+
+    def _add_completion(self, node: Node) -> int:
+        """Add the completion block of a node."""
+        block = allocate(1, t.BLOCK)
+        block["gpu"] = node.rank
+        self.blocks.append(block)
+        ops = _ops(t.SPEND, 1 if node.part < 0 else 0)
+        ops["left"] = node.spends_ps
+        if node.part < 0:
+            ops["phase"] = self._phase(node.name)
+        self.ops.append(ops)
+        self.channels.append(0)
+        return len(self.blocks) - 1
+
+    def _workers(self, node: Node) -> list[int]:
+        """The thread blocks of a node's program on its rank."""
+        if node.part < 0:
+            return []
+        return self.of_part[node.part][self.parts[node.part].ranks.index(node.rank)]
+
+    def _connect(self, completion: list[int]) -> None:
+        """Let workers release their completion block, and this the workers of the nodes after it."""
+        released: dict[int, list[int]] = {block: [] for block in completion}
+        for node, block in zip(self.nodes, completion, strict=True):
+            workers = self._workers(node)
+            for worker in workers:
+                self._release(worker, [block], node.name)
+            for other in node.after:
+                released[completion[other]] += workers or [block]
+        for node, block in zip(self.nodes, completion, strict=True):
+            self._release(block, released[block], node.name)
+
+    def _release(self, block: int, targets: Iterable[int], name: str) -> None:
+        """Append operations to a block that release other blocks once its stores are acknowledged."""
+        listed = list(targets)
+        ops = _ops(t.RELEASE, len(listed))
+        ops["value"], ops["fence"] = listed, t.ACKNOWLEDGED
+        before = self.ops[block]
+        ops["phase"] = int(before["phase"][-1]) if len(before) else self._phase(name)
+        ops["number"] = len(before) + np.arange(len(listed))
+        self.ops[block] = np.concatenate([before, ops])
+        for target in listed:
+            self.blocks[target]["after"] += 1
+
+    def _sorted(self) -> tuple[list[int], np.ndarray]:
+        """Return the order of blocks, by rank, engines last, then by node, and the position of each."""
+        of_node = np.zeros(len(self.blocks), np.int64)
+        first = len(self.blocks) - len(self.nodes)
+        for number, node in enumerate(self.nodes):
+            of_node[[first + number, *self._workers(node)]] = number
+        rows: np.ndarray = np.concatenate(self.blocks)
+        # A completion block follows the blocks that it waits for: SMs accept blocks in this order.
+        completes = np.arange(len(rows)) >= first
+        order = np.lexsort((completes, rows["kernel"], of_node, rows["engine"], rows["gpu"]))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return order.tolist(), place
+
+
+def _ops(kind: int, count: int) -> Records:
+    """Return operations of a kind that have not begun and move nothing."""
+    ops = allocate(count, t.OP)
+    ops["kind"], ops["semaphore"] = kind, -1
+    ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
+    return ops
+
+
+def _in_order(ops: Records, operands: Records) -> Records:
+    """Sort operands by operation, the order in which routes are looked up."""
+    counts = (ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)).astype(np.int64)
+    ends = np.cumsum(counts)
+    row = np.arange(counts.sum()) + np.repeat(ops["first_source"] - (ends - counts), counts)
+    ops["first_source"] = ends - counts
+    ops["first_target"] = ops["first_source"] + ops["sources"]
+    found: Records = operands[row]
+    return found
+
+
+def _all(tables: list[np.ndarray], dtype: np.dtype) -> Records:
+    rows = allocate(sum(map(len, tables)), dtype)
+    if tables:
+        rows[:] = np.concatenate(tables)
+    return rows

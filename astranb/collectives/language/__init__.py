@@ -1,0 +1,1 @@
+"""The language of algorithms: programs, their source lines, and the collectives that they implement."""

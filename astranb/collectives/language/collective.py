@@ -1,0 +1,98 @@
+"""The collectives: the buffers each one has, and the result that it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["COLLECTIVES", "Kind", "promised"]
+
+_CHUNKS = 8  # of a broadcast or reduction: they follow one another down a chain
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a collective promises, whatever the algorithm.
+
+    Attributes
+    ----------
+    busbw : callable
+        Factor from algbw to busbw for n ranks, as nccl-tests defines it
+        (nccl-tests, doc/PERFORMANCE.md).
+    root_only : bool
+        Whether only the root's output is promised.
+    silent : bool
+        Whether no output is promised at all.
+    """
+
+    name: str
+    input_chunks: Callable[[int], int]
+    output_chunks: Callable[[int], int]
+    busbw: Callable[[int], float]
+    default: str
+    root_only: bool = False
+    silent: bool = False
+
+
+COLLECTIVES = {
+    kind.name: kind
+    for kind in (
+        Kind("all_reduce", lambda n: n, lambda n: n, lambda n: 2 * (n - 1) / n, "ring"),
+        Kind("all_gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "ring"),
+        Kind("reduce_scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "ring"),
+        Kind("all_to_all", lambda n: n, lambda n: n, lambda n: (n - 1) / n, "allpairs"),
+        Kind("broadcast", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring"),
+        Kind("reduce", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring", root_only=True),
+        Kind("gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", root_only=True),
+        Kind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
+        Kind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
+        Kind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
+    )
+}
+"""The collectives by name."""
+
+
+def promised(
+    kind: str, root: int, ranks: int, rank: np.ndarray, index: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the contents that a collective promises for output chunks.
+
+    Parameters
+    ----------
+    kind : str
+        The collective's name.
+    root : int
+        The root of a rooted collective.
+    ranks : int
+    rank, index : ndarray of int64, shape (chunks,)
+        The rank that holds each output chunk, and the index of the chunk.
+
+    Returns
+    -------
+    times : ndarray of int32, shape (chunks, ranks)
+        How often each chunk must contain each rank's contribution.
+    chunk : ndarray of int64, shape (chunks,)
+        Which chunk of those ranks' inputs it is.
+
+    Examples
+    --------
+    >>> times, chunk = promised("all_gather", 0, 2, np.array([0, 0]), np.array([0, 1]))
+    >>> times.tolist(), chunk.tolist()
+    ([[1, 0], [0, 1]], [0, 0])
+    """
+    wanted = np.zeros((len(rank), ranks), np.int32)
+    rows = np.arange(len(rank))
+    nothing = np.zeros_like(index)
+    if kind in ("all_reduce", "reduce_scatter", "reduce"):
+        wanted[:] = 1
+        return wanted, rank if kind == "reduce_scatter" else index
+    if kind in ("all_gather", "gather", "all_to_all"):
+        wanted[rows, index] = 1
+        return wanted, rank if kind == "all_to_all" else nothing
+    if kind == "send_recv":
+        wanted[rows, (rank - 1) % ranks] = 1
+        return wanted, nothing
+    wanted[:, root] = 1
+    return wanted, rank if kind == "scatter" else index

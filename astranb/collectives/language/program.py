@@ -1,0 +1,561 @@
+"""The language in which collective algorithms are written.
+
+An algorithm is a Python function over a :class:`Program`: it takes thread blocks, chunks and
+semaphores of every rank and lists what each thread block does. It runs when the program is
+built, never while time passes. It is called once for each *channel*: a channel is one set of
+thread blocks, as in NCCL, and every chunk is cut into as many slices as there are channels.
+
+What MSCCL++ calls a channel, the link from one rank to one peer with its semaphore, is a
+:class:`Connection` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from astranb.core.errors import InputError, near
+
+from .source import Line, line_of_caller
+
+__all__ = [
+    "BUFFERS",
+    "PROTOCOLS",
+    "SWITCH_READS",
+    "SWITCH_WRITES",
+    "Block",
+    "Buffer",
+    "Chunk",
+    "Connection",
+    "Connections",
+    "Operation",
+    "Program",
+    "Rank",
+    "Semaphore",
+    "list_operations",
+]
+
+PROTOCOLS = ("Simple", "LL", "LL128")
+"""How a receiver learns that data has arrived (NCCL's names): ``Simple`` by a semaphore that the
+sender raises after a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
+
+BUFFERS = ("input", "output", "scratch", "packets")
+"""Names of the buffers; tables hold their position in this list."""
+
+SWITCH_READS, SWITCH_WRITES = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One slice of one chunk of a rank's buffer: the slice that a channel moves."""
+
+    rank: int
+    buffer: str
+    index: int
+    channel: int
+
+    def __str__(self) -> str:
+        """Name it as errors and views do: ``rank 3 input[5]``."""
+        return f"rank {self.rank} {self.buffer}[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Semaphore:
+    """A counter in one rank's memory: blocks of any rank add to it, blocks of its rank wait for it."""
+
+    rank: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a thread block, as written."""
+
+    kind: str  # "move", "signal", "wait", "fence", "compute"
+    phase: int
+    sources: tuple[Chunk, ...] = ()
+    targets: tuple[Chunk, ...] = ()
+    semaphore: Semaphore | None = None
+    value: int = 0  # to add, to reach, or instructions to compute
+    relaxed: bool = False  # a signal that does not wait for the stores before it
+    in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
+    line: Line | None = field(default=None, compare=False, repr=False)  # where it was written
+
+
+class Buffer:
+    """One rank's input, output or scratch memory; index it for a chunk."""
+
+    def __init__(self, program: Program, rank: int, name: str, chunks: int | None) -> None:
+        self._program, self._rank, self._name, self._chunks = program, rank, name, chunks
+
+    def __getitem__(self, index: int) -> Chunk:
+        """Return a chunk; a negative index or one beyond the buffer is an error."""
+        if index < 0 or (self._chunks is not None and index >= self._chunks):
+            raise InputError(
+                f"{self._name}[{index}] of rank {self._rank} does not exist",
+                where=f"program {self._program.name!r}",
+                hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
+            )
+        return Chunk(self._rank, self._name, index, self._program.channel)
+
+
+@dataclass(slots=True)
+class Block:
+    """One thread block of one rank: a list of operations, executed in order.
+
+    A move starts when the one before it has issued all its stores. Where it reads or
+    writes what an earlier move of this block stored, and before every signal, the block
+    first waits until those stores are acknowledged (a fence); the lowering adds these fences.
+
+    Attributes
+    ----------
+    unit : str
+        ``"sm"``, or ``"engine"`` for the list of descriptors of a copy engine.
+    kernel : int
+        Number of the kernel it belongs to; kernels are launched in this order.
+    """
+
+    program: Program
+    rank: int
+    channel: int
+    unit: str = "sm"
+    kernel: int = 0
+    operations: list[Operation] = field(default_factory=list)
+    waited: dict[Semaphore, int] = field(default_factory=dict)
+    current: int = 0
+
+    def phase(self, name: str) -> None:
+        """Begin a phase of the collective: the following operations belong to it."""
+        self.current = self.program.phase_number(name)
+
+    def copy(self, source: Chunk, *targets: Chunk) -> None:
+        """Load a chunk line by line and store it to one or several chunks, local or remote."""
+        self.move((source,), targets)
+
+    def put(self, source: Chunk, target: Chunk) -> None:
+        """Copy a chunk of this rank to another rank."""
+        self._local(source, "put from")
+        self.move((source,), (target,))
+
+    def get(self, source: Chunk, target: Chunk) -> None:
+        """Copy a chunk of another rank to this rank."""
+        self._local(target, "get to")
+        self.move((source,), (target,))
+
+    def reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
+        """Load the same line of several chunks, add the lines, and store the sum."""
+        self.move(tuple(sources), targets)
+
+    def switch_reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
+        """Let a switch read the same line of every rank and return the sum (``multimem.ld_reduce``)."""
+        self.move(tuple(sources), targets, SWITCH_READS)
+
+    def switch_store(self, source: Chunk, *targets: Chunk) -> None:
+        """Store once; a switch forwards the line to every target (``multimem.st``)."""
+        self.move((source,), targets, SWITCH_WRITES)
+
+    def switch_reduce_store(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
+        """Let a switch add the sources and forward the sum to every target."""
+        self.move(tuple(sources), targets, SWITCH_READS | SWITCH_WRITES)
+
+    def move(self, sources: Sequence[Chunk], targets: Sequence[Chunk], in_switch: int = 0) -> None:
+        """Load the lines of one or several chunks, add them, and store the sum.
+
+        ``in_switch`` says whether a switch adds (``SWITCH_READS``) or forwards (``SWITCH_WRITES``) them.
+        """
+        if not sources or not targets:
+            raise InputError("a move needs at least one source and one target", where=self._where)
+        if len(set(targets)) < len(targets):
+            raise InputError("a move cannot store twice to the same chunk", where=self._where)
+        for chunk in (*sources, *targets):
+            if not isinstance(chunk, Chunk):
+                raise InputError(f"not a chunk: {chunk!r}", where=self._where, hint="index a buffer")
+        self._add("move", sources=tuple(sources), targets=tuple(targets), in_switch=in_switch)
+
+    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None:
+        """Add to a semaphore once everything that this block has stored is acknowledged.
+
+        Parameters
+        ----------
+        semaphore : Semaphore
+        value : int
+        relaxed : bool
+            Do not wait for the earlier stores: correct only where they need no order.
+        """
+        self._own(semaphore)
+        if value < 1:
+            raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
+        self._add("signal", semaphore=semaphore, value=value, relaxed=relaxed)
+
+    def wait(self, semaphore: Semaphore, value: int = 1) -> None:
+        """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
+        self._own(semaphore)
+        if semaphore.rank != self.rank:
+            raise InputError(
+                f"rank {self.rank} cannot wait for a semaphore of rank {semaphore.rank}",
+                where=f"program {self.program.name!r}",
+                hint="use a semaphore of the rank that waits",
+            )
+        if value < 1:
+            raise InputError(f"a wait must be for a rise of at least 1, got {value}", where=self._where)
+        reached = self.waited.get(semaphore, 0) + value
+        self.waited[semaphore] = reached
+        self._add("wait", semaphore=semaphore, value=reached)
+
+    def fence(self) -> None:
+        """Wait until everything that this block has stored is acknowledged (``__threadfence_system``)."""
+        self._add("fence")
+
+    def compute(self, instructions: int = 1) -> None:
+        """Let every warp issue instructions that access no memory (1: a ``__syncthreads``)."""
+        if instructions < 1:
+            raise InputError(
+                f"compute() needs at least one instruction, got {instructions}", where=self._where
+            )
+        self._add("compute", value=instructions)
+
+    @property
+    def _where(self) -> str:
+        return f"program {self.program.name!r}, rank {self.rank}"
+
+    def _own(self, semaphore: Semaphore) -> None:
+        if not 0 <= semaphore.number < len(self.program.semaphores):
+            raise InputError("the semaphore is of another program", where=f"program {self.program.name!r}")
+
+    def _local(self, chunk: Chunk, what: str) -> None:
+        if chunk.rank != self.rank:
+            raise InputError(
+                f"rank {self.rank} cannot {what} {chunk}",
+                where=f"program {self.program.name!r}",
+                hint="use copy(), or put() from this rank, or get() to it",
+            )
+
+    def _add(self, kind: str, **what: Any) -> None:
+        self.program.count()
+        self.operations.append(Operation(kind, self.current, line=line_of_caller(), **what))
+
+
+class Program:
+    """What every thread block of every rank does; an algorithm fills it.
+
+    Parameters
+    ----------
+    name : str
+        For errors and views: ``all_reduce/ring``.
+    ranks : int
+        Number of ranks.
+    channels : int
+        Number of channels, the sets of thread blocks that share the work.
+    input_chunks, output_chunks : int
+        Chunks of each rank's input and output buffer.
+    root : int
+        The root of a rooted collective.
+    protocol : str
+        One of :data:`PROTOCOLS`.
+    per_node : int, optional
+        Consecutive ranks that share a node; all ranks by default.
+
+    Examples
+    --------
+    Each rank puts its only chunk to its neighbour:
+
+    >>> program = Program("shift", ranks=4, channels=1, input_chunks=1, output_chunks=1)
+    >>> for rank in range(program.ranks):
+    ...     block = program.block(rank)
+    ...     block.put(program.input(rank)[0], program.output((rank + 1) % 4)[0])
+    >>> len(program.blocks)
+    4
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ranks: int,
+        channels: int,
+        input_chunks: int,
+        output_chunks: int,
+        root: int = 0,
+        protocol: str = "Simple",
+        per_node: int | None = None,
+    ) -> None:
+        if protocol not in PROTOCOLS:
+            raise InputError(
+                f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS)
+            )
+        self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
+        self.protocol = protocol
+        self.per_node = per_node or ranks
+        self.input_chunks, self.output_chunks = input_chunks, output_chunks
+        self.channel = 0
+        self.blocks: list[Block] = []
+        self.semaphores: list[Semaphore] = []
+        self.phases: list[str] = []
+        self.kernels: list[str] = ["collective"]
+        self._kernel = 0
+        self.most_operations: int | None = None
+        self._operations = 0
+
+    @property
+    def everyone(self) -> list[Rank]:
+        """All ranks in order."""
+        return [Rank(self, number) for number in range(self.ranks)]
+
+    def rank(self, number: int) -> Rank:
+        """One rank."""
+        return Rank(self, self._rank(number))
+
+    def connections(self) -> Connections:
+        """Return the connections between the ranks, for the current channel."""
+        return Connections(self)
+
+    def kernel(self, name: str) -> None:
+        """Begin another kernel: the blocks that follow belong to it.
+
+        A GPU launches its kernels in this order. They share its SMs: the blocks of an earlier
+        kernel are placed first.
+        """
+        if name not in self.kernels:
+            self.kernels.append(name)
+        self._kernel = self.kernels.index(name)
+
+    def others(self, rank: int) -> list[int]:
+        """All other ranks, in an order in which no two ranks or channels begin with the same one.
+
+        Each rank begins with a neighbour, each channel with another one: where links join pairs
+        of GPUs, all links carry data from the beginning.
+        """
+        first = self.channel % max(1, self.ranks - 1)
+        return [(rank + 1 + (first + k) % (self.ranks - 1)) % self.ranks for k in range(self.ranks - 1)]
+
+    def block(self, rank: int) -> Block:
+        """Add a thread block to a rank, in the current channel."""
+        block = Block(self, self._rank(rank), self.channel, kernel=self._kernel)
+        self.blocks.append(block)
+        return block
+
+    def engine(self, rank: int) -> Block:
+        """Add a list of descriptors for a copy engine (DMA) of a rank.
+
+        An engine moves data in large requests without a thread block. It begins a move after a
+        wait for a semaphore that a thread block raises.
+        """
+        block = Block(self, self._rank(rank), self.channel, "engine", self._kernel)
+        self.blocks.append(block)
+        return block
+
+    def semaphore(self, rank: int) -> Semaphore:
+        """Add a semaphore to a rank's memory; it starts at 0."""
+        semaphore = Semaphore(self._rank(rank), len(self.semaphores))
+        self.semaphores.append(semaphore)
+        return semaphore
+
+    def input(self, rank: int) -> Buffer:
+        """The buffer that holds the rank's contribution."""
+        return Buffer(self, self._rank(rank), "input", self.input_chunks)
+
+    def output(self, rank: int) -> Buffer:
+        """The buffer that must hold the result at the end."""
+        return Buffer(self, self._rank(rank), "output", self.output_chunks)
+
+    def scratch(self, rank: int) -> Buffer:
+        """Working memory with any index; a chunk is as large as what is stored there."""
+        return Buffer(self, self._rank(rank), "scratch", None)
+
+    def packets(self, rank: int) -> Buffer:
+        """Working memory in which every line carries its own flags; each chunk is written once."""
+        return Buffer(self, self._rank(rank), "packets", None)
+
+    def barrier(self, blocks: Sequence[Block]) -> None:
+        """Let no block continue before all have reached this point.
+
+        Every block signals one semaphore on each rank and waits until that of its own rank has
+        counted all blocks, as the multi-GPU barriers of real kernels do.
+        """
+        ranks = sorted({block.rank for block in blocks})
+        arrived = {rank: self.semaphore(rank) for rank in ranks}
+        for block in blocks:
+            for step in range(len(ranks)):
+                # Each rank starts at its own neighbour, so that not all signal one rank at once.
+                block.signal(arrived[ranks[(ranks.index(block.rank) + 1 + step) % len(ranks)]])
+            block.wait(arrived[block.rank], len(blocks))
+
+    def count(self) -> None:
+        """Count an operation; raise an error where it exceeds the limit."""
+        self._operations += 1
+        if self.most_operations is not None and self._operations > self.most_operations:
+            raise InputError(
+                f"more than {self.most_operations:,} operations",
+                where=f"program {self.name!r}",
+                hint="check that loops end, or use fewer ranks or channels",
+            )
+
+    def phase_number(self, name: str) -> int:
+        """Return the number of a phase; an unknown name adds a phase."""
+        if name not in self.phases:
+            self.phases.append(name)
+        return self.phases.index(name)
+
+    def _rank(self, rank: int) -> int:
+        if not 0 <= rank < self.ranks:
+            raise InputError(
+                f"rank {rank} does not exist",
+                where=f"program {self.name!r}",
+                hint=f"ranks are 0 to {self.ranks - 1}",
+            )
+        return rank
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank of a program, with its buffers.
+
+    Examples
+    --------
+    A two-shot all-reduce:
+
+    >>> def two_shot(p):
+    ...     wires = p.connections()
+    ...     for me in p.everyone:
+    ...         block = me.block()
+    ...         for you in me.others:
+    ...             wires[me, you].send(block, me.input[you.number])
+    ...         parts = [wires[you, me].receive(block) for you in me.others]
+    ...         block.reduce([me.input[me.number], *parts], me.output[me.number])
+    ...         for you in me.others:
+    ...             wires[me, you].send(block, me.output[me.number])
+    ...         for you in me.others:
+    ...             block.copy(wires[you, me].receive(block), me.output[you.number])
+    """
+
+    program: Program
+    number: int
+
+    @property
+    def input(self) -> Buffer:
+        """Its contribution."""
+        return self.program.input(self.number)
+
+    @property
+    def output(self) -> Buffer:
+        """Where its result must be at the end."""
+        return self.program.output(self.number)
+
+    @property
+    def scratch(self) -> Buffer:
+        """Its working memory."""
+        return self.program.scratch(self.number)
+
+    @property
+    def right(self) -> Rank:
+        """The next rank; the first one follows the last."""
+        return Rank(self.program, (self.number + 1) % self.program.ranks)
+
+    @property
+    def left(self) -> Rank:
+        """The previous rank; the last one precedes the first."""
+        return Rank(self.program, (self.number - 1) % self.program.ranks)
+
+    @property
+    def others(self) -> list[Rank]:
+        """All other ranks, in the order of :meth:`Program.others`."""
+        return [Rank(self.program, number) for number in self.program.others(self.number)]
+
+    def block(self) -> Block:
+        """Add a thread block."""
+        return self.program.block(self.number)
+
+    def semaphore(self) -> Semaphore:
+        """Add a semaphore."""
+        return self.program.semaphore(self.number)
+
+
+class Connection:
+    """Messages from one rank to another on one channel: data, and a signal that it has arrived.
+
+    Messages are received in the order in which they are sent. A message is stored to scratch of
+    the receiver and a semaphore is raised after it; the protocols ``LL`` and ``LL128`` turn it
+    into packets.
+    """
+
+    def __init__(self, program: Program, source: int, target: int) -> None:
+        self._program, self._target = program, target
+        self._number = program.ranks * source + target
+        self._semaphore: Semaphore | None = None
+        self._sent = self._received = 0
+
+    def send(self, block: Block, *sources: Chunk, also: tuple[Chunk, ...] = ()) -> None:
+        """Send a chunk, or the sum of several; store it to the chunks in ``also`` as well."""
+        block.reduce(sources, *also, self._slot(self._sent))
+        self._sent += 1
+        block.signal(self._arrived())
+
+    def receive(self, block: Block) -> Chunk:
+        """Wait for the next message; return the chunk that holds it."""
+        slot = self._slot(self._received)
+        self._received += 1
+        block.wait(self._arrived())
+        return slot
+
+    def _arrived(self) -> Semaphore:
+        if self._semaphore is None:
+            self._semaphore = self._program.semaphore(self._target)
+        return self._semaphore
+
+    def _slot(self, number: int) -> Chunk:
+        return self._program.scratch(self._target)[number * self._program.ranks**2 + self._number]
+
+
+class Connections:
+    """The connections of a program, created on first use: ``wires[source, target]``."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._made: dict[tuple[int, int], Connection] = {}
+
+    def __getitem__(self, ends: tuple[Rank | int, Rank | int]) -> Connection:
+        """Return the connection from one rank to another."""
+        source, target = (end.number if isinstance(end, Rank) else end for end in ends)
+        if (source, target) not in self._made:
+            self._made[source, target] = Connection(self._program, source, target)
+        return self._made[source, target]
+
+
+def list_operations(program: Program, rank: int | None = None) -> list[dict[str, Any]]:
+    """Describe each operation of each block of a program, of one rank or of all."""
+    rows = []
+    for number, block in enumerate(program.blocks):
+        if rank not in (None, block.rank):
+            continue
+        reached: dict[int, int] = {}
+        rows.append(
+            {
+                "block": number,
+                "rank": block.rank,
+                "channel": block.channel,
+                "unit": block.unit,
+                "operations": [_in_words(op, reached) for op in block.operations],
+            }
+        )
+    return rows
+
+
+def _in_words(op: Operation, reached: dict[int, int]) -> str:
+    """Describe one operation in one line."""
+    if op.kind == "move":
+        sources, targets = " + ".join(map(str, op.sources)), ", ".join(map(str, op.targets))
+        through = " through the switch" if op.in_switch else ""
+        return f"{sources} -> {targets}{through}"
+    if op.semaphore is None:
+        return op.kind if op.kind == "fence" else f"{op.kind} {op.value}"
+    where = f"semaphore {op.semaphore.number} of rank {op.semaphore.rank}"
+    if op.kind == "signal":
+        return (
+            f"signal {where}"
+            + (f" by {op.value}" if op.value > 1 else "")
+            + (", relaxed" if op.relaxed else "")
+        )
+    rise = op.value - reached.get(op.semaphore.number, 0)
+    reached[op.semaphore.number] = op.value
+    return f"wait for {where}" + (f" to rise by {rise}" if rise > 1 else "")

@@ -1,0 +1,217 @@
+"""Which source line wrote each operation.
+
+Nothing here is simulated: it is kept beside the tables that the machine runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from astranb.core.errors import InputError
+
+__all__ = ["Line", "ProgramError", "Source", "SourceText", "line_of_caller", "source_of", "text_name"]
+
+_HERE = Path(__file__).parent
+_PACKAGE = str(_HERE.parents[1] / "_")[:-1]
+_LANGUAGE = {str(_HERE / "program.py"), __file__, str(_HERE.parent / "formats" / "plan.py")}
+"""Files of the language itself: an operation is attributed to the line that calls them."""
+_START = str(_HERE.parent / "library" / "registry.py")
+"""The file that calls algorithms: frames above it belong to whoever asked for the program."""
+_TEXT = "<collective "
+
+
+class Line(NamedTuple):
+    """A source line: the name of a file or notebook cell, and the line number from 1."""
+
+    file: str
+    number: int
+
+
+class ProgramError(InputError):
+    """An operation that cannot be executed, and the line that wrote it.
+
+    Parameters
+    ----------
+    what : str
+    line : Line or None
+    where, hint : str
+        As of an :class:`InputError`.
+    """
+
+    def __init__(self, what: str, line: Line | None, *, where: str = "", hint: str = "") -> None:
+        self.line = line
+        at = f", {_name_of(line.file)} line {line.number}" if line else ""
+        super().__init__(what, where=where + at, hint=hint)
+
+
+def line_of_caller() -> Line | None:
+    """Return the line that writes an operation: the user's, else the library's own."""
+    frame = sys._getframe(2)  # noqa: SLF001 - ten times faster than inspect.currentframe
+    shipped = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE):
+            return Line(file, frame.f_lineno)
+        if file == _START:
+            break
+        if shipped is None and file not in _LANGUAGE:
+            shipped = Line(file, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return shipped
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A section of source text that writes operations: mostly one function.
+
+    Attributes
+    ----------
+    name : str
+        The name of the file without its folder, or of the cell: ``In[3]``.
+    first : int
+        The number of its first line.
+    text : str
+        Empty if it is no longer available.
+    shipped : bool
+        Whether it comes with astranb.
+    """
+
+    name: str
+    first: int
+    text: str
+    shipped: bool = False
+
+    @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return self.first + max(0, len(self.text.splitlines()) - 1)
+
+    def line(self, number: int) -> str:
+        """Return one of its lines without surrounding blanks; empty if there is no such line."""
+        lines = self.text.splitlines()
+        return lines[number - self.first].strip() if 0 <= number - self.first < len(lines) else ""
+
+
+def _no_rows() -> np.ndarray:
+    return np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a program, and the line of every operation.
+
+    Attributes
+    ----------
+    parts : tuple of SourceText
+    part : ndarray of int32, shape (operations,)
+        The part that holds the operation's line; -1 for none.
+    line : ndarray of int32, shape (operations,)
+        The number of that line in its file or cell; 0 if it is not known.
+    """
+
+    parts: tuple[SourceText, ...] = ()
+    part: np.ndarray = field(default_factory=_no_rows)
+    line: np.ndarray = field(default_factory=_no_rows)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any text to show."""
+        return any(part.text for part in self.parts)
+
+    def text_of(self, op: int) -> str:
+        """Return the text of an operation's line without surrounding blanks; empty if not known."""
+        if not len(self.part) or self.part[op] < 0:
+            return ""
+        return self.parts[int(self.part[op])].line(int(self.line[op]))
+
+    def name_of(self, op: int) -> str:
+        """Return where an operation was written: ``In[3] line 7``; empty if not known."""
+        if not len(self.part) or self.part[op] < 0:
+            return ""
+        return f"{self.parts[int(self.part[op])].name} line {int(self.line[op])}"
+
+
+def source_of(lines: Sequence[Line | None]) -> Source:
+    """Look up the text that contains the lines of all operations.
+
+    Parameters
+    ----------
+    lines : sequence of Line or None
+        One for each operation.
+
+    Returns
+    -------
+    Source
+    """
+    used: dict[str, set[int]] = {}
+    for line in lines:
+        if line is not None:
+            used.setdefault(line.file, set()).add(line.number)
+    parts: list[SourceText] = []
+    place: dict[Line, int] = {}
+    for file, numbers in used.items():
+        for part, inside in _parts(file, numbers):
+            place |= {Line(file, number): len(parts) for number in inside}
+            parts.append(part)
+    return Source(
+        tuple(parts),
+        np.array([-1 if line is None else place[line] for line in lines], np.int32),
+        np.array([0 if line is None else line.number for line in lines], np.int32),
+    )
+
+
+def _parts(file: str, numbers: Iterable[int]) -> list[tuple[SourceText, list[int]]]:
+    """Extract the functions (or other top-level statements) of a file that contain these lines."""
+    text = "".join(linecache.getlines(file))
+    if file.startswith(_TEXT):  # a program given as text
+        return [(SourceText(_name_of(file), 1, text), sorted(numbers))]
+    shipped = file.startswith(_PACKAGE)
+    name, rest = _name_of(file), sorted(numbers)
+    found = []
+    for first, last in _statements(text):
+        inside = [n for n in rest if first <= n <= last]
+        if inside:
+            section = "\n".join(text.splitlines()[first - 1 : last])
+            found.append((SourceText(name, first, section, shipped), inside))
+            rest = [n for n in rest if not first <= n <= last]
+    if rest:
+        found.append((SourceText(name, 1, text, shipped), rest))
+    return found
+
+
+def _statements(text: str) -> list[tuple[int, int]]:
+    """Return the first and last line of every top-level statement, decorators included."""
+    try:
+        body: list[Any] = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # no longer the text that was run
+        return []
+    return [
+        (min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]), node.end_lineno)
+        for node in body
+    ]
+
+
+def text_name(name: str, number: int) -> str:
+    """Return what replaces a file name for a program that is only text."""
+    return f"{_TEXT}{name} #{number}>"
+
+
+def _name_of(file: str) -> str:
+    """Return a file's name without its folder, a text's name, or a cell's as the notebook shows it."""
+    if file.startswith(_TEXT):
+        return file[len(_TEXT) :].rpartition(" #")[0]
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    if running is not None and hasattr(running.compile, "format_code_name"):
+        found = running.compile.format_code_name(file)
+        if found:
+            return str(found[1])
+    return Path(file).name

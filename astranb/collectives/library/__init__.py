@@ -1,0 +1,10 @@
+"""The algorithms that come with astranb; importing this package registers them."""
+
+from . import exchange as exchange
+from . import hierarchical as hierarchical
+
+from . import ring as ring  # isort: skip
+from . import allpairs as allpairs
+from . import logarithmic as logarithmic
+from . import pull as pull
+from . import switch as switch

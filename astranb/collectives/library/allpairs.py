@@ -1,0 +1,180 @@
+"""Algorithms in which every rank sends to every other rank, or to and from the root, directly.
+
+Source: one-shot and two-shot all-reduce, the MSCCL++ and vLLM custom all-reduce kernels (the first
+for small, the second for middle sizes).
+"""
+
+from __future__ import annotations
+
+from astranb.collectives.language.program import PROTOCOLS, Program
+
+from .registry import algorithm
+
+__all__: list[str] = []
+
+
+@algorithm(
+    "all_reduce",
+    "allpairs",
+    "two shots: every rank reduces one chunk of all, then sends it to all",
+    protocols=PROTOCOLS,
+)
+def all_reduce_allpairs(p: Program) -> None:
+    n = p.ranks
+    # A semaphore for each shot: a fast rank's second signal must not count as a slow rank's first.
+    arrived, gathered = ([p.semaphore(r) for r in range(n)] for _ in range(2))
+    for r in range(n):
+        block = p.block(r)
+        others = p.others(r)
+        block.phase("reduce-scatter")
+        for peer in others:
+            block.put(p.input(r)[peer], p.scratch(peer)[r])
+        for peer in others:
+            block.signal(arrived[peer])
+        block.wait(arrived[r], n - 1)
+        block.phase("all-gather")
+        block.reduce(
+            [p.input(r)[r], *(p.scratch(r)[peer] for peer in others)],
+            p.output(r)[r],
+            *(p.output(peer)[r] for peer in others),
+        )
+        for peer in others:
+            block.signal(gathered[peer])
+        block.wait(gathered[r], n - 1)
+
+
+@algorithm(
+    "all_reduce",
+    "allpairs_oneshot",
+    "one shot: every rank reads the whole buffers of all and reduces them alone",
+    protocols=PROTOCOLS,
+    whole=True,
+)
+def all_reduce_allpairs_oneshot(p: Program) -> None:
+    n = p.ranks
+    blocks = [p.block(r) for r in range(n)]
+    for block in blocks:
+        block.phase("start barrier")
+    p.barrier(blocks)
+    for r, block in enumerate(blocks):
+        block.phase("reduce")
+        for chunk in range(n):
+            block.reduce([p.input((r + k) % n)[chunk] for k in range(n)], p.output(r)[chunk])
+    for block in blocks:
+        # No rank may change an input that another rank still reads.
+        block.phase("end barrier")
+    p.barrier(blocks)
+
+
+@algorithm("all_gather", "allpairs", "every rank puts its chunk to all", protocols=PROTOCOLS)
+def all_gather_allpairs(p: Program) -> None:
+    n = p.ranks
+    arrived = [p.semaphore(r) for r in range(n)]
+    for r in range(n):
+        block = p.block(r)
+        others = p.others(r)
+        block.phase("all-gather")
+        block.copy(p.input(r)[0], p.output(r)[r], *(p.output(peer)[r] for peer in others))
+        for peer in others:
+            block.signal(arrived[peer])
+        block.wait(arrived[r], n - 1)
+
+
+@algorithm(
+    "reduce_scatter",
+    "allpairs",
+    "every rank puts to each other rank the chunk that this one reduces",
+    protocols=PROTOCOLS,
+)
+def reduce_scatter_allpairs(p: Program) -> None:
+    n = p.ranks
+    arrived = [p.semaphore(r) for r in range(n)]
+    for r in range(n):
+        block = p.block(r)
+        others = p.others(r)
+        block.phase("scatter")
+        for peer in others:
+            block.put(p.input(r)[peer], p.scratch(peer)[r])
+        for peer in others:
+            block.signal(arrived[peer])
+        block.wait(arrived[r], n - 1)
+        block.phase("reduce")
+        block.reduce([p.input(r)[r], *(p.scratch(r)[peer] for peer in others)], p.output(r)[0])
+
+
+@algorithm(
+    "all_to_all",
+    "allpairs",
+    "every rank puts to all others, beginning with its neighbour",
+    protocols=PROTOCOLS,
+)
+def all_to_all_allpairs(p: Program) -> None:
+    n = p.ranks
+    arrived = [p.semaphore(r) for r in range(n)]
+    for r in range(n):
+        block = p.block(r)
+        others = p.others(r)
+        block.phase("exchange")
+        block.copy(p.input(r)[r], p.output(r)[r])
+        for peer in others:
+            block.put(p.input(r)[peer], p.output(peer)[r])
+        for peer in others:
+            block.signal(arrived[peer])
+        block.wait(arrived[r], n - 1)
+
+
+@algorithm("broadcast", "allpairs", "the root puts everything to all", protocols=PROTOCOLS)
+def broadcast_allpairs(p: Program) -> None:
+    others = [r for r in range(p.ranks) if r != p.root]
+    ready = {r: p.semaphore(r) for r in others}
+    block = p.block(p.root)
+    block.phase("broadcast")
+    for chunk in range(p.output_chunks):
+        block.copy(p.input(p.root)[chunk], *(p.output(r)[chunk] for r in [p.root, *others]))
+    for r in others:
+        block.signal(ready[r])
+        p.block(r).wait(ready[r])
+
+
+@algorithm("reduce", "allpairs", "every rank puts everything to the root, which reduces it")
+def reduce_allpairs(p: Program) -> None:
+    others = [r for r in range(p.ranks) if r != p.root]
+    arrived, chunks = p.semaphore(p.root), range(p.output_chunks)
+    for place, r in enumerate(others):
+        block = p.block(r)
+        block.phase("put")
+        for chunk in chunks:
+            block.put(p.input(r)[chunk], p.scratch(p.root)[place * p.output_chunks + chunk])
+        block.signal(arrived)
+    block = p.block(p.root)
+    block.phase("reduce")
+    block.wait(arrived, len(others))
+    for chunk in chunks:
+        got = [p.scratch(p.root)[place * p.output_chunks + chunk] for place in range(len(others))]
+        block.reduce([p.input(p.root)[chunk], *got], p.output(p.root)[chunk])
+
+
+@algorithm("gather", "allpairs", "every rank puts its chunk to the root")
+def gather_allpairs(p: Program) -> None:
+    arrived = p.semaphore(p.root)
+    for r in range(p.ranks):
+        block = p.block(r)
+        block.phase("gather")
+        block.copy(p.input(r)[0], p.output(p.root)[r])
+        if r != p.root:
+            block.signal(arrived)
+        else:
+            block.wait(arrived, p.ranks - 1)
+
+
+@algorithm("scatter", "allpairs", "the root puts its chunk to each rank")
+def scatter_allpairs(p: Program) -> None:
+    block = p.block(p.root)
+    block.phase("scatter")
+    for k in range(p.ranks):
+        r = (p.root + k) % p.ranks
+        block.copy(p.input(p.root)[r], p.output(r)[0])
+        if r != p.root:
+            ready = p.semaphore(r)
+            block.signal(ready)
+            p.block(r).wait(ready)

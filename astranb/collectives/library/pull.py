@@ -1,0 +1,109 @@
+"""Algorithms by *get*: a rank reads what it needs; beside them those by *put* of the same form.
+
+ASTRA-sim 3.0 compares the two (arXiv 2606.10440, figures 10 and 11): get needs no signal that
+data has arrived, so a reduction can begin with the first line; but its read requests share
+links with the data of the opposite direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from astranb.collectives.language.program import Block, Chunk, Program, Rank
+
+from .registry import algorithm
+
+__all__: list[str] = []
+
+_Ends: TypeAlias = Callable[[Rank, Rank], tuple[Chunk, Chunk]]
+
+
+def _start(p: Program, blocks: list[Block]) -> None:
+    """Let no rank read from another one before its buffers are ready."""
+    for block in blocks:
+        block.phase("start")
+    p.barrier(blocks)
+
+
+def _end(p: Program, blocks: list[Block]) -> None:
+    """Let no rank change what another one still reads."""
+    for block in blocks:
+        block.phase("end")
+    p.barrier(blocks)
+
+
+def _by_peer(p: Program, phase: str, *, pull: bool, ends: _Ends) -> None:
+    """Use a thread block for each peer, as MSCCL++'s kernels do: 15 peers and 4 channels are 60.
+
+    To put, a block stores, signals, and waits for what its peer stores. To get, it signals that
+    its rank's input is ready, waits for the peer's signal, reads, and signals that it has read.
+    """
+    ready, over = ([[p.semaphore(r) for _ in range(p.ranks)] for r in range(p.ranks)] for _ in range(2))
+    for me in p.everyone:
+        for place, you in enumerate(me.others):
+            block = me.block()
+            block.phase(phase)
+            if place == 0:
+                block.copy(*ends(me, me))
+            if pull:
+                block.signal(ready[you.number][me.number])
+                block.wait(ready[me.number][you.number])
+                block.get(*ends(you, me))
+            else:
+                block.put(*ends(me, you))
+            block.signal(over[you.number][me.number])
+            block.wait(over[me.number][you.number])
+
+
+@algorithm("all_gather", "get", "a thread block for each peer reads its chunk")
+def all_gather_get(p: Program) -> None:
+    _by_peer(p, "all-gather", pull=True, ends=_gathered)
+
+
+@algorithm("all_gather", "put", "a thread block for each peer puts its rank's chunk there")
+def all_gather_put(p: Program) -> None:
+    _by_peer(p, "all-gather", pull=False, ends=_gathered)
+
+
+@algorithm("all_to_all", "get", "a thread block for each peer reads what is for its rank")
+def all_to_all_get(p: Program) -> None:
+    _by_peer(p, "exchange", pull=True, ends=_exchanged)
+
+
+@algorithm("all_to_all", "put", "a thread block for each peer puts what is for it")
+def all_to_all_put(p: Program) -> None:
+    _by_peer(p, "exchange", pull=False, ends=_exchanged)
+
+
+def _gathered(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
+    return source.input[0], target.output[source.number]
+
+
+def _exchanged(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
+    return source.input[target.number], target.output[source.number]
+
+
+@algorithm("reduce_scatter", "get", "every rank reads its chunk of all and reduces it")
+def reduce_scatter_get(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    _start(p, blocks)
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("reduce")
+        block.reduce([you.input[me.number] for you in (me, *me.others)], me.output[0])
+    _end(p, blocks)
+
+
+@algorithm("all_reduce", "allpairs_get", "two shots: reduce one chunk of all by reading, then read the sums")
+def all_reduce_allpairs_get(p: Program) -> None:
+    blocks = [me.block() for me in p.everyone]
+    _start(p, blocks)
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("reduce-scatter")
+        block.reduce([you.input[me.number] for you in (me, *me.others)], me.output[me.number])
+    _end(p, blocks)
+    for me, block in zip(p.everyone, blocks, strict=True):
+        block.phase("all-gather")
+        for you in me.others:
+            block.get(you.output[you.number], me.output[you.number])
+    _end(p, blocks)

@@ -1,0 +1,255 @@
+"""The registry of algorithms, and a collective with its size, algorithm and protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from astranb.collectives.language.collective import COLLECTIVES
+from astranb.collectives.language.program import PROTOCOLS, Program
+from astranb.collectives.lowering.packets import to_packets
+from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.units import size_bytes
+
+__all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
+
+Writer: TypeAlias = Callable[[Program], None]
+
+_BYTES_PER_CHANNEL = 2048  # below this a channel has too few lines to be worth its semaphores
+_MOST_CHANNELS = 16  # NCCL 2.2x uses 16 to 24 channels on eight H100
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """An algorithm of a collective, with the number of ranks and the protocols that it supports."""
+
+    collective: str
+    name: str
+    summary: str
+    write: Writer
+    min_ranks: int = 2
+    power_of_two: bool = False
+    protocols: tuple[str, ...] = ("Simple",)
+    whole: bool = False
+
+
+ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
+"""Every algorithm by (collective, name)."""
+
+
+def algorithm(
+    collective: str,
+    name: str,
+    summary: str = "",
+    *,
+    min_ranks: int = 2,
+    power_of_two: bool = False,
+    protocols: tuple[str, ...] = ("Simple",),
+    whole: bool = False,
+) -> Callable[[Writer], Writer]:
+    """Register a function as an algorithm of a collective.
+
+    Parameters
+    ----------
+    collective : str
+        One of :data:`COLLECTIVES`.
+    name : str
+        The value of ``algorithm=`` and ``--algorithm``.
+    summary : str
+        One line for listings; by default the first line of the function's docstring.
+    min_ranks : int
+        The fewest ranks it can run on.
+    power_of_two : bool
+        Whether it runs on 2, 4, 8, … ranks only.
+    protocols : tuple of str
+        Those of :data:`PROTOCOLS` that it supports. The function is written for ``Simple``; the
+        lowering replaces its semaphores by packets for the others.
+    whole : bool
+        Whether every rank works on the whole buffer, not on its share of it. The default number
+        of channels depends on the bytes that one rank works on.
+
+    Returns
+    -------
+    callable
+        A decorator that returns the function unchanged.
+    """
+    if collective not in COLLECTIVES:
+        raise InputError(f"unknown collective {collective!r}", hint=near(collective, COLLECTIVES))
+
+    def register(write: Writer) -> Writer:
+        text = summary or (write.__doc__ or "").strip().partition("\n")[0]
+        ALGORITHMS[collective, name] = Algorithm(
+            collective, name, text, write, min_ranks, power_of_two, protocols, whole
+        )
+        return write
+
+    return register
+
+
+def algorithms(collective: str | None = None) -> list[Algorithm]:
+    """List the algorithms of one collective or of all, ordered by collective."""
+    return [
+        found
+        for kind in COLLECTIVES
+        for found in ALGORITHMS.values()
+        if found.collective == kind and collective in (None, kind)
+    ]
+
+
+def find(collective: str, name: str) -> Algorithm:
+    """Find an algorithm; the error for an unknown name lists similar ones."""
+    if collective not in COLLECTIVES:
+        raise InputError(f"unknown collective {collective!r}", hint=near(collective, COLLECTIVES))
+    try:
+        return ALGORITHMS[collective, name]
+    except KeyError:
+        names = [a.name for a in algorithms(collective)]
+        raise InputError(f"{collective} has no algorithm {name!r}", hint=near(name, names)) from None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective to run, with its size, algorithm and protocol.
+
+    Parameters
+    ----------
+    name : str
+        The collective.
+    size : int
+        Bytes of the larger of a rank's two buffers, as nccl-tests prints them: the
+        whole buffer of an all-reduce, broadcast or reduction, the output of an all-gather
+        or gather, the input of a reduce-scatter or scatter, either of an all-to-all.
+    algorithm : str or callable
+        A registered name, a function over a :class:`Program`, or a plan from :func:`read_algorithm`.
+    channels : int, optional
+        Sets of thread blocks; by default chosen from the size.
+    root : int
+        The root of a broadcast, reduction, gather or scatter.
+    protocol : str
+        ``"Simple"``, ``"LL"`` or ``"LL128"``.
+    """
+
+    name: str
+    size: int
+    algorithm: str | Writer
+    channels: int | None = None
+    root: int = 0
+    protocol: str = "Simple"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        size: int | str,
+        algorithm: str | Writer | None = None,
+        *,
+        channels: int | None = None,
+        root: int = 0,
+        protocol: str = "Simple",
+    ) -> Collective:
+        """Check the parameters and return the collective.
+
+        Raises
+        ------
+        InputError
+            Unknown collective, algorithm or protocol, a size that cannot be parsed or is 0,
+            fewer than one channel.
+        """
+        if name not in COLLECTIVES:
+            raise InputError(f"unknown collective {name!r}", hint=near(name, COLLECTIVES))
+        chosen = algorithm if algorithm is not None else COLLECTIVES[name].default
+        if protocol not in PROTOCOLS:
+            raise InputError(
+                f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS)
+            )
+        if isinstance(chosen, str):
+            able = find(name, chosen).protocols
+            if protocol not in able:
+                raise InputError(
+                    f"{name}/{chosen} does not support protocol {protocol}",
+                    where="protocol",
+                    hint=f"use {' or '.join(able)}, or another algorithm",
+                )
+        elif not callable(chosen):
+            raise InputError(f"algorithm must be a name or a function, got {chosen!r}", where="algorithm")
+        size_in_bytes = size_bytes(size)
+        if size_in_bytes == 0:
+            raise InputError("size must be at least 1 B", where="size")
+        if hasattr(chosen, "fitted"):  # a plan from a file
+            protocol = chosen.fitted(name, size_in_bytes, protocol)
+        if channels is not None and channels < 1:
+            raise InputError(f"channels must be at least 1, got {channels}", where="channels")
+        return cls(name, size_in_bytes, chosen, channels, root, protocol)
+
+    @property
+    def title(self) -> str:
+        """``all_reduce/ring``, followed by the protocol unless it is Simple: ``all_reduce/ring/LL``."""
+        protocol = "" if self.protocol == "Simple" else f"/{self.protocol}"
+        return f"{self.name}/{self.algorithm_name}{protocol}"
+
+    @property
+    def algorithm_name(self) -> str:
+        """Name of the algorithm or of its function."""
+        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__
+
+    def program(self, ranks: int, per_node: int | None = None) -> Program:
+        """Build the program for a number of ranks.
+
+        Parameters
+        ----------
+        ranks : int
+        per_node : int, optional
+            Consecutive ranks that share a node; all ranks by default.
+
+        Raises
+        ------
+        InputError
+            The algorithm cannot run on this number of ranks, or the root is not one of them.
+        """
+        kind = COLLECTIVES[self.name]
+        found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
+        fewest = found.min_ranks if found else 1
+        if ranks < fewest:
+            raise InputError(
+                f"{self.title} needs at least {fewest} ranks, the infrastructure has {ranks}",
+                where="algorithm",
+                hint="use an infrastructure with more GPUs",
+            )
+        if found and found.power_of_two and ranks & (ranks - 1):
+            raise InputError(
+                f"{self.title} needs a power of two of ranks, the infrastructure has {ranks}",
+                where="algorithm",
+                hint="use another algorithm or another number of GPUs",
+            )
+        if not 0 <= self.root < ranks:
+            raise InputError(
+                f"root {self.root} is not a rank", where="root", hint=f"ranks are 0 to {ranks - 1}"
+            )
+        channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
+        share = 1 if found and found.whole else ranks
+        channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
+        program = Program(
+            self.title,
+            ranks=ranks,
+            channels=channels,
+            input_chunks=kind.input_chunks(ranks),
+            output_chunks=kind.output_chunks(ranks),
+            root=self.root,
+            protocol=self.protocol,
+            per_node=per_node or ranks,
+        )
+        write = found.write if found else self.algorithm
+        for channel in range(channels):
+            program.channel = channel
+            try:
+                write(program)  # type: ignore[operator]  # a str was resolved above
+            except AstranbError:
+                raise
+            except Exception as error:  # whatever a user's algorithm raises
+                raise InputError(
+                    f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
+                ) from error
+        if not hasattr(write, "fitted"):  # a plan lists its packets itself
+            to_packets(program)
+        return program

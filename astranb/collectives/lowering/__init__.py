@@ -1,0 +1,1 @@
+"""Lowering: from semaphores to packets, and from programs to the tables that the machine runs."""

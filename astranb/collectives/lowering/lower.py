@@ -1,0 +1,347 @@
+"""From a program to the tables that the machine runs: slices, operands, operations, blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from astranb.collectives.language.program import BUFFERS, Chunk, Operation, Program
+from astranb.collectives.language.source import ProgramError, Source, source_of
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.gpu import tables as t
+
+__all__ = ["Lowered", "lower"]
+
+_PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
+# The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
+# 8 B of flag in 128 B (NCCL, src/device/prims_ll.h and prims_ll128.h).
+_NEVER_SEEN = -9  # below every writer, see gpu.tables
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program as tables, with rank r on GPU r and the memory of every rank laid out.
+
+    Attributes
+    ----------
+    blocks, ops, operands, pieces, semaphores, phases : recarray
+        Of the dtypes of the same name in :mod:`astranb.gpu.tables`; blocks are sorted by
+        rank, the operations of a block are consecutive.
+    flags : int
+        Number of flags of packets, one for each line.
+    block_channel : ndarray of int64, shape (blocks,)
+        The channel of each block.
+    lines : ndarray of int64, shape (ranks,)
+        Lines of memory that each rank uses.
+    phase_names : tuple of str
+    name : str
+    line_bytes : int
+    source : Source
+        The text of the program, and the line of every operation.
+    """
+
+    name: str
+    ranks: int
+    channels: int
+    line_bytes: int
+    phase_names: tuple[str, ...]
+    blocks: Records
+    ops: Records
+    operands: Records
+    pieces: Records
+    semaphores: Records
+    phases: Records
+    block_channel: np.ndarray
+    lines: np.ndarray
+    flags: int = 0
+    source: Source = field(default_factory=Source)
+
+
+def lower(
+    program: Program,
+    *,
+    kind: str,
+    size: int,
+    line_bytes: int = 128,
+    bulk_lines: int = 1,
+    engine_lines: int = 1,
+) -> Lowered:
+    """Lay out memory, cut chunks into slices and turn operations into tables.
+
+    Parameters
+    ----------
+    program : Program
+        As an algorithm built it.
+    kind : str
+        The collective, which determines the size of each chunk.
+    size : int
+        Bytes of the larger buffer of a rank.
+    line_bytes : int
+        Bytes of a cache line.
+    bulk_lines, engine_lines : int
+        Lines that one instruction of a thread block, or one request of a copy engine, moves.
+
+    Returns
+    -------
+    Lowered
+
+    Raises
+    ------
+    InputError
+        A move between chunks of different sizes, or from scratch that is never written.
+    """
+    if not program.blocks:
+        raise InputError("the algorithm added no thread block", where=f"program {program.name!r}")
+    # On each rank the blocks of SMs come first, kernel by kernel, then those of copy engines.
+    order = sorted(
+        range(len(program.blocks)),
+        key=lambda b: (
+            program.blocks[b].rank, program.blocks[b].unit != "sm", program.blocks[b].kernel
+        ),
+    )  # fmt: skip
+    operations = [op for b in order for op in program.blocks[b].operations]
+    extents = _Extents(program, kind, size, line_bytes)
+    numbers = extents.settle(operations)
+    packet_bytes = _packet_bytes(program, line_bytes)
+    pieces, lines, flags = _pieces(program, numbers, extents, packet_bytes)
+    semaphores = _semaphores(program, lines)
+    ops, operands = _operations(
+        program, order, numbers, pieces, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
+    )
+    blocks = allocate(len(order), t.BLOCK)
+    ends = np.cumsum([len(program.blocks[b].operations) for b in order])
+    blocks["gpu"] = [program.blocks[b].rank for b in order]
+    blocks["first_op"] = np.concatenate([[0], ends[:-1]])
+    blocks["last_op"] = ends
+    blocks["engine"] = [program.blocks[b].unit == "engine" for b in order]
+    blocks["kernel"] = [program.blocks[b].kernel for b in order]
+    phases = allocate(len(program.phases), t.PHASE)
+    phases["left"] = np.bincount(ops["phase"], minlength=len(program.phases))
+    phases["started_ps"] = phases["ended_ps"] = -1
+    return Lowered(
+        name=program.name,
+        ranks=program.ranks,
+        channels=program.channels,
+        line_bytes=line_bytes,
+        phase_names=tuple(program.phases),
+        blocks=blocks,
+        ops=ops,
+        operands=operands,
+        pieces=pieces,
+        semaphores=semaphores,
+        phases=phases,
+        block_channel=np.array([program.blocks[b].channel for b in order], np.int64),
+        lines=lines,
+        flags=flags,
+        source=source_of([op.line for op in operations]),
+    )
+
+
+def _packet_bytes(program: Program, line_bytes: int) -> int:
+    """Bytes of data in a line of packets."""
+    part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
+    return line_bytes * part // whole
+
+
+class _Extents:
+    """The lines and bytes of every slice.
+
+    Inputs and outputs follow from the collective: its data is ceil(size / line) lines,
+    cut into equal chunks of whole lines, of which the last ones may be short or empty.
+    A slice of scratch is as large as what is stored there.
+    """
+
+    def __init__(self, program: Program, kind: str, size: int, line_bytes: int) -> None:
+        self.program, self.kind, self.size, self.line_bytes = program, kind, size, line_bytes
+        self.parts = max(program.input_chunks, program.output_chunks)
+        total = -(-size // line_bytes)
+        self.chunk_lines = -(-total // self.parts)
+        self.slice_lines = -(-self.chunk_lines // program.channels)
+        self.total = total
+
+    def place(self, chunk: Chunk) -> int:
+        """Return the part of the collective's data that an input or output chunk is."""
+        one_part = self.program.input_chunks if chunk.buffer == "input" else self.program.output_chunks
+        # In an all-to-all, what a rank receives is every other rank's part for this rank.
+        mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
+        return chunk.rank if mine else chunk.index
+
+    def of_part(self, part: int, channel: int) -> tuple[int, int]:
+        """Lines and bytes of one channel's slice of one part of the data."""
+        end = min(self.total, (part + 1) * self.chunk_lines)
+        first = part * self.chunk_lines + channel * self.slice_lines
+        lines = max(0, min(end, first + self.slice_lines) - first)
+        return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
+
+    def settle(self, operations: list[Operation]) -> dict[Chunk, tuple[int, int]]:
+        """Determine the extent of every chunk that occurs; scratch has that of what is stored there."""
+        known: dict[Chunk, tuple[int, int]] = {}
+        moves = [op for op in operations if op.kind == "move"]
+        for chunk in chain.from_iterable((*op.sources, *op.targets) for op in moves):
+            if chunk.buffer in ("input", "output"):
+                known[chunk] = self.of_part(self.place(chunk), chunk.channel)
+        open_moves = moves
+        while open_moves:
+            still_open = []
+            for op in open_moves:
+                chunks = (*op.sources, *op.targets)
+                extents = {known[c] for c in chunks if c in known}
+                if not extents:
+                    still_open.append(op)
+                    continue
+                if len(extents) > 1:
+                    raise ProgramError(
+                        "a move between chunks of different sizes: "
+                        + ", ".join(f"{c} has {known[c][1]} B" for c in chunks if c in known),
+                        op.line,
+                        where=f"program {self.program.name!r}",
+                        hint="move chunks of equal size",
+                    )
+                extent = extents.pop()
+                known.update(dict.fromkeys(chunks, extent))
+            if len(still_open) == len(open_moves):
+                raise ProgramError(
+                    f"{still_open[0].sources[0]} is read, but never written",
+                    still_open[0].line,
+                    where=f"program {self.program.name!r}",
+                )
+            open_moves = still_open
+        return known
+
+
+def _pieces(
+    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: _Extents, packet_bytes: int
+) -> tuple[Records, np.ndarray, int]:
+    """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch."""
+    whole = dict(extents)
+    # The whole input and output exist and are checked, whether moved or not.
+    for rank in range(program.ranks):
+        for name, count in (("input", program.input_chunks), ("output", program.output_chunks)):
+            for index in range(count):
+                for channel in range(program.channels):
+                    chunk = Chunk(rank, name, index, channel)
+                    if chunk not in whole:
+                        whole[chunk] = sizes.of_part(sizes.place(chunk), channel)
+    order = sorted(whole, key=lambda c: (c.rank, BUFFERS.index(c.buffer), c.index, c.channel))
+    extents.clear()
+    extents.update({chunk: (number, whole[chunk][1]) for number, chunk in enumerate(order)})
+    pieces = allocate(len(order), t.PIECE)
+    pieces["gpu"] = [c.rank for c in order]
+    pieces["buffer"] = [BUFFERS.index(c.buffer) for c in order]
+    pieces["chunk"] = [c.index for c in order]
+    pieces["lane"] = [c.channel for c in order]
+    pieces["lines"] = [whole[c][0] for c in order]
+    pieces["bytes"] = [whole[c][1] for c in order]
+    packed = pieces["buffer"] == BUFFERS.index("packets")
+    pieces["lines"][packed] = -(-pieces["bytes"][packed] // packet_bytes)
+    in_packets = np.where(packed, pieces["lines"], 0)
+    pieces["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
+    pieces["writer"] = np.where(pieces["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
+    pieces["writing"] = -1
+    lines = np.zeros(program.ranks, np.int64)
+    for rank in range(program.ranks):
+        of_rank = np.flatnonzero(pieces["gpu"] == rank)
+        ends = np.cumsum(pieces["lines"][of_rank])
+        pieces["line"][of_rank] = ends - pieces["lines"][of_rank]
+        lines[rank] = ends[-1] if len(ends) else 0
+    return pieces, lines, int(in_packets.sum())
+
+
+def _semaphores(program: Program, lines: np.ndarray) -> Records:
+    """Place every semaphore on a line of its own after the buffers of its rank."""
+    semaphores = allocate(len(program.semaphores), t.SEMAPHORE)
+    for number, semaphore in enumerate(program.semaphores):
+        semaphores[number].gpu = semaphore.rank
+        semaphores[number].line = lines[semaphore.rank]
+        lines[semaphore.rank] += 1
+    return semaphores
+
+
+def _operations(
+    program: Program,
+    order: list[int],
+    numbers: dict[Chunk, tuple[int, int]],
+    pieces: Records,
+    semaphores: Records,
+    line_bytes: int,
+    packet_bytes: int,
+    bulk: tuple[int, int],
+) -> tuple[Records, Records]:
+    """Fill the tables of operations and operands, and set the fences."""
+    kinds = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
+    rows: list[tuple[int, ...]] = []
+    operands: list[tuple[int, int, int]] = []  # (piece, -1, stride) or (-1, semaphore, 0)
+    for place, b in enumerate(order):
+        engine = program.blocks[b].unit == "engine"
+        dirty: set[int] = set()
+        being_read: set[int] | None = None  # by moves that warps may still execute
+        before = 0  # lines of the moves that are one loop
+        for number, op in enumerate(program.blocks[b].operations):
+            sources = [numbers[c][0] for c in op.sources]
+            targets = [numbers[c][0] for c in op.targets]
+            fence = _fence(op, dirty, {*sources, *targets})
+            if fence:
+                dirty.clear()
+            dirty.update(targets)
+            ahead = (
+                op.kind == "move" and not fence and being_read is not None and not (being_read & set(targets))
+            )
+            if op.kind != "move":
+                being_read = None
+            else:
+                being_read = {*sources, *(being_read if ahead and being_read else ())}
+            before = before if ahead else 0
+            packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
+            spins = any(packets[: len(sources)])
+            if any(packets) and (op.in_switch or engine):
+                raise ProgramError(
+                    "packets can neither be added or forwarded by a switch nor moved by a copy engine",
+                    op.line,
+                    where=f"program {program.name!r}, rank {program.blocks[b].rank}",
+                )
+            payload = packet_bytes if any(packets) else line_bytes * bulk[engine]
+            first = len(operands)
+            operands.extend(
+                (piece, -1, line_bytes if packed else payload)
+                for piece, packed in zip((*sources, *targets), packets, strict=True)
+            )
+            semaphore = op.semaphore.number if op.semaphore else -1
+            if op.semaphore:
+                operands.append((-1, semaphore, 0))
+            size = int(pieces["bytes"][sources[0]]) if sources else 0
+            lines = -(-size // payload)
+            rows.append(
+                (
+                    kinds[op.kind], place, first, len(sources), first + len(sources), len(targets),
+                    semaphore, op.value, op.phase, fence, op.in_switch, int(spins), payload,
+                    size - (lines - 1) * payload if lines else 0, number, int(ahead), before,
+                    lines, lines, 0, -1, -1, -1,
+                )
+            )  # fmt: skip
+            before = 0 if spins else before + lines
+    ops = allocate(len(rows), t.OP)
+    ops[:] = rows
+    table = allocate(len(operands), t.OPERAND)
+    piece, semaphore_of, stride = np.array(operands, np.int64).reshape(-1, 3).T
+    of_piece = piece >= 0
+    table["piece"] = piece
+    table["stride"] = stride
+    table["seen"] = _NEVER_SEEN
+    table["flag"] = -1
+    table["flag"][of_piece] = pieces["flag"][piece[of_piece]]
+    table["gpu"][of_piece] = pieces["gpu"][piece[of_piece]]
+    table["line"][of_piece] = pieces["line"][piece[of_piece]]
+    table["gpu"][~of_piece] = semaphores["gpu"][semaphore_of[~of_piece]]
+    table["line"][~of_piece] = semaphores["line"][semaphore_of[~of_piece]]
+    return ops, table
+
+
+def _fence(op: Operation, dirty: set[int], touched: set[int]) -> int:
+    """What an operation waits for: earlier stores of its block that it announces or accesses."""
+    if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and dirty):
+        return t.ACKNOWLEDGED | t.SYSTEM_WIDE
+    return t.ACKNOWLEDGED if op.kind == "move" and dirty & touched else 0

@@ -1,0 +1,106 @@
+"""Which signals each wait waits for, and which stores each signal announces.
+
+A program has semaphores; packets and file formats have messages from one block to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
+from astranb.core.errors import InputError
+
+__all__ = ["Pairing", "announced", "pair"]
+
+
+@dataclass
+class Pairing:
+    """The blocks at both ends of each semaphore of a program.
+
+    Attributes
+    ----------
+    waiters : dict
+        For each semaphore, the numbers of the blocks that wait for it.
+    shares : dict
+        For the number of a block and of its operation, a wait: how many signals of each
+        block it waits for since the block's last wait for that semaphore.
+    """
+
+    waiters: dict[Semaphore, list[int]] = field(default_factory=dict)
+    shares: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+
+
+def pair(program: Program) -> Pairing:
+    """Find how many signals of which block each wait waits for.
+
+    Where several blocks raise one semaphore, each wait takes the same fraction of each block's
+    signals.
+
+    Raises
+    ------
+    InputError
+        A wait for some of the signals of several blocks, which could be any of them.
+    """
+    raised: dict[Semaphore, dict[int, int]] = {}
+    for number, block in enumerate(program.blocks):
+        for op in block.operations:
+            if op.kind == "signal" and op.semaphore is not None:
+                by = raised.setdefault(op.semaphore, {})
+                by[number] = by.get(number, 0) + op.value
+    pairing = Pairing()
+    for number, block in enumerate(program.blocks):
+        taken: dict[tuple[Semaphore, int], int] = {}
+        for place, op in enumerate(block.operations):
+            if op.kind != "wait" or op.semaphore is None:
+                continue
+            waiters = pairing.waiters.setdefault(op.semaphore, [])
+            if number not in waiters:
+                waiters.append(number)
+            by = raised.get(op.semaphore, {})
+            whole = sum(by.values())
+            if op.value > whole:
+                raise InputError(
+                    f"rank {block.rank} waits for {op.value} signals, of which {whole} are raised",
+                    where=f"program {program.name!r}",
+                )
+            shares = {}
+            for source, times in by.items():
+                reached, rest = divmod(times * op.value, whole)
+                if rest:
+                    raise InputError(
+                        f"rank {block.rank} waits for {op.value} of {whole} signals of {len(by)} blocks: "
+                        "it is unknown whose",
+                        where=f"program {program.name!r}",
+                        hint="use a semaphore for each block that signals",
+                    )
+                shares[source] = reached - taken.get((op.semaphore, source), 0)
+                taken[op.semaphore, source] = reached
+            pairing.shares[number, place] = {source: share for source, share in shares.items() if share}
+    return pairing
+
+
+Stores = list[tuple[Chunk, int]]
+"""Chunks that a block stores, each with the number of the operation."""
+
+
+def announced(block: Block) -> tuple[dict[int, Stores], Stores]:
+    """Find the stores to another rank that each signal to that rank announces.
+
+    Packets are left out: they announce themselves.
+
+    Returns
+    -------
+    dict of int to list
+        For the number of each signal to another rank, the stores since the last one.
+    list
+        Stores that no signal follows.
+    """
+    pending: dict[int, Stores] = {}
+    found: dict[int, Stores] = {}
+    for place, op in enumerate(block.operations):
+        for chunk in op.targets:
+            if chunk.rank != block.rank and chunk.buffer != "packets":
+                pending.setdefault(chunk.rank, []).append((chunk, place))
+        if op.semaphore is not None and op.kind == "signal" and op.semaphore.rank != block.rank:
+            found[place] = pending.pop(op.semaphore.rank, [])
+    return found, [store for stores in pending.values() for store in stores]

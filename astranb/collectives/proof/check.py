@@ -1,0 +1,233 @@
+"""The check of a run: every output must hold what the collective promises.
+
+While a program runs, the machine records for every slice which operation's write is complete
+there, and for every source which write was visible when it was read. From these two facts this
+module derives what each slice holds: how often each rank's contribution is in it (a multiplicity,
+which reveals a double reduction) and of which chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from astranb.collectives.language.collective import COLLECTIVES, promised
+from astranb.collectives.language.program import BUFFERS
+from astranb.collectives.lowering.lower import Lowered
+from astranb.core.errors import WrongResult
+from astranb.core.jit import Records
+from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
+
+__all__ = [
+    "MIXED",
+    "NOTHING",
+    "Contents",
+    "Promise",
+    "check",
+    "contents",
+    "fault_text",
+    "promise",
+]
+
+NOTHING = -1
+"""Chunk number of a slice that nothing was written to."""
+MIXED = -2
+"""Chunk number of a slice that mixes different chunks or incomplete writes."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What every slice holds.
+
+    Attributes
+    ----------
+    times : ndarray of int32, shape (slices, ranks)
+        How often each rank's contribution is in the slice.
+    chunk : ndarray of int64, shape (slices,)
+        The chunk of those ranks' inputs that it is; ``NOTHING`` or ``MIXED``.
+    """
+
+    times: np.ndarray
+    chunk: np.ndarray
+
+
+def contents(program: Lowered, ops: Records, operands: Records, pieces: Records) -> Contents:
+    """Derive what every slice holds at the present moment of a run.
+
+    Parameters
+    ----------
+    program : Lowered
+        The program as it was started.
+    ops, operands, pieces : recarray
+        The present tables.
+
+    Returns
+    -------
+    Contents
+    """
+    times = np.zeros((len(ops), program.ranks), np.int32)
+    chunk = np.full(len(ops), NOTHING, np.int64)
+
+    def held(piece: np.ndarray, writer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what slices held after these operations wrote them."""
+        found = np.zeros((len(piece), program.ranks), np.int32)
+        of_chunk = np.full(len(piece), MIXED, np.int64)
+        moved, brought = writer >= 0, np.flatnonzero(writer == INITIAL)
+        found[moved], of_chunk[moved] = times[writer[moved]], chunk[writer[moved]]
+        found[brought, pieces["gpu"][piece[brought]]] = 1
+        of_chunk[brought] = pieces["chunk"][piece[brought]]
+        return found, of_chunk
+
+    moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
+    moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
+    moved = moved[np.argsort(_levels(moved, ops, operands), kind="stable")]
+    counts = ops["sources"][moved].astype(np.int64)
+    ends = np.cumsum(counts)
+    source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - (ends - counts), counts)
+    piece, seen = operands["piece"][source], operands["seen"][source]
+    for first, last in _independent(moved, ends - counts, seen, len(ops)):
+        these = slice(ends[first] - counts[first], ends[last - 1])
+        starts = ends[first:last] - counts[first:last] - these.start
+        found, of_chunk = held(piece[these], seen[these])
+        times[moved[first:last]] = np.add.reduceat(found, starts)
+        least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
+        chunk[moved[first:last]] = np.where(least == most, least, MIXED)
+    times, chunk = held(np.arange(len(pieces)), pieces["writer"])
+    writing, empty = pieces["writing"] >= 0, pieces["writer"] == UNWRITTEN
+    times[writing] = 0
+    chunk[writing] = MIXED
+    chunk[empty & ~writing] = NOTHING
+    return Contents(times, chunk)
+
+
+def _levels(moved: np.ndarray, ops: Records, operands: Records) -> np.ndarray:
+    """Return how many operations the contents of each operation have passed through.
+
+    The time of issue does not give this order: an operation that reads packets line by line may
+    issue its last line before the operation that writes them ends.
+    """
+    counts = ops["sources"][moved].astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - starts, counts)
+    seen = operands["seen"][source]
+    place = np.full(len(ops), -1, np.int64)
+    place[moved] = np.arange(len(moved))
+    before = np.where(seen >= 0, place[np.maximum(seen, 0)], -1)
+    known = before >= 0
+    levels = np.zeros(len(moved), np.int64)
+    for _ in range(len(moved)):
+        after = np.maximum.reduceat(np.where(known, levels[before] + 1, 0), starts)
+        if (after == levels).all():
+            break
+        levels = after
+    return levels
+
+
+def _independent(
+    moved: np.ndarray, starts: np.ndarray, seen: np.ndarray, n_ops: int
+) -> Iterator[tuple[int, int]]:
+    """Split ordered operations into ranges in which none reads what another one wrote."""
+    if not len(moved):
+        return
+    place = np.full(n_ops, -1, np.int64)
+    place[moved] = np.arange(len(moved))
+    latest = np.maximum.reduceat(np.where(seen >= 0, place[np.maximum(seen, 0)], -1), starts)
+    first = 0
+    while first < len(moved):
+        later = np.flatnonzero(latest[first + 1 :] >= first)
+        last = first + 1 + int(later[0]) if len(later) else len(moved)
+        yield first, last
+        first = last
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a collective promises for each slice.
+
+    Attributes
+    ----------
+    slices : ndarray of int64, shape (promised slices,)
+        The slices with a promise.
+    times : ndarray of int32, shape (promised slices, ranks)
+        How often each slice must contain each rank's contribution at the end.
+    chunk : ndarray of int64, shape (promised slices,)
+        The chunk of those ranks' inputs that it must be.
+    """
+
+    slices: np.ndarray
+    times: np.ndarray
+    chunk: np.ndarray
+
+    def kept(self, held: Contents) -> np.ndarray:
+        """Return for which slices the promise is kept: bool, shape (promised slices,)."""
+        right = (held.times[self.slices] == self.times).all(axis=1)
+        return np.asarray(right & (held.chunk[self.slices] == self.chunk))
+
+
+def promise(program: Lowered, kind: str, root: int, pieces: Records) -> Promise:
+    """Return what a collective promises for the slices of a program."""
+    output = np.flatnonzero((pieces["buffer"] == BUFFERS.index("output")) & (pieces["lines"] > 0))
+    if COLLECTIVES[kind].silent:
+        output = output[:0]
+    if COLLECTIVES[kind].root_only:
+        output = output[pieces["gpu"][output] == root]
+    rank, index = pieces["gpu"][output].astype(np.int64), pieces["chunk"][output].astype(np.int64)
+    return Promise(output, *promised(kind, root, program.ranks, rank, index))
+
+
+def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, pieces: Records) -> None:
+    """Compare every output slice with what the collective promises.
+
+    Parameters
+    ----------
+    program : Lowered
+        The program as it was started.
+    kind : str
+        The collective's name.
+    root : int
+        The root of a rooted collective.
+    ops, operands, pieces : recarray
+        The tables at the end of the run.
+
+    Raises
+    ------
+    WrongResult
+        The message names the rank, the chunk, and what is missing or should not be there.
+    """
+    held = contents(program, ops, operands, pieces)
+    wanted = promise(program, kind, root, pieces)
+    wrong = np.flatnonzero(~wanted.kept(held))
+    if not len(wrong):
+        return
+    bad = pieces[wanted.slices[wrong]]
+    first, row = int(wrong[0]), int(wanted.slices[wrong[0]])
+    chunks = len(np.unique(bad[["gpu", "chunk"]]))
+    channel = f", channel {bad[0].lane}" if program.channels > 1 else ""
+    text = fault_text(held.times[row], wanted.times[first], int(held.chunk[row]), int(wanted.chunk[first]))
+    raise WrongResult(
+        f"{program.name}: wrong result on rank {bad[0].gpu}, output chunk {bad[0].chunk}{channel}: {text}"
+        + (f" (and {chunks - 1} more chunks)" if chunks > 1 else "")
+    )
+
+
+def fault_text(times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int) -> str:
+    """Describe how contents differ from the promised ones."""
+    if chunk == NOTHING:
+        return "it was never written"
+    if chunk == MIXED and not times.any():
+        return "it was written while another write was under way, or from memory that was never written"
+    found = []
+    missing = [str(r) for r in np.flatnonzero((wanted > 0) & (times == 0))]
+    if missing:
+        found.append(f"the contribution of rank {', '.join(missing)} is missing")
+    found += [f"rank {r}'s contribution is there {times[r]} times" for r in np.flatnonzero(times > 1)]
+    extra = [str(r) for r in np.flatnonzero((wanted == 0) & (times > 0))]
+    if extra:
+        found.append(f"rank {', '.join(extra)} should not be in it")
+    if chunk == MIXED:
+        found.append("parts were read while they were being written, or different chunks were added")
+    elif chunk != wanted_chunk:
+        found.append(f"it holds chunk {chunk} instead of chunk {wanted_chunk}")
+    return "; ".join(found)
