@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -20,6 +21,7 @@ from .bare_queue import events_per_second
 from .data_centre import data_centre
 from .large import large
 from .timelines import lod
+from .wheel import first_step, install_wheel
 
 _RESIDENT = """
 import re
@@ -147,6 +149,12 @@ def processes(row: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         cold = _process(["-m", "astranb", *_RUN], repeats=1, ASTRANB_CACHE_DIR=folder)
     row("the same with a cold compile (limit 30 s)", cold, "s", "empty process", cold / empty)
+    with tempfile.TemporaryDirectory() as folder:
+        site, cache = install_wheel(Path(folder)), Path(folder, "cache")
+        cache.mkdir()
+        first_step(site, cache)  # writes Python's own caches
+        took = median(first_step(site, cache)[0] for _ in range(5))
+    row("wheel installed, empty cache: import to first step (limit 2 s)", took, "s", "the limit", took / 2)
 
 
 def infrastructure(row: Any) -> None:

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.entry import Entry
 from astranb.core.errors import InputError
-from astranb.core.jit import Entry, kernel
+from astranb.core.jit import kernel
 
 __all__ = [
     "FIXED32",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from astranb.core.ahead import in_background
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 
@@ -77,7 +78,8 @@ def command(args: Sequence[str]) -> int:
             raise InputError("no such notebook", where=str(notebook), hint="leave it out to open the tour")
         root = _root(notebook)
         url = _address(notebook.relative_to(root).as_posix())
-    return _serve(options, root, url)
+    with in_background():
+        return _serve(options, root, url)
 
 
 def _print_help(*, full: bool) -> int:

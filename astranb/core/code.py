@@ -1,7 +1,9 @@
 """Where machine code is kept, and under which name.
 
-The folder is named by a hash over *all* kernel sources, the versions of Numba and Python and
-the processor: an edit anywhere, in a called function too, is seen.
+Folders are named by a hash over *all* kernel sources: an edit anywhere, in a called function
+too, is seen. Object files in the user's cache are this machine's own, so that their folder's
+name also depends on the processor and on the versions of Numba and Python. Those of a wheel
+depend on the kernel sources alone: they call nothing of Numba or Python.
 """
 
 from __future__ import annotations
@@ -9,16 +11,20 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import sys
 import tempfile
+from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["cache_folder", "kernel_sources", "source_hash"]
+__all__ = ["cache_folder", "entry_modules", "kernel_sources", "prebuilt", "source_hash"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_COMPILER = ("core/code.py", "core/compiler.py", "core/entry.py", "core/jit.py", "core/targets.py")
 
 
 def kernel_sources(package: Path = _PACKAGE) -> list[Path]:
@@ -32,31 +38,44 @@ def kernel_sources(package: Path = _PACKAGE) -> list[Path]:
     Returns
     -------
     list of Path
-        Those with kernels, those that define the records they run over, the compiler's own and this one.
+        Those with kernels, those that define the records they run over, and the compiler's own.
     """
     return [package / place for place in _read_sources(package)]
+
+
+def entry_modules() -> list[str]:
+    """Name the modules that define an ``Entry``, as ``net._nearest``, in a fixed order."""
+    found = re.compile(rb"^\w[^=\n]*= Entry\(", re.MULTILINE)
+    return [
+        place.removesuffix(".py").replace("/", ".")
+        for place, data in _read_sources(_PACKAGE).items()
+        if found.search(data)
+    ]
 
 
 def _read_sources(package: Path) -> dict[str, bytes]:
     """Read the kernel sources, by their sorted places within the package.
 
-    Every process does it, so without a ``Path`` for each of some hundred files.
+    Every process does it, so without a ``Path`` for each of some hundred files. Folders whose
+    names begin with ``_`` hold no modules: a wheel has the notebooks there.
     """
     found = {}
-    for folder, _, names in os.walk(package):
+    for folder, folders, names in os.walk(package):
+        folders[:] = [name for name in folders if not name.startswith("_")]
         for name in names:
             if not name.endswith(".py"):
                 continue
             path = os.path.join(folder, name)  # noqa: PTH118
+            place = os.path.relpath(path, package).replace(os.sep, "/")
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123
                 data = file.read()
-            if b"@kernel" in data or b"np.dtype(" in data or name in ("jit.py", "code.py"):
-                found[os.path.relpath(path, package).replace(os.sep, "/")] = data
+            if b"@kernel" in data or b"np.dtype(" in data or place in _COMPILER:
+                found[place] = data
     return dict(sorted(found.items()))
 
 
 def source_hash(package: Path = _PACKAGE) -> str:
-    """Hash all kernel sources, the versions of the compiler and the processor (16 hex digits).
+    """Hash all kernel sources (16 hex digits).
 
     Parameters
     ----------
@@ -67,11 +86,29 @@ def source_hash(package: Path = _PACKAGE) -> str:
     for place, data in _read_sources(package).items():
         digest.update(place.encode())
         digest.update(data)
-    for name in ("numba", "llvmlite"):
-        digest.update(_version(name))
-    for fact in (np.__version__, sys.version, platform.machine(), _cpu()):
-        digest.update(fact.encode())
     return digest.hexdigest()
+
+
+def prebuilt(entry: str) -> Path | None:
+    """Find the object file of an entry that came with a wheel, and that this machine can run.
+
+    Parameters
+    ----------
+    entry : str
+        The entry's name.
+
+    Returns
+    -------
+    Path or None
+        None in a checkout, where a kernel was edited, and on systems that the wheel has no code for.
+    """
+    folder = _PACKAGE / "_objects" / _LOADED
+    if not folder.is_dir():
+        return None
+    from .targets import portable_names
+
+    files = (folder / name / f"{entry}.o" for name in portable_names())
+    return next((file for file in files if file.is_file()), None)
 
 
 def _version(name: str) -> bytes:
@@ -85,8 +122,19 @@ def _version(name: str) -> bytes:
     return version(name).encode()
 
 
+@cache
+def _machine_hash() -> str:
+    """Hash the kernel sources, the versions of the compiler and the processor (16 hex digits)."""
+    digest = hashlib.blake2b(_LOADED.encode(), digest_size=8)
+    for name in ("numba", "llvmlite"):
+        digest.update(_version(name))
+    for fact in (np.__version__, sys.version, platform.machine(), _cpu()):
+        digest.update(fact.encode())
+    return digest.hexdigest()
+
+
 def cache_folder() -> Path:
-    """Name (and make) the folder of machine code for exactly these sources.
+    """Name (and make) the folder of machine code for exactly these sources and this machine.
 
     ``ASTRANB_CACHE_DIR`` wins; else the user's cache folder; else, where that cannot be
     written, a temporary one.
@@ -94,12 +142,20 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     chosen = os.environ.get("ASTRANB_CACHE_DIR")
-    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / f"kernels-{_LOADED}"
-    try:
+    name = f"kernels-{_machine_hash()}"
+    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / name
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="astranb-kernels-"))
-    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="astranb-kernels-"))
+    if os.access(folder, os.W_OK):
+        return folder
+    folder = _temporary() / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@cache
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="astranb-"))
 
 
 def _cpu() -> str:

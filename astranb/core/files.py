@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from .errors import InputError
 
-__all__ = ["whole_file"]
+__all__ = ["locked", "whole_file"]
 
 
 @contextmanager
@@ -56,6 +56,28 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         _forget(name)
         raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process holds this lock, and hold it; a process that ends lets go of it.
+
+    Where the system or the file system has no locks, nothing is waited for.
+
+    Parameters
+    ----------
+    path : Path
+        The lock's file; it is made, and stays.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with path.open("ab") as file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _forget(name: str) -> None:

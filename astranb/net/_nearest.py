@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.jit import Entry, kernel
+from astranb.core.entry import Entry
+from astranb.core.jit import kernel
 
 __all__ = ["Incoming", "costs_to"]
 

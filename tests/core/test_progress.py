@@ -1,4 +1,6 @@
-from astranb.core.progress import announce, bar
+from time import sleep
+
+from astranb.core.progress import announce, bar, notice
 
 
 def test_nothing_is_printed_where_nobody_sees_it(capsys):
@@ -15,3 +17,19 @@ def test_a_terminal_sees_what_is_done(capsys, monkeypatch):
         pass
     said = capsys.readouterr().err
     assert said.startswith("astranb: compiling … done in ")
+
+
+def test_a_wait_of_known_length_is_counted(capsys, monkeypatch):
+    monkeypatch.setattr("astranb.core.progress.visible", lambda: True)
+    with announce("compiling", 100):
+        sleep(1.2)
+    lines = capsys.readouterr().err.split("\r")
+    assert lines[0] == "astranb: compiling … (0 s of about 100 s) "
+    assert lines[1] == "astranb: compiling … (1 s of about 100 s) "
+    assert lines[-1].startswith("astranb: compiling … done in 1.")
+    assert len(lines[-1].rstrip("\n")) >= len(lines[1])
+
+
+def test_a_notice_is_one_line_on_standard_error(capsys):
+    notice("it is slower")
+    assert capsys.readouterr() == ("", "astranb: it is slower\n")

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from astranb.core.jit import Entry, Records, kernel
+from astranb.core.entry import Entry
+from astranb.core.jit import Records, kernel
 from astranb.core.queue import EVENT, LATER, SEQUENCES, SLOT, Agenda, arg_of, kind_of, open_slot, pop
 from astranb.gpu import tables as t
 from astranb.gpu.block import begin, launch, pass_fence

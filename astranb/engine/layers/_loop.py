@@ -5,7 +5,8 @@ All NPUs do the same at the same time, so one of them is simulated: see :mod:`._
 
 from __future__ import annotations
 
-from astranb.core.jit import Entry, Records, kernel, kernel_apart
+from astranb.core.entry import Entry
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.engine.stops import BREAK, ENDED, REACHED, STEPS, TIME
 
 from ._events import put, take

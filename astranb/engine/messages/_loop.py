@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import Entry, Records, kernel, kernel_apart
+from astranb.core.entry import Entry
+from astranb.core.jit import Records, kernel, kernel_apart
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS, next_event, next_time
 from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE

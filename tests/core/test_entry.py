@@ -9,7 +9,9 @@ import pytest
 
 import astranb
 from astranb.core.code import kernel_sources, source_hash
-from astranb.core.jit import JIT, Entry, kernel
+from astranb.core.entry import Entry
+from astranb.core.files import locked, whole_file
+from astranb.core.jit import JIT, kernel
 
 PACKAGE = Path(astranb.__file__).parent
 
@@ -45,17 +47,21 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "__init__",
         "core/__init__",
         "core/code",
+        "core/compiler",
+        "core/entry",
         "core/errors",
         "core/files",
         "core/jit",
         "core/progress",
+        "core/targets",
     ):
         shutil.copy(PACKAGE / f"{name}.py", copy / f"{name}.py")
     (copy / "callee.py").write_text(
         "from .core.jit import kernel\n\n@kernel\ndef more(x):\n    return x + 1\n"
     )
     (copy / "caller.py").write_text(
-        "import numpy as np\nfrom .core.jit import Entry, kernel\nfrom .callee import more\n\n"
+        "import numpy as np\nfrom .core.entry import Entry\nfrom .core.jit import kernel\n"
+        "from .callee import more\n\n"
         "@kernel\ndef first(a):\n    return more(a[0])\n\n"
         "print(Entry(first, [np.dtype('i8')])(np.array([41])))\n"
     )
@@ -74,6 +80,47 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "from .core.jit import kernel\n\n@kernel\ndef more(x):\n    return x + 2\n"
     )
     assert run() == "43"
+
+
+WAITING = """
+import sys
+import numpy as np
+from astranb.core.entry import Entry
+from astranb.core.files import locked, whole_file
+from astranb.core.jit import kernel
+
+@kernel
+def twice(a):
+    return 2 * a[0]
+
+print("ready", flush=True)
+print(Entry(twice, [np.dtype("i8")])(np.array([21])), "numba" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(not JIT or sys.platform == "win32", reason="nothing is compiled, or no locks")
+def test_what_another_process_compiles_is_waited_for(tmp_path):
+    program = tmp_path / "waiting.py"
+    program.write_text(WAITING)
+    environment = {**os.environ, "ASTRANB_CACHE_DIR": str(tmp_path / "cache")}
+
+    def start():
+        return subprocess.Popen([sys.executable, program], env=environment, text=True, stdout=subprocess.PIPE)
+
+    with start() as first:
+        assert first.communicate(timeout=120)[0] == "ready\n42 True\n"
+    (compiled,) = (tmp_path / "cache").rglob("twice.o")
+    code = compiled.read_bytes()
+    compiled.unlink()
+    with locked(compiled.with_name("twice.lock")):
+        second = start()
+        assert second.stdout.readline() == "ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(timeout=1)
+        with whole_file(compiled) as file:
+            file.write(code)
+    with second:
+        assert second.communicate(timeout=120)[0] == "42 False\n"
 
 
 @kernel

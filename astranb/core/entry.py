@@ -1,0 +1,164 @@
+"""Entries: the kernels that Python calls, and the machine code that a warm start loads.
+
+An entry is compiled once, its machine code is kept as an object file, and the next process loads
+that file with llvmlite alone. Importing Numba and reading its own cache takes over a second,
+loading the object file a tenth of that; the figures stand in ``docs/architecture.md``.
+
+A wheel comes with object files for the usual processors; where there is none, the entry is
+compiled into the user's cache. ``code.py`` says where object files are kept, and when they are
+of no use any more; ``compiler.py`` makes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+
+from .code import cache_folder, prebuilt
+from .files import locked, whole_file
+from .jit import JIT
+from .progress import announce, notice
+
+__all__ = ["ENTRIES", "Entry"]
+
+ENTRIES: dict[str, Entry] = {}
+"""The entries of all modules that have been imported, by name."""
+
+
+class Entry:
+    """A kernel that Python calls with arrays, compiled ahead and kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        A kernel whose arguments are one-dimensional arrays, and that returns an int.
+    dtypes : sequence of dtype
+        The dtype of each argument.
+
+    Raises
+    ------
+    TypeError
+        An argument of a call is not a contiguous array of the declared dtype.
+    """
+
+    def __init__(self, function: Callable[..., int], dtypes: Sequence[Any]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.dtypes = tuple(np.dtype(d) for d in dtypes)
+        self.symbol = f"astranb_{self.name}"
+        self._code: Any = None
+        self._keep: Any = None
+        self._dispatcher: Any = None
+        ENTRIES[self.name] = self
+
+    def __call__(self, *arrays: Any) -> int:
+        """Run the kernel over the arrays, without the interpreter lock when compiled."""
+        if not JIT:
+            return int(self.function(*arrays))
+        return self.bind(*arrays)()
+
+    def bind(self, *arrays: Any) -> Callable[[], int]:
+        """Check the arrays once and return a call that is as cheap as a C call.
+
+        The arrays must stay where they are (they are kept alive by the call itself).
+        """
+        if len(arrays) != len(self.dtypes):
+            message = f"{self.name} takes {len(self.dtypes)} arrays, got {len(arrays)}"
+            raise TypeError(message)
+        for position, (array, dtype) in enumerate(zip(arrays, self.dtypes, strict=True)):
+            if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous:
+                message = f"{self.name}: argument {position} must be a contiguous 1-D array of {dtype}"
+                raise TypeError(message)
+        if not JIT:
+            return lambda: int(self.function(*arrays))
+        self.load()
+        if self._dispatcher is not None:
+            return lambda: int(self._dispatcher(*arrays))
+        code = self._code
+        lengths = np.array([len(a) for a in arrays], np.int64)
+        addresses = (lengths.ctypes.data, *(a.ctypes.data for a in arrays))
+
+        def call(_keep: Any = (lengths, arrays)) -> int:
+            return cast("int", code(*addresses))
+
+        return call
+
+    def load(self) -> None:
+        """Make the machine code ready: from the wheel or the cache where it is, else compiled and kept."""
+        if self._code is not None or self._dispatcher is not None or not JIT:
+            return
+        file = self.object_file()
+        if file is None:
+            from .compiler import fallback
+
+            self._dispatcher = fallback(self.function, cache_folder())
+            return
+        address = self._link(file)
+        types = [ctypes.c_void_p] * (len(self.dtypes) + 1)
+        self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
+
+    def object_file(self) -> Path | None:
+        """Return the object file, from the wheel or the user's cache; compile it where there is none.
+
+        Returns
+        -------
+        Path or None
+            None where this version of Numba cannot make one.
+        """
+        if file := prebuilt(self.name):
+            return file
+        folder = cache_folder()
+        file = folder / f"{self.name}.o"
+        unsupported = folder / f"{self.name}.unsupported"
+        if file.exists():
+            return file
+        if unsupported.exists():
+            return None
+        from .compiler import Unsupported, emit, lower, work
+        from .targets import host
+
+        # How long it took here the last time, whatever the sources were then.
+        measured = folder.parent / f"{self.name}.seconds"
+        seconds = float(measured.read_text()) if measured.exists() else work(self.function)
+        what = f"compiling {self.name}, once for each version of astranb"
+        # Two processes that need it (`make lab` compiles in the background) compile it once.
+        with announce(what, seconds), locked(folder / f"{self.name}.lock"):
+            if file.exists():
+                return file
+            began = perf_counter()
+            try:
+                code = emit(lower(self.function, self.dtypes, self.symbol), host())
+            except Unsupported as reason:
+                notice(f"{self.name} is compiled and cached by numba.njit, which is slower ({reason})")
+                unsupported.touch()
+                return None
+            with whole_file(file) as out:
+                out.write(code)
+            with whole_file(measured) as out:
+                out.write(f"{perf_counter() - began:.1f}".encode())
+        return file
+
+    def _link(self, file: Path) -> int:
+        """Load the object file with llvmlite and return the address of the entry."""
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        header, _, code = file.read_bytes().partition(b"\n")
+        # Numba's wrapper refers to helpers that raise Python exceptions. A kernel raises
+        # none, so that they are never called; the linker only wants an address for each.
+        trap = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+        for name in header.decode().split():
+            if llvm.address_of_symbol(name) is None:
+                llvm.add_symbol(name, trap)
+        machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self._keep = engine
+        return cast("int", engine.get_function_address(self.symbol))
