@@ -323,7 +323,7 @@ class Simulation:
         if n == 0:
             return self._stop("steps")
         target = self.driver.engine.count(field) + n
-        if unit == "cycle" and self.driver.next_ps == self.now_ps:
+        if unit == "cycle" and self.driver.next_ps == self.driver.engine.counts()["now_ps"]:
             target -= 1
         return self._go("phase" if unit == "phase" else "steps", **{field: target})
 
