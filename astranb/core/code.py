@@ -50,7 +50,7 @@ def _read_sources(package: Path) -> dict[str, bytes]:
             path = os.path.join(folder, name)  # noqa: PTH118
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123
                 data = file.read()
-            if b"@kernel" in data or b"np.dtype(" in data or name in ("jit.py", "code.py"):
+            if b"@kernel" in data or b"np.dtype(" in data or name in ("jit.py", "handle.py", "code.py"):
                 found[os.path.relpath(path, package).replace(os.sep, "/")] = data
     return dict(sorted(found.items()))
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
 from .code import cache_folder
 from .files import whole_file
+from .handle import Handle, handle
 from .progress import announce
 
 __all__ = [
@@ -31,7 +33,6 @@ __all__ = [
     "Kernel",
     "Records",
     "kernel",
-    "kernel_apart",
     "prefetch",
 ]
 
@@ -53,8 +54,7 @@ class Kernel(Generic[_P, _R]):
     function : callable
         Takes and returns numbers and record arrays only.
     inline : bool
-        Whether its code stands at every call: a call hands over seven words for each array,
-        which takes longer than most handlers. What is called from many places is apart.
+        Whether its code is inlined at every call.
     """
 
     def __init__(self, function: Callable[_P, _R], *, inline: bool) -> None:
@@ -88,31 +88,33 @@ class Kernel(Generic[_P, _R]):
         return self._dispatcher
 
 
-def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
+@overload
+def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]: ...
+
+
+@overload
+def kernel(*, inline: bool) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+
+
+def kernel(function: Any = None, *, inline: bool = True) -> Any:
     """Mark a function as a kernel.
 
     Parameters
     ----------
     function : callable
-        A function over numbers and record arrays only.
+        A function over numbers, tables and named tuples of tables only.
+    inline : bool
+        Whether its code is inlined at every call. A kernel that is large, rare or called from
+        many places is not: the loop then compiles faster and fits better into the caches.
 
     Returns
     -------
     callable
         The same function to a Python caller, and to Numba a compiled callee.
     """
-    return Kernel(function, inline=True) if JIT else function
-
-
-def kernel_apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Mark a kernel that is called from many places: one copy of its code for all of them.
-
-    Parameters
-    ----------
-    function : callable
-        As for :func:`kernel`.
-    """
-    return Kernel(function, inline=False) if JIT else function
+    if function is None:
+        return partial(kernel, inline=inline)
+    return Kernel(function, inline=inline) if JIT else function
 
 
 class Prefetch:
@@ -260,9 +262,12 @@ def _compile(entry: Entry) -> bytes:
     pointers = [types.CPointer(numba.from_dtype(d)) for d in entry.dtypes]
     signature = types.int64(types.CPointer(types.int64), *pointers)
     intrinsic = prefetch.intrinsic()
+    handles = handle.intrinsic()
     cpu_target.typing_context.refresh()
     ahead = cpu_target.typing_context.resolve_value_type(intrinsic)
     typeof_impl.register(Prefetch)(lambda _value, _context: ahead)
+    word = cpu_target.typing_context.resolve_value_type(handles)
+    typeof_impl.register(Handle)(lambda _value, _context: word)
     context = cpu_target.target_context
     codegen = context.codegen()
     libraries = codegen._library_class  # noqa: SLF001 - Numba has no public way to any of this

@@ -47,6 +47,7 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "core/code",
         "core/errors",
         "core/files",
+        "core/handle",
         "core/jit",
         "core/progress",
     ):
