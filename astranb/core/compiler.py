@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .handle import Handle, handle
 from .jit import Kernel, Prefetch
 from .targets import Target, host
 
@@ -94,10 +95,11 @@ def _lower(function: Any, dtypes: Sequence[Any], symbol: str) -> str:
     exec(f"def call(lengths, {', '.join(names)}):\n    return function({views})", scope)  # noqa: S102
     pointers = [types.CPointer(numba.from_dtype(d)) for d in dtypes]
     signature = types.int64(types.CPointer(types.int64), *pointers)
-    intrinsic = _prefetch()
+    intrinsics = {Prefetch: _prefetch(), Handle: handle.intrinsic()}
     cpu_target.typing_context.refresh()
-    ahead = cpu_target.typing_context.resolve_value_type(intrinsic)
-    typeof_impl.register(Prefetch)(lambda _value, _context: ahead)
+    for marker, intrinsic in intrinsics.items():
+        found = cpu_target.typing_context.resolve_value_type(intrinsic)
+        typeof_impl.register(marker)(lambda _value, _context, found=found: found)
     with _no_machine_code(cpu_target.target_context):
         callback = numba.cfunc(signature, error_model="numpy")(scope["call"])
     return _reduced(callback._library._final_module, callback.native_name, symbol)  # noqa: SLF001
@@ -228,7 +230,7 @@ def fallback(function: Any, folder: Path) -> Callable[..., int]:
 
 
 def _register_kernels(*, public: bool) -> None:
-    """Let Numba see a kernel as a compiled function, and in `public` mode a prefetch as nothing."""
+    """Let Numba see a kernel as a compiled function, and in `public` mode a prefetch and a handle as plain."""
     from numba import types
     from numba.extending import typeof_impl
 
@@ -237,15 +239,16 @@ def _register_kernels(*, public: bool) -> None:
         return types.Dispatcher(_dispatcher(value, public=public))
 
     if public:
-        typeof_impl.register(Prefetch)(lambda _value, _context: types.Dispatcher(_no_prefetch()))
+        typeof_impl.register(Prefetch)(lambda _value, _context: types.Dispatcher(_plain()[0]))
+        typeof_impl.register(Handle)(lambda _value, _context: types.Dispatcher(_plain()[1]))
 
 
 @cache
-def _no_prefetch() -> Any:
-    """Return the Numba dispatcher of a function that does nothing."""
+def _plain() -> tuple[Any, Any]:
+    """Return the Numba dispatchers of a prefetch that does nothing, and of a handle that is its tuple."""
     import numba
 
-    return numba.njit(lambda _table, _row: None)
+    return numba.njit(lambda _table, _row: None), numba.njit(lambda tables: tables)
 
 
 def _dispatcher(kernel: Kernel[..., Any], *, public: bool, kept: bool = False) -> Any:

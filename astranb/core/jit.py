@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,6 @@ __all__ = [
     "Prefetch",
     "Records",
     "kernel",
-    "kernel_apart",
     "prefetch",
 ]
 
@@ -44,8 +44,7 @@ class Kernel(Generic[_P, _R]):
     function : callable
         Takes and returns numbers and record arrays only.
     inline : bool
-        Whether its code stands at every call: a call hands over seven words for each array,
-        which takes longer than most handlers. What is called from many places is apart.
+        Whether its code is inlined at every call.
     """
 
     def __init__(self, function: Callable[_P, _R], *, inline: bool) -> None:
@@ -62,31 +61,33 @@ class Kernel(Generic[_P, _R]):
         return self.function(*args, **kwargs)
 
 
-def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
+@overload
+def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]: ...
+
+
+@overload
+def kernel(*, inline: bool) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+
+
+def kernel(function: Any = None, *, inline: bool = True) -> Any:
     """Mark a function as a kernel.
 
     Parameters
     ----------
     function : callable
-        A function over numbers and record arrays only.
+        A function over numbers, tables and named tuples of tables only.
+    inline : bool
+        Whether its code is inlined at every call. A kernel that is large, rare or called from
+        many places is not: the loop then compiles faster and fits better into the caches.
 
     Returns
     -------
     callable
         The same function to a Python caller, and to Numba a compiled callee.
     """
-    return Kernel(function, inline=True) if JIT else function
-
-
-def kernel_apart(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Mark a kernel that is called from many places: one copy of its code for all of them.
-
-    Parameters
-    ----------
-    function : callable
-        As for :func:`kernel`.
-    """
-    return Kernel(function, inline=False) if JIT else function
+    if function is None:
+        return partial(kernel, inline=inline)
+    return Kernel(function, inline=inline) if JIT else function
 
 
 class Prefetch:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from .jit import kernel, kernel_apart, prefetch
+from .jit import kernel, prefetch
 from .state import allocate
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ __all__ = [
     "SEQUENCES",
     "SLOT",
     "SLOTS",
-    "Agenda",
+    "EventQueue",
     "arg_of",
     "fill",
     "kind_of",
     "live",
-    "new_agenda",
+    "new_queue",
     "open_slot",
     "pop",
     "push",
@@ -61,35 +61,39 @@ SLOTS: Final = 1 << 15
 """Slots of the wheel: 2.1 µs."""
 
 
-class Agenda(NamedTuple):
+class EventQueue(NamedTuple):
     """The events to come.
 
     Attributes
     ----------
+    clock : recarray
+        One row, with the sizes of the others in ``seq``, ``queued``, ``near``, ``far``, ``slot`` and
+        ``free_entry``.
     near : recarray of EVENT
         A heap: those of the open slot.
     later : recarray of LATER
         Those of the slots after it, in lists.
     slots : array of SLOT, shape (SLOTS,)
     far : recarray of EVENT
-        A heap: those beyond a turn of the wheel.
+        A heap: those beyond one rotation of the wheel.
     """
 
+    clock: Records
     near: Records
     later: Records
     slots: Records
     far: Records
 
 
-def new_agenda(capacity: int) -> Agenda:
-    """Allocate an empty agenda for so many events.
+def new_queue(clock: Records, capacity: int) -> EventQueue:
+    """Allocate an empty queue for so many events.
 
     Examples
     --------
     >>> clock = np.zeros(1, [(n, "i8") for n in ("seq", "queued", "near", "far", "slot", "free_entry")])
-    >>> clock, agenda = clock.view(np.recarray), new_agenda(4)
-    >>> fill(clock, agenda, [(20, 1, 7), (10, 1, 8)])
-    >>> int(agenda.near[0].time_ps), arg_of(agenda.near[0].order), pop(agenda.near, 2)
+    >>> queue = new_queue(clock.view(np.recarray), 4)
+    >>> fill(queue, [(20, 1, 7), (10, 1, 8)])
+    >>> int(queue.near[0].time_ps), arg_of(queue.near[0].order), pop(queue.near, 2)
     (10, 8, 1)
     """
     near, far = (allocate(capacity, EVENT) for _ in range(2))
@@ -97,43 +101,46 @@ def new_agenda(capacity: int) -> Agenda:
     later["next"] = np.arange(1, capacity + 1)
     slots = allocate(SLOTS, SLOT)
     slots[:] = -1
-    return Agenda(near, later, slots, far)
+    return EventQueue(clock, near, later, slots, far)
 
 
-def fill(clock: Records, agenda: Agenda, events: list[tuple[int, int, int]]) -> None:
-    """Put the first events, (time in ps, kind, argument) each, into an empty agenda.
+def fill(queue: EventQueue, events: list[tuple[int, int, int]]) -> None:
+    """Put the first events, (time in ps, kind, argument) each, into an empty queue.
 
     Those of one time are handled in the order given.
     """
+    clock = queue.clock
     for number, (time_ps, kind, arg) in enumerate(sorted(events, key=lambda event: event[0])):
         # A list in order is a heap.
-        agenda.far[number] = (time_ps, (number << _WHAT_BITS) | (kind << _ARG_BITS) | arg)
+        queue.far[number] = (time_ps, (number << _WHAT_BITS) | (kind << _ARG_BITS) | arg)
     clock[0].queued = clock[0].far = clock[0].seq = len(events)
     if events:
-        open_slot(clock, agenda, agenda.near, agenda.near)
+        open_slot(queue, queue.near, queue.near)
 
 
-def refill(clock: Records, agenda: Agenda, events: list[tuple[int, int, int]]) -> None:
-    """Put other events, (time in ps, kind, argument) each, in place of those of an agenda.
+def refill(queue: EventQueue, events: list[tuple[int, int, int]]) -> None:
+    """Put other events, (time in ps, kind, argument) each, in place of those of a queue.
 
     Those of one time are handled in the order given.
     """
-    agenda.later["next"] = np.arange(1, len(agenda.later) + 1)
-    agenda.slots[:] = -1
+    clock = queue.clock
+    queue.later["next"] = np.arange(1, len(queue.later) + 1)
+    queue.slots[:] = -1
     clock[0].near = clock[0].free_entry = 0
-    fill(clock, agenda, events)
+    fill(queue, events)
 
 
-def live(clock: Records, agenda: Agenda) -> np.ndarray:
+def live(queue: EventQueue) -> np.ndarray:
     """Give the events to come in the order in which they will be handled: shape (n, 2), time and what."""
+    clock = queue.clock
     times: list[np.ndarray] = []
     what: list[np.ndarray] = []
-    for heap, size in ((agenda.near, int(clock[0].near)), (agenda.far, int(clock[0].far))):
+    for heap, size in ((queue.near, int(clock[0].near)), (queue.far, int(clock[0].far))):
         rows = np.asarray(heap)[:size]
         rows = rows[np.lexsort((rows["order"], rows["time_ps"]))]
         times.append(rows["time_ps"])
         what.append(rows["order"] & ((1 << _WHAT_BITS) - 1))
-    later, slots = np.asarray(agenda.later), np.asarray(agenda.slots)
+    later, slots = np.asarray(queue.later), np.asarray(queue.slots)
     place = np.flatnonzero(slots >= 0)
     entry = slots[place]
     slot = int(clock[0].slot)
@@ -206,46 +213,47 @@ def pop(heap: Records, size: int) -> int:
 
 
 @kernel
-def put_in_slot(clock: Records, agenda: Agenda, time_ps: int, what: int) -> None:
+def put_in_slot(queue: EventQueue, time_ps: int, what: int) -> None:
     """Put an event into the list of its slot."""
+    clock = queue.clock
     place = (time_ps >> _SLOT_BITS) & (SLOTS - 1)
     entry = clock[0].free_entry
-    clock[0].free_entry = agenda.later[entry].next
-    agenda.later[entry].event = (what << _SLOT_BITS) | (time_ps & ((1 << _SLOT_BITS) - 1))
-    agenda.later[entry].next = agenda.slots[place]
-    agenda.slots[place] = entry
+    clock[0].free_entry = queue.later[entry].next
+    queue.later[entry].event = (what << _SLOT_BITS) | (time_ps & ((1 << _SLOT_BITS) - 1))
+    queue.later[entry].next = queue.slots[place]
+    queue.slots[place] = entry
 
 
-@kernel_apart
-def schedule(clock: Records, agenda: Agenda, time_ps: int, kind: int, arg: int) -> None:
+@kernel(inline=False)
+def schedule(queue: EventQueue, time_ps: int, kind: int, arg: int) -> None:
     """Queue an event, not before now."""
+    clock = queue.clock
     what = int((np.int64(kind) << _ARG_BITS) | np.int64(arg))
     clock[0].queued += 1
     ahead = (time_ps >> _SLOT_BITS) - clock[0].slot
     if 0 < ahead < SLOTS:
-        put_in_slot(clock, agenda, time_ps, what)
+        put_in_slot(queue, time_ps, what)
         return
     order = int((np.int64(clock[0].seq) << _WHAT_BITS) | what)
     clock[0].seq += 1
     if ahead <= 0:
-        clock[0].near = push(agenda.near, clock[0].near, time_ps, order)
+        clock[0].near = push(queue.near, clock[0].near, time_ps, order)
     else:
-        clock[0].far = push(agenda.far, clock[0].far, time_ps, order)
+        clock[0].far = push(queue.far, clock[0].far, time_ps, order)
 
 
-@kernel_apart
-def open_slot(clock: Records, agenda: Agenda, about: Records, more: Records) -> None:
+@kernel(inline=False)
+def open_slot(queue: EventQueue, about: Records, more: Records) -> None:
     """Open the next slot that has an event: its events go to the heap, which is empty.
 
     Parameters
     ----------
-    clock : recarray
-    agenda : Agenda
+    queue : EventQueue
     about, more : recarray
-        Tables whose rows most events are about, by their argument: the processor is told to
-        fetch these rows, so that they are there when the events are handled.
+        Tables whose rows most events are about, by their argument: these rows are prefetched
+        into the processor's cache.
     """
-    near, later, slots, far = agenda
+    clock, near, later, slots, far = queue.clock, queue.near, queue.later, queue.slots, queue.far
     slot = clock[0].slot
     if clock[0].queued == clock[0].far:
         slot = far[0].time_ps >> _SLOT_BITS
@@ -253,10 +261,10 @@ def open_slot(clock: Records, agenda: Agenda, about: Records, more: Records) -> 
         slot += 1
         while slots[slot & (SLOTS - 1)] < 0:
             slot += 1
-    # What comes within a turn of the wheel goes there before anything newer can.
+    # What is less than one rotation ahead now goes into the wheel before anything newer can.
     while clock[0].far > 0 and (far[0].time_ps >> _SLOT_BITS) - slot < SLOTS:
         what = int(np.int64(far[0].order) & ((1 << _WHAT_BITS) - 1))
-        put_in_slot(clock, agenda, far[0].time_ps, what)
+        put_in_slot(queue, far[0].time_ps, what)
         clock[0].far = pop(far, clock[0].far)
     place = slot & (SLOTS - 1)
     entry = slots[place]

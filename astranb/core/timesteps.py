@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from .jit import Records, kernel, kernel_apart
+from .jit import Records, kernel
 
 __all__ = ["PENDING", "TIMESTEP", "TIMESTEPS", "bucket_of", "next_event", "next_time", "put_event"]
 
@@ -54,7 +54,7 @@ def bucket_of(time: int, count: int) -> int:
     return int((((time & _LOW) * _MIX) >> 15) & (count - 1))
 
 
-@kernel_apart
+@kernel(inline=False)
 def _new_timestep(queue: Records, timesteps: Records, time: int, bucket: int) -> int:
     """Add an timestep to its bucket and to the heap."""
     row = queue[0].free_timestep
@@ -77,7 +77,7 @@ def _new_timestep(queue: Records, timesteps: Records, time: int, bucket: int) ->
     return int(row)
 
 
-@kernel_apart
+@kernel(inline=False)
 def put_event(queue: Records, timesteps: Records, pending: Records, time: int, what: int) -> None:
     """Queue an event, not before now.
 
@@ -158,7 +158,7 @@ def _first_timestep(queue: Records, timesteps: Records) -> int:
     return int(first)
 
 
-@kernel_apart
+@kernel(inline=False)
 def next_time(queue: Records, timesteps: Records) -> int:
     """Give the time of the next event, which stays where it is; -1 where none is left."""
     row = queue[0].open

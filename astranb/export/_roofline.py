@@ -50,7 +50,7 @@ def roofs_of_run(sim: Simulation) -> list[Roof]:
     """Those of the run's first GPU, and its links: a line's way to the farthest peer and back."""
     gpu, links = sim.engine.presets[0], sim.engine.machine.links
     found = roofs_of_preset(gpu)
-    used = np.unique(np.asarray(sim.engine.machine.route))
+    used = np.unique(np.asarray(sim.engine.machine.route_links))
     out = used[links["src"][used] == sim.engine.fabric.gpus[0]]
     if not len(out):
         return found

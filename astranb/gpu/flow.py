@@ -2,23 +2,23 @@
 
 Only messages that carry data are marked and have rates; acknowledgements and requests for
 data pass. What is marked makes the receiver notify the sender, at most once an interval for
-each flow. A notification has the way back to itself, as in a class of its own: it takes the
-latencies of the way, and its 64 bytes on each link.
+each flow. A notification (CNP) travels back in a class of its own and does not wait: it takes
+the latencies of the route, and the time of its 64 bytes on each link.
 """
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel, kernel_apart
-from astranb.core.queue import Agenda, schedule
+from astranb.core.jit import kernel
+from astranb.core.queue import schedule
 from astranb.core.ticks import transfer_ps
 from astranb.net.link import MARKS
 from astranb.net.rate import catch_up, cut, spend
 
 from .pause import FRAME_BYTES
-from .tables import NOTICE, ON_FABRIC, PACE
+from .tables import CNP, ON_FABRIC, RATE_RELEASE, Machine
 from .wire import carries_data, wire_size
 
-__all__ = ["arrive", "hold_back", "let_in", "mark", "take_notice"]
+__all__ = ["arrive", "hold_back", "mark", "release_message", "take_cnp"]
 
 
 @kernel
@@ -32,101 +32,89 @@ def draw(link: int, number: int) -> int:
     return bits ^ (bits >> 16)
 
 
-@kernel_apart
-def mark(
-    roce: Records, links: Records, queues: Records, requests: Records, details: Records, request: int,
-    link: int, queue: int,
-) -> None:  # fmt: skip
+@kernel(inline=False)
+def mark(m: Machine, request: int, link: int, queue: int) -> None:
     """A message joins a queue of a switch: the longer it is, the likelier a mark."""
-    if links[link].role & MARKS == 0 or not carries_data(requests, request):
+    if m.links[link].role & MARKS == 0 or not carries_data(m.requests, request):
         return
-    found = queues[queue].bytes
-    kmin = roce[0].kmin
+    found = m.queues[queue].bytes
+    kmin = m.roce[0].kmin
     if found <= kmin:
         return
-    if found < roce[0].kmax:
-        share = roce[0].pmax * (found - kmin)
-        if draw(link, queues[queue].joined) * (roce[0].kmax - kmin) >= share:
+    if found < m.roce[0].kmax:
+        share = m.roce[0].pmax * (found - kmin)
+        if draw(link, m.queues[queue].joined) * (m.roce[0].kmax - kmin) >= share:
             return
-    details[request].marked = 1
-    links[link].marked += 1
+    m.details[request].marked = 1
+    m.links[link].marked += 1
 
 
-@kernel_apart
-def hold_back(
-    clock: Records, agenda: Agenda, gpus: Records, roce: Records, flows: Records, ways: Records,
-    links: Records, requests: Records, request: int, link: int,
-) -> bool:  # fmt: skip
+@kernel(inline=False)
+def hold_back(m: Machine, request: int, link: int) -> bool:
     """A message comes to where it enters the Ethernet: whether it has to wait for its flow's rate."""
-    if requests[request].leg != ON_FABRIC:
+    if m.requests[request].leg != ON_FABRIC:
         return False
-    flow = ways[requests[request].way].flow
-    if flow < 0 or flows[flow].link != link or not carries_data(requests, request):
+    flow = m.routes[m.requests[request].route].flow
+    if flow < 0 or m.flows[flow].link != link or not carries_data(m.requests, request):
         return False
-    now_ps = clock[0].now_ps
-    line_Bps = links[link].bandwidth_Bps  # noqa: N806 - unit in the name
-    catch_up(roce, flows, flow, line_Bps, now_ps)
-    if flows[flow].waiting == 0 and flows[flow].next_ps <= now_ps:
-        spend(roce, flows, flow, line_Bps, wire_size(gpus, requests, request), now_ps)
+    now_ps = m.clock[0].now_ps
+    line_Bps = m.links[link].bandwidth_Bps  # noqa: N806 - unit in the name
+    catch_up(m.roce, m.flows, flow, line_Bps, now_ps)
+    if m.flows[flow].waiting == 0 and m.flows[flow].next_ps <= now_ps:
+        spend(m.roce, m.flows, flow, line_Bps, wire_size(m.gpus, m.requests, request), now_ps)
         return False
-    requests[request].next_free = -1
-    if flows[flow].waiting == 0:
-        flows[flow].head = request
-        schedule(clock, agenda, flows[flow].next_ps, PACE, flow)
+    m.requests[request].next_free = -1
+    if m.flows[flow].waiting == 0:
+        m.flows[flow].head = request
+        schedule(m.event_queue, m.flows[flow].next_ps, RATE_RELEASE, flow)
     else:
-        requests[flows[flow].tail].next_free = request
-    flows[flow].tail = request
-    flows[flow].waiting += 1
+        m.requests[m.flows[flow].tail].next_free = request
+    m.flows[flow].tail = request
+    m.flows[flow].waiting += 1
     return True
 
 
-@kernel_apart
-def let_in(
-    clock: Records, agenda: Agenda, gpus: Records, roce: Records, flows: Records, links: Records,
-    requests: Records, flow: int,
-) -> int:  # fmt: skip
-    """The PACE event: the first message that waits for its flow's rate enters; returns it."""
-    request = int(flows[flow].head)
-    flows[flow].head = requests[request].next_free
-    flows[flow].waiting -= 1
-    now_ps = clock[0].now_ps
-    line_Bps = links[flows[flow].link].bandwidth_Bps  # noqa: N806
-    catch_up(roce, flows, flow, line_Bps, now_ps)
-    spend(roce, flows, flow, line_Bps, wire_size(gpus, requests, request), now_ps)
-    if flows[flow].waiting > 0:
-        schedule(clock, agenda, max(now_ps, flows[flow].next_ps), PACE, flow)
+@kernel(inline=False)
+def release_message(m: Machine, flow: int) -> int:
+    """The RATE_RELEASE event: the first message that waits for its flow's rate enters; returns it."""
+    request = int(m.flows[flow].head)
+    m.flows[flow].head = m.requests[request].next_free
+    m.flows[flow].waiting -= 1
+    now_ps = m.clock[0].now_ps
+    line_Bps = m.links[m.flows[flow].link].bandwidth_Bps  # noqa: N806
+    catch_up(m.roce, m.flows, flow, line_Bps, now_ps)
+    spend(m.roce, m.flows, flow, line_Bps, wire_size(m.gpus, m.requests, request), now_ps)
+    if m.flows[flow].waiting > 0:
+        schedule(m.event_queue, max(now_ps, m.flows[flow].next_ps), RATE_RELEASE, flow)
     return request
 
 
-@kernel_apart
-def arrive(
-    clock: Records, agenda: Agenda, roce: Records, flows: Records, ways: Records, route: Records,
-    links: Records, requests: Records, details: Records, request: int,
-) -> None:  # fmt: skip
-    """A marked message is where it goes to: the receiver may notify the sender."""
-    details[request].marked = 0
-    way = requests[request].way
-    if roce[0].dcqcn == 0 or way < 0 or ways[way].flow < 0:
+@kernel(inline=False)
+def arrive(m: Machine, request: int) -> None:
+    """A marked message has arrived: the receiver may send a CNP to the sender."""
+    m.details[request].marked = 0
+    route = m.requests[request].route
+    if m.roce[0].dcqcn == 0 or route < 0 or m.routes[route].flow < 0:
         return
-    flow = ways[way].flow
-    now_ps = clock[0].now_ps
-    if flows[flow].noticed == 1 or now_ps < flows[flow].next_notice_ps:
+    flow = m.routes[route].flow
+    now_ps = m.clock[0].now_ps
+    if m.flows[flow].cnp_under_way == 1 or now_ps < m.flows[flow].next_cnp_ps:
         return
-    flows[flow].noticed = 1
-    flows[flow].next_notice_ps = now_ps + roce[0].interval_ps
+    m.flows[flow].cnp_under_way = 1
+    m.flows[flow].next_cnp_ps = now_ps + m.roce[0].interval_ps
     back_ps = 0
     entered = 0  # 1: on the Ethernet or behind it
-    for place in range(ways[way].first, ways[way].last):
-        link = route[place]
-        entered = 1 if link == flows[flow].link else entered
+    for place in range(m.routes[route].first, m.routes[route].last):
+        link = m.route_links[place]
+        entered = 1 if link == m.flows[flow].link else entered
         if entered == 1:
-            back_ps += links[link].latency_ps + links[link].forward_ps
-            back_ps += transfer_ps(FRAME_BYTES, links[link].bandwidth_Bps)
-    schedule(clock, agenda, now_ps + back_ps, NOTICE, flow)
+            back_ps += m.links[link].latency_ps + m.links[link].forward_ps
+            back_ps += transfer_ps(FRAME_BYTES, m.links[link].bandwidth_Bps)
+    schedule(m.event_queue, now_ps + back_ps, CNP, flow)
 
 
-@kernel_apart
-def take_notice(clock: Records, roce: Records, flows: Records, links: Records, flow: int) -> None:
-    """The NOTICE event: a flow becomes slower, from its next message on."""
-    flows[flow].noticed = 0
-    cut(roce, flows, flow, links[flows[flow].link].bandwidth_Bps, clock[0].now_ps)
+@kernel(inline=False)
+def take_cnp(m: Machine, flow: int) -> None:
+    """The CNP event: a flow becomes slower, from its next message on."""
+    m.flows[flow].cnp_under_way = 0
+    cut(m.roce, m.flows, flow, m.links[m.flows[flow].link].bandwidth_Bps, m.clock[0].now_ps)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import Agenda, schedule
+from astranb.core.queue import schedule
 
 from .cache import fill, find
-from .tables import HBM, IN_VAIN, LOAD, SIGNAL, STORE, TORN
+from .tables import HBM, IN_VAIN, INITIAL, LOAD, SIGNAL, STORE, TORN, Machine
 from .travel import channel_of, respond, slice_of
 
 __all__ = ["reach_hbm", "reach_l2"]
@@ -36,126 +36,102 @@ def serve_channel(gpus: Records, channels: Records, gpu: int, line: int, now_ps:
 
 
 @kernel
-def keep(
-    gpus: Records,
-    channels: Records,
-    tags: Records,
-    present: Records,
-    gpu: int,
-    line: int,
-    dirty: int,
-    now_ps: int,
-) -> None:
-    """Put a line into the L2; the one that gives way is written back if it is dirty."""
-    back = fill(gpus, tags, present, gpu, line, dirty)
+def keep(m: Machine, gpu: int, line: int, dirty: int, now_ps: int) -> None:
+    """Put a line into the L2; the evicted one is written back if it is dirty."""
+    back = fill(m.gpus, m.tags, m.present, gpu, line, dirty)
     if back >= 0:
-        serve_channel(gpus, channels, gpu, back, now_ps)
+        serve_channel(m.gpus, m.channels, gpu, back, now_ps)
 
 
 @kernel
-def reach_l2(
-    clock: Records, agenda: Agenda, gpus: Records, slices: Records, channels: Records, tags: Records,
-    present: Records, flags: Records, blocks: Records, warps: Records, operands: Records, pieces: Records,
-    ops: Records, semaphores: Records, links: Records, ways: Records, route: Records, planes: Records,
-    requests: Records, details: Records, request: int,
-) -> None:  # fmt: skip
+def reach_l2(m: Machine, request: int) -> None:
     """The L2 event: stores and signals take effect here; loads of lines that are not there go on to HBM.
 
     A request of several lines takes each through its own slice; they work in parallel.
     A store allocates without reading, because it is of whole lines or sectors.
     """
-    gpu = requests[request].target
-    line = requests[request].line
-    kind = requests[request].kind
-    now_ps = clock[0].now_ps
-    cached = gpus[gpu].sets > 0
-    service_ps = gpus[gpu].slice_ps
+    clock = m.clock[0]
+    gpu = m.requests[request].target
+    line = m.requests[request].line
+    kind = m.requests[request].kind
+    now_ps = clock.now_ps
+    cached = m.gpus[gpu].sets > 0
+    service_ps = m.gpus[gpu].slice_ps
     if kind == SIGNAL:
-        service_ps += gpus[gpu].atomic_ps
-    span = details[request].span if clock[0].detailed else 1
+        service_ps += m.gpus[gpu].atomic_ps
+    span = m.details[request].span if clock.detailed else 1
     served_ps = 0
     missed = 0
     for place in range(line, line + span):
-        server = gpus[gpu].first_slice + slice_of(gpus, gpu, place)
-        done_ps = serve(slices, server, now_ps, service_ps)
+        server = m.gpus[gpu].first_slice + slice_of(m.gpus, gpu, place)
+        done_ps = serve(m.slices, server, now_ps, service_ps)
         if cached:
             writes = 1 if kind == STORE or kind == SIGNAL else 0
-            if find(gpus, tags, present, gpu, place, writes) == 0:
+            if find(m.gpus, m.tags, m.present, gpu, place, writes) == 0:
                 if kind == LOAD:
                     missed += 1
                 else:
-                    keep(gpus, channels, tags, present, gpu, place, writes, now_ps)
+                    keep(m, gpu, place, writes, now_ps)
         else:
-            done_ps = serve_channel(gpus, channels, gpu, place, done_ps) + gpus[gpu].hbm_ps
+            done_ps = serve_channel(m.gpus, m.channels, gpu, place, done_ps) + m.gpus[gpu].hbm_ps
         served_ps = max(served_ps, done_ps)
-    operand = requests[request].operand
-    op = requests[request].op
+    operand = m.requests[request].operand
+    op = m.requests[request].op
     answer = 1
     if kind == LOAD:
         if missed > 0:
-            schedule(clock, agenda, served_ps, HBM, request)
+            schedule(m.event_queue, served_ps, HBM, request)
             return
-        answer = read(flags, pieces, operands, requests, details, request)
+        answer = read(m, request)
     elif kind == STORE:
-        if operands[operand].flag >= 0:
-            flags[operands[operand].flag + details[request].index] = 1
-        write_piece(pieces, operands[operand].piece, op, ops[op].lines)
+        if m.operands[operand].flag >= 0:
+            m.flags[m.operands[operand].flag + m.details[request].index] = 1
+        write_piece(m.pieces, m.operands[operand].piece, op, m.ops[op].lines)
     elif kind == SIGNAL:
-        semaphores[ops[op].semaphore].value += ops[op].value
-    elif semaphores[ops[op].semaphore].value < ops[op].value:
+        m.semaphores[m.ops[op].semaphore].value += m.ops[op].value
+    elif m.semaphores[m.ops[op].semaphore].value < m.ops[op].value:
         answer = IN_VAIN
-    respond(
-        clock, agenda, gpus, blocks, warps, operands, links, ways, route, planes, requests, details, request,
-        answer, served_ps + gpus[gpu].l2_ps,
-    )  # fmt: skip
+    respond(m, request, answer, served_ps + m.gpus[gpu].l2_ps)
 
 
 @kernel
-def reach_hbm(
-    clock: Records, agenda: Agenda, gpus: Records, channels: Records, tags: Records, present: Records,
-    flags: Records, blocks: Records, warps: Records, operands: Records, pieces: Records, links: Records,
-    ways: Records, route: Records, planes: Records, requests: Records, details: Records, request: int,
-) -> None:  # fmt: skip
+def reach_hbm(m: Machine, request: int) -> None:
     """The HBM event: lines that missed in L2 are read and put there."""
-    gpu = requests[request].target
-    line = requests[request].line
-    now_ps = clock[0].now_ps
-    span = details[request].span if clock[0].detailed else 1
+    clock = m.clock[0]
+    gpu = m.requests[request].target
+    line = m.requests[request].line
+    now_ps = clock.now_ps
+    span = m.details[request].span if clock.detailed else 1
     served_ps = now_ps
     for place in range(line, line + span):
-        if find(gpus, tags, present, gpu, place, 0) == 0:
-            served_ps = max(served_ps, serve_channel(gpus, channels, gpu, place, now_ps))
-            keep(gpus, channels, tags, present, gpu, place, 0, now_ps)
-    answer = read(flags, pieces, operands, requests, details, request)
-    respond(
-        clock, agenda, gpus, blocks, warps, operands, links, ways, route, planes, requests, details, request,
-        answer, served_ps + gpus[gpu].hbm_ps + gpus[gpu].l2_ps,
-    )  # fmt: skip
+        if find(m.gpus, m.tags, m.present, gpu, place, 0) == 0:
+            served_ps = max(served_ps, serve_channel(m.gpus, m.channels, gpu, place, now_ps))
+            keep(m, gpu, place, 0, now_ps)
+    answer = read(m, request)
+    respond(m, request, answer, served_ps + m.gpus[gpu].hbm_ps + m.gpus[gpu].l2_ps)
 
 
 @kernel
-def read(
-    flags: Records, pieces: Records, operands: Records, requests: Records, details: Records, request: int
-) -> int:
-    """Note what a load has found; a packet that is not there yet makes it load again (IN_VAIN)."""
-    operand = requests[request].operand
-    flag = operands[operand].flag
-    if flag >= 0 and flags[flag + details[request].index] == 0:
+def read(m: Machine, request: int) -> int:
+    """Record what a load has found; a packet that is not there yet makes it load again (IN_VAIN)."""
+    operand = m.requests[request].operand
+    flag = m.operands[operand].flag
+    if flag >= 0 and m.flags[flag + m.details[request].index] == 0:
         return IN_VAIN
-    read_piece(pieces, operands, operand, requests[request].op)
+    read_piece(m.pieces, m.operands, operand, m.requests[request].op)
     return 1
 
 
 @kernel
 def read_piece(pieces: Records, operands: Records, operand: int, op: int) -> None:
-    """Note whose write a source line shows; lines of different writes make the source torn.
+    """Record whose write a source line shows; lines of different writes make the source torn.
 
     An operation may write over its own source: it reads each line before it writes it.
     A packet's flag vouches for its own line, so that a write under way counts.
     """
     piece = operands[operand].piece
     writing = pieces[piece].writing
-    if operands[operand].flag >= 0 and writing >= 0 and pieces[piece].writer < TORN + 2:
+    if operands[operand].flag >= 0 and writing >= 0 and pieces[piece].writer < INITIAL:
         writer = writing
     else:
         writer = pieces[piece].writer if writing < 0 or writing == op else TORN

@@ -9,9 +9,9 @@ first), which cannot deadlock (Dally and Seitz, IEEE Transactions on Computers 1
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import Agenda, schedule
+from astranb.core.queue import schedule
 
-from .tables import HOP, ON_CHIP
+from .tables import HOP, ON_CHIP, Machine
 
 __all__ = ["enter_from_channel", "enter_from_port", "enter_from_sm", "next_in_mesh"]
 
@@ -91,68 +91,58 @@ def between_routers(gpus: Records, gpu: int, router: int, side: int) -> int:
 
 
 @kernel
-def enter(
-    clock: Records, agenda: Agenda, requests: Records, details: Records, request: int, time_ps: int,
-    link: int, here: int, there: int, exit_link: int,
-) -> None:  # fmt: skip
+def enter(m: Machine, request: int, time_ps: int, link: int, here: int, there: int, exit_link: int) -> None:
     """Send a request into the mesh by one link, to leave it by another."""
-    requests[request].leg = ON_CHIP
-    details[request].next_link = link
-    details[request].router = here
-    details[request].to_router = there
-    details[request].exit_link = exit_link
-    schedule(clock, agenda, time_ps, HOP, request)
+    m.requests[request].leg = ON_CHIP
+    m.details[request].next_link = link
+    m.details[request].router = here
+    m.details[request].to_router = there
+    m.details[request].exit_link = exit_link
+    schedule(m.event_queue, time_ps, HOP, request)
 
 
 @kernel
-def enter_from_sm(
-    clock: Records, agenda: Agenda, gpus: Records, requests: Records, details: Records, request: int,
-    unit: int, channel: int, port: int, time_ps: int,
-) -> None:  # fmt: skip
+def enter_from_sm(m: Machine, request: int, unit: int, channel: int, port: int, time_ps: int) -> None:
     """From the SM that issued it to a memory channel (``port`` -1) or to an I/O port."""
-    gpu = requests[request].gpu
-    here = router_of_unit(gpus, gpu, unit)
+    gpu = m.requests[request].gpu
+    here = router_of_unit(m.gpus, gpu, unit)
     if port < 0:
-        there = router_of_channel(gpus, gpu, channel)
-        out = to_channel(gpus, gpu, channel)
+        there = router_of_channel(m.gpus, gpu, channel)
+        out = to_channel(m.gpus, gpu, channel)
     else:
-        there = router_of_port(gpus, gpu, port)
-        out = to_port(gpus, gpu, port)
-    enter(clock, agenda, requests, details, request, time_ps, from_unit(gpus, gpu, unit), here, there, out)
+        there = router_of_port(m.gpus, gpu, port)
+        out = to_port(m.gpus, gpu, port)
+    enter(m, request, time_ps, from_unit(m.gpus, gpu, unit), here, there, out)
 
 
 @kernel
-def enter_from_channel(
-    clock: Records, agenda: Agenda, gpus: Records, requests: Records, details: Records, request: int,
-    unit: int, channel: int, port: int, time_ps: int,
-) -> None:  # fmt: skip
+def enter_from_channel(m: Machine, request: int, unit: int, channel: int, port: int, time_ps: int) -> None:
     """From a memory channel to the SM that waits for it (``port`` -1) or to an I/O port."""
-    gpu = requests[request].target
-    here = router_of_channel(gpus, gpu, channel)
+    gpu = m.requests[request].target
+    here = router_of_channel(m.gpus, gpu, channel)
     if port < 0:
-        there = router_of_unit(gpus, gpu, unit)
-        out = to_unit(gpus, gpu, unit)
+        there = router_of_unit(m.gpus, gpu, unit)
+        out = to_unit(m.gpus, gpu, unit)
     else:
-        there = router_of_port(gpus, gpu, port)
-        out = to_port(gpus, gpu, port)
-    link = from_channel(gpus, gpu, channel)
-    enter(clock, agenda, requests, details, request, time_ps, link, here, there, out)
+        there = router_of_port(m.gpus, gpu, port)
+        out = to_port(m.gpus, gpu, port)
+    link = from_channel(m.gpus, gpu, channel)
+    enter(m, request, time_ps, link, here, there, out)
 
 
 @kernel
 def enter_from_port(
-    clock: Records, agenda: Agenda, gpus: Records, requests: Records, details: Records, request: int,
-    gpu: int, port: int, unit: int, channel: int, time_ps: int,
-) -> None:  # fmt: skip
+    m: Machine, request: int, gpu: int, port: int, unit: int, channel: int, time_ps: int
+) -> None:
     """From an I/O port to a memory channel, or back to the SM that waits for it (``channel`` -1)."""
-    here = router_of_port(gpus, gpu, port)
+    here = router_of_port(m.gpus, gpu, port)
     if channel < 0:
-        there = router_of_unit(gpus, gpu, unit)
-        out = to_unit(gpus, gpu, unit)
+        there = router_of_unit(m.gpus, gpu, unit)
+        out = to_unit(m.gpus, gpu, unit)
     else:
-        there = router_of_channel(gpus, gpu, channel)
-        out = to_channel(gpus, gpu, channel)
-    enter(clock, agenda, requests, details, request, time_ps, from_port(gpus, gpu, port), here, there, out)
+        there = router_of_channel(m.gpus, gpu, channel)
+        out = to_channel(m.gpus, gpu, channel)
+    enter(m, request, time_ps, from_port(m.gpus, gpu, port), here, there, out)
 
 
 @kernel

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import Agenda, schedule
+from astranb.core.queue import schedule
 
-from .tables import ISSUE, MOVE
+from .tables import ISSUE, MOVE, Machine
 
 __all__ = ["free_slot", "has_slot", "issue_gap_ps", "make_ready", "release", "wake"]
 
@@ -28,41 +28,42 @@ def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
 
 
 @kernel
-def wake(clock: Records, agenda: Agenda, sms: Records, sm: int) -> None:
+def wake(m: Machine, sm: int) -> None:
     """See to it that an SM with a ready warp has its next issue slot queued."""
-    if sms[sm].scheduled == 0 and sms[sm].stalled == 0 and sms[sm].ready_head >= 0:
-        sms[sm].scheduled = 1
-        schedule(clock, agenda, max(clock[0].now_ps, sms[sm].next_issue_ps), ISSUE, sm)
+    if m.sms[sm].scheduled == 0 and m.sms[sm].stalled == 0 and m.sms[sm].ready_head >= 0:
+        m.sms[sm].scheduled = 1
+        schedule(m.event_queue, max(m.clock[0].now_ps, m.sms[sm].next_issue_ps), ISSUE, sm)
 
 
 @kernel
-def make_ready(clock: Records, agenda: Agenda, sms: Records, warps: Records, warp: int, sm: int) -> None:
+def make_ready(m: Machine, warp: int, sm: int) -> None:
     """Put a warp at the end of its SM's FIFO of ready warps (loose round robin)."""
-    if warps[warp].queued:
+    if m.warps[warp].queued:
         return
-    warps[warp].queued = 1
-    warps[warp].next_ready = -1
-    if sms[sm].ready_head < 0:
-        sms[sm].ready_head = warp
+    m.warps[warp].queued = 1
+    m.warps[warp].next_ready = -1
+    if m.sms[sm].ready_head < 0:
+        m.sms[sm].ready_head = warp
     else:
-        warps[sms[sm].ready_tail].next_ready = warp
-    sms[sm].ready_tail = warp
-    wake(clock, agenda, sms, sm)
+        m.warps[m.sms[sm].ready_tail].next_ready = warp
+    m.sms[sm].ready_tail = warp
+    wake(m, sm)
 
 
 @kernel
-def free_slot(clock: Records, agenda: Agenda, sms: Records, sm: int) -> None:
+def free_slot(m: Machine, sm: int) -> None:
     """A response is back: an SM that stalled for its slot goes on."""
-    sms[sm].outstanding -= 1
-    if sms[sm].stalled:
-        sms[sm].stalled = 0
-        sms[sm].stalled_ps += clock[0].now_ps - sms[sm].stalled_since_ps
-        wake(clock, agenda, sms, sm)
+    m.sms[sm].outstanding -= 1
+    if m.sms[sm].stalled:
+        m.sms[sm].stalled = 0
+        m.sms[sm].stalled_ps += m.clock[0].now_ps - m.sms[sm].stalled_since_ps
+        wake(m, sm)
 
 
 @kernel
-def release(clock: Records, requests: Records, request: int) -> None:
+def release(m: Machine, request: int) -> None:
     """Give a request's record back."""
-    requests[request].live = 0
-    requests[request].next_free = clock[0].free_request
-    clock[0].free_request = request
+    clock = m.clock[0]
+    m.requests[request].live = 0
+    m.requests[request].next_free = clock.free_request
+    clock.free_request = request

@@ -7,9 +7,12 @@ compiles to an index into the same memory.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+
+from astranb.core.jit import Records
+from astranb.core.queue import EventQueue
 
 # Event kinds: what the argument of the event is.
 LAUNCH: Final = 0  # block: a thread block begins on its SM
@@ -23,12 +26,23 @@ SWITCH: Final = 7  # request: a line reaches the switch that multiplies or adds 
 FENCE: Final = 8  # block: a system-wide fence has taken its time
 FAULT: Final = 9  # fault: a link changes, fails or comes back
 PAUSE: Final = 10  # twice a class of a link, plus 1 to pause: a pause frame is at its sender
-PACE: Final = 11  # flow: its next message may enter the Ethernet
-NOTICE: Final = 12  # flow: a congestion notification is at its sender
+RATE_RELEASE: Final = 11  # flow: its rate limiter releases its next message
+CNP: Final = 12  # flow: a congestion notification packet (CNP) is at its sender
 EVENT_KINDS: Final = (
-    "launch", "issue", "hop", "l2", "hbm", "return", "wire", "switch", "fence", "fault",
-    "pause", "pace", "notice",
-)  # fmt: skip
+    "launch",
+    "issue",
+    "hop",
+    "l2",
+    "hbm",
+    "return",
+    "wire",
+    "switch",
+    "fence",
+    "fault",
+    "pause",
+    "rate_release",
+    "cnp",
+)
 
 # Request kinds: what travels.
 LOAD: Final = 0
@@ -64,18 +78,18 @@ DRAINING: Final = 4  # a fence: until every store is acknowledged
 DONE: Final = 5
 BLOCK_STATES: Final = ("pending", "moving", "signalling", "waiting", "draining", "done")
 
-# Where a request is on its way.
+# Where a request is.
 ON_FABRIC: Final = 0  # on links between devices
 ON_CHIP: Final = 1  # on the mesh of a GPU
 
 IN_VAIN: Final = 2
 """What comes back of a read that found a semaphore too low, or a packet not there."""
 
-# How a message's way is chosen among equal ones.
+# How a message's route is chosen among equal ones.
 INTERLEAVED: Final = 0  # by address, as NVLink does
 STATIC: Final = 1  # always the same for a pair
 FLOW_HASH: Final = 2  # by thread block and target, as ECMP does by flow
-SPRAYED: Final = 3  # each message the next way
+SPRAYED: Final = 3  # each message the next route
 
 # Who wrote a piece last; 0 and above is an operation.
 INITIAL: Final = -1  # what the rank brought
@@ -86,16 +100,16 @@ CLOCK = np.dtype(
     [
         ("now_ps", "i8"),
         ("events", "i8"),  # handled so far
-        ("instants", "i8"),  # distinct times at which something happened
+        ("timesteps", "i8"),  # distinct times of events
         ("instructions", "i8"),  # GPU instructions issued
         ("phases", "i8"),  # phases completed
         ("hops", "i8"),  # links crossed by lines
         ("seq", "i8"),  # events ever pushed to a heap
         ("queued", "i8"),  # events to come
         ("near", "i8"),  # of these in the open slot
-        ("far", "i8"),  # and beyond a turn of the wheel
+        ("far", "i8"),  # and beyond one rotation of the wheel
         ("slot", "i8"),  # that is open
-        ("free_entry", "i8"),  # head of the list of free entries of the agenda
+        ("free_entry", "i8"),  # head of the list of free entries of the event queue
         ("free_request", "i8"),  # head of the list of free requests
         ("busy", "i8"),  # blocks that can go on by themselves + stores not acknowledged
         ("done", "i8"),  # blocks that have ended
@@ -104,8 +118,8 @@ CLOCK = np.dtype(
         ("resumes", "i8"),  # block that goes on when the event has been handled, or -1
         ("spinners", "i8"),  # blocks in moves that read packets
         ("searched_ps", "i8"),  # when the last search for a deadlock among them was
-        ("sprayed", "i8"),  # messages whose way was chosen by spraying
-        ("jam_ps", "i8"),  # the next search for buffers that wait for each other is not before
+        ("sprayed", "i8"),  # messages whose route was chosen by spraying
+        ("deadlock_search_ps", "i8"),  # the next search for a buffer deadlock is not before
         # What does not change while time passes: options of the fabric.
         ("multipath", "i8"),
         ("cut_through", "i8"),
@@ -272,10 +286,10 @@ OPERAND = np.dtype(
     [
         ("gpu", "i4"),
         ("piece", "i4"),  # -1: a semaphore's line
-        ("out_way", "i4"),  # first of the equal ways there
-        ("out_ways", "i4"),  # 0: on this GPU
-        ("back_way", "i4"),
-        ("back_ways", "i4"),
+        ("out_route", "i4"),  # first of the equal routes there
+        ("out_routes", "i4"),  # 0: on this GPU
+        ("back_route", "i4"),
+        ("back_routes", "i4"),
         ("stride", "i4"),  # bytes of memory from one request to the next
         ("flag", "i4"),  # first of its packets' flags, -1: plain memory
         ("line", "i8"),  # first line in the GPU's memory
@@ -304,11 +318,11 @@ SEMAPHORE = np.dtype([("gpu", "i8"), ("line", "i8"), ("value", "i8")])
 
 PHASE = np.dtype([("left", "i8"), ("started_ps", "i8"), ("ended_ps", "i8")])
 
-WAY = np.dtype([("first", "i8"), ("last", "i8"), ("flow", "i8")])
-"""One way from a GPU to another: links ``route[first:last]``; the flow whose rate holds on it, or -1."""
+ROUTE = np.dtype([("first", "i8"), ("last", "i8"), ("flow", "i8")])
+"""One route from a GPU to another: its links are ``route_links[first:last]``; the flow on it, or -1."""
 
 PLANE = np.dtype([("up", "i8"), ("down", "i8")])
-"""The two ways, of one link each, between a GPU and a switch that adds up."""
+"""The two routes, of one link each, between a GPU and a switch that adds up."""
 
 FAULT_ROW = np.dtype(
     [
@@ -330,7 +344,7 @@ REQUEST = np.dtype(
         ("op", "i4"),
         ("operand", "i4"),
         ("bytes", "i4"),  # on a wire where it carries data, header included
-        ("way", "i4"),  # that it takes, -1: none
+        ("route", "i4"),  # that it takes, -1: none
         ("hop", "i4"),  # next place in the route
         ("link", "i4"),  # between devices: it crosses or crossed last, -1: none yet
         ("next_free", "i4"),  # also next in a queue
@@ -366,4 +380,36 @@ DETAIL = np.dtype(
         ("offered_ps", "i8"),  # when it came to the queue of its next link
     ]
 )
-"""More about a request, in the same row: kept where ``clock.detailed`` says that somebody asks."""
+"""More about a request, in the same row: kept where ``clock.detailed`` is set."""
+
+
+class Machine(NamedTuple):
+    """Every table of the simulated machine: what a handler takes."""
+
+    clock: Records
+    event_queue: EventQueue
+    gpus: Records
+    sms: Records
+    slices: Records
+    channels: Records
+    blocks: Records
+    warps: Records
+    jobs: Records
+    ops: Records
+    operands: Records
+    pieces: Records
+    semaphores: Records
+    phases: Records
+    routes: Records
+    planes: Records
+    route_links: Records
+    requests: Records
+    details: Records
+    tags: Records
+    present: Records
+    flags: Records
+    faults: Records
+    queues: Records
+    roce: Records
+    flows: Records
+    links: Records

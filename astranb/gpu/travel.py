@@ -1,11 +1,11 @@
-"""The way of a request: out of its SM, link by link to the memory it is for, and back."""
+"""The route of a request: out of its SM, link by link to the memory it is for, and back."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from astranb.core.jit import Records, kernel
-from astranb.core.queue import Agenda, schedule
+from astranb.core.queue import schedule
 
 from .mesh import enter_from_channel, enter_from_port, enter_from_sm, next_in_mesh
 from .tables import (
@@ -20,28 +20,20 @@ from .tables import (
     SIGNAL,
     STATIC,
     SWITCH,
+    Machine,
 )
 
-__all__ = [
-    "channel_of",
-    "depart",
-    "onward",
-    "pick_way",
-    "respond",
-    "slice_of",
-    "spread",
-    "wire_bytes",
-]
+__all__ = ["channel_of", "depart", "onward", "pick_route", "respond", "slice_of", "spread", "wire_bytes"]
 
 
 @kernel
-def spread(line: int, ways: int) -> int:
+def spread(line: int, count: int) -> int:
     """Spread line addresses over slices so that no stride hits only some.
 
     Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4); real GPUs hash
     addresses likewise, by functions that are not published.
     """
-    return int(((np.int64(line) * 2654435769) & 0xFFFFFFFF) * ways >> 32)
+    return int(((np.int64(line) * 2654435769) & 0xFFFFFFFF) * count >> 32)
 
 
 @kernel
@@ -66,102 +58,98 @@ def wire_bytes(gpus: Records, gpu: int, payload: int) -> int:
 
 
 @kernel
-def pick_way(
-    clock: Records, warps: Records, requests: Records, details: Records, request: int, ways: int
-) -> int:
-    """Choose among equal ways."""
-    if ways == 1:
+def pick_route(m: Machine, request: int, routes: int) -> int:
+    """Choose among equal routes."""
+    clock = m.clock[0]
+    if routes == 1:
         return 0
-    how = clock[0].multipath
+    how = clock.multipath
     if how == INTERLEAVED:
-        if clock[0].detailed:
-            return requests[request].line // details[request].span % ways
-        return requests[request].line % ways
+        if clock.detailed:
+            return m.requests[request].line // m.details[request].span % routes
+        return m.requests[request].line % routes
     if how == STATIC:
-        return (requests[request].gpu + requests[request].target) % ways
+        return (m.requests[request].gpu + m.requests[request].target) % routes
     if how == FLOW_HASH:
-        return spread(warps[requests[request].warp].block * 64 + requests[request].target + 1, ways)
-    clock[0].sprayed += 1
-    return clock[0].sprayed % ways
+        return spread(m.warps[m.requests[request].warp].block * 64 + m.requests[request].target + 1, routes)
+    clock.sprayed += 1
+    return clock.sprayed % routes
 
 
 @kernel
 def prepare(
-    clock: Records, gpus: Records, ops: Records, operands: Records, requests: Records, details: Records,
-    kind: int, gpu: int, warp: int, job: int, op: int, operand: int, index: int, in_switch: int,
-) -> int:  # fmt: skip
+    m: Machine, kind: int, gpu: int, warp: int, job: int, op: int, operand: int, index: int, in_switch: int
+) -> int:
     """Make a request: what it is, and how large; returns its number."""
-    request = clock[0].free_request
-    clock[0].free_request = requests[request].next_free
-    line_bytes = gpus[gpu].line_bytes
+    clock = m.clock[0]
+    request = clock.free_request
+    clock.free_request = m.requests[request].next_free
+    line_bytes = m.gpus[gpu].line_bytes
     if kind == SIGNAL or kind == POLL:
-        payload = gpus[gpu].signal_bytes
-    elif operands[operand].flag >= 0:
+        payload = m.gpus[gpu].signal_bytes
+    elif m.operands[operand].flag >= 0:
         payload = line_bytes
-    elif index == ops[op].lines - 1:
-        payload = ops[op].last_bytes
+    elif index == m.ops[op].lines - 1:
+        payload = m.ops[op].last_bytes
     else:
-        payload = ops[op].payload
-    stride = operands[operand].stride
+        payload = m.ops[op].payload
+    stride = m.operands[operand].stride
     offset = index if stride == line_bytes else index * stride // line_bytes
-    requests[request].line = operands[operand].line + offset
-    requests[request].warp = warp
-    requests[request].job = job
-    requests[request].op = op
-    requests[request].operand = operand
-    requests[request].bytes = wire_bytes(gpus, gpu, payload)
-    requests[request].gpu = gpu
-    requests[request].target = operands[operand].gpu
-    requests[request].kind = kind
-    requests[request].live = 1
-    if clock[0].detailed:
-        details[request].index = index
-        details[request].span = 1 if payload <= line_bytes else (payload + line_bytes - 1) // line_bytes
-        details[request].held = -1
-        details[request].came = -1
-        details[request].stored = -1
-        details[request].marked = 0
-        details[request].parent = -1
-        details[request].children = in_switch  # the switch counts them when it multiplies
+    m.requests[request].line = m.operands[operand].line + offset
+    m.requests[request].warp = warp
+    m.requests[request].job = job
+    m.requests[request].op = op
+    m.requests[request].operand = operand
+    m.requests[request].bytes = wire_bytes(m.gpus, gpu, payload)
+    m.requests[request].gpu = gpu
+    m.requests[request].target = m.operands[operand].gpu
+    m.requests[request].kind = kind
+    m.requests[request].live = 1
+    if clock.detailed:
+        m.details[request].index = index
+        m.details[request].span = 1 if payload <= line_bytes else (payload + line_bytes - 1) // line_bytes
+        m.details[request].held = -1
+        m.details[request].came = -1
+        m.details[request].stored = -1
+        m.details[request].marked = 0
+        m.details[request].parent = -1
+        m.details[request].children = in_switch  # the switch counts them when it multiplies
     return request
 
 
 @kernel
-def depart(
-    clock: Records, agenda: Agenda, gpus: Records, sms: Records, warps: Records, operands: Records,
-    links: Records, ways: Records, route: Records, planes: Records, requests: Records, details: Records,
-    request: int, sm: int,
-) -> None:  # fmt: skip
+def depart(m: Machine, request: int, sm: int) -> None:
     """Leave the SM: for the GPU's own memory, or for the entrance of the first link."""
-    gpu = requests[request].gpu
-    operand = requests[request].operand
-    now_ps = clock[0].now_ps
-    requests[request].returning = 0
-    requests[request].link = -1
-    requests[request].issued_ps = now_ps
-    sms[sm].outstanding += 1
-    way = -1
-    if clock[0].detailed and details[request].children > 0:
-        way = planes[plane_of(gpus, gpu, requests, details, request)].up
-    elif operands[operand].out_ways > 0:
-        picked = pick_way(clock, warps, requests, details, request, operands[operand].out_ways)
-        way = operands[operand].out_way + picked
-    requests[request].way = way
-    if way >= 0:
-        requests[request].hop = ways[way].first
-    if gpus[gpu].mesh:
-        requests[request].arrives_ps = now_ps
-        channel = channel_of(gpus, gpu, requests[request].line)
-        port = -1 if way < 0 else links[route[ways[way].first]].lane % gpus[gpu].ports
-        unit = sm - gpus[gpu].first_sm
-        enter_from_sm(clock, agenda, gpus, requests, details, request, unit, channel, port, now_ps)
+    clock = m.clock[0]
+    gpu = m.requests[request].gpu
+    operand = m.requests[request].operand
+    now_ps = clock.now_ps
+    m.requests[request].returning = 0
+    m.requests[request].link = -1
+    m.requests[request].issued_ps = now_ps
+    m.sms[sm].outstanding += 1
+    route = -1
+    if clock.detailed and m.details[request].children > 0:
+        route = m.planes[plane_of(m.gpus, gpu, m.requests, m.details, request)].up
+    elif m.operands[operand].out_routes > 0:
+        picked = pick_route(m, request, m.operands[operand].out_routes)
+        route = m.operands[operand].out_route + picked
+    m.requests[request].route = route
+    if route >= 0:
+        m.requests[request].hop = m.routes[route].first
+    if m.gpus[gpu].mesh:
+        m.requests[request].arrives_ps = now_ps
+        channel = channel_of(m.gpus, gpu, m.requests[request].line)
+        port = -1 if route < 0 else m.links[m.route_links[m.routes[route].first]].lane % m.gpus[gpu].ports
+        unit = sm - m.gpus[gpu].first_sm
+        enter_from_sm(m, request, unit, channel, port, now_ps)
         return
-    at_port_ps = now_ps + gpus[gpu].noc_ps
-    requests[request].arrives_ps = at_port_ps
-    if way < 0:
-        schedule(clock, agenda, at_port_ps, L2, request)
+    at_port_ps = now_ps + m.gpus[gpu].noc_ps
+    m.requests[request].arrives_ps = at_port_ps
+    if route < 0:
+        schedule(m.event_queue, at_port_ps, L2, request)
     else:
-        enter_link(clock, agenda, requests, request, at_port_ps)
+        enter_link(m, request, at_port_ps)
 
 
 @kernel
@@ -171,115 +159,104 @@ def plane_of(gpus: Records, gpu: int, requests: Records, details: Records, paren
 
 
 @kernel
-def way_back(
-    clock: Records, gpus: Records, operands: Records, planes: Records, requests: Records,
-    details: Records, request: int,
-) -> int:  # fmt: skip
-    """The way of a response, -1 for none: the one beside the way that its request took."""
-    way = requests[request].way
-    if way < 0:
+def return_route(m: Machine, request: int) -> int:
+    """Return the route of a response, -1 for none: the one beside its request's route."""
+    route = m.requests[request].route
+    if route < 0:
         return -1
-    if clock[0].detailed and details[request].parent >= 0:
-        parent = details[request].parent
-        return int(planes[plane_of(gpus, requests[request].target, requests, details, parent)].up)
-    operand = requests[request].operand
-    picked = way - operands[operand].out_way
-    most = operands[operand].back_ways
-    return int(operands[operand].back_way + (picked if picked < most else picked % most))
+    if m.clock[0].detailed and m.details[request].parent >= 0:
+        parent = m.details[request].parent
+        return int(m.planes[plane_of(m.gpus, m.requests[request].target, m.requests, m.details, parent)].up)
+    operand = m.requests[request].operand
+    picked = route - m.operands[operand].out_route
+    most = m.operands[operand].back_routes
+    return int(m.operands[operand].back_route + (picked if picked < most else picked % most))
 
 
 @kernel
-def enter_link(clock: Records, agenda: Agenda, requests: Records, request: int, time_ps: int) -> None:
+def enter_link(m: Machine, request: int, time_ps: int) -> None:
     """Come to the entrance of the next link of the route."""
-    requests[request].leg = ON_FABRIC
-    schedule(clock, agenda, time_ps, HOP, request)
+    m.requests[request].leg = ON_FABRIC
+    schedule(m.event_queue, time_ps, HOP, request)
 
 
 @kernel
-def next_link(route: Records, requests: Records, details: Records, request: int) -> int:
+def next_link(route_links: Records, requests: Records, details: Records, request: int) -> int:
     """The link that a request is about to enter."""
     if requests[request].leg == ON_CHIP:
         return details[request].next_link
-    return route[requests[request].hop]
+    return route_links[requests[request].hop]
 
 
 @kernel
-def onward(
-    clock: Records, agenda: Agenda, gpus: Records, blocks: Records, warps: Records, links: Records,
-    ways: Records, requests: Records, details: Records, request: int, link: int,
-    head_ps: int, tail_ps: int,
-) -> None:  # fmt: skip
+def onward(m: Machine, request: int, link: int, head_ps: int, tail_ps: int) -> None:
     """A request is on a link: queue what happens at its far end.
 
     Its head arrives at ``head_ps`` and may go on then where nodes cut through; memory and
     SMs take it in when its last bit is there.
     """
-    returning = requests[request].returning > 0
-    way = requests[request].way
-    if requests[request].leg == ON_CHIP:
-        if link != details[request].exit_link:
-            # On the mesh it comes from before it has crossed a link of its way.
-            leaving = way >= 0 and requests[request].hop < ways[way].last
-            here = requests[request].target if returning == leaving else requests[request].gpu
-            details[request].next_link = next_in_mesh(gpus, here, details, request)
-            schedule(clock, agenda, head_ps, HOP, request)
-        elif way >= 0 and requests[request].hop < ways[way].last:
-            enter_link(clock, agenda, requests, request, head_ps)
+    returning = m.requests[request].returning > 0
+    route = m.requests[request].route
+    if m.requests[request].leg == ON_CHIP:
+        if link != m.details[request].exit_link:
+            # On the mesh it comes from before it has crossed a link of its route.
+            leaving = route >= 0 and m.requests[request].hop < m.routes[route].last
+            here = m.requests[request].target if returning == leaving else m.requests[request].gpu
+            m.details[request].next_link = next_in_mesh(m.gpus, here, m.details, request)
+            schedule(m.event_queue, head_ps, HOP, request)
+        elif route >= 0 and m.requests[request].hop < m.routes[route].last:
+            enter_link(m, request, head_ps)
         else:
-            schedule(clock, agenda, tail_ps, RETURN if returning else L2, request)
+            schedule(m.event_queue, tail_ps, RETURN if returning else L2, request)
         return
-    requests[request].hop += 1
-    if requests[request].hop < ways[way].last:
-        enter_link(clock, agenda, requests, request, head_ps + links[link].forward_ps)
+    m.requests[request].hop += 1
+    if m.requests[request].hop < m.routes[route].last:
+        enter_link(m, request, head_ps + m.links[link].forward_ps)
         return
-    here = requests[request].gpu if returning else requests[request].target
-    if clock[0].detailed:
-        asked = details[request].parent >= 0 if returning else details[request].children > 0
+    here = m.requests[request].gpu if returning else m.requests[request].target
+    if m.clock[0].detailed:
+        asked = m.details[request].parent >= 0 if returning else m.details[request].children > 0
         if asked:
-            schedule(clock, agenda, tail_ps + links[link].forward_ps, SWITCH, request)
+            schedule(m.event_queue, tail_ps + m.links[link].forward_ps, SWITCH, request)
             return
-    if gpus[here].mesh:
-        port = links[link].lane % gpus[here].ports
+    if m.gpus[here].mesh:
+        port = m.links[link].lane % m.gpus[here].ports
         if returning:
-            unit = blocks[warps[requests[request].warp].block].sm - gpus[here].first_sm
+            unit = m.blocks[m.warps[m.requests[request].warp].block].sm - m.gpus[here].first_sm
             channel = -1
         else:
             unit = -1
-            channel = channel_of(gpus, here, requests[request].line)
-        enter_from_port(clock, agenda, gpus, requests, details, request, here, port, unit, channel, head_ps)
+            channel = channel_of(m.gpus, here, m.requests[request].line)
+        enter_from_port(m, request, here, port, unit, channel, head_ps)
     else:
-        schedule(clock, agenda, tail_ps + gpus[here].noc_ps, RETURN if returning else L2, request)
+        schedule(m.event_queue, tail_ps + m.gpus[here].noc_ps, RETURN if returning else L2, request)
 
 
 @kernel
-def respond(
-    clock: Records, agenda: Agenda, gpus: Records, blocks: Records, warps: Records, operands: Records,
-    links: Records, ways: Records, route: Records, planes: Records, requests: Records, details: Records,
-    request: int, answer: int, ready_ps: int,
-) -> None:  # fmt: skip
-    """Send the response or acknowledgement on its way back; ``answer`` is 1, or IN_VAIN."""
-    gpu = requests[request].target
-    way = way_back(clock, gpus, operands, planes, requests, details, request)
-    requests[request].returning = answer
-    requests[request].way = way
-    if way >= 0:
-        requests[request].hop = ways[way].first
-    requests[request].arrives_ps = ready_ps
-    if gpus[gpu].mesh:
-        channel = channel_of(gpus, gpu, requests[request].line)
-        port = -1 if way < 0 else links[route[ways[way].first]].lane % gpus[gpu].ports
-        unit = blocks[warps[requests[request].warp].block].sm - gpus[gpu].first_sm
-        enter_from_channel(clock, agenda, gpus, requests, details, request, unit, channel, port, ready_ps)
+def respond(m: Machine, request: int, answer: int, ready_ps: int) -> None:
+    """Send the response or acknowledgement back; ``answer`` is 1, or IN_VAIN."""
+    gpu = m.requests[request].target
+    route = return_route(m, request)
+    m.requests[request].returning = answer
+    m.requests[request].route = route
+    if route >= 0:
+        m.requests[request].hop = m.routes[route].first
+    m.requests[request].arrives_ps = ready_ps
+    if m.gpus[gpu].mesh:
+        channel = channel_of(m.gpus, gpu, m.requests[request].line)
+        port = -1 if route < 0 else m.links[m.route_links[m.routes[route].first]].lane % m.gpus[gpu].ports
+        unit = m.blocks[m.warps[m.requests[request].warp].block].sm - m.gpus[gpu].first_sm
+        enter_from_channel(m, request, unit, channel, port, ready_ps)
         return
-    at_port_ps = ready_ps + gpus[gpu].noc_ps
-    if way < 0:
-        if gpus[gpu].far_ps > 0:
+    at_port_ps = ready_ps + m.gpus[gpu].noc_ps
+    if route < 0:
+        if m.gpus[gpu].far_ps > 0:
             # The two halves of the SMs and of the slices are near each other.
-            sm = blocks[warps[requests[request].warp].block].sm
-            sm_side = 2 * (sm - gpus[gpu].first_sm) // gpus[gpu].sms
-            if sm_side != 2 * slice_of(gpus, gpu, requests[request].line) // gpus[gpu].slices:
-                at_port_ps += 2 * gpus[gpu].far_ps
-        schedule(clock, agenda, at_port_ps, RETURN, request)
+            sm = m.blocks[m.warps[m.requests[request].warp].block].sm
+            sm_side = 2 * (sm - m.gpus[gpu].first_sm) // m.gpus[gpu].sms
+            if sm_side != 2 * slice_of(m.gpus, gpu, m.requests[request].line) // m.gpus[gpu].slices:
+                at_port_ps += 2 * m.gpus[gpu].far_ps
+        schedule(m.event_queue, at_port_ps, RETURN, request)
     else:
-        requests[request].arrives_ps = at_port_ps
-        enter_link(clock, agenda, requests, request, at_port_ps)
+        m.requests[request].arrives_ps = at_port_ps
+        enter_link(m, request, at_port_ps)

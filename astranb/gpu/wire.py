@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel, kernel_apart
-from astranb.core.queue import Agenda, schedule
+from astranb.core.jit import Records, kernel
+from astranb.core.queue import schedule
 from astranb.net.link import PACKET_BYTES
 from astranb.net.port import CLASSES
 
-from .tables import POLL, SIGNAL, STORE, WIRE
+from .tables import POLL, SIGNAL, STORE, WIRE, Machine
 
 __all__ = ["carries_data", "free_buffer", "look_again", "slot_ps", "wire_size"]
 
@@ -29,51 +29,47 @@ def wire_size(gpus: Records, requests: Records, request: int) -> int:
 
 
 @kernel
-def slot_ps(
-    gpus: Records, ops: Records, operands: Records, requests: Records, request: int, gap_ps: int
-) -> int:
+def slot_ps(m: Machine, request: int, gap_ps: int) -> int:
     """A message's share of the slots of a NIC that sends a packet each ``gap_ps`` at most.
 
     What an operation moves to or from one place is one work request, which a NIC cuts into
     packets of its own, however the lines came: each line has its share of their slots, and so
     has what comes back for it. A signal or a poll is a packet.
     """
-    kind = requests[request].kind
+    kind = m.requests[request].kind
     if kind == SIGNAL or kind == POLL:
         return gap_ps
-    op = requests[request].op
-    lines = ops[op].lines
-    size = (lines - 1) * ops[op].payload + ops[op].last_bytes
-    if operands[requests[request].operand].flag >= 0:  # packets with flags travel as whole lines
-        size = lines * gpus[requests[request].gpu].line_bytes
+    op = m.requests[request].op
+    lines = m.ops[op].lines
+    size = (lines - 1) * m.ops[op].payload + m.ops[op].last_bytes
+    if m.operands[m.requests[request].operand].flag >= 0:  # packets with flags travel as whole lines
+        size = lines * m.gpus[m.requests[request].gpu].line_bytes
     packets = (size + PACKET_BYTES - 1) // PACKET_BYTES
     return int((gap_ps * packets + lines - 1) // lines)
 
 
-@kernel_apart
-def look_again(clock: Records, agenda: Agenda, links: Records, queues: Records, link: int) -> None:
-    """Queue a WIRE event for when the wire is free, where somebody waits."""
-    if links[link].awake == 1:
+@kernel(inline=False)
+def look_again(m: Machine, link: int) -> None:
+    """Queue a WIRE event for when the wire is free, where a message waits."""
+    if m.links[link].awake == 1:
         return
     first = link * CLASSES
     for queue in range(first, first + CLASSES):
-        if queues[queue].waiting > 0:
-            links[link].awake = 1
-            schedule(clock, agenda, max(clock[0].now_ps, links[link].free_at_ps), WIRE, link)
+        if m.queues[queue].waiting > 0:
+            m.links[link].awake = 1
+            schedule(m.event_queue, max(m.clock[0].now_ps, m.links[link].free_at_ps), WIRE, link)
             return
 
 
-@kernel_apart
-def free_buffer(
-    clock: Records, agenda: Agenda, links: Records, queues: Records, details: Records, request: int
-) -> None:
+@kernel(inline=False)
+def free_buffer(m: Machine, request: int) -> None:
     """A request leaves the buffer it was in; the link before it may send again.
 
-    The credit's own way back is not modelled: it takes no time and no bandwidth.
+    The return of the credit takes no time and no bandwidth.
     """
-    held = details[request].held
+    held = m.details[request].held
     if held < 0:
         return
-    details[request].held = -1
-    queues[held].credits += 1
-    look_again(clock, agenda, links, queues, held // CLASSES)
+    m.details[request].held = -1
+    m.queues[held].credits += 1
+    look_again(m, held // CLASSES)

@@ -17,9 +17,9 @@ __all__ = [
     "NEVER",
     "PACKET_BYTES",
     "PAUSES",
+    "apply_fault",
     "cross",
     "head_ps",
-    "strike",
 ]
 
 # Bits of a link's ``role`` on Ethernet.
@@ -29,7 +29,7 @@ INJECTS: Final = 4  # it leaves a NIC or a GPU: here flows have their rates
 INSIDE: Final = 8  # it is a part of a switch: what waits for it waits where it was
 
 NEVER: Final = 2**61
-"""A time that does not come: from when on the wire of a dead link would be free. A power of two."""
+"""A time later than any event: when the wire of a link that is down is free. A power of two."""
 
 PACKET_BYTES: Final = 4096
 """Data of one packet of RDMA: the largest MTU of InfiniBand and RoCE."""
@@ -54,13 +54,13 @@ LINK = np.dtype(
         ("lane", "i8"),  # number among its parallel ones
         ("marked", "i8"),  # messages that found a long queue and were marked (Ethernet)
         ("role", "i8"),  # PAUSES, MARKS, INJECTS, INSIDE
-        ("pauses", "i8"),  # frames that told it to pause
+        ("pauses", "i8"),  # pause frames sent for it
         ("paused_ps", "i8"),  # time for which a class was paused, summed, without pauses that last
         ("most_queued", "i8"),  # most bytes of a class that waited for it
         ("most_stored", "i8"),  # most bytes of a class that had come over it and waited behind it
         ("awake", "i8"),  # 1: a WIRE event is queued (managed links)
-        ("turn", "i8"),  # class that was served last (managed links)
-        ("resumes_ps", "i8"),  # of a dead link: when its wire would be free if it came back
+        ("last_class", "i8"),  # class that was served last (managed links)
+        ("resumes_ps", "i8"),  # of a link that is down: when its wire would be free if it came up
     ]
 )
 """One directed lane. To add a property, follow docs/architecture.md ("Add a link property")."""
@@ -104,7 +104,7 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, gap_p
     links[link].free_at_ps = start_ps + wire_ps
     links[link].wire_ps = wire_ps
     links[link].busy_ps += wire_ps
-    # What a dead link takes in waits: the rest of its time is added when the link comes back.
+    # What enters a link that is down waits: the rest of its time is added when the link comes up.
     links[link].queued_ps += (start_ps & (NEVER - 1)) - now_ps
     links[link].messages += 1
     links[link].bytes += size
@@ -119,8 +119,8 @@ def head_ps(links: Records, link: int, tail_ps: int, header_bytes: int) -> int:
 
 
 @kernel
-def strike(links: Records, faults: Records, fault: int, now_ps: int) -> None:
-    """A link changes: it becomes slower or faster, or is down for a while.
+def apply_fault(links: Records, faults: Records, fault: int, now_ps: int) -> None:
+    """Apply a link fault: the link becomes slower or faster, or is down for a while.
 
     What is on the wire arrives; while the link is down what comes to it waits.
     """

@@ -1,7 +1,7 @@
 """The entrance of a managed link: queues by class, an arbiter, and buffers at the far end.
 
 A link without limits is a FIFO server that needs no queue (``link.py``). Where buffers are
-finite, or classes of messages are to be told apart, messages wait here until the wire is
+finite, or classes of messages are distinguished, messages wait here until the wire is
 free, the arbiter picks their class and there is a buffer for them behind the link.
 
 Requests and responses have buffers of their own (virtual channels): a response never
@@ -36,7 +36,7 @@ QUEUE = np.dtype(
         ("joined", "i8"),  # messages that ever waited here (Ethernet)
         ("bytes", "i8"),  # of those that wait
         ("stored", "i8"),  # bytes that came over the link and wait behind it
-        ("stopped", "i8"),  # what the far end said last, 1: pause
+        ("stopped", "i8"),  # what the far end sent last, 1: pause
         ("paused", "i8"),  # what has taken effect, 1: nothing is sent
         ("paused_at_ps", "i8"),
         ("frames", "i8"),  # pause frames under way
@@ -69,7 +69,7 @@ def choose(
     best_ps = 0
     for step in range(CLASSES):
         # In turn: the class after the one served last comes first.
-        number = (links[link].turn + 1 + step) % CLASSES
+        number = (links[link].last_class + 1 + step) % CLASSES
         queue = link * CLASSES + number
         head = queues[queue].head
         if head < 0 or queues[queue].paused == 1 or (finite == 1 and queues[queue].credits == 0):
@@ -91,5 +91,5 @@ def leave(links: Records, queues: Records, requests: Records, link: int, number:
     queues[queue].waiting -= 1
     if finite == 1:
         queues[queue].credits -= 1
-    links[link].turn = number
+    links[link].last_class = number
     return request

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel, kernel_apart
+from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
 
 __all__ = ["FLOW", "ONE", "ROCE", "catch_up", "cut", "spend"]
@@ -50,7 +50,7 @@ FLOW = np.dtype(
         ("link", "i8"),  # where it enters the Ethernet: out of a NIC, or out of the GPU
         ("target", "i8"),  # node of the GPU that it goes to
         ("rate_Bps", "i8"),  # R_C
-        ("aim_Bps", "i8"),  # R_T
+        ("target_Bps", "i8"),  # R_T
         ("alpha", "i8"),
         ("limited", "i8"),  # 1: slower than the line
         ("alpha_at_ps", "i8"),  # when alpha was last changed
@@ -62,21 +62,21 @@ FLOW = np.dtype(
         ("head", "i8"),  # who waits for that (a list through ``requests.next_free``)
         ("tail", "i8"),
         ("waiting", "i8"),
-        ("messages", "i8"),  # let in
+        ("messages", "i8"),  # that have entered
         ("bytes", "i8"),
-        ("notified", "i8"),  # notifications that have come
-        ("next_notice_ps", "i8"),  # the receiver sends no other one before
-        ("noticed", "i8"),  # 1: a notification is under way
+        ("cnps", "i8"),  # congestion notification packets (CNPs) received
+        ("next_cnp_ps", "i8"),  # the receiver sends no other CNP before
+        ("cnp_under_way", "i8"),  # 1: a CNP is under way
         ("slowest_Bps", "i8"),
     ]
 )
 """A flow: what goes from one link into the Ethernet to one GPU."""
 
 
-@kernel_apart
+@kernel(inline=False)
 def catch_up(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) -> None:  # noqa: N803
     """Do what the timers of a flow have done since it was last looked at."""
-    if flows[flow].notified == 0:
+    if flows[flow].cnps == 0:
         return
     periods = (now_ps - flows[flow].alpha_at_ps) // roce[0].alpha_ps
     if periods > 0:
@@ -100,27 +100,27 @@ def increase(roce: Records, flows: Records, flow: int, line_Bps: int) -> None:  
     """One step up: fast recovery, then additive, then hyper increase (section 3.3 of the paper)."""
     more = max(flows[flow].by_time, flows[flow].by_bytes)
     less = min(flows[flow].by_time, flows[flow].by_bytes)
-    aim_Bps = flows[flow].aim_Bps  # noqa: N806
+    target_Bps = flows[flow].target_Bps  # noqa: N806
     if less > roce[0].recovery:
-        aim_Bps += (less - roce[0].recovery) * roce[0].hyper_Bps  # noqa: N806
+        target_Bps += (less - roce[0].recovery) * roce[0].hyper_Bps  # noqa: N806
     elif more > roce[0].recovery:
-        aim_Bps += roce[0].additive_Bps  # noqa: N806
-    aim_Bps = min(aim_Bps, line_Bps)  # noqa: N806
-    flows[flow].aim_Bps = aim_Bps
+        target_Bps += roce[0].additive_Bps  # noqa: N806
+    target_Bps = min(target_Bps, line_Bps)  # noqa: N806
+    flows[flow].target_Bps = target_Bps
     # Rounded up, so that it gets to its aim.
-    flows[flow].rate_Bps = min((aim_Bps + flows[flow].rate_Bps + 1) >> 1, line_Bps)
+    flows[flow].rate_Bps = min((target_Bps + flows[flow].rate_Bps + 1) >> 1, line_Bps)
     if flows[flow].rate_Bps == line_Bps:
         flows[flow].limited = 0
 
 
-@kernel_apart
+@kernel(inline=False)
 def cut(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) -> None:  # noqa: N803
     """A notification has come: the flow becomes slower, and everything starts anew."""
     catch_up(roce, flows, flow, line_Bps, now_ps)
     # The line may have become faster or slower since a flow was last limited.
     rate_Bps = min(flows[flow].rate_Bps, line_Bps) if flows[flow].limited == 1 else line_Bps  # noqa: N806
     alpha = flows[flow].alpha
-    flows[flow].aim_Bps = rate_Bps
+    flows[flow].target_Bps = rate_Bps
     # alpha / 2 is at most 2**19, a rate less than 2**44: the product fits.
     slower_Bps = rate_Bps - ((rate_Bps * (alpha >> 1)) >> 20)  # noqa: N806
     flows[flow].rate_Bps = min(max(slower_Bps, roce[0].least_Bps), line_Bps)
@@ -132,12 +132,12 @@ def cut(roce: Records, flows: Records, flow: int, line_Bps: int, now_ps: int) ->
     flows[flow].by_time = 0
     flows[flow].by_bytes = 0
     flows[flow].counted = 0
-    flows[flow].notified += 1
+    flows[flow].cnps += 1
 
 
-@kernel_apart
+@kernel(inline=False)
 def spend(roce: Records, flows: Records, flow: int, line_Bps: int, size: int, now_ps: int) -> None:  # noqa: N803
-    """A message is let in: when the next one may follow, and the increases by bytes."""
+    """A message enters: set when the next one may follow, and increase the rate by bytes."""
     flows[flow].messages += 1
     flows[flow].bytes += size
     if flows[flow].limited == 0:

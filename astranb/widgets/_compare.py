@@ -42,7 +42,7 @@ class SideBySide(anywidget.AnyWidget):
     >>> b = a.rebuilt(algorithm="allpairs")
     >>> both = anb.SideBySide(a, b)
     >>> both.goto("2 us")
-    >>> b.now_ps <= a.now_ps <= 2_000_000 < int(a.machine.near[0].time_ps)
+    >>> b.now_ps <= a.now_ps <= 2_000_000 < int(a.machine.event_queue.near[0].time_ps)
     True
     >>> both.to_end()
     >>> a.finished, b.finished, both.comparison.time["ended"]

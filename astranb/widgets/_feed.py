@@ -39,7 +39,7 @@ _MOST_CELLS = 1_000_000  # of all activity together
 
 def used_links(sim: Simulation) -> np.ndarray:
     """Links that lie on any way of the program."""
-    return np.unique(np.asarray(sim.engine.machine.route))
+    return np.unique(np.asarray(sim.engine.machine.route_links))
 
 
 class Feed:

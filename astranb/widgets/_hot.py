@@ -75,7 +75,7 @@ def aggregates(feed: Feed, content: dict[str, Any]) -> Message:
     """
     sim, layout = feed.sim, feed.layout
     busy = sim.engine.recorder.utilisation(*window_of(feed, content))
-    used = np.unique(sim.engine.machine.route).astype(np.int64)
+    used = np.unique(sim.engine.machine.route_links).astype(np.int64)
     of = feed.units.of
     src, dst = of[sim.engine.fabric.links["src"][used]], of[sim.engine.fabric.links["dst"][used]]
     leaving = src != dst

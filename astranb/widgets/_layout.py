@@ -48,7 +48,7 @@ def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), f
     --------
     >>> import astranb as anb
     >>> sim = anb.Simulation("torus2d:rows=3,columns=3", anb.collectives.all_to_all("8 KiB"), record=False)
-    >>> lay_out(sim.engine.fabric, np.unique(sim.engine.machine.route)).shapes
+    >>> lay_out(sim.engine.fabric, np.unique(sim.engine.machine.route_links)).shapes
     ('3 x 3 torus',)
     """
     used = np.unique(np.asarray(used, np.int64))

@@ -16,7 +16,7 @@ TOY = """
 from typing import Any, NamedTuple
 import numpy as np
 from astranb.core.entry import Entry
-from astranb.core.jit import kernel, kernel_apart, prefetch
+from astranb.core.jit import kernel, prefetch
 
 ROW = np.dtype([("a", "i8"), ("b", "i4")])
 
@@ -24,7 +24,7 @@ class Machine(NamedTuple):
     rows: Any
     out: Any
 
-@kernel_apart
+@kernel(inline=False)
 def more(m, i):
     m.rows[i].a += i * 3 + m.rows[i].b
 

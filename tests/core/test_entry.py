@@ -51,6 +51,7 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "core/entry",
         "core/errors",
         "core/files",
+        "core/handle",
         "core/jit",
         "core/progress",
         "core/targets",

@@ -12,7 +12,7 @@ from astranb.core.queue import (
     fill,
     kind_of,
     live,
-    new_agenda,
+    new_queue,
     open_slot,
     pop,
     schedule,
@@ -22,18 +22,19 @@ CLOCK = [(name, "i8") for name in ("seq", "queued", "near", "far", "slot", "free
 TURN_PS = 64 * SLOTS
 
 
-def new_clock():
-    return np.zeros(1, CLOCK).view(np.recarray)
+def empty(capacity):
+    return new_queue(np.zeros(1, CLOCK).view(np.recarray), capacity)
 
 
-def take(clock, agenda):
+def take(queue):
     """As the loop does."""
-    order = agenda.near[0].order
-    event = (int(agenda.near[0].time_ps), kind_of(order), arg_of(order))
-    clock[0].near = pop(agenda.near, clock[0].near)
+    clock = queue.clock
+    order = queue.near[0].order
+    event = (int(queue.near[0].time_ps), kind_of(order), arg_of(order))
+    clock[0].near = pop(queue.near, clock[0].near)
     clock[0].queued -= 1
     if clock[0].near == 0 and clock[0].queued > 0:
-        open_slot(clock, agenda, agenda.near, agenda.near)
+        open_slot(queue, queue.near, queue.near)
     return event
 
 
@@ -48,8 +49,8 @@ AHEAD = st.one_of(
 @given(st.lists(AHEAD, min_size=1, max_size=20), st.lists(st.one_of(st.none(), AHEAD), max_size=200))
 def test_order_is_that_of_time_then_of_queueing(first, script):
     """Against the standard library's heap, for any mixture of pushes (time ahead) and pops (None)."""
-    clock, agenda, now, count = new_clock(), new_agenda(250), 0, len(first)
-    fill(clock, agenda, [(when, 2, number) for number, when in enumerate(first)])
+    queue, now, count = empty(250), 0, len(first)
+    fill(queue, [(when, 2, number) for number, when in enumerate(first)])
     reference = [(when, number) for number, when in enumerate(first)]
     heapq.heapify(reference)
     for step in script:
@@ -57,49 +58,49 @@ def test_order_is_that_of_time_then_of_queueing(first, script):
             break
         if step is None:
             now, number = heapq.heappop(reference)
-            assert take(clock, agenda) == (now, 2, number)
+            assert take(queue) == (now, 2, number)
         else:
             heapq.heappush(reference, (now + step, count))
-            schedule(clock, agenda, now + step, 2, count)
+            schedule(queue, now + step, 2, count)
             count += 1
         expected = [[when, (2 << 22) | number] for when, number in sorted(reference)]
-        assert live(clock, agenda).tolist() == expected
+        assert live(queue).tolist() == expected
     while reference:
         when, number = heapq.heappop(reference)
-        assert take(clock, agenda) == (when, 2, number)
-    assert clock[0].queued == 0
+        assert take(queue) == (when, 2, number)
+    assert queue.clock[0].queued == 0
 
 
 def test_entries_are_given_back():
-    clock, agenda = new_clock(), new_agenda(4)
-    fill(clock, agenda, [(0, 1, 0)])
+    queue = empty(4)
+    fill(queue, [(0, 1, 0)])
     for turn in range(100):
         for ahead in (5_000, TURN_PS * 2, 7):
-            schedule(clock, agenda, turn * 3 * TURN_PS + ahead, 1, 0)
+            schedule(queue, turn * 3 * TURN_PS + ahead, 1, 0)
         for _ in range(3):
-            take(clock, agenda)
-    assert clock[0].queued == 1
+            take(queue)
+    assert queue.clock[0].queued == 1
 
 
 def test_nothing_to_begin_with():
-    clock, agenda = new_clock(), new_agenda(4)
-    fill(clock, agenda, [])
-    assert clock[0].queued == 0
+    queue = empty(4)
+    fill(queue, [])
+    assert queue.clock[0].queued == 0
 
 
 @pytest.mark.parametrize("ahead", [10**12, 10**18])
 def test_a_long_wait_takes_no_time(ahead):
     """A fault a second away is billions of slots away: they are not looked at one by one."""
-    clock, agenda = new_clock(), new_agenda(4)
-    fill(clock, agenda, [(0, 1, 0), (ahead, 1, 1)])
-    assert take(clock, agenda)[0] == 0
-    assert take(clock, agenda)[0] == ahead
+    queue = empty(4)
+    fill(queue, [(0, 1, 0), (ahead, 1, 1)])
+    assert take(queue)[0] == 0
+    assert take(queue)[0] == ahead
 
 
 @given(st.integers(0, 15), st.integers(0, ARGUMENTS - 1), st.integers(0, 10 * TURN_PS))
 def test_what_is_queued_comes_out_again(kind, arg, time_ps):
-    clock, agenda = new_clock(), new_agenda(4)
-    fill(clock, agenda, [(0, 0, 0)])
-    schedule(clock, agenda, time_ps, kind, arg)
-    assert take(clock, agenda) == (0, 0, 0)
-    assert take(clock, agenda) == (time_ps, kind, arg)
+    queue = empty(4)
+    fill(queue, [(0, 0, 0)])
+    schedule(queue, time_ps, kind, arg)
+    assert take(queue) == (0, 0, 0)
+    assert take(queue) == (time_ps, kind, arg)

@@ -23,7 +23,7 @@ def options(**more):
 
 def flow():
     table = np.zeros(1, FLOW).view(np.recarray)
-    table["rate_Bps"] = table["aim_Bps"] = table["slowest_Bps"] = LINE
+    table["rate_Bps"] = table["target_Bps"] = table["slowest_Bps"] = LINE
     table["alpha"] = ONE
     return table
 
@@ -109,7 +109,7 @@ def test_lazy_timers_come_to_what_the_paper_says(steps):
             paper.send(size, now)
         # The integers round by a byte a second and by 2**-20 a step.
         assert int(flows[0].rate_Bps) == pytest.approx(paper.rate, rel=2e-3, abs=2000)
-        assert int(flows[0].aim_Bps) == pytest.approx(paper.aim, rel=2e-3, abs=2000)
+        assert int(flows[0].target_Bps) == pytest.approx(paper.aim, rel=2e-3, abs=2000)
         assert int(flows[0].alpha) / ONE == pytest.approx(paper.alpha, abs=5e-4)
         assert LEAST <= flows[0].rate_Bps <= LINE
         assert 0 <= flows[0].alpha <= ONE
@@ -142,12 +142,12 @@ def test_additive_then_hyper_increase():
     roce, flows = options(byte_counter="1 MB"), flow()
     for _ in range(6):
         cut(roce, flows, 0, LINE, 0)
-    low = int(flows[0].aim_Bps)
+    low = int(flows[0].target_Bps)
     catch_up(roce, flows, 0, LINE, 6 * 55_000_000)
-    assert flows[0].aim_Bps == low + 5_000_000
+    assert flows[0].target_Bps == low + 5_000_000
     spend(roce, flows, 0, LINE, 6_000_000, 6 * 55_000_000)
     # Five of these are additive, as the timer has had more than five; the sixth is hyper.
-    assert flows[0].aim_Bps == low + 6 * 5_000_000 + 50_000_000
+    assert flows[0].target_Bps == low + 6 * 5_000_000 + 50_000_000
 
 
 def test_a_message_spaces_the_next_one():
@@ -162,6 +162,6 @@ def test_a_message_spaces_the_next_one():
 def test_rates_of_the_fastest_link_do_not_overflow():
     line = 9 * 10**12
     roce, flows = options(), flow()
-    flows["rate_Bps"] = flows["aim_Bps"] = line
+    flows["rate_Bps"] = flows["target_Bps"] = line
     cut(roce, flows, 0, line, 0)
     assert flows[0].rate_Bps == line // 2

@@ -8,7 +8,7 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.gpu.flow import mark
-from astranb.gpu.tables import DETAIL, LOAD, REQUEST, STORE
+from astranb.gpu.tables import DETAIL, LOAD, REQUEST, STORE, Machine
 from astranb.net import Dcqcn, Ecn, Pfc, Roce
 from astranb.net._roce import roce_row
 from astranb.net.link import INJECTS, LINK, MARKS, PAUSES
@@ -54,7 +54,7 @@ def test_parts_by_name():
 
 
 def test_what_a_link_is_to_ethernet():
-    fabric = anb.Simulation("single-tier:servers=2,server=dgx-a100", anb.collectives.all_reduce(64)).fabric
+    fabric = anb.Simulation("single-tier:servers=2,server=dgx-a100", anb.collectives.all_reduce(64)).engine.fabric
     roles = {
         (fabric.graph.kind_name(int(k.src)), fabric.graph.kind_name(int(k.dst))): int(k.role)
         for k in fabric.links
@@ -71,9 +71,11 @@ def marks(found, *, kind=STORE, role=MARKS, messages=4000):
     requests, details = np.zeros(1, REQUEST).view(np.recarray), np.zeros(1, DETAIL).view(np.recarray)
     roce = roce_row(Roce(ecn=Ecn("10 kB", "100 kB", 0.2)), 0)
     links["role"], requests["kind"], queues["bytes"] = role, kind, found
+    owners = {"roce": roce, "links": links, "queues": queues, "requests": requests, "details": details}
+    machine = Machine(**dict.fromkeys(Machine._fields) | owners)
     for _ in range(messages):
         queues[0].joined += 1
-        mark(roce, links, queues, requests, details, 0, 0, 0)
+        mark(machine, 0, 0, 0)
     return int(links[0].marked)
 
 

@@ -14,7 +14,7 @@ def test_at_a_time(sim):
     sim.break_at("1 us")
     stop = sim.run()
     assert (stop.why, stop.breakpoint.text) == ("breakpoint", "at 1 µs")
-    assert stop.now_ps <= 1_000_000 < int(sim.engine.machine.near[0].time_ps)
+    assert stop.now_ps <= 1_000_000 < int(sim.engine.machine.event_queue.near[0].time_ps)
     assert sim.run().why == "end"
     sim.reset()
     assert sim.run().why == "breakpoint"

@@ -201,7 +201,7 @@ def test_incast_fills_the_port_pauses_spread_and_rates_settle():
     assert (ran["pfc"].engine.machine.links["pauses"][into] > 10).all()
     assert (ran["none"].engine.machine.links["pauses"] == 0).all()
     assert ran["all"].engine.machine.links["pauses"].sum() == 0
-    assert ran["all"].engine.machine.flows["notified"].sum() > 50
+    assert ran["all"].engine.machine.flows["cnps"].sum() > 50
     # A saturated port is saturated with or without pauses.
     assert ran["pfc"].result.time_ps == pytest.approx(ran["none"].result.time_ps, rel=0.01)
 
@@ -313,7 +313,7 @@ def test_options_survive_a_save(tmp_path):
 def test_what_a_person_sees():
     sim = incast(Roce(Pfc(), Ecn("20 kB", "100 kB", 0.1), TUNED), size="4 MiB")
     into, port = "box.0.gpu.3->box.0.sw.0", "box.0.sw.0->box.0.gpu.0"
-    for kind in ("pause", "notice", "pace"):
+    for kind in ("pause", "cnp", "rate_release"):
         point = sim.break_on(kind)
         assert sim.run().why == "breakpoint"
         assert any(word in sim.narrate() for word in ("pause", "congestion", "next message"))
@@ -408,5 +408,5 @@ def test_a_flow_that_has_recovered_is_cut_from_what_the_line_is_now():
     flow = sim.engine.machine.flows[
         sim.engine.machine.flows["link"] == sim.engine.fabric.find("box.0.gpu.3->box.0.sw.0")[0]
     ]
-    assert flow["notified"].max() > 0
+    assert flow["cnps"].max() > 0
     assert flow["slowest_Bps"].min() <= 50 * 10**9 // 8 // 2

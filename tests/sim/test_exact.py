@@ -47,10 +47,10 @@ def hop(sim, link, size):
 
 def one_way(sim, size):
     """GPU 0 to GPU 1 through the switch, first bit out to last bit in."""
-    way = sim.engine.machine.ways[
-        int(sim.engine.machine.operands[sim.engine.machine.operands["out_ways"] > 0][0].out_way)
+    way = sim.engine.machine.routes[
+        int(sim.engine.machine.operands[sim.engine.machine.operands["out_routes"] > 0][0].out_route)
     ]
-    links = sim.engine.machine.route[int(way.first) : int(way.last)]
+    links = sim.engine.machine.route_links[int(way.first) : int(way.last)]
     return sum(hop(sim, k, size) + int(sim.engine.machine.links[k].forward_ps) for k in links)
 
 

@@ -94,7 +94,7 @@ def test_a_cycle_is_all_events_of_the_next_instant():
     while not sim.finished and len(times) < 200:
         sim.step(unit="cycle")
         if not sim.finished:
-            assert int(sim.engine.machine.near[0].time_ps) > sim.now_ps
+            assert int(sim.engine.machine.event_queue.near[0].time_ps) > sim.now_ps
         times.append(sim.now_ps)
     assert times == sorted(set(times))
 
@@ -149,7 +149,7 @@ def test_run_until_a_time():
     sim = make()
     stop = sim.run(until="1 us")
     assert (stop.why, stop.now_ps <= 1_000_000) == ("time", True)
-    assert int(sim.engine.machine.near[0].time_ps) > 1_000_000
+    assert int(sim.engine.machine.event_queue.near[0].time_ps) > 1_000_000
     at = sim.state_hash()
     sim.run(until="3 us")
     sim.goto("1 us")

@@ -203,7 +203,7 @@ def test_a_fork_moves_with_its_run(bench):
     assert bench._panels["compare"]
     for move in (lambda: bench.event(1000), lambda: bench.back(500), lambda: bench.sim.goto("2 us")):
         move()
-        assert other.now_ps <= bench.sim.now_ps < int(other.engine.machine.near[0].time_ps)
+        assert other.now_ps <= bench.sim.now_ps < int(other.engine.machine.event_queue.near[0].time_ps)
     twin = bench._clock.b
     bench.scrub("1 us")
     assert twin.cursor_ps == 1_000_000
@@ -263,7 +263,7 @@ def test_side_by_side():
     a.step(1500)
     b = a.rebuilt(algorithm="allpairs")
     both = anb.SideBySide(a, b)
-    assert b.now_ps <= a.now_ps < int(b.engine.machine.near[0].time_ps)
+    assert b.now_ps <= a.now_ps < int(b.engine.machine.event_queue.near[0].time_ps)
     both.step(3, "phase")
     assert both._difference["now"][0] == anb.core.units.format_time(a.now_ps)
     both.to_end()

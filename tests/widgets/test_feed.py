@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.engine.cacheline._machine import Machine
+from astranb.engine.cacheline._machine import CacheLineMachine
 from astranb.widgets._feed import Feed
 from astranb.widgets._session import session_of
 
@@ -70,7 +70,10 @@ def test_what_was_taken_back_between_two_messages_is_sent_anew() -> None:
     browser.read()
     # Back and on again, on other ways, until there are more flights than before.
     sim.back(15_000)
-    sim.set(f"{sim.engine.fabric.name(int(sim.engine.machine.route[0])).partition('#')[0]}.latency", "900 ns")
+    sim.set(
+        f"{sim.engine.fabric.name(int(sim.engine.machine.route_links[0])).partition('#')[0]}.latency",
+        "900 ns",
+    )
     sim.step(20_000)
     browser.read()
     kept, _ = sim.engine.recorder.flights(0, 2**62)
@@ -142,4 +145,4 @@ def test_what_changed_is_a_box_or_a_bundle() -> None:
     for _ in range(400):
         sim.step(7)
         assert feed.state()[0]["changed"] in known
-    assert isinstance(sim.engine.machine, Machine)
+    assert isinstance(sim.engine.machine, CacheLineMachine)

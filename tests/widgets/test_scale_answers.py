@@ -75,7 +75,7 @@ def test_aggregates_tell_tiles_quantiles_and_the_busiest(monkeypatch: pytest.Mon
     utilisation = sim.engine.machine.links["busy_ps"] / sim.now_ps
     # By hand: the mean over the used links that leave host.1.
     graph, links = sim.engine.fabric.graph, sim.engine.fabric.links
-    used = np.unique(sim.engine.machine.route)
+    used = np.unique(sim.engine.machine.route_links)
     mine = np.array([graph.name(int(links[k].src)).startswith("host.1.") for k in used])
     mine &= np.array([not graph.name(int(links[k].dst)).startswith("host.1.") for k in used])
     place = [name for names in scene["tiles"] for name in names].index("host.1")

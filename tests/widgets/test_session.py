@@ -266,7 +266,7 @@ def test_looking_into_the_past_leaves_the_simulation_where_it_is() -> None:
 def test_the_past_holds_the_edits_of_then() -> None:
     sim = small("ring", "256 KiB")
     sim.run("1 us")
-    link = sim.engine.fabric.name(int(sim.engine.machine.route[0])).partition("#")[0]
+    link = sim.engine.fabric.name(int(sim.engine.machine.route_links[0])).partition("#")[0]
     sim.set(f"{link}.bandwidth", "1 GB/s")
     sim.run("2 us")
     session = session_of(sim)

@@ -140,7 +140,7 @@ def test_every_poll_is_of_the_own_gpu():
     assert (
         operands["gpu"][ops["first_source"][waits]] == sim.engine.machine.blocks["gpu"][ops["block"][waits]]
     ).all()
-    assert (operands["out_ways"][ops["first_source"][waits]] == 0).all()
+    assert (operands["out_routes"][ops["first_source"][waits]] == 0).all()
 
 
 def test_what_is_done_twice_far_apart_takes_the_same_time_twice():

@@ -9,7 +9,7 @@ from astranb.engine.breakpoints import Breakpoint, Found, unknown_kind
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Fabric
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 from ._paths import FIELDS, resolve
 
 __all__ = ["ANY", "OWNERS", "find", "on_event"]
@@ -24,7 +24,7 @@ _KNOWN: Final = {name for names in FIELDS.values() for name in names or ()}
 _KINDS: Final = ("link", "gpu", "sm", "block")
 
 
-def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: Machine) -> Breakpoint:
+def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheLineMachine) -> Breakpoint:
     """Stop after an event of a kind that concerns an object.
 
     Parameters
@@ -58,7 +58,7 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: Machin
     return Breakpoint(f"{kind or 'any event'}{f' on {full}' if full else ''}", rows=rows, object=full)
 
 
-def find(text: str, fabric: Fabric, machine: Machine) -> Found:
+def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> Found:
     """Find the field that ``<path>.<field>`` names.
 
     Raises

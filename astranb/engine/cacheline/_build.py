@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Joined, Lowered, lower
 from astranb.core.errors import InputError, near
-from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_agenda
+from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes
@@ -23,7 +23,7 @@ from astranb.net.link import LINK
 from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
 from astranb.net.rate import FLOW
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 from ._network import fault_tables, frames_of, roce_table
 from ._notes import note_bytes, note_tables
 from ._routes import chip_links, flows_of, planes_of, route_program
@@ -123,7 +123,7 @@ def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
     return costs_ps[launch]
 
 
-def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[Machine, list[str]]:
+def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[CacheLineMachine, list[str]]:
     """Lay out a machine that is about to start.
 
     Parameters
@@ -136,7 +136,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
 
     Returns
     -------
-    machine : Machine
+    machine : CacheLineMachine
     notes : list of str
         What had to be assumed about routes.
 
@@ -222,15 +222,15 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     channels = allocate(int(gpus["channels"].sum()), t.SERVER)
     channels["row"] = -1
     wires = len(links) if plan.network.managed else 0
-    agenda = new_agenda(
-        len(requests) + len(sms) + len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
+    queue = new_queue(
+        clock, len(requests) + len(sms) + len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
     )
     tables.update(
         clock=clock,
-        near=agenda.near,
-        later=agenda.later,
-        slots=agenda.slots,
-        far=agenda.far,
+        near=queue.near,
+        later=queue.later,
+        slots=queue.slots,
+        far=queue.far,
         gpus=gpus,
         sms=sms,
         slices=allocate(int(gpus["slices"].sum()), t.SERVER),
@@ -243,9 +243,9 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
         pieces=own(program.pieces),
         semaphores=own(program.semaphores),
         phases=own(program.phases),
-        ways=ways,
+        routes=ways,
         planes=planes,
-        route=route,
+        route_links=route,
         requests=requests,
         details=allocate(len(requests) if clock[0].detailed else 1, t.DETAIL),
         tags=tags,
@@ -259,7 +259,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     )
     seat(tables, presets, when)
     noted = note_tables(program, len(fabric.links), len(presets), len(sms), record=record)
-    machine = Machine(tables, allocate(1, CONTROL), allocate(_BREAKS, BREAK), **noted)
+    machine = CacheLineMachine(tables, control=allocate(1, CONTROL), breaks=allocate(_BREAKS, BREAK), **noted)
     if presets[0].issue_lines > 1:
         notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
     return machine, notes

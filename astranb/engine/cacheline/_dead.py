@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.core.queue import ARGUMENTS, Agenda, live, refill
+from astranb.core.queue import ARGUMENTS, live, refill
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
 from astranb.gpu.wire import wire_size
@@ -18,11 +18,11 @@ from astranb.net import Fabric
 from astranb.net.link import NEVER
 from astranb.net.port import CLASSES
 
-from ._machine import Machine
-from .recording import note_busy, note_flight
+from ._machine import CacheLineMachine
+from .recording import record_busy, record_flight
 
 __all__ = [
-    "LAST_PS", "agenda_of", "any_dead", "bring_up",
+    "LAST_PS", "any_dead", "bring_up",
     "events_of", "explain_stranded", "is_dead", "queued_ps", "stranded",
     "take_down", "waiting_at",
 ]  # fmt: skip
@@ -34,28 +34,23 @@ _OF_A_REQUEST = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
 _MOST_NAMED = 3
 
 
-def is_dead(machine: Machine, link: int) -> bool:
+def is_dead(machine: CacheLineMachine, link: int) -> bool:
     """Whether a link takes nothing any more."""
     return bool(machine.links["free_at_ps"][link] >= NEVER)
 
 
-def any_dead(machine: Machine) -> bool:
+def any_dead(machine: CacheLineMachine) -> bool:
     """Whether any link is dead."""
     return bool((machine.links["free_at_ps"] >= NEVER).any())
 
 
-def agenda_of(machine: Machine) -> Agenda:
-    """The events to come."""
-    return Agenda(*(machine.tables[name] for name in Agenda._fields))
-
-
-def events_of(machine: Machine) -> list[tuple[int, int, int]]:
+def events_of(machine: CacheLineMachine) -> list[tuple[int, int, int]]:
     """The events to come in their order: time in ps, kind and argument of each."""
-    found = live(machine.clock, agenda_of(machine))
+    found = live(machine.event_queue)
     return [(when, *divmod(what, ARGUMENTS)) for when, what in found.tolist()]
 
 
-def take_down(machine: Machine, links: tuple[int, ...]) -> None:
+def take_down(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
     """Kill links: what comes from now on waits."""
     now = max(0, int(machine.clock[0].now_ps))
     for link in links:
@@ -65,7 +60,7 @@ def take_down(machine: Machine, links: tuple[int, ...]) -> None:
             row.free_at_ps = NEVER
 
 
-def bring_up(machine: Machine, links: tuple[int, ...]) -> None:
+def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
     """Bring dead links back: what waited goes on in the order in which it came."""
     now = max(0, int(machine.clock[0].now_ps))
     events = events_of(machine)
@@ -91,7 +86,7 @@ def bring_up(machine: Machine, links: tuple[int, ...]) -> None:
         machine.requests["arrives_ps"][waiting] -= earlier_ps
         _note(machine, link, waiting, starts_ps)
     events.sort(key=lambda event: event[0])
-    refill(machine.clock, agenda_of(machine), events)
+    refill(machine.event_queue, events)
 
 
 def _about(kind: int, arg: int, link: int, waiting: set[int]) -> bool:
@@ -99,7 +94,7 @@ def _about(kind: int, arg: int, link: int, waiting: set[int]) -> bool:
     return arg in waiting if kind in _OF_A_REQUEST else kind == t.WIRE and arg == link
 
 
-def _taken_in(machine: Machine, link: int) -> np.ndarray:
+def _taken_in(machine: CacheLineMachine, link: int) -> np.ndarray:
     """Requests that a dead link has taken in, in their order; none where links have queues."""
     requests = machine.requests
     held = np.flatnonzero(
@@ -108,13 +103,13 @@ def _taken_in(machine: Machine, link: int) -> np.ndarray:
     return held[np.argsort(requests["arrives_ps"][held], kind="stable")]
 
 
-def _starts(machine: Machine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
+def _starts(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
     """When each message that a link has taken in begins: each when the one before has ended."""
     ends = machine.requests["arrives_ps"][waiting].astype(np.int64) - int(machine.links[link].latency_ps)
     return np.append(first_ps, ends)[: len(ends)]
 
 
-def _note(machine: Machine, link: int, waiting: np.ndarray, first_ps: int) -> None:
+def _note(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> None:
     """Record the flights of what had waited, which were not noted when they were taken in."""
     if not machine.recorder[0].on:
         return
@@ -122,16 +117,16 @@ def _note(machine: Machine, link: int, waiting: np.ndarray, first_ps: int) -> No
     ends = [*starts[1:], int(machine.links[link].free_at_ps)]
     for number, start, end in zip(waiting.tolist(), starts, ends, strict=False):
         request = machine.requests[number]
-        note_flight(
-            machine.recorder, machine.flights, int(machine.clock[0].events), start, start,
+        record_flight(
+            machine.recording, int(machine.clock[0].events), start, start,
             int(request.arrives_ps), link, 2 * int(request.kind) + (1 if request.returning else 0),
             int(request.op), int(request.line) - int(machine.operands[int(request.operand)].line),
             max(0, end - start), wire_size(machine.gpus, machine.requests, number),
         )  # fmt: skip
-        note_busy(machine.recorder, machine.activity, link, start, max(0, end - start))
+        record_busy(machine.recording, link, start, max(0, end - start))
 
 
-def waiting_at(machine: Machine, link: int) -> np.ndarray:
+def waiting_at(machine: CacheLineMachine, link: int) -> np.ndarray:
     """Requests that wait for a link that is dead: taken in by it, or in its queues."""
     found = _taken_in(machine, link).tolist()
     if machine.clock[0].managed:
@@ -143,7 +138,7 @@ def waiting_at(machine: Machine, link: int) -> np.ndarray:
     return np.array(found, np.int64)
 
 
-def queued_ps(machine: Machine, now_ps: int) -> np.ndarray:
+def queued_ps(machine: CacheLineMachine, now_ps: int) -> np.ndarray:
     """Time that messages have waited for each link, those before dead ones up to now."""
     queued = machine.links["queued_ps"].astype(np.int64)
     for link in np.flatnonzero(machine.links["free_at_ps"] >= NEVER):
@@ -154,20 +149,20 @@ def queued_ps(machine: Machine, now_ps: int) -> np.ndarray:
     return queued
 
 
-def stranded(machine: Machine) -> bool:
+def stranded(machine: CacheLineMachine) -> bool:
     """Whether nothing but polls in vain will ever happen, because links are dead.
 
     Every event to come is looked at: one that is not held up by a dead link, and is no read
     that finds what it has found before, may still change something.
     """
-    near = machine.near[0].time_ps
+    near = machine.event_queue.near[0].time_ps
     if not machine.clock[0].queued or near >= NEVER:
         return bool(machine.clock[0].queued)
     requests, operands, flags = machine.requests, machine.operands, machine.flags
-    events = live(machine.clock, agenda_of(machine))
+    events = live(machine.event_queue)
     events = events[events[:, 0] < NEVER]
     kinds, args = events[:, 1] // ARGUMENTS, events[:, 1] % ARGUMENTS
-    if np.isin(kinds, (t.LAUNCH, t.FENCE, t.PACE, t.NOTICE, t.PAUSE)).any():
+    if np.isin(kinds, (t.LAUNCH, t.FENCE, t.RATE_RELEASE, t.CNP, t.PAUSE)).any():
         return False
     travelling = args[np.isin(kinds, _OF_A_REQUEST)]
     others = travelling[requests["kind"][travelling] != t.POLL]
@@ -181,13 +176,13 @@ def stranded(machine: Machine) -> bool:
     return not any(_issues(machine, int(sm)) for sm in args[kinds == t.ISSUE]) and _hopeless(machine)
 
 
-def _moves(machine: Machine, link: int) -> bool:
+def _moves(machine: CacheLineMachine, link: int) -> bool:
     """Whether anything but a poll waits for a link that is about to be asked."""
     held = waiting_at(machine, link)
     return bool((machine.requests["kind"][held] != t.POLL).any())
 
 
-def _issues(machine: Machine, sm: int) -> bool:
+def _issues(machine: CacheLineMachine, sm: int) -> bool:
     """Whether an SM that is about to issue has anything to issue but polls."""
     warp = int(machine.sms[sm].ready_head)
     while warp >= 0:
@@ -208,7 +203,7 @@ def _issues(machine: Machine, sm: int) -> bool:
     return False
 
 
-def _hopeless(machine: Machine) -> bool:
+def _hopeless(machine: CacheLineMachine) -> bool:
     """Whether no block that polls will ever see its semaphore high enough."""
     blocks = machine.blocks
     waiting = blocks[(blocks["state"] == t.WAITING)]
@@ -217,12 +212,12 @@ def _hopeless(machine: Machine) -> bool:
     return not (machine.semaphores["value"][ops["semaphore"]] >= ops["value"]).any()
 
 
-def explain_stranded(machine: Machine, name: str, fabric: Fabric, since: dict[int, int]) -> str:
+def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since: dict[int, int]) -> str:
     """One line: which links are dead, what waits for them, and what to do.
 
     Parameters
     ----------
-    machine : Machine
+    machine : CacheLineMachine
     name : str
         Of what runs.
     fabric : Fabric

@@ -13,17 +13,17 @@ from astranb.gpu.pause import mark_stuck
 from astranb.net import Fabric
 from astranb.net.port import CLASSES
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 
 __all__ = ["explain_deadlock"]
 
 
-def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
+def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric) -> str:
     """Say which blocks wait for which, as a cycle where there is one.
 
     Parameters
     ----------
-    machine : Machine
+    machine : CacheLineMachine
         At the moment of the deadlock.
     program : Lowered
     fabric : Fabric
@@ -87,7 +87,7 @@ def explain_deadlock(machine: Machine, program: Lowered, fabric: Fabric) -> str:
     return f"{program.name}: deadlock: {name(next(iter(waits)))}"
 
 
-def _explain_jam(machine: Machine, fabric: Fabric) -> str:
+def _explain_jam(machine: CacheLineMachine, fabric: Fabric) -> str:
     """Say which links wait for room behind each other; empty where none do for ever.
 
     A chip's own links are named by their number.
@@ -95,7 +95,7 @@ def _explain_jam(machine: Machine, fabric: Fabric) -> str:
     if machine.clock[0].managed == 0:
         return ""
     queues, details, requests = own(machine.queues), machine.details, machine.requests
-    if not mark_stuck(machine.roce, queues, requests, details):
+    if not mark_stuck(machine._replace(queues=queues)):
         return ""
     waits: dict[int, list[int]] = {int(q): [] for q in np.flatnonzero(queues["stuck"])}
     for queue in waits:
@@ -118,7 +118,7 @@ def _explain_jam(machine: Machine, fabric: Fabric) -> str:
     return "links wait for room behind each other: " + " <- ".join(name(q) for q in [*cycle, cycle[0]])
 
 
-def _missing(machine: Machine, op: int) -> list[int]:
+def _missing(machine: CacheLineMachine, op: int) -> list[int]:
     """Pieces of packets that an operation reads and that have not all come."""
     row, pieces = machine.ops[op], machine.pieces
     sources = machine.operands["piece"][row.first_source : row.first_source + row.sources]
@@ -127,7 +127,7 @@ def _missing(machine: Machine, op: int) -> list[int]:
     ]
 
 
-def _writers(machine: Machine, op: int) -> set[int]:
+def _writers(machine: CacheLineMachine, op: int) -> set[int]:
     """Blocks with an operation not begun that writes what an operation waits for."""
     ops, wanted = machine.ops, set(_missing(machine, op))
     found = set()

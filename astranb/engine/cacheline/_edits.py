@@ -11,7 +11,7 @@ from astranb.engine.edits import RECORD, Edit, Parameter, yes_or_no
 from astranb.net import Fabric
 
 from ._dead import bring_up, is_dead, take_down
-from ._machine import Machine
+from ._machine import CacheLineMachine
 from ._paths import Place, resolve
 from ._seats import use_sms
 
@@ -36,7 +36,7 @@ _CHANGEABLE = {
 }
 
 
-def parameters_of(place: Place, machine: Machine) -> list[Parameter]:
+def parameters_of(place: Place, machine: CacheLineMachine) -> list[Parameter]:
     """What can be changed of an object, as it stands now; nothing of SMs, blocks and switches."""
     found = []
     for name, (field, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
@@ -64,7 +64,9 @@ def _written(field: str, number: int) -> str:
     return format_time(number) if field.endswith("_ps") else str(number)
 
 
-def read_edit(events: int, path: str, value: int | str | bool, fabric: Fabric, machine: Machine) -> Edit:
+def read_edit(
+    events: int, path: str, value: int | str | bool, fabric: Fabric, machine: CacheLineMachine
+) -> Edit:
     """Check a change and make an edit of it.
 
     Raises
@@ -86,13 +88,13 @@ def read_edit(events: int, path: str, value: int | str | bool, fabric: Fabric, m
     return Edit(events, f"{place.path}.{name}", text, table, field, place.rows, number, at_ps)
 
 
-def switch_recording(events: int, machine: Machine, *, on: bool) -> Edit:
+def switch_recording(events: int, machine: CacheLineMachine, *, on: bool) -> Edit:
     """Make an edit of switching the recording: replayed as others are, so that it is the same each time."""
     at_ps = max(0, int(machine.clock[0].now_ps))
     return Edit(events, RECORD, "on" if on else "off", "recorder", "paused", (0,), int(not on), at_ps)
 
 
-def _read(field: str, value: int | str | bool, place: Place, machine: Machine, where: str) -> int:
+def _read(field: str, value: int | str | bool, place: Place, machine: CacheLineMachine, where: str) -> int:
     """Read a value in the unit of its field, within its limits."""
     if field == "up":
         return yes_or_no(value, where)
@@ -116,12 +118,12 @@ def _read(field: str, value: int | str | bool, place: Place, machine: Machine, w
     return number
 
 
-def _pause(machine: Machine, paused: int) -> None:
+def _pause(machine: CacheLineMachine, paused: int) -> None:
     if machine.recorder[0].on:  # a copy without a recording has none to pause
         machine.recorder[0].paused = paused
 
 
-def apply_edit(edit: Edit, machine: Machine) -> None:
+def apply_edit(edit: Edit, machine: CacheLineMachine) -> None:
     """Carry an edit out: services that have started keep their times."""
     special: dict[str, Callable[[], None]] = {
         "up": lambda: (bring_up if edit.number else take_down)(machine, edit.rows),

@@ -264,7 +264,7 @@ class CacheLineEngine(CacheLineState):
             return int(machine.faults["link"][arg])
         if kind == t.PAUSE:
             return arg // (2 * CLASSES)
-        return int(machine.flows["link"][arg]) if kind in (t.PACE, t.NOTICE) else -1
+        return int(machine.flows["link"][arg]) if kind in (t.RATE_RELEASE, t.CNP) else -1
 
     def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
         """What every thread block did in a window of time: rows of :data:`._spans.SPAN`."""

@@ -11,21 +11,23 @@ from astranb.net import Fabric
 from astranb.net.link import INJECTS, MARKS, PAUSES
 from astranb.net.port import CLASSES
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 
 __all__ = ["describe_event", "explain_ethernet", "link_rows", "paused_ps"]
 
 _MOST_FLOWS = 16
 
 
-def paused_ps(machine: Machine, links: np.ndarray, now_ps: int) -> int:
+def paused_ps(machine: CacheLineMachine, links: np.ndarray, now_ps: int) -> int:
     """Time for which classes of some links were paused, with the pauses that last."""
     queues = machine.queues[(np.asarray(links)[:, None] * CLASSES + np.arange(CLASSES)).ravel()]
     still = queues[queues["paused"] == 1]
     return int(machine.links["paused_ps"][links].sum() + (now_ps - still["paused_at_ps"]).sum())
 
 
-def link_rows(machine: Machine, fabric: Fabric, links: np.ndarray, now_ps: int) -> list[tuple[str, Any]]:
+def link_rows(
+    machine: CacheLineMachine, fabric: Fabric, links: np.ndarray, now_ps: int
+) -> list[tuple[str, Any]]:
     """Rows of the inspector for the lanes of a link; none where it is no Ethernet."""
     said, rows = machine.roce[0], machine.links[links]
     if not said.on or not (rows["role"] & (PAUSES | MARKS | INJECTS)).any():
@@ -54,7 +56,7 @@ def link_rows(machine: Machine, fabric: Fabric, links: np.ndarray, now_ps: int) 
     return state
 
 
-def explain_ethernet(machine: Machine, fabric: Fabric, now_ps: int) -> list[str]:
+def explain_ethernet(machine: CacheLineMachine, fabric: Fabric, now_ps: int) -> list[str]:
     """Lines for ``explain``: what was paused, marked and slowed; none without these options."""
     said = machine.roce[0]
     if not said.on:
@@ -73,14 +75,14 @@ def explain_ethernet(machine: Machine, fabric: Fabric, now_ps: int) -> list[str]
         of = int(links["messages"][passed].sum())
         lines.append(f"  {int(links['marked'].sum()):,} marks on {of:,} messages out of switches")
     if said.dcqcn:
-        flows = machine.flows[machine.flows["notified"] > 0]
+        flows = machine.flows[machine.flows["cnps"] > 0]
         least = format_bandwidth(int(flows["slowest_Bps"].min())) if len(flows) else ""
         down = f", the slowest down to {least}" if least else ""
-        lines.append(f"  {int(flows['notified'].sum()):,} notifications slowed {len(flows):,} flows{down}")
+        lines.append(f"  {int(flows['cnps'].sum()):,} notifications slowed {len(flows):,} flows{down}")
     return lines
 
 
-def describe_event(machine: Machine, fabric: Fabric, kind: str, arg: int) -> str:
+def describe_event(machine: CacheLineMachine, fabric: Fabric, kind: str, arg: int) -> str:
     """The events that are about no request: a frame, a rate, a notification."""
     if kind == "pause":
         queue = arg // 2
@@ -89,6 +91,6 @@ def describe_event(machine: Machine, fabric: Fabric, kind: str, arg: int) -> str
         return f"{fabric.name(queue // CLASSES)} {does} {what}"
     flow = machine.flows[arg]
     name = f"the flow from {fabric.name(int(flow.link))} to {fabric.graph.name(int(flow.target))}"
-    if kind == "pace":
+    if kind == "rate_release":
         return f"{name} may send its next message"
     return f"{name} is notified of congestion"

@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.core.units import format_bandwidth, format_bytes
 from astranb.net import Fabric
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 
 __all__ = ["links_between", "nodes_of", "rows_of_group"]
 
@@ -44,7 +44,7 @@ def links_between(path: str, fabric: Fabric) -> tuple[int, ...]:
 
 
 def rows_of_group(
-    machine: Machine, fabric: Fabric, nodes: tuple[int, ...], now_ps: int
+    machine: CacheLineMachine, fabric: Fabric, nodes: tuple[int, ...], now_ps: int
 ) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
     """What the inspector says of an instance: state, requests under way of its GPUs, its nodes."""
     links, graph = machine.links[: len(fabric.links)], fabric.graph

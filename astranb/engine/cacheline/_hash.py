@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from astranb.core.queue import Agenda, live
+from astranb.core.queue import live
 from astranb.core.state import digest
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 
 __all__ = ["state_hash"]
 
 
-def state_hash(machine: Machine) -> str:
+def state_hash(machine: CacheLineMachine) -> str:
     """Hash the live state: 32 hex digits.
 
     Free places and spare capacity are no part of it: the events to come are taken in their
@@ -23,11 +23,11 @@ def state_hash(machine: Machine) -> str:
     return digest(_live(machine))
 
 
-def _live(machine: Machine) -> Iterator[tuple[str, np.ndarray]]:
+def _live(machine: CacheLineMachine) -> Iterator[tuple[str, np.ndarray]]:
     for name, table in machine.tables.items():
         rows = np.asarray(table)
         if name == "near":
-            yield "agenda", live(machine.clock, Agenda(*(machine.tables[n] for n in Agenda._fields)))
+            yield "event_queue", live(machine.event_queue)
         elif name in ("later", "slots", "far", "details"):
             continue
         elif name == "requests":

@@ -58,7 +58,7 @@ class Inspector:
             return f"{when}{self._block(arg)} has passed its fence"
         if kind == t.WIRE:
             return f"{when}a link has room for the next message"
-        if kind in (t.PAUSE, t.PACE, t.NOTICE):
+        if kind in (t.PAUSE, t.RATE_RELEASE, t.CNP):
             return when + describe_event(machine, self._engine.fabric, t.EVENT_KINDS[kind], arg)
         if kind == t.FAULT:
             return f"{when}{self._engine.fabric.name(int(machine.faults[arg].link))} changes"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.queue import ARGUMENTS, Agenda, live
+from astranb.core.queue import ARGUMENTS, live
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
@@ -55,7 +55,7 @@ class Lines:
     def __init__(self, engine: CacheLineState) -> None:
         self._engine = engine
         machine = engine.machine
-        events = live(machine.clock, Agenda(*(machine.tables[name] for name in Agenda._fields)))
+        events = live(machine.event_queue)
         kinds, args = events[:, 1] // ARGUMENTS, events[:, 1] % ARGUMENTS
         self.next: dict[int, tuple[int, int]] = {}  # of a request: kind and time of its next event
         self.next_issue: dict[int, int] = {}  # of an SM
@@ -145,8 +145,8 @@ class Lines:
 
     def _on_link(self, row: Any) -> bool:
         """Whether it has crossed, or is on, a link of the way that it is on now."""
-        ways = self._engine.machine.ways
-        return bool(row.way >= 0 and row.link >= 0 and row.hop > ways[int(row.way)].first)
+        ways = self._engine.machine.routes
+        return bool(row.route >= 0 and row.link >= 0 and row.hop > ways[int(row.route)].first)
 
     def _ready_ps(self, row: Any) -> int:
         """When the memory is done with it."""
@@ -155,7 +155,7 @@ class Lines:
 
     def _served(self, row: Any) -> Spot:
         gpu = gpu_path(self._engine.fabric, int(row.target))
-        ready = format_time(self._ready_ps(row) if row.way >= 0 else int(row.arrives_ps))
+        ready = format_time(self._ready_ps(row) if row.route >= 0 else int(row.arrives_ps))
         return Spot(
             "L2", gpu, f"served by the memory of GPU{row.target} (L2, or HBM behind it) until {ready}"
         )
@@ -190,7 +190,7 @@ class Lines:
             gap_ps = int(link.gap_ps)
             wire_ps = max(
                 wire_ps,
-                slot_ps(machine.gpus, machine.ops, machine.operands, machine.requests, request, gap_ps),
+                slot_ps(machine, request, gap_ps),
             )
         return int(row.arrives_ps) - int(link.latency_ps) - wire_ps
 
@@ -272,10 +272,10 @@ def describe_line(
         for path in dict.fromkeys((block_path(fabric, machine, block), spot.path))
     ]
     way = []
-    if row.way >= 0:
-        first, last = int(machine.ways[int(row.way)].first), int(machine.ways[int(row.way)].last)
+    if row.route >= 0:
+        first, last = int(machine.routes[int(row.route)].first), int(machine.routes[int(row.route)].last)
         on = int(row.hop) - 1 if int(row.arrives_ps) > engine.now_ps else -1
         for place in range(first, last):
             done = "on it" if place == on else "crossed" if place < int(row.hop) else "to go"
-            way.append(f"{fabric.name(int(machine.route[place]))}: {done}")
+            way.append(f"{fabric.name(int(machine.route_links[place]))}: {done}")
     return state, children, way

@@ -1,28 +1,30 @@
-"""All tables of one simulated machine, and the loop bound to them."""
+"""The tables of a simulated machine with what is recorded of it, and the loop bound to them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from astranb.core.jit import Records
+from astranb.core.queue import EventQueue
 from astranb.core.state import own
+from astranb.gpu.tables import Machine
 
-from .loop import ENTRY
+from .loop import ENTRY, RAW
+from .recording import Recording
 
-__all__ = ["Machine"]
+__all__ = ["CacheLineMachine"]
 
 
-@dataclass
-class Machine:
+class CacheLineMachine(Machine):
     """All tables of one simulated machine, and the loop bound to them.
 
     Attributes
     ----------
     tables : dict of str to recarray
-        The simulated state: every owner of :data:`~astranb.engine.cacheline.loop.OWNERS`.
+        The simulated state by name: every owner of :data:`~astranb.engine.cacheline.loop.OWNERS`.
     control, breaks, recorder, flights, activity, trace, bursts, current : recarray
         Limits, breakpoints, recording and tracing: not simulated.
     landed : ndarray of int32
@@ -31,44 +33,54 @@ class Machine:
         Where the lines of each piece begin in it.
     """
 
-    tables: dict[str, Records]
-    control: Records
-    breaks: Records
-    recorder: Records
-    flights: Records
-    activity: Records
-    trace: Records
-    bursts: Records
-    current: Records
-    landed: Records
-    places: Records
-    _call: Callable[[], int] | None = None
+    def __new__(cls, tables: dict[str, Records], **_: Records) -> Self:
+        """Make the tuple; what is not simulated are attributes of it."""
+        queue = EventQueue(*(tables[name] for name in EventQueue._fields))
+        return super().__new__(
+            cls, event_queue=queue, **{n: tables[n] for n in Machine._fields if n in tables}
+        )
 
-    def __getattr__(self, name: str) -> Records:
-        """Give a table by its name: ``machine.links``."""
-        try:
-            return self.__dict__["tables"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(name) from None
+    def __init__(
+        self,
+        tables: dict[str, Records],
+        *,
+        control: Records,
+        breaks: Records,
+        recorder: Records,
+        flights: Records,
+        activity: Records,
+        trace: Records,
+        bursts: Records,
+        current: Records,
+        landed: Records,
+        places: Records,
+    ) -> None:
+        self.tables = tables
+        self.control = control
+        self.breaks = breaks
+        self.recorder = recorder
+        self.flights = flights
+        self.activity = activity
+        self.trace = trace
+        self.bursts = bursts
+        self.current = current
+        self.landed = landed
+        self.places = places
+        self._call: Callable[[], int] | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """What is recorded, as handlers take it."""
+        return Recording(*(getattr(self, name) for name in Recording._fields))
 
     def run(self) -> int:
         """Call the loop once, up to the limits in ``control``."""
         if self._call is None:
-            raw = [
-                np.asarray(self.tables[n]).view(np.int64)
-                for n in ("links", "gpus", "sms", "blocks", "semaphores")
-            ]
+            raw = [np.asarray(self.tables[n]).view(np.int64) for n in RAW]
             self._call = ENTRY.bind(
                 self.control,
                 self.breaks,
-                self.recorder,
-                self.flights,
-                self.activity,
-                self.trace,
-                self.bursts,
-                self.current,
-                self.landed,
-                self.places,
+                *self.recording,
                 *raw,
                 *self.tables.values(),
             )
@@ -76,12 +88,12 @@ class Machine:
 
     def counts(self) -> dict[str, int]:
         """Give the clock's counts: what moments of the past are named by."""
-        names = ("events", "instants", "instructions", "phases", "now_ps")
+        names = ("events", "timesteps", "instructions", "phases", "now_ps")
         return {name: int(self.clock[0][name]) for name in names}
 
     def kept(self) -> dict[str, memoryview]:
         """Give what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
-        tables = {n: t for n, t in self.tables.items() if n not in ("ways", "route")}
+        tables = {n: t for n, t in self.tables.items() if n not in ("routes", "route_links")}
         if self.recorder[0].on:
             tables |= {"recorder": self.recorder, "activity": self.activity, "current": self.current}
         if self.recorder[0].landing:
@@ -91,22 +103,23 @@ class Machine:
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Do nothing: the tables never grow."""
 
-    def copy(self, *, record: bool = True) -> Machine:
+    def copy(self, *, record: bool = True) -> Self:
         """An independent machine in the same state; without its recording where not wanted."""
         recorder = own(self.recorder)
         recorder["on"] &= int(record)
-        return Machine(
+        kept = slice(None) if record else slice(1)
+        return type(self)(
             {name: own(table) for name, table in self.tables.items()},
-            own(self.control),
-            own(self.breaks),
-            recorder,
-            own(self.flights if record else self.flights[:1]),
-            own(self.activity if record else self.activity[:1]),
-            own(self.trace[:1]),
-            own(self.bursts if record else self.bursts[:1]),
-            own(self.current if record else self.current[:1]),
-            own(self.landed),
-            self.places,
+            control=own(self.control),
+            breaks=own(self.breaks),
+            recorder=recorder,
+            flights=own(self.flights[kept]),
+            activity=own(self.activity[kept]),
+            trace=own(self.trace[:1]),
+            bursts=own(self.bursts[kept]),
+            current=own(self.current[kept]),
+            landed=own(self.landed),
+            places=self.places,
         )
 
     @property
@@ -117,5 +130,5 @@ class Machine:
     @property
     def nbytes(self) -> int:
         """Bytes of all tables."""
-        noted = (self.flights, self.activity, self.bursts, self.current, self.landed)
-        return sum(table.nbytes for table in (*self.tables.values(), *noted))
+        recorded = (self.flights, self.activity, self.bursts, self.current, self.landed)
+        return sum(table.nbytes for table in (*self.tables.values(), *recorded))

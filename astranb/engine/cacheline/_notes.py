@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.state import allocate
 
-from .recording import BURST, CURRENT, FLIGHT, RECORDER
+from .recording import BURST, CURRENT, FLIGHT, GPU_ROWS, RECORDER
 from .tracing import TRACE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LANDED = 2**22  # lines of memory of which is noted who wrote them last, at mos
 def note_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bool) -> dict[str, Any]:
     """Lay out the recording of a run, by the names of the fields of ``Machine``; tiny without one."""
     recorder = allocate(1, RECORDER)
-    rows = links + 3 * gpus
+    rows = links + GPU_ROWS * gpus
     recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, BINS
     recorder[0].rows, recorder[0].links = rows, links
     lines = int(program.pieces["lines"].sum())

@@ -13,7 +13,7 @@ from astranb.net import Fabric
 from astranb.net.link import LINK
 
 from ._groups import links_between, nodes_of
-from ._machine import Machine
+from ._machine import CacheLineMachine
 
 __all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path"]
 
@@ -47,7 +47,7 @@ class Place:
         return self.rows[0]
 
 
-def resolve(path: str, fabric: Fabric, machine: Machine) -> Place:
+def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> Place:
     """Find an object by its path.
 
     Parameters
@@ -117,13 +117,13 @@ def gpu_path(fabric: Fabric, rank: int) -> str:
     return str(fabric.graph.name(int(fabric.gpus[rank])))
 
 
-def sm_path(fabric: Fabric, machine: Machine, sm: int) -> str:
+def sm_path(fabric: Fabric, machine: CacheLineMachine, sm: int) -> str:
     """The full name of an SM, by its row."""
     rank = int(machine.sms[sm].gpu)
     return f"{gpu_path(fabric, rank)}.sm.{sm - int(machine.gpus[rank].first_sm)}"
 
 
-def block_path(fabric: Fabric, machine: Machine, block: int) -> str:
+def block_path(fabric: Fabric, machine: CacheLineMachine, block: int) -> str:
     """The full name of a thread block, by its row."""
     rank = int(machine.blocks[block].gpu)
     first = int(np.searchsorted(machine.blocks["gpu"], rank))

@@ -132,12 +132,12 @@ def _of_line(engine: CacheLineState, request: int) -> list[tuple[int, str]]:
 
 def _links_of(engine: CacheLineState, row: Any) -> set[int]:
     """Links of the ways of a request's operand: lines of other operands go elsewhere."""
-    operand, ways = engine.machine.operands[int(row.operand)], engine.machine.ways
+    operand, ways = engine.machine.operands[int(row.operand)], engine.machine.routes
     numbers = [
-        *range(int(operand.out_way), int(operand.out_way + operand.out_ways)),
-        *range(int(operand.back_way), int(operand.back_way + operand.back_ways)),
+        *range(int(operand.out_route), int(operand.out_route + operand.out_routes)),
+        *range(int(operand.back_route), int(operand.back_route + operand.back_routes)),
     ]
-    route = np.asarray(engine.machine.route)
+    route = np.asarray(engine.machine.route_links)
     return {int(link) for way in numbers for link in route[int(ways[way].first) : int(ways[way].last)]}
 
 

@@ -11,7 +11,7 @@ from astranb.collectives import Lowered
 from astranb.core.jit import Records
 from astranb.net import Fabric
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 
 __all__ = ["FLIGHT_KINDS", "Recorder"]
 
@@ -27,7 +27,7 @@ class Recorder:
 
     Parameters
     ----------
-    machine : Machine
+    machine : CacheLineMachine
     fabric : Fabric
     program : Lowered
 
@@ -37,7 +37,7 @@ class Recorder:
         Most flights and bursts ever noted: what a ring has room for less than this, it has lost.
     """
 
-    def __init__(self, machine: Machine, fabric: Fabric, program: Lowered) -> None:
+    def __init__(self, machine: CacheLineMachine, fabric: Fabric, program: Lowered) -> None:
         self._machine, self._fabric, self._program = machine, fabric, program
         self.most = self.most_bursts = 0
 

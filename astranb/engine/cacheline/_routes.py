@@ -47,9 +47,9 @@ def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, l
             route += option
     for operand in remote:
         here, there = int(issuer[operand]), int(operands["gpu"][operand])
-        operands["out_way"][operand], operands["out_ways"][operand] = place[here, there]
-        operands["back_way"][operand], operands["back_ways"][operand] = place[there, here]
-    way_table = allocate(max(1, len(ways)), t.WAY)
+        operands["out_route"][operand], operands["out_routes"][operand] = place[here, there]
+        operands["back_route"][operand], operands["back_routes"][operand] = place[there, here]
+    way_table = allocate(max(1, len(ways)), t.ROUTE)
     if ways:
         way_table[:] = ways
     return operands, way_table, route, notes
@@ -99,7 +99,7 @@ def planes_of(
     table = allocate(max(1, len(planes)), t.PLANE)
     if planes:
         table[:] = planes
-        ways = np.concatenate([ways, np.array(more, t.WAY)]).view(np.recarray)
+        ways = np.concatenate([ways, np.array(more, t.ROUTE)]).view(np.recarray)
     route = route + links
     route_table = allocate(max(1, len(route)), np.dtype("i4"))
     route_table[: len(route)] = route
@@ -134,7 +134,7 @@ def flows_of(fabric: Fabric, ways: Records, route: Records) -> Records:
     flows["link"] = flows["target"] = flows["head"] = flows["tail"] = -1
     for (link, target), number in numbers.items():
         flows["link"][number], flows["target"][number] = link, target
-        for rate in ("rate_Bps", "aim_Bps", "slowest_Bps"):
+        for rate in ("rate_Bps", "target_Bps", "slowest_Bps"):
             flows[rate][number] = fabric.links["bandwidth_Bps"][link]
     flows["alpha"] = ONE
     return flows

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.core.queue import Agenda, fill, refill
+from astranb.core.queue import EventQueue, fill, refill
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 
-from ._dead import agenda_of, events_of
-from ._machine import Machine
+from ._dead import events_of
+from ._machine import CacheLineMachine
 
 if TYPE_CHECKING:
     from astranb.core.jit import Records
@@ -40,11 +40,11 @@ def seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[
     launched = np.flatnonzero((blocks["sm"] >= 0) & (blocks["after"] == 0))
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
-    fill(clock, Agenda(*(tables[name] for name in Agenda._fields)), events)
+    fill(EventQueue(*(tables[name] for name in EventQueue._fields)), events)
     clock[0].busy = len(launched)
 
 
-def use_sms(machine: Machine, gpu: int, count: int) -> None:
+def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     """Let only the first ``count`` SMs of a GPU take blocks; those that have begun stay where they are.
 
     Blocks that have a seat and have not begun are seated anew, as at the start of a run: round
@@ -75,4 +75,4 @@ def use_sms(machine: Machine, gpu: int, count: int) -> None:
     row.next_block = first + len(placed)
     launched = sum(int(blocks[block].after) == 0 for block, _ in placed)
     machine.clock[0].busy += launched - sum(int(blocks[block].after) == 0 for block in seated)
-    refill(machine.clock, agenda_of(machine), events)
+    refill(machine.event_queue, events)

@@ -6,7 +6,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 
-from ._machine import Machine
+from ._machine import CacheLineMachine
 from ._state import CacheLineState
 
 __all__ = ["SPAN", "SPAN_STATES", "spans"]
@@ -87,7 +87,7 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
 
 
 def _rows(
-    machine: Machine,
+    machine: CacheLineMachine,
     ops: np.ndarray,
     block: np.ndarray,
     state: np.ndarray,

@@ -20,13 +20,13 @@ from ._build import Plan, build, lower_for
 from ._dead import LAST_PS, any_dead, explain_stranded, stranded
 from ._deadlock import explain_deadlock
 from ._hash import state_hash
-from ._machine import Machine
+from ._machine import CacheLineMachine
 from ._recorder import Recorder
 from .workload import Graph
 
 __all__ = ["UNITS", "CacheLineState"]
 
-UNITS = {"event": "events", "cycle": "instants", "instruction": "instructions", "phase": "phases"}
+UNITS = {"event": "events", "cycle": "timesteps", "instruction": "instructions", "phase": "phases"}
 """The units of steps, and the field of the clock that counts each."""
 
 _REASONS = (ENDED, STEPS, TIME, REACHED, REACHED, REACHED, BREAK, DEADLOCK, EXHAUSTED)
@@ -53,7 +53,7 @@ class CacheLineState:
     program : Lowered
     network : Network
     launch : str
-    machine : Machine
+    machine : CacheLineMachine
     assumed : sequence of str
         What was assumed about the infrastructure, in words.
     edits : sequence of Edit
@@ -74,7 +74,7 @@ class CacheLineState:
         program: Lowered,
         network: Network,
         launch: str,
-        machine: Machine,
+        machine: CacheLineMachine,
         assumed: Sequence[str] = (),
         edits: Sequence[Edit] = (),
     ) -> None:
@@ -125,7 +125,7 @@ class CacheLineState:
     @property
     def next_ps(self) -> int:
         """Time of the next event; -1 where none is left."""
-        return int(self.machine.near[0].time_ps) if self.machine.clock[0].queued else -1
+        return int(self.machine.event_queue.near[0].time_ps) if self.machine.clock[0].queued else -1
 
     @property
     def events(self) -> int:
@@ -185,9 +185,9 @@ class CacheLineState:
         del closely  # limits are always looked at
         control = self.machine.control
         control["until_ps"] = LAST_PS if until_ps is None else min(until_ps, LAST_PS)
-        for name in ("instants", "instructions", "phases"):
+        for name in ("timesteps", "instructions", "phases"):
             control[f"max_{name}"] = most.get(name, _FOREVER)
-            if name != "instants" and self.count(name) >= most.get(name, _FOREVER):
+            if name != "timesteps" and self.count(name) >= most.get(name, _FOREVER):
                 return REACHED
         if not any_dead(self.machine):
             return self._run(steps)

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 import numpy as np
 
-from astranb.core.jit import Records, kernel, kernel_apart
-from astranb.gpu.tables import FAULT, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, NOTICE, PACE, PAUSE, WIRE
+from astranb.core.jit import Records, kernel
+from astranb.gpu.tables import (
+    CNP,
+    FAULT,
+    FENCE,
+    HBM,
+    HOP,
+    ISSUE,
+    L2,
+    LAUNCH,
+    PAUSE,
+    RATE_RELEASE,
+    WIRE,
+    Machine,
+)
 from astranb.gpu.travel import next_link
 from astranb.net.port import CLASSES
 
-__all__ = ["BREAK", "match_event", "match_fields"]
+__all__ = ["BREAK", "Breakpoints", "match_event", "match_fields"]
+
+# Relations of conditions, in the order of their signs in ``engine/breakpoints.py``.
+LESS: Final = 0
+AT_MOST: Final = 1
+EQUAL: Final = 2
+OTHER: Final = 3
+AT_LEAST: Final = 4
+MORE: Final = 5
+
+# Tables whose fields a condition may read, in the order of ``Breakpoints``.
+LINKS: Final = 0
+GPUS: Final = 1
+SMS: Final = 2
+BLOCKS: Final = 3
+SEMAPHORES: Final = 4
 
 BREAK = np.dtype(
     [
@@ -19,14 +49,25 @@ BREAK = np.dtype(
         ("block", "i8"),
         ("first_link", "i8"),  # a range of links, or -1
         ("last_link", "i8"),
-        ("owner", "i8"),  # condition on a field: which table, or -1 for none
+        ("owner", "i8"),  # condition on a field: which table (LINKS to SEMAPHORES), or -1 for none
         ("place", "i8"),  # its int64 in that table
-        ("relation", "i8"),  # 0 <, 1 <=, 2 ==, 3 !=, 4 >=, 5 >
+        ("relation", "i8"),  # LESS to MORE
         ("value", "i8"),
         ("was", "i8"),  # 1: the condition held before (it stops when it begins to hold)
     ]
 )
 """One breakpoint, compiled: an event kind on objects, or a condition on a field."""
+
+
+class Breakpoints(NamedTuple):
+    """Compiled breakpoints, and the tables whose fields they may read as plain numbers."""
+
+    breaks: Records
+    links: Records
+    gpus: Records
+    sms: Records
+    blocks: Records
+    semaphores: Records
 
 
 @kernel
@@ -35,21 +76,8 @@ def fits(wanted: int, found: int) -> bool:
     return wanted < 0 or wanted == found
 
 
-@kernel_apart
-def match_event(
-    breaks: Records,
-    count: int,
-    sms: Records,
-    blocks: Records,
-    warps: Records,
-    route: Records,
-    requests: Records,
-    details: Records,
-    faults: Records,
-    flows: Records,
-    kind: int,
-    arg: int,
-) -> int:
+@kernel(inline=False)
+def match_event(m: Machine, b: Breakpoints, count: int, kind: int, arg: int) -> int:
     """Find the first breakpoint on an event kind that the event about to be handled matches, or -1."""
     link = -1
     block = -1
@@ -57,76 +85,65 @@ def match_event(
     if kind == LAUNCH or kind == FENCE:
         block = arg
     elif kind == ISSUE:
-        block = warps[sms[arg].ready_head].block
+        block = m.warps[m.sms[arg].ready_head].block
     elif kind == WIRE:
         link = arg
     elif kind == FAULT:
-        link = faults[arg].link
+        link = m.faults[arg].link
     elif kind == PAUSE:
         link = arg // (2 * CLASSES)
-    elif kind == PACE or kind == NOTICE:
-        link = flows[arg].link
+    elif kind == RATE_RELEASE or kind == CNP:
+        link = m.flows[arg].link
     else:
-        block = warps[requests[arg].warp].block
+        block = m.warps[m.requests[arg].warp].block
         if kind == HOP:
-            link = next_link(route, requests, details, arg)
+            link = next_link(m.route_links, m.requests, m.details, arg)
     sm = -1
     if block >= 0:
-        gpu = blocks[block].gpu
-        sm = blocks[block].sm
+        gpu = m.blocks[block].gpu
+        sm = m.blocks[block].sm
     if kind == L2 or kind == HBM:
-        gpu = requests[arg].target
+        gpu = m.requests[arg].target
     for row in range(count):
         if (
-            breaks[row].owner < 0
-            and fits(breaks[row].event, kind)
-            and fits(breaks[row].gpu, gpu)
-            and fits(breaks[row].sm, sm)
-            and fits(breaks[row].block, block)
-            and (breaks[row].first_link < 0 or breaks[row].first_link <= link <= breaks[row].last_link)
+            b.breaks[row].owner < 0
+            and fits(b.breaks[row].event, kind)
+            and fits(b.breaks[row].gpu, gpu)
+            and fits(b.breaks[row].sm, sm)
+            and fits(b.breaks[row].block, block)
+            and (b.breaks[row].first_link < 0 or b.breaks[row].first_link <= link <= b.breaks[row].last_link)
         ):
             return row
     return -1
 
 
-@kernel_apart
-def match_fields(
-    breaks: Records,
-    count: int,
-    raw_links: Records,
-    raw_gpus: Records,
-    raw_sms: Records,
-    raw_blocks: Records,
-    raw_semaphores: Records,
-) -> int:
-    """Look at every condition on a field; returns the first that has begun to hold, or -1."""
+@kernel(inline=False)
+def match_fields(b: Breakpoints, count: int) -> int:
+    """Check every condition on a field; returns the first that has become true, or -1."""
     hit = -1
-    for row in range(count):
-        owner = breaks[row].owner
-        if owner < 0:
+    for number in range(count):
+        row = b.breaks[number]
+        if row.owner < 0:
             continue
-        place = breaks[row].place
-        if owner == 0:
-            found = raw_links[place]
-        elif owner == 1:
-            found = raw_gpus[place]
-        elif owner == 2:
-            found = raw_sms[place]
-        elif owner == 3:
-            found = raw_blocks[place]
+        if row.owner == LINKS:
+            found = b.links[row.place]
+        elif row.owner == GPUS:
+            found = b.gpus[row.place]
+        elif row.owner == SMS:
+            found = b.sms[row.place]
+        elif row.owner == BLOCKS:
+            found = b.blocks[row.place]
         else:
-            found = raw_semaphores[place]
-        value = breaks[row].value
-        relation = breaks[row].relation
+            found = b.semaphores[row.place]
         holds = (
-            (relation == 0 and found < value)
-            or (relation == 1 and found <= value)
-            or (relation == 2 and found == value)
-            or (relation == 3 and found != value)
-            or (relation == 4 and found >= value)
-            or (relation == 5 and found > value)
+            (row.relation == LESS and found < row.value)
+            or (row.relation == AT_MOST and found <= row.value)
+            or (row.relation == EQUAL and found == row.value)
+            or (row.relation == OTHER and found != row.value)
+            or (row.relation == AT_LEAST and found >= row.value)
+            or (row.relation == MORE and found > row.value)
         )
-        if holds and breaks[row].was == 0 and hit < 0:
-            hit = row
-        breaks[row].was = 1 if holds else 0
+        if holds and row.was == 0 and hit < 0:
+            hit = number
+        row.was = 1 if holds else 0
     return hit

@@ -1,24 +1,47 @@
-"""What is noted for the views while time passes: outside the simulated state and its hash."""
+"""What is recorded for the views while time passes: outside the simulated state and its hash."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel, kernel_apart
-from astranb.gpu.tables import COMPUTE, MOVE, NOTIFY
+from astranb.core.jit import Records, kernel
+from astranb.gpu.tables import COMPUTE, MOVE, NOTIFY, Machine
 
 __all__ = [
-    "BURST", "COMPUTING", "CURRENT", "FLIGHT", "ISSUING", "NO_SLOT", "RECORDER", "SIGNALS",
-    "burst_of", "note_burst", "note_busy", "note_flight", "note_lines",
-]  # fmt: skip
+    "BURST",
+    "COMPUTING",
+    "CURRENT",
+    "FLIGHT",
+    "GPU_ROWS",
+    "HBM_ROW",
+    "ISSUE_ROW",
+    "ISSUING",
+    "L2_ROW",
+    "NO_SLOT",
+    "RECORDER",
+    "SIGNALS",
+    "Recording",
+    "activity_row",
+    "burst_of",
+    "record_burst",
+    "record_busy",
+    "record_flight",
+    "record_writes",
+]
 
 # What an SM does in a burst.
 ISSUING: Final = 0  # instructions of a move, back to back
 COMPUTING: Final = 1  # of a computation
 SIGNALS: Final = 2
 NO_SLOT: Final = 3  # nothing: a warp is ready, and every outstanding slot is taken
+
+# Rows of activity of a GPU, after those of the links.
+ISSUE_ROW: Final = 0  # its SMs
+L2_ROW: Final = 1
+HBM_ROW: Final = 2
+GPU_ROWS: Final = 3
 
 FLIGHT = np.dtype(
     [
@@ -40,30 +63,62 @@ BURST = np.dtype([("start_ps", "i8"), ("end_ps", "i8"), ("sm", "i4"), ("state", 
 """A stretch of time in which an SM issued without a pause, or had no slot to issue with."""
 
 CURRENT = np.dtype([("start_ps", "i8"), ("end_ps", "i8"), ("state", "i8"), ("stalled_ps", "i8")])
-"""The burst that an SM is in: not noted yet, because it may go on; state -1 where there is none."""
+"""The burst that an SM is in: not in the ring yet, because it may go on; state -1 where there is none."""
 
 RECORDER = np.dtype(
     [
-        ("on", "i8"),  # 1: there is room to note things
-        ("paused", "i8"),  # 1: nothing is noted for the time being
-        ("since_ps", "i8"),  # what was before has not been noted: a loaded simulation begins here
-        ("flights", "i8"),  # ever noted; the ring holds the last ones
+        ("on", "i8"),  # 1: the run is recorded
+        ("paused", "i8"),  # 1: recording is switched off for now
+        ("since_ps", "i8"),  # nothing earlier is recorded: a loaded simulation begins here
+        ("flights", "i8"),  # ever recorded; the ring holds the last ones
         ("bin_ps", "i8"),  # width of a bin of activity
         ("bins", "i8"),  # bins a row
         ("rows", "i8"),
         ("links", "i8"),  # between devices: rows of activity before those of the GPUs
-        ("tracing", "i8"),  # 1: every event is noted in the trace (tracing.py)
+        ("tracing", "i8"),  # 1: every event is recorded in the trace (tracing.py)
         ("traced", "i8"),  # rows of the trace in use
-        ("bursts", "i8"),  # ever noted; their ring holds the last ones
+        ("bursts", "i8"),  # ever recorded; their ring holds the last ones
         ("landing", "i8"),  # 1: for every line of memory, who wrote it last
     ]
 )
 
 
-@kernel_apart
-def note_flight(
-    recorder: Records,
-    flights: Records,
+class Recording(NamedTuple):
+    """The tables that a run is recorded in.
+
+    Attributes
+    ----------
+    recorder : recarray of RECORDER
+        One row.
+    flights : recarray of FLIGHT
+        A ring: the lines that crossed links last.
+    activity : ndarray of int64
+        Busy time by row and bin: a row for each link, then ``GPU_ROWS`` for each GPU.
+    trace : recarray of TRACE
+        Every event, where a copy replays a part of the run to explain it (``tracing.py``).
+    bursts : recarray of BURST
+        A ring.
+    current : recarray of CURRENT
+        One row for each SM.
+    landed : ndarray of int32
+        For every line of every piece the operation that wrote it last, as ``pieces["writer"]``.
+    places : ndarray of int64
+        Where the lines of each piece begin in it.
+    """
+
+    recorder: Records
+    flights: Records
+    activity: Records
+    trace: Records
+    bursts: Records
+    current: Records
+    landed: Records
+    places: Records
+
+
+@kernel(inline=False)
+def record_flight(
+    r: Recording,
     event: int,
     queued_ps: int,
     start_ps: int,
@@ -75,91 +130,99 @@ def note_flight(
     wire_ps: int,
     size: int,
 ) -> None:
-    """Note a line crossing a link; the oldest one gives way when the ring is full."""
-    place = recorder[0].flights % len(flights)
-    recorder[0].flights += 1
-    flights[place].event = event
-    flights[place].queued_ps = queued_ps
-    flights[place].start_ps = start_ps
-    flights[place].end_ps = end_ps
-    flights[place].link = link
-    flights[place].kind = kind
-    flights[place].op = op
-    flights[place].line = line
-    flights[place].wire_ps = wire_ps
-    flights[place].bytes = size
+    """Record a line crossing a link, over the oldest one when the ring is full."""
+    place = r.recorder[0].flights % len(r.flights)
+    r.recorder[0].flights += 1
+    flight = r.flights[place]
+    flight.event = event
+    flight.queued_ps = queued_ps
+    flight.start_ps = start_ps
+    flight.end_ps = end_ps
+    flight.link = link
+    flight.kind = kind
+    flight.op = op
+    flight.line = line
+    flight.wire_ps = wire_ps
+    flight.bytes = size
 
 
 @kernel
-def burst_of(sms: Records, blocks: Records, warps: Records, ops: Records, sm: int) -> int:
+def burst_of(m: Machine, sm: int) -> int:
     """What kind of burst the instruction that an SM is about to issue belongs to; -1: none.
 
     Polls, and loads that look for a packet again, are waiting.
     """
-    warp = sms[sm].ready_head
-    what = ops[blocks[warps[warp].block].op].kind
+    warp = m.sms[sm].ready_head
+    what = m.ops[m.blocks[m.warps[warp].block].op].kind
     if what == MOVE:
-        return -1 if warps[warp].ready_head < 0 and warps[warp].retry_head >= 0 else ISSUING
+        return -1 if m.warps[warp].ready_head < 0 and m.warps[warp].retry_head >= 0 else ISSUING
     if what == COMPUTE:
         return COMPUTING
     return SIGNALS if what == NOTIFY else -1
 
 
-@kernel_apart
-def note_burst(
-    recorder: Records, bursts: Records, current: Records, sms: Records, sm: int, state: int, now_ps: int
-) -> None:
-    """An SM has issued an instruction: it goes on with its burst, or begins another one.
+@kernel(inline=False)
+def record_burst(m: Machine, r: Recording, sm: int, state: int) -> None:
+    """An SM has issued an instruction: extend its burst, or begin another one.
 
-    That it had no slot before is seen here, too: the time that it has stalled has grown.
+    A time without a free slot before it is recorded too: the stalled time of the SM has grown.
     """
-    stalled_ps = sms[sm].stalled_ps - current[sm].stalled_ps
-    if current[sm].state == state and current[sm].end_ps == now_ps and stalled_ps == 0 and state >= 0:
-        current[sm].end_ps = sms[sm].next_issue_ps
+    unit = m.sms[sm]
+    current = r.current[sm]
+    now_ps = m.clock[0].now_ps
+    stalled_ps = unit.stalled_ps - current.stalled_ps
+    if current.state == state and current.end_ps == now_ps and stalled_ps == 0 and state >= 0:
+        current.end_ps = unit.next_issue_ps
         return
-    if current[sm].state >= 0:
-        put_burst(recorder, bursts, sm, current[sm].state, current[sm].start_ps, current[sm].end_ps)
+    if current.state >= 0:
+        append_burst(r, sm, current.state, current.start_ps, current.end_ps)
     if stalled_ps > 0:
-        since_ps = sms[sm].stalled_since_ps
-        put_burst(recorder, bursts, sm, NO_SLOT, since_ps, since_ps + stalled_ps)
-        current[sm].stalled_ps = sms[sm].stalled_ps
-    current[sm].state = state
-    current[sm].start_ps = now_ps
-    current[sm].end_ps = sms[sm].next_issue_ps
+        since_ps = unit.stalled_since_ps
+        append_burst(r, sm, NO_SLOT, since_ps, since_ps + stalled_ps)
+        current.stalled_ps = unit.stalled_ps
+    current.state = state
+    current.start_ps = now_ps
+    current.end_ps = unit.next_issue_ps
 
 
 @kernel
-def put_burst(recorder: Records, bursts: Records, sm: int, state: int, start_ps: int, end_ps: int) -> None:
-    """Note a burst; the oldest one gives way when the ring is full."""
-    place = recorder[0].bursts % len(bursts)
-    recorder[0].bursts += 1
-    bursts[place].start_ps = start_ps
-    bursts[place].end_ps = end_ps
-    bursts[place].sm = sm
-    bursts[place].state = state
+def append_burst(r: Recording, sm: int, state: int, start_ps: int, end_ps: int) -> None:
+    """Append a burst to the ring, over the oldest one when it is full."""
+    burst = r.bursts[r.recorder[0].bursts % len(r.bursts)]
+    r.recorder[0].bursts += 1
+    burst.start_ps = start_ps
+    burst.end_ps = end_ps
+    burst.sm = sm
+    burst.state = state
 
 
-@kernel_apart
-def note_lines(
-    landed: Records, places: Records, pieces: Records, operands: Records, requests: Records, span: int,
-    request: int,
-) -> None:  # fmt: skip
-    """A store has taken effect: its lines are its operation's from now on."""
-    piece = operands[requests[request].operand].piece
-    first = requests[request].line - pieces[piece].line
-    for line in range(first, min(first + span, pieces[piece].lines)):
-        landed[places[piece] + line] = requests[request].op
+@kernel(inline=False)
+def record_writes(m: Machine, r: Recording, request: int) -> None:
+    """A store has taken effect: record its operation as the writer of its lines."""
+    piece = m.operands[m.requests[request].operand].piece
+    first = m.requests[request].line - m.pieces[piece].line
+    span = m.details[request].span if m.clock[0].detailed else 1
+    for line in range(first, min(first + span, m.pieces[piece].lines)):
+        r.landed[r.places[piece] + line] = m.requests[request].op
 
 
-@kernel_apart
-def note_busy(recorder: Records, activity: Records, row: int, start_ps: int, busy_ps: int) -> None:
-    """Add busy time to a row of activity; when time outgrows the bins, each two become one."""
-    bins = recorder[0].bins
-    while start_ps >= bins * recorder[0].bin_ps:
-        for one in range(recorder[0].rows):
+@kernel
+def activity_row(r: Recording, gpu: int, row: int) -> int:
+    """Return the row of activity of a GPU: ``ISSUE_ROW``, ``L2_ROW`` or ``HBM_ROW``."""
+    return int(r.recorder[0].links + GPU_ROWS * gpu + row)
+
+
+@kernel(inline=False)
+def record_busy(r: Recording, row: int, start_ps: int, busy_ps: int) -> None:
+    """Add busy time to a row of activity; when time exceeds the bins, merge each two into one."""
+    recorder = r.recorder[0]
+    activity = r.activity
+    bins = recorder.bins
+    while start_ps >= bins * recorder.bin_ps:
+        for one in range(recorder.rows):
             for b in range(bins // 2):
                 activity[one * bins + b] = activity[one * bins + 2 * b] + activity[one * bins + 2 * b + 1]
             for b in range(bins // 2, bins):
                 activity[one * bins + b] = 0
-        recorder[0].bin_ps *= 2
-    activity[row * bins + start_ps // recorder[0].bin_ps] += busy_ps
+        recorder.bin_ps *= 2
+    activity[row * bins + start_ps // recorder.bin_ps] += busy_ps

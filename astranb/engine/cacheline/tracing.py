@@ -10,10 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel_apart
-from astranb.gpu.tables import FENCE, HOP, ISSUE, L2, LAUNCH, POLL, SIGNAL, WIRE
+from astranb.core.jit import kernel
+from astranb.gpu.tables import FENCE, HOP, ISSUE, L2, LAUNCH, POLL, SIGNAL, WIRE, Machine
 
-__all__ = ["STALLED", "TRACE", "note_crossing", "note_event"]
+from .recording import Recording
+
+__all__ = ["STALLED", "TRACE", "trace_crossing", "trace_event"]
 
 STALLED: Final = 3
 """Where ``returning`` stands for an instruction that found no slot free."""
@@ -46,74 +48,87 @@ TRACE = np.dtype(
 )
 
 
-@kernel_apart
-def note_request(
-    recorder: Records, trace: Records, clock: Records, warps: Records, requests: Records, details: Records,
-    kind: int, request: int,
-) -> int:  # fmt: skip
+@kernel(inline=False)
+def trace_request(m: Machine, r: Recording, kind: int, request: int) -> int:
     """Begin a row about a request (or about none); returns its place, -1 where there is no room."""
-    place = recorder[0].traced
-    if place >= len(trace):
+    clock = m.clock[0]
+    place = r.recorder[0].traced
+    if place >= len(r.trace):
         return -1
-    recorder[0].traced = place + 1
-    trace[place].event = clock[0].events
-    trace[place].time_ps = clock[0].now_ps
-    trace[place].came_ps = clock[0].now_ps
-    trace[place].start_ps = clock[0].now_ps
-    trace[place].sent_ps = clock[0].now_ps
-    trace[place].ahead_ps = clock[0].now_ps
-    trace[place].kind = kind
-    trace[place].request = request
-    trace[place].parent = -1
-    trace[place].what = -1
-    trace[place].returning = 0
-    trace[place].block = -1
-    trace[place].warp = -1
-    trace[place].job = -1
-    trace[place].op = -1
-    trace[place].operand = -1
-    trace[place].target = -1
-    trace[place].line = -1
-    trace[place].place = -1
-    trace[place].semaphore = -1
-    trace[place].value = 0
-    trace[place].resumes = clock[0].resumes
+    r.recorder[0].traced = place + 1
+    row = r.trace[place]
+    row.event = clock.events
+    row.time_ps = clock.now_ps
+    row.came_ps = clock.now_ps
+    row.start_ps = clock.now_ps
+    row.sent_ps = clock.now_ps
+    row.ahead_ps = clock.now_ps
+    row.kind = kind
+    row.request = request
+    row.parent = -1
+    row.what = -1
+    row.returning = 0
+    row.block = -1
+    row.warp = -1
+    row.job = -1
+    row.op = -1
+    row.operand = -1
+    row.target = -1
+    row.line = -1
+    row.place = -1
+    row.semaphore = -1
+    row.value = 0
+    row.resumes = clock.resumes
     if request >= 0:
-        if clock[0].detailed:
-            trace[place].parent = details[request].parent
-        trace[place].what = requests[request].kind
-        trace[place].returning = requests[request].returning
-        trace[place].warp = requests[request].warp
-        trace[place].block = warps[requests[request].warp].block
-        trace[place].job = requests[request].job
-        trace[place].op = requests[request].op
-        trace[place].operand = requests[request].operand
-        trace[place].target = requests[request].target
-        trace[place].line = requests[request].line
+        if clock.detailed:
+            row.parent = m.details[request].parent
+        row.what = m.requests[request].kind
+        row.returning = m.requests[request].returning
+        row.warp = m.requests[request].warp
+        row.block = m.warps[m.requests[request].warp].block
+        row.job = m.requests[request].job
+        row.op = m.requests[request].op
+        row.operand = m.requests[request].operand
+        row.target = m.requests[request].target
+        row.line = m.requests[request].line
     return int(place)
 
 
-@kernel_apart
-def note_crossing(
-    recorder: Records, trace: Records, clock: Records, warps: Records, requests: Records, details: Records,
-    request: int, link: int, came_ps: int, start_ps: int, sent_ps: int, ahead_ps: int,
-) -> None:  # fmt: skip
+@kernel(inline=False)
+def trace_crossing(
+    m: Machine,
+    r: Recording,
+    request: int,
+    link: int,
+    came_ps: int,
+    start_ps: int,
+    sent_ps: int,
+    ahead_ps: int,
+) -> None:
     """A line is put on a link."""
-    place = note_request(recorder, trace, clock, warps, requests, details, HOP, request)
+    place = trace_request(m, r, HOP, request)
     if place >= 0:
-        trace[place].place = link
-        trace[place].came_ps = came_ps
-        trace[place].start_ps = start_ps
-        trace[place].sent_ps = sent_ps
-        trace[place].ahead_ps = ahead_ps
+        row = r.trace[place]
+        row.place = link
+        row.came_ps = came_ps
+        row.start_ps = start_ps
+        row.sent_ps = sent_ps
+        row.ahead_ps = ahead_ps
 
 
-@kernel_apart
-def note_event(
-    recorder: Records, trace: Records, clock: Records, blocks: Records, warps: Records,
-    ops: Records, semaphores: Records, requests: Records, details: Records, kind: int, arg: int, warp: int,
-    job: int, again: int, fresh: int, issued: int, start_ps: int,
-) -> None:  # fmt: skip
+@kernel(inline=False)
+def trace_event(
+    m: Machine,
+    r: Recording,
+    kind: int,
+    arg: int,
+    warp: int,
+    job: int,
+    again: int,
+    fresh: int,
+    issued: int,
+    start_ps: int,
+) -> None:
     """Any other event of a line or a thread block.
 
     Parameters
@@ -121,13 +136,14 @@ def note_event(
     kind, arg : int
         The event.
     warp, job, again, fresh : int
-        Of an instruction: whose turn it was, its line whose data was there, its load that
+        Of an instruction: the warp that issues, its line whose data was there, its load that
         was to be issued again, and the record for a new request, before it was issued.
     issued : int
         0: the SM stalled.
     start_ps : int
         When the memory began with the line.
     """
+    clock = m.clock[0]
     if kind == HOP or kind == WIRE or kind > FENCE:
         return
     request = arg
@@ -135,28 +151,29 @@ def note_event(
         request = -1
         if issued == 0:
             job = -1
-        elif clock[0].free_request != fresh:
+        elif clock.free_request != fresh:
             request = fresh
-        elif job < 0 and again >= 0 and requests[again].issued_ps == clock[0].now_ps:
+        elif job < 0 and again >= 0 and m.requests[again].issued_ps == clock.now_ps:
             request = again
     elif kind == LAUNCH or kind == FENCE:
         request = -1
-    place = note_request(recorder, trace, clock, warps, requests, details, kind, request)
+    place = trace_request(m, r, kind, request)
     if place < 0:
         return
-    trace[place].start_ps = start_ps
-    if kind == L2 and (requests[arg].kind == SIGNAL or requests[arg].kind == POLL):
-        semaphore = ops[requests[arg].op].semaphore
-        trace[place].semaphore = semaphore
-        trace[place].value = semaphores[semaphore].value
+    row = r.trace[place]
+    row.start_ps = start_ps
+    if kind == L2 and (m.requests[arg].kind == SIGNAL or m.requests[arg].kind == POLL):
+        semaphore = m.ops[m.requests[arg].op].semaphore
+        row.semaphore = semaphore
+        row.value = m.semaphores[semaphore].value
     elif kind == ISSUE:
-        trace[place].place = arg
-        trace[place].warp = warp
-        trace[place].job = job
-        trace[place].returning = 0 if issued == 1 else STALLED
-        trace[place].block = warps[warp].block if warp >= 0 else -1
+        row.place = arg
+        row.warp = warp
+        row.job = job
+        row.returning = 0 if issued == 1 else STALLED
+        row.block = m.warps[warp].block if warp >= 0 else -1
         if request < 0 and warp >= 0:
-            trace[place].op = blocks[warps[warp].block].op
+            row.op = m.blocks[m.warps[warp].block].op
     elif kind == LAUNCH or kind == FENCE:
-        trace[place].block = arg
-        trace[place].op = blocks[arg].op
+        row.block = arg
+        row.op = m.blocks[arg].op

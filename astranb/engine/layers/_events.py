@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._tables import AT_ONCE, Machine
 
@@ -28,7 +28,7 @@ def _earlier(m: Machine, one: int, other: int) -> bool:
     return bool(a.turn < b.turn)
 
 
-@kernel_apart
+@kernel(inline=False)
 def put(m: Machine, event: int, delay_ps: int, rank: int, last_ps: int, message_ps: int, queue: int) -> None:
     """Let an event happen."""
     e = m.events[event]

@@ -6,7 +6,8 @@ All NPUs do the same at the same time, so one of them is simulated: see :mod:`._
 from __future__ import annotations
 
 from astranb.core.entry import Entry
-from astranb.core.jit import Records, kernel, kernel_apart
+from astranb.core.handle import handle
+from astranb.core.jit import Records, kernel
 from astranb.engine.stops import BREAK, ENDED, REACHED, STEPS, TIME
 
 from ._events import put, take
@@ -57,7 +58,7 @@ def _wait(m: Machine, operation: int) -> bool:
     return True
 
 
-@kernel_apart
+@kernel(inline=False)
 def _advance(m: Machine) -> None:
     """Go on with the program until time has to pass."""
     clock = m.clock
@@ -126,7 +127,7 @@ def _updated(m: Machine, number: int) -> None:
         _advance(m)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _met(m: Machine, limits: Records) -> int:
     """Tell which of the limits is met before the next event, 0 for none."""
     clock = m.clock[0]
@@ -164,10 +165,10 @@ def run_astrasim1(
     queue_words: Records,
 ) -> int:
     """Handle events until there are none or a limit is met; returns why it stopped."""
-    m = Machine(
+    m = handle(Machine(
         clock, operations, slots, collectives, chunks, phases, streams, queues, events, pass_ends, watch,
         points, passed,
-    )  # fmt: skip
+    ))  # fmt: skip
     while True:
         if clock[0].events >= limits[0].events:
             return STEPS

@@ -5,7 +5,7 @@ Nothing simulated depends on it. Who has something to note asks ``watch[0].notin
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel, kernel_apart
+from astranb.core.jit import Records, kernel
 from astranb.engine.messages._noted import BEGINS, ENDS, NOTHING, PHASE_BEGINS
 from astranb.engine.messages._notes import holds
 
@@ -14,7 +14,7 @@ from ._tables import ISSUE, Machine
 __all__ = ["begin", "conditions_hold", "end", "note_phase"]
 
 
-@kernel_apart
+@kernel(inline=False)
 def _note(m: Machine, what: int, operation: int, queue: int) -> None:
     """Note that something has happened, and see whether a breakpoint is about it."""
     watch = m.watch[0]
@@ -62,7 +62,7 @@ def end(m: Machine, operation: int) -> None:
         _note(m, ENDS, operation, -1)
 
 
-@kernel_apart
+@kernel(inline=False)
 def note_phase(m: Machine, stream: int, what: int) -> None:
     """A phase of a chunk begins or is over."""
     s = m.streams[stream]
@@ -81,7 +81,7 @@ def note_phase(m: Machine, stream: int, what: int) -> None:
     row.end_ps = m.clock[0].now_ps
 
 
-@kernel_apart
+@kernel(inline=False)
 def conditions_hold(
     m: Machine, clock: Records, operations: Records, slots: Records, collectives: Records, queues: Records
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.engine.messages._noted import PHASE_BEGINS, PHASE_ENDS
 
 from ._events import put
@@ -72,7 +72,7 @@ def _place(m: Machine, stream: int, queue: int) -> int:
     return int(before)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _enter(m: Machine, stream: int) -> None:
     """Put a stream into the queue of its phase."""
     s = m.streams[stream]
@@ -93,7 +93,7 @@ def _enter(m: Machine, stream: int) -> None:
     q.inside += 1
 
 
-@kernel_apart
+@kernel(inline=False)
 def _wake(m: Machine, queue: int) -> None:
     """Let the next streams of a queue run, as many as may at once."""
     q = m.queues[queue]

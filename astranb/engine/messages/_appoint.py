@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.core.timesteps import put_event
 
 from ._tables import CALLS, KIND_BITS, Machine
@@ -37,7 +37,7 @@ def appoint(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int)
     put_event(m.queue, m.timesteps, m.pending, time, (npu << KIND_BITS) | CALLS)
 
 
-@kernel_apart
+@kernel(inline=False)
 def appoint_apart(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
     """As :func:`appoint`: one copy of the code for all callers."""
     appoint(m, npu, delay_ns, kind, arg, size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._appoint import appoint_apart
 from ._tables import BUS_PROCESSED, BUS_RECEIVED, BUS_SENT, Machine
@@ -95,7 +95,7 @@ def _free(m: Machine, row: int) -> None:
     m.clock[0].messages_left += 1
 
 
-@kernel_apart
+@kernel(inline=False)
 def _transfer(m: Machine, side: int) -> None:
     """Begin the first transfer that a side has to make."""
     b = m.bus[side]
@@ -121,7 +121,7 @@ def _transfer(m: Machine, side: int) -> None:
     appoint_apart(m, side // SIDES, int(wire_ns), BUS_SENT, side, 0)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _look(m: Machine, side: int) -> None:
     """Begin a transfer where a side is free and has one to make; the other goes first in its turn."""
     b = m.bus[side]
@@ -143,7 +143,7 @@ def _over(m: Machine, side: int, row: int) -> None:
     _look(m, side)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _from_memory(m: Machine, npu: int, row: int, side: int, comes_back: int, follows: int) -> None:
     """Let a request wait for a way over the memory's bus."""
     m.messages[row].receiver = follows
@@ -151,7 +151,7 @@ def _from_memory(m: Machine, npu: int, row: int, side: int, comes_back: int, fol
     _over(m, npu * SIDES + side, inner)
 
 
-@kernel_apart
+@kernel(inline=False)
 def enter_bus(
     m: Machine, npu: int, stream: int, size: int, reduced: int, leaves: int, comes_back: int
 ) -> None:
@@ -205,7 +205,7 @@ def _served(m: Machine, row: int) -> int:
     return -1
 
 
-@kernel_apart
+@kernel(inline=False)
 def bus_sent(m: Machine, side: int) -> None:
     """A side has sent."""
     b = m.bus[side]
@@ -216,7 +216,7 @@ def bus_sent(m: Machine, side: int) -> None:
     _look(m, side)
 
 
-@kernel_apart
+@kernel(inline=False)
 def bus_received(m: Machine, side: int) -> int:
     """A request has come over a bus.
 
@@ -271,7 +271,7 @@ def _drop(m: Machine, side: int) -> int:
     return _pop(m, side, _RECEIVES)
 
 
-@kernel_apart
+@kernel(inline=False)
 def bus_settle(m: Machine, side: int) -> None:
     """After a bundle has been seen to: the buses go on."""
     if side % SIDES >= _INNER_NPU:
@@ -280,7 +280,7 @@ def bus_settle(m: Machine, side: int) -> None:
     _look(m, side)
 
 
-@kernel_apart
+@kernel(inline=False)
 def bus_processed(m: Machine, side: int) -> None:
     """A request has been processed (on the NPU's side)."""
     row = _pop(m, side, _WORK)

@@ -5,7 +5,7 @@ A handler is a number: who is told in the low bits, and which row of its table a
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._tables import KIND_BITS, LEAVE_BYTES, LEAVE_TAGS, RECEIVING, SENDING, Machine
 from ._transport import free_message, receive, send
@@ -34,13 +34,13 @@ def _put_off(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) 
     return int(row)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _send_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Send, from places that are not worth a copy of the code each."""
     send(m, src, dst, tag, size, handler)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _receive_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Receive, likewise."""
     receive(m, src, dst, tag, size, handler)
@@ -84,13 +84,13 @@ def begin_receive(m: Machine, row: int) -> None:
     _receive_apart(m, src, dst, tag, size, handler)
 
 
-@kernel_apart
+@kernel(inline=False)
 def post_send_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """As :func:`post_send`: one copy of the code for all callers."""
     post_send(m, src, dst, tag, size, handler)
 
 
-@kernel_apart
+@kernel(inline=False)
 def post_receive_apart(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """As :func:`post_receive`: one copy of the code for all callers."""
     post_receive(m, src, dst, tag, size, handler)

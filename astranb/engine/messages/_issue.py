@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._appoint import appoint_apart
 from ._exchange import post_receive_apart, post_send_apart
@@ -34,7 +34,7 @@ from ._tables import (
 __all__ = ["custom_done", "fire", "memory_free", "operation_done", "phase_over"]
 
 
-@kernel_apart
+@kernel(inline=False)
 def _make_ready(m: Machine, operation: int) -> None:
     """Put an operation into the heap of those that wait for its place only."""
     o = m.operations[operation]
@@ -52,7 +52,7 @@ def _make_ready(m: Machine, operation: int) -> None:
     m.ready[first + hole].value = operation
 
 
-@kernel_apart
+@kernel(inline=False)
 def _take_ready(m: Machine, npu: int, which: int) -> int:
     """Take the first operation out of a heap."""
     place = m.places[npu * PLACES + which]
@@ -77,7 +77,7 @@ def _take_ready(m: Machine, npu: int, which: int) -> int:
     return int(result)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _begin_custom(m: Machine, stream: int) -> None:
     """Issue what may begin of a collective that has a graph of its own."""
     o = m.operations[m.streams[stream].operation]
@@ -88,7 +88,7 @@ def _begin_custom(m: Machine, stream: int) -> None:
             _issue_custom(m, child)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _issue_custom(m: Machine, operation: int) -> None:
     """Issue one operation of such a graph."""
     o = m.operations[operation]
@@ -224,7 +224,7 @@ def _issue(m: Machine, operation: int) -> None:
         appoint_apart(m, o.npu, o.duration_ns, DONE, operation, 0)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _issue_ready(m: Machine, npu: int) -> None:
     """Issue what may be issued, by the order of operations; then look whether the NPU is done."""
     while True:
@@ -254,7 +254,7 @@ def fire(m: Machine, npu: int) -> None:
     _issue_ready(m, npu)
 
 
-@kernel_apart
+@kernel(inline=False)
 def operation_done(m: Machine, operation: int) -> None:
     """An operation is over: free its place, and those that waited for it."""
     o = m.operations[operation]
@@ -273,7 +273,7 @@ def operation_done(m: Machine, operation: int) -> None:
     _issue_ready(m, o.npu)
 
 
-@kernel_apart
+@kernel(inline=False)
 def phase_over(m: Machine, stream: int) -> None:
     """A stream's phase is over; after the last one of its operation's streams that is over too."""
     s = m.streams[stream]
@@ -293,7 +293,7 @@ def phase_over(m: Machine, stream: int) -> None:
         _begin_custom(m, custom)
 
 
-@kernel_apart
+@kernel(inline=False)
 def custom_done(m: Machine, operation: int) -> None:
     """An operation of a collective's own graph is over."""
     o = m.operations[operation]

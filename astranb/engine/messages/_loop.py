@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.entry import Entry
-from astranb.core.jit import Records, kernel, kernel_apart
+from astranb.core.handle import handle
+from astranb.core.jit import Records, kernel
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS, next_event, next_time
 from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
@@ -135,7 +136,7 @@ def _passed(m: Machine, stream: int) -> None:
         phase_over(m, stream)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _over_bus(m: Machine, npu: int, side: int) -> None:
     """A request has come over a shared bus; what it carries goes on first, and then the bus."""
     size = m.messages[m.bus_lists[side * LISTS + 1].head].bytes
@@ -226,7 +227,7 @@ def _step(m: Machine) -> bool:
     return True
 
 
-@kernel_apart
+@kernel(inline=False)
 def waiting_ns(m: Machine) -> int:
     """Give the time of the next event; -1 where none is left."""
     if m.clock[0].cursor >= 0 or m.clock[0].fired < len(m.npus):
@@ -234,7 +235,7 @@ def waiting_ns(m: Machine) -> int:
     return next_time(m.queue, m.timesteps)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _met(m: Machine, limits: Records) -> int:
     """Tell which of the limits is met before the next event, 0 for none."""
     clock = m.clock[0]
@@ -294,12 +295,12 @@ def run_astrasim2(
     queue_words: Records,
 ) -> int:
     """Handle events until there are none or a limit is met; returns why it stopped."""
-    m = Machine(
+    m = handle(Machine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
         group_streams, operations, children, ready, memories, streams, phases, calls, messages, buckets,
         links, ways, hops, wires, schedule, turns, bus, bus_lists, queue, timesteps, pending, watch, points,
         passed, traffic, used,
-    )  # fmt: skip
+    ))  # fmt: skip
     margin = limits[0].margin
     while True:
         if clock[0].steps >= limits[0].steps:

@@ -6,7 +6,7 @@ nobody watches pays for a comparison only.
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel, kernel_apart
+from astranb.core.jit import Records, kernel
 from astranb.net._astrasim2 import MESH, RING, SWITCH
 
 from ._noted import ENDS, NOTHING, PHASE_ENDS, SENT
@@ -15,7 +15,7 @@ from ._tables import Machine
 __all__ = ["conditions_hold", "holds", "note", "note_link", "note_phase", "note_sent"]
 
 
-@kernel_apart
+@kernel(inline=False)
 def note(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) -> None:
     """Note that something has happened, and see whether a breakpoint is about it."""
     watch = m.watch[0]
@@ -43,7 +43,7 @@ def note(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) 
         watch.step = m.clock[0].steps
 
 
-@kernel_apart
+@kernel(inline=False)
 def note_sent(m: Machine, src: int, dst: int, size: int) -> None:
     """A message is sent: count it in the dimensions that it crosses."""
     note(m, SENT, src, -1, dst, -1)
@@ -73,7 +73,7 @@ def note_sent(m: Machine, src: int, dst: int, size: int) -> None:
             break
 
 
-@kernel_apart
+@kernel(inline=False)
 def note_link(m: Machine, link: int, size: int, wire_ns: int) -> None:
     """A message begins to cross a link."""
     if m.watch[0].recording == 1:
@@ -82,7 +82,7 @@ def note_link(m: Machine, link: int, size: int, wire_ns: int) -> None:
         m.used[link].busy_ns += wire_ns
 
 
-@kernel_apart
+@kernel(inline=False)
 def note_phase(m: Machine, stream: int, what: int) -> None:
     """A phase of a chunk begins or is over."""
     s = m.streams[stream]
@@ -120,7 +120,7 @@ def holds(found: int, relation: int, value: int) -> bool:
     return found > value
 
 
-@kernel_apart
+@kernel(inline=False)
 def conditions_hold(m: Machine, npus: Records, operations: Records, queues: Records) -> None:
     """See whether a condition has begun to hold; the tables are given as plain numbers."""
     for number in range(m.watch[0].points):

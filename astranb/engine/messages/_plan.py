@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.workload.astrasim2._kinds import THEMIS
 
 from ._schedule import outward
@@ -55,7 +55,7 @@ def _next_last(m: Machine, npu: int, dim: int) -> int:
     return int(queue)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _add_phase(
     m: Machine, stream: int, group: int, requested: int, collective: int, dim: int, size: int, half: int
 ) -> int:
@@ -126,7 +126,7 @@ def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int)
     return bool(i.algorithm >= 0 and i.nodes > 1 and ((involved >> dim) & 1) == 1)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _mark_rooted(m: Machine, stream: int, operation: int, at: int, dims: int) -> None:
     """Say of a phase of a collective with a root which shape it has, and whether the NPU has a part in it.
 
@@ -151,7 +151,7 @@ def _mark_rooted(m: Machine, stream: int, operation: int, at: int, dims: int) ->
         p.algorithm = ROOTED
 
 
-@kernel_apart
+@kernel(inline=False)
 def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
     """Plan the phases of one chunk, through the dimensions in the order that has been found for it.
 

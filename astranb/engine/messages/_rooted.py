@@ -20,7 +20,7 @@ that and ``w`` for a message, without congestion the last NPU of a ring ends aft
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._appoint import appoint_apart
 from ._exchange import post_receive_apart, post_send_apart
@@ -134,7 +134,7 @@ def _member(m: Machine, stream: int, number: int) -> int:
     return int(member_at(m, stream, (s.parent + s.direction * number) % s.nodes))
 
 
-@kernel_apart
+@kernel(inline=False)
 def _expect(m: Machine, stream: int, number: int, size: int) -> None:
     """Expect a message from the NPU of a number."""
     s = m.streams[stream]
@@ -142,14 +142,14 @@ def _expect(m: Machine, stream: int, number: int, size: int) -> None:
     post_receive_apart(m, _member(m, stream, number), s.npu, s.tag, size, handler)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _send(m: Machine, stream: int, number: int, size: int) -> None:
     """Send a message to the NPU of a number."""
     s = m.streams[stream]
     post_send_apart(m, s.npu, _member(m, stream, number), s.tag, size, 0)
 
 
-@kernel_apart
+@kernel(inline=False)
 def begin_rooted(m: Machine, stream: int) -> None:
     """Begin: who has the chunk brings it through the memory, others expect it; or the phase is over."""
     s = m.streams[stream]
@@ -185,7 +185,7 @@ def rooted_received(m: Machine, stream: int) -> None:
     pass_endpoint(m, stream, reduced, 0, goes_on)
 
 
-@kernel_apart
+@kernel(inline=False)
 def rooted_passed(m: Machine, stream: int) -> bool:
     """A chunk has passed the memory; returns whether the NPU's part is over."""
     s = m.streams[stream]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.workload.astrasim2._kinds import (
     ALL_GATHER,
     ALL_TO_ALL,
@@ -150,7 +150,7 @@ def _plain(m: Machine, involved: int, chunk: int, gathers: int) -> None:
             chunk = _load(m, dim, dim, chunk, gathers)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _themis(m: Machine, collective: int, left: int, chunk: int, involved: int) -> int:
     """Order the dimensions for a chunk by their loads; returns its bytes."""
     s = m.schedule
@@ -180,7 +180,7 @@ def _themis(m: Machine, collective: int, left: int, chunk: int, involved: int) -
     return taken
 
 
-@kernel_apart
+@kernel(inline=False)
 def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
     """Order the dimensions for the next chunk of a collective.
 

@@ -6,7 +6,7 @@ the next one is sent and its counterpart expected. The order is ASTRA-sim 2.0's 
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._appoint import appoint
 from ._bus import enter_bus
@@ -143,7 +143,7 @@ def insert_packet(m: Machine, stream: int) -> None:
     appoint(m, s.npu, s.delay_ns, kind, stream, size)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _insert_apart(m: Machine, stream: int) -> None:
     """As :func:`insert_packet`: the beginning need not be as fast as what follows."""
     insert_packet(m, stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.workload.astrasim2._kinds import ALTERNATING, FIFO, SHORTEST_FIRST, SMALLEST_FIRST
 
 from ._noted import PHASE_BEGINS
@@ -122,7 +122,7 @@ def _link_behind(m: Machine, stream: int, before: int) -> None:
         m.streams[row].before = stream
 
 
-@kernel_apart
+@kernel(inline=False)
 def _place(m: Machine, stream: int) -> int:
     """Find the stream behind which one queues up that is not first come, first served; -1 for none."""
     s = m.streams[stream]
@@ -176,7 +176,7 @@ def _queue_up(m: Machine, stream: int) -> None:
     _link_behind(m, stream, before)
 
 
-@kernel_apart
+@kernel(inline=False)
 def wake(m: Machine, queue: int) -> int:
     """Let the next streams of a queue run, as many as may at once; returns the first custom one or -1."""
     custom = -1

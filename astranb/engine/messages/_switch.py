@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._appoint import appoint_apart
 from ._steps import member_at
@@ -68,7 +68,7 @@ def _dimension(m: Machine, stream: int) -> int:
     return int(m.schedule[dim].links)
 
 
-@kernel_apart
+@kernel(inline=False)
 def switch_bundle_passed(m: Machine, stream: int) -> bool:
     """A chunk has passed the memory; returns whether the phase is over."""
     s = m.streams[stream]
@@ -79,7 +79,7 @@ def switch_bundle_passed(m: Machine, stream: int) -> bool:
     return False
 
 
-@kernel_apart
+@kernel(inline=False)
 def at_switch(m: Machine, stream: int) -> None:
     """A chunk is at the switch; when all are, it takes its time."""
     s = m.streams[stream]
@@ -95,7 +95,7 @@ def at_switch(m: Machine, stream: int) -> None:
         row = following
 
 
-@kernel_apart
+@kernel(inline=False)
 def switch_done(m: Machine, stream: int) -> None:
     """The switch sends a stream what it is to have."""
     s = m.streams[stream]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 from astranb.core.timesteps import put_event
 from astranb.net._astrasim2 import (
     DEAD,
@@ -192,7 +192,7 @@ def _matched(m: Machine, src: int, dst: int, tag: int, size: int, wants_sent: in
     return row
 
 
-@kernel_apart
+@kernel(inline=False)
 def _way(m: Machine, src: int, dst: int, tag: int) -> int:
     """Find a message's way; one that nobody has looked for stops the run (see ``Run``)."""
     way = way_of(m.ways, src * m.config[0].npus + dst, tag)
@@ -245,7 +245,7 @@ def receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -
     message.receiver = handler
 
 
-@kernel_apart
+@kernel(inline=False)
 def _one_link(m: Machine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
     """Send over one link between an NPU and its switch; nobody has to expect it."""
     row = _new(m, npu, npu, 0, size)
@@ -278,7 +278,7 @@ def down_from_switch(m: Machine, npu: int, dim: int, size: int, handler: int) ->
     _one_link(m, npu, 2 * dim + 1, size, NOBODY, handler)
 
 
-@kernel_apart
+@kernel(inline=False)
 def meet_at_switch(m: Machine, stream: int, src: int, dst: int, tag: int, count: int) -> int:
     """Let a stream wait at a switch for the others.
 

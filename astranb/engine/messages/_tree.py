@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._appoint import appoint_apart
 from ._bus import enter_bus
@@ -84,7 +84,7 @@ def _pass_on(m: Machine, stream: int, index: int) -> None:
     post_send_apart(m, s.npu, member_at(m, stream, index), s.tag, s.message_bytes, 0)
 
 
-@kernel_apart
+@kernel(inline=False)
 def pass_endpoint(m: Machine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
     """Bring the chunk through the endpoint's memory, over its bus where that is shared."""
     s = m.streams[stream]

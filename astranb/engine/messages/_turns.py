@@ -10,7 +10,7 @@ be taken, and nothing waits for ever.
 
 from __future__ import annotations
 
-from astranb.core.jit import kernel, kernel_apart
+from astranb.core.jit import kernel
 
 from ._tables import CUSTOM, Machine
 
@@ -53,7 +53,7 @@ def _take(m: Machine, queue: int, turns: int, row: int) -> None:
         m.clock[0].messages_left += 1
 
 
-@kernel_apart
+@kernel(inline=False)
 def next_in_turn(m: Machine, queue: int, stream: int) -> int:
     """Give the stream of a queue that is to begin next.
 
