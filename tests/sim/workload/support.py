@@ -6,9 +6,10 @@ from typing import Any
 from astranb.chakra._columns import Distinct
 from astranb.engine.layers import Run
 from astranb.sim import Simulation
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, Workload
+from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, LayerWorkload, Part
 from astranb.workload.astrasim1 import System as LayerSystem
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
+from astranb.workload.astrasim1 import Workload as LayerTable
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System, Workload
 
 SYSTEM: dict[str, Any] = {
     f"{name}-implementation": ["ring", "direct"]
@@ -18,6 +19,14 @@ SYSTEM |= {"preferred-dataset-splits": 3, "active-chunks-per-dimension": 2, "loc
 
 TWO_DIMS = Network(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
 ONE_RING = Network(["Ring"], [6], [50], [500])
+
+
+def by_messages(
+    ranks: Any, network: Any, system: System, *, congestion: bool = False, title: str = "workload", **options: Any
+) -> Simulation:
+    """A simulation of operations by whole messages."""
+    workload = Workload(ranks, network, system, title=title)
+    return Simulation(None, workload, fidelity="congestion" if congestion else "analytical", **options)
 
 
 def mixed(**options: Any) -> Simulation:
@@ -36,9 +45,9 @@ def mixed(**options: Any) -> Simulation:
             rows.append({"kind": kind, "peer": 3 - rank, "bytes": 100_000, "tag": 7})
             deps.append([3])
         ranks.append(Operations.of(rows, deps))
-    network = ONE_RING if options.get("aware") else TWO_DIMS
-    system = {k: v[:1] if options.get("aware") and isinstance(v, list) else v for k, v in SYSTEM.items()}
-    return Simulation(ranks, network, System.from_document(system), **options)
+    network = ONE_RING if options.get("congestion") else TWO_DIMS
+    system = {k: v[:1] if options.get("congestion") and isinstance(v, list) else v for k, v in SYSTEM.items()}
+    return by_messages(ranks, network, System.from_document(system), **options)
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&<!--"
@@ -57,8 +66,8 @@ def hostile() -> Simulation:
         names = Distinct.of([HOSTILE, f"{rank} {HOSTILE}"] * 3)
         ranks.append(dataclasses.replace(one, names=names))
     system = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 2, "local-mem-bw": 1600}
-    sim = Simulation(ranks, Network(["Ring"], [4], [50], [500]), System.from_document(system))
-    sim.title = HOSTILE
+    network = Network(["Ring"], [4], [50], [500])
+    sim = by_messages(ranks, network, System.from_document(system), title=HOSTILE)
     sim.run()
     return sim
 
@@ -71,19 +80,25 @@ CONVS = tuple(
 )
 
 
-def run_of(
+def layers(
     loop: str = "DATA",
     layers: tuple[Layer, ...] = CONVS,
     passes: int = 2,
     network: HierarchicalNetwork = TORUS,
     **system: Any,
-) -> Run:
-    """A run of a layer table: by default three layers, trained on 64 ranks."""
+) -> LayerWorkload:
+    """A layer table: by default three layers, trained on 64 ranks."""
     dims = len(network.units)
     algorithms = dict.fromkeys(_KINDS, (Algorithm("ring"),) * dims)
-    return Run(Workload(loop, layers), LayerSystem(algorithms, **{"splits": 4, **system}), network, passes)
+    described = LayerSystem(algorithms, **{"splits": 4, **system})
+    return LayerWorkload(LayerTable(loop, layers), described, network, passes)
+
+
+def run_of(*args: Any, **more: Any) -> Run:
+    """The engine's run of it."""
+    return Run(layers(*args, **more))
 
 
 def sim_of(*args: Any, record: bool = True, **more: Any) -> Simulation:
     """The same under the verbs."""
-    return Simulation.of_run(run_of(*args, **more), record=record)
+    return Simulation(None, layers(*args, **more), record=record)

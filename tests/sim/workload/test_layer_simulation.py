@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.layers import Run
+from astranb.engine.layers import LayerEngine, Run
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
@@ -130,7 +130,7 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     sim.run()
     changed.step()
     assert sim.now_ps == changed.now_ps > WHOLE.now_ps
-    assert sim.result.table("layers") == Simulation.of_run(changed).result.table("layers")
+    assert sim.result.table("layers") == Simulation.of_engine(LayerEngine(changed)).result.table("layers")
     end = sim.state_hash()
     sim.back(7)
     sim.step(7)
@@ -291,7 +291,7 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
     assert (row["end_ps"], row["compute_ps"]) == (result.time_ps, result.compute_ps)
     assert row["astrasim_exposed_comm_ps"] == result.exposed_comm_ps
     if not sim.engine.run.network.compat:  # no nanoseconds between steps: what is not computed is waited
-        spans = sim.engine.lane_spans(sim)
+        spans = sim.engine.lane_spans()
         waited = (spans.end_ps - spans.start_ps)[spans.lane == 2]
         assert int(waited.sum()) == result.exposed_comm_ps
     frames = {name: sim.result.to_dataframe(name) for name in sim.result.tables}
@@ -313,7 +313,7 @@ def test_the_critical_path_is_the_whole_time_in_one_piece(made):
     if not path:
         assert sim.result.time_ps == 0
         return
-    assert (path[0].start_ps, path[-1].end_ps) == (0, sim.result.time_ps)
+    assert (path.segments[0].start_ps, path.segments[-1].end_ps) == (0, sim.result.time_ps)
     assert all(one.end_ps == other.start_ps for one, other in itertools.pairwise(path))
     assert all(piece.start_ps < piece.end_ps for piece in path)
 
@@ -322,7 +322,7 @@ def test_the_path_goes_by_the_collective_that_is_waited_for():
     layer = (Layer("a", Part(1000), Part(0), Part(1000, "ALLREDUCE", 1 << 20), update_ns=7),)
     sim = sim_of(layers=layer, network=HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,)))
     sim.run()
-    causes = [(piece.cause, sim.engine.about.label(piece.row)) for piece in sim.result.critical_path()]
+    causes = [(s.cause, s.name.partition(" (")[0]) for s in sim.result.critical_path()]
     once = [("compute", "a FWD"), ("compute", "a WG"), ("collective", "a WG comm")]
     assert causes == once * 2
     assert "a WG comm (all_reduce, 1 MiB); a FWD waits for it" in sim.result.explain()
@@ -348,7 +348,7 @@ def test_a_trace_for_perfetto_has_tracks_of_passes_collectives_and_waits(tmp_pat
     told = sim.result.to_perfetto(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
-    waits = int((sim.engine.lane_spans(sim).lane == 2).sum())
+    waits = int((sim.engine.lane_spans().lane == 2).sum())
     assert waits > 0
     assert told["operations"] == sim.counts["operation"] + waits
     assert told["phases"] == sim.counts["phase"]

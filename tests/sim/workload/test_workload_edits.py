@@ -21,7 +21,7 @@ from astranb.workload.astrasim2 import (
     System,
 )
 
-from .support import SYSTEM, mixed
+from .support import by_messages, SYSTEM, mixed
 
 ONE_MESSAGE = [
     Operations.of([{"kind": SEND, "peer": 1, "bytes": 50_000}]),
@@ -30,18 +30,18 @@ ONE_MESSAGE = [
 
 
 def pair(**options):
-    return Simulation(
-        ONE_MESSAGE, Network(["Ring"], [2], [50], [500]), System.from_document({}), aware=True, **options
+    return by_messages(
+        ONE_MESSAGE, Network(["Ring"], [2], [50], [500]), System.from_document({}), congestion=True, **options
     )
 
 
-def reduced(network, *, aware=True, **system):
+def reduced(network, *, congestion=True, **system):
     """An all-reduce after a computation of 4 us, on every rank."""
     rows = [{"kind": COMPUTE, "duration_us": 4}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
     one = Operations.of(rows, [[], [0]])
     ways = ["ring", "direct", "ring"][: len(network.npus_count)]
     described = System.from_document({**SYSTEM, **{k: ways for k in SYSTEM if k.endswith("tion")}, **system})
-    return Simulation([one] * network.npus, network, described, aware=aware)
+    return by_messages([one] * network.npus, network, described, congestion=congestion)
 
 
 def test_a_slow_link_is_as_slow_as_it_says():
@@ -65,7 +65,7 @@ def test_all_links_of_a_dimension_are_the_dimension(at, field):
     for sim in (one, other):
         sim.step(at)
     one.set(f"dim[1].{field}", value)
-    m = other.state.machine
+    m = other.engine.machine
     for link in range(int(m.dims[1].first_link), len(m.links)):
         other.set(f"link[{link}].{field}", value)
     assert one.run().now_ps == other.run().now_ps
@@ -74,26 +74,26 @@ def test_all_links_of_a_dimension_are_the_dimension(at, field):
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize("congestion", [False, True])
 @pytest.mark.parametrize("scheduling", ["baseline", "themis"])
 @pytest.mark.parametrize("topology", ["Ring", "Switch", "FullyConnected"])
-def test_a_change_at_the_start_is_another_network(aware, scheduling, topology):
+def test_a_change_at_the_start_is_another_network(congestion, scheduling, topology):
     system = {"inter-dimension-scheduling": scheduling}
 
     def network(rate, latency):
         return Network([topology, "Ring"], [4, 2], [rate, 25], [latency, 700])
 
-    changed = reduced(network(50, 500), aware=aware, **system)
+    changed = reduced(network(50, 500), congestion=congestion, **system)
     changed.set("dim[0].bandwidth", "100 GB/s")
     changed.set("dim[0].latency", "250 ns")
-    fresh = reduced(network(100, 250), aware=aware, **system)
+    fresh = reduced(network(100, 250), congestion=congestion, **system)
     changed.run()
     fresh.run()
     assert changed.state_hash() == fresh.state_hash()
 
 
 def test_a_rank_that_computes_in_no_time():
-    sim = reduced(Network(["Ring"], [4], [50], [500]), aware=False)
+    sim = reduced(Network(["Ring"], [4], [50], [500]), congestion=False)
     other = sim.fork_with({f"rank[{rank}].speed": "inf" for rank in range(4)})
     sim.run()
     other.run()
@@ -123,7 +123,7 @@ def test_a_dead_link_takes_in_nothing_and_goes_on_when_it_is_back():
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 11))
 def test_what_is_under_way_on_a_dying_link_arrives(at, gone, link):
-    sim, other = (mixed(aware=True) for _ in range(2))
+    sim, other = (mixed(congestion=True) for _ in range(2))
     other.run()
     sim.step(at)
     sim.kill(f"link[{link}]", both=True)
@@ -136,7 +136,7 @@ def test_what_is_under_way_on_a_dying_link_arrives(at, gone, link):
     whole, events = sim.state_hash(), sim.events
     sim.back(events)
     sim.reset()
-    assert sim.state_hash() == mixed(aware=True).state_hash()
+    assert sim.state_hash() == mixed(congestion=True).state_hash()
     sim.run()
     assert sim.state_hash() == other.state_hash()
     assert whole
@@ -165,7 +165,7 @@ def test_edits_are_undone_one_by_one_and_reset_keeps_the_last_of_each():
 
 
 def test_parameters_are_what_set_takes():
-    sim = mixed(aware=True)
+    sim = mixed(congestion=True)
     for path, names in (
         ("rank[2]", ["speed"]), ("dim[0]", ["bandwidth", "latency"]),
         ("link[3]", ["bandwidth", "latency", "up"]), ("rank[2].op[1]", []),
@@ -191,7 +191,7 @@ def test_parameters_are_what_set_takes():
     ],
 )
 def test_what_cannot_be_changed(path, value, message):
-    sim = mixed(aware=True)
+    sim = mixed(congestion=True)
     before = sim.state_hash()
     with pytest.raises(InputError, match=message):
         sim.set(path, value)
@@ -204,7 +204,7 @@ def test_what_cannot_be_changed(path, value, message):
 def test_links_of_several_dimensions_have_named_ends():
     # Ranks 0 to 7: a ring of 0, 1; then a switch for 0, 2 (and 1, 3); then all of 0, 4.
     network = Network(["Ring", "Switch", "FullyConnected"], [2, 2, 2], [50, 50, 50], [500] * 3)
-    m, about = (sim := reduced(network)).state.machine, sim.engine.about
+    m, about = (sim := reduced(network)).engine.machine, sim.engine.about
     named = [ends_of(about, m, link) for link in range(len(m.links))]
     assert len(named) == 48
     assert named[0] == ("rank 0", "rank 1")
@@ -228,7 +228,7 @@ def test_a_message_is_on_the_link_that_is_named(kinds):
         ranks = [Operations.of([]) for _ in range(6)]
         ranks[0] = Operations.of([{"kind": SEND, "peer": target, "bytes": 1000}])
         ranks[target] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 1000}])
-        sim = Simulation(ranks, network, System.from_document({}), aware=True)
+        sim = by_messages(ranks, network, System.from_document({}), congestion=True)
         sim.run()
         ways = [(row["from"], row["to"], row["dimension"]) for row in sim.result.table("links")]
         ways.sort(key=lambda way: way[2])

@@ -8,7 +8,6 @@ from astranb.core.errors import Deadlock, InputError
 from astranb.engine.operations.lost import LOSSES, lost_times
 from astranb.engine.operations.what_if import suggest
 from astranb.infragraph import blueprint
-from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -20,12 +19,12 @@ from astranb.workload.astrasim2 import (
     System,
 )
 
-from .support import SYSTEM, mixed
+from .support import by_messages, SYSTEM, mixed
 
 RING = {"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}
 
 
-def described(durations_us, *, rate=50.0, latency=500.0, speeds=None, aware=False, scheduling="baseline"):
+def described(durations_us, *, rate=50.0, latency=500.0, speeds=None, congestion=False, scheduling="baseline"):
     """On every rank a computation, an all-reduce that needs it, and once more."""
     ranks = []
     for duration_us in durations_us:
@@ -36,7 +35,7 @@ def described(durations_us, *, rate=50.0, latency=500.0, speeds=None, aware=Fals
         ranks.append(Operations.of(rows * 2, [[], [0], [1], [2]]))
     system = SYSTEM | {"inter-dimension-scheduling": scheduling, "npu-speed": speeds or {}}
     network = Network(["Ring", "FullyConnected"], [2, 3], [rate, 25], [latency, 700])
-    return Simulation(ranks, network, System.from_document(system), aware=aware)
+    return by_messages(ranks, network, System.from_document(system), congestion=congestion)
 
 
 # Lost time -----------------------------------------------------------------------------
@@ -44,10 +43,10 @@ def described(durations_us, *, rate=50.0, latency=500.0, speeds=None, aware=Fals
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 800), st.booleans())
-def test_lost_times_add_up_and_are_those_of_the_ranks(events, aware):
-    sim = mixed(aware=aware)
+def test_lost_times_add_up_and_are_those_of_the_ranks(events, congestion):
+    sim = mixed(congestion=congestion)
     sim.step(events)
-    times = lost_times(sim)
+    times = lost_times(sim.engine)
     assert (times >= 0).all()
     assert (times.sum(axis=1) == sim.result.time_ps).all()
     cause = {name: times[:, k] for k, name in enumerate(LOSSES)}
@@ -66,8 +65,8 @@ def test_waiting_for_the_slow_one_is_told_from_moving_data():
     sim.run("9 us")  # rank 5 computes for 9 us, the others for 3
     others = list(LOSSES).index("others")
     # Ranks 0 to 4 are in the all-reduce since 3 us, and in a computation of 5 us from then on.
-    assert lost_times(sim)[:, others].tolist() == [1_000_000] * 5 + [0]
-    assert lost_times(sim)[5].tolist()[0] == 9_000_000
+    assert lost_times(sim.engine)[:, others].tolist() == [1_000_000] * 5 + [0]
+    assert lost_times(sim.engine)[5].tolist()[0] == 9_000_000
 
 
 def test_a_receive_waits_for_its_sender_first():
@@ -75,7 +74,7 @@ def test_a_receive_waits_for_its_sender_first():
         [{"kind": COMPUTE, "duration_us": 7}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
     )
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 50_000}])
-    sim = Simulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.run("3 us")
     assert sim.lost_time()["others_ps"].tolist() == [0, sim.now_ps]
     assert "has not sent it" in str(sim.why("rank[1]"))
@@ -117,7 +116,7 @@ def test_there_is_a_chain_at_any_moment(events, rank):
 def test_a_circle_is_told():
     rows = [{"kind": RECV, "peer": 1, "bytes": 8}, {"kind": SEND, "peer": 1, "bytes": 8}]
     ranks = [Operations.of([{**row, "peer": 1 - rank} for row in rows], [[], [0]]) for rank in range(2)]
-    sim = Simulation(ranks, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages(ranks, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     with pytest.raises(Deadlock):
         sim.run()
     assert sim.why("rank[0]").circle
@@ -126,7 +125,7 @@ def test_a_circle_is_told():
 # What if ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize("congestion", [False, True])
 @pytest.mark.parametrize("scheduling", ["baseline", "themis"])
 @pytest.mark.parametrize(
     "path, value, fresh",
@@ -138,16 +137,16 @@ def test_a_circle_is_told():
         ("rank[*].speed", "x4", {"speeds": dict.fromkeys("012345", 4)}),
     ],
 )
-def test_a_what_if_is_the_run_that_was_described_so(path, value, fresh, aware, scheduling):
+def test_a_what_if_is_the_run_that_was_described_so(path, value, fresh, congestion, scheduling):
     durations = [3, 3, 3, 3, 3, 12]
-    sim = described(durations, aware=aware, scheduling=scheduling)
+    sim = described(durations, congestion=congestion, scheduling=scheduling)
     sim.step(200)
     sim.set("dim[1].latency", "9 us")  # since the start: left out on both sides
     here, edits = sim.state_hash(), sim.edits
     change = sim.what_if(path, value)
     assert (sim.state_hash(), sim.edits) == (here, edits)
     for wanted, got in (({}, change.before_ps), (fresh, change.exact_ps)):
-        other = described(durations, aware=aware, scheduling=scheduling, **wanted)
+        other = described(durations, congestion=congestion, scheduling=scheduling, **wanted)
         other.run()
         assert other.result.time_ps == got
     assert sum(old for _, old, _ in change.causes) == change.before_ps
@@ -157,7 +156,7 @@ def test_a_what_if_is_the_run_that_was_described_so(path, value, fresh, aware, s
 def test_a_slow_rank_is_found_and_what_it_costs():
     sim = described([3, 3, 3, 3, 3, 12])
     sim.run()
-    found = {change.path: change for change in suggest(sim)}
+    found = {change.path: change for change in suggest(sim.engine, sim.critical_path())}
     slow = found["rank[5].speed"]
     assert (slow.value, slow.was, slow.on_path_ps) == ("x4", "1", 24_000_000)
     table = sim.what_if()
@@ -178,20 +177,20 @@ def test_a_slow_rank_is_found_and_what_it_costs():
 
 
 def test_links_are_asked_about_where_there_are_some():
-    sim = described([3] * 6, aware=True)
+    sim = described([3] * 6, congestion=True)
     sim.run()
-    paths = [change.path for change in suggest(sim)]
+    paths = [change.path for change in suggest(sim.engine, sim.critical_path())]
     assert any(path.startswith("link[") for path in paths)
     one = sim.what_if("link[*].bandwidth", "x2")
-    both = described([3] * 6, rate=100.0, aware=True)
+    both = described([3] * 6, rate=100.0, congestion=True)
     both.set("dim[1].bandwidth", "50 GB/s")
     both.run()
     assert one.exact_ps == both.result.time_ps
     rows = [{"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
     network = InfraNetwork(blueprint("ring:gpus=4"))
-    routed = Simulation([Operations.of(rows)] * 4, network, System.from_document(RING), aware=True)
+    routed = by_messages([Operations.of(rows)] * 4, network, System.from_document(RING), congestion=True)
     routed.run()
-    assert {change.path for change in suggest(routed)} >= {"link[*].bandwidth", "link[*].latency"}
+    assert {change.path for change in suggest(routed.engine, routed.critical_path())} >= {"link[*].bandwidth", "link[*].latency"}
     assert (routed.what_if("link[*].bandwidth", "x2").exact_ps or 0) < routed.result.time_ps
     with pytest.raises(InputError, match="have no dimension"):
         routed.what_if("dim[*].bandwidth", "x2")

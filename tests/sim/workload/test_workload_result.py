@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.engine.operations.engine import TABLES
 from astranb.engine.operations.perfetto import slots
-from astranb.sim import Simulation
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 
-from .support import ONE_RING, SYSTEM, TWO_DIMS, mixed
+from .support import by_messages, ONE_RING, SYSTEM, TWO_DIMS, mixed
 
 
 def _finished(**options):
@@ -48,7 +47,7 @@ def workloads(draw):
 @settings(max_examples=30, deadline=None)
 @given(workloads(), st.integers(0, 600))
 def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks, events):
-    sim = Simulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
+    sim = by_messages(ranks, TWO_DIMS, System.from_document(SYSTEM))
     sim.step(events)
     rows = sim.result.per_rank()
     operations = sim.result.to_dataframe("operations")
@@ -69,9 +68,9 @@ def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks
 @settings(max_examples=30, deadline=None)
 @given(workloads())
 def test_the_critical_path_is_the_whole_time_in_one_piece(ranks):
-    sim = Simulation(ranks, TWO_DIMS, System.from_document(SYSTEM))
+    sim = by_messages(ranks, TWO_DIMS, System.from_document(SYSTEM))
     sim.run()
-    path = sim.result.critical_path()
+    path = sim.result.critical_path().segments
     assert path[0].start_ps == 0
     assert path[-1].end_ps == sim.result.time_ps
     for one, other in itertools.pairwise(path):
@@ -80,9 +79,9 @@ def test_the_critical_path_is_the_whole_time_in_one_piece(ranks):
 
 
 def test_the_critical_path_goes_by_what_everybody_waits_for():
-    path = _finished().result.critical_path()
+    path = _finished().result.critical_path().segments
     # Rank 5 computes for 9 us, the others for 3: the all-reduce begins when it has come.
-    assert (path[0].npu, path[0].cause, path[0].end_ps) == (5, "compute", 9_000_000)
+    assert (path[0].rank, path[0].cause, path[0].end_ps) == (5, "compute", 9_000_000)
     assert path[1].cause == "collective"
     assert path[1].start_ps == 9_000_000
 
@@ -95,21 +94,21 @@ def test_a_message_leads_the_path_to_its_sender():
         [{"kind": RECV, "peer": 0, "bytes": 50_000}, {"kind": COMPUTE, "duration_us": 2}], [[], [0]]
     )
     network = Network(["Ring"], [2], [50], [500])
-    sim = Simulation([one, other], network, System.from_document({}))
+    sim = by_messages([one, other], network, System.from_document({}))
     sim.run()
-    found = [(p.npu, p.cause, p.start_ps // 1000, p.end_ps // 1000) for p in sim.result.critical_path()]
+    found = [(p.rank, p.cause, p.start_ps // 1000, p.end_ps // 1000) for p in sim.result.critical_path()]
     assert found == [(0, "compute", 0, 7000), (1, "message", 7000, 8500), (1, "compute", 8500, 10500)]
     assert "rank 0: compute" in sim.result.explain()
     assert sim.result.per_rank()[1]["exposed_comm_ps"] == 8_500_000
 
 
-@pytest.mark.parametrize("aware", [False, True])
-def test_what_was_sent_is_what_collectives_send(aware):
-    sim = _finished(aware=aware)
+@pytest.mark.parametrize("congestion", [False, True])
+def test_what_was_sent_is_what_collectives_send(congestion):
+    sim = _finished(congestion=congestion)
     messages = sim.counts["message"]
     dims = sim.result.table("dimensions")
     assert sum(row["messages"] for row in dims) >= messages  # the send crosses both dimensions
-    if aware:
+    if congestion:
         links = sim.result.table("links")
         assert sum(row["bytes"] for row in links) == sum(row["link_bytes"] for row in dims)
         assert all(0 < row["utilisation"] <= 1 for row in links)
@@ -117,13 +116,13 @@ def test_what_was_sent_is_what_collectives_send(aware):
     # An all-reduce of 65,536 bytes: 2 x (n - 1) / n of it from each rank, first in rings of 2.
     one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 60_000}])
     system = System.from_document({"all-reduce-implementation": ["ring"], "local-mem-bw": 1600})
-    plain = Simulation([one] * 6, ONE_RING, system)
+    plain = by_messages([one] * 6, ONE_RING, system)
     plain.run()
-    assert plain.result.dimension(0)["bytes"] == 6 * 2 * 5 * 10_000
+    assert plain.engine.dimension(0)["bytes"] == 6 * 2 * 5 * 10_000
 
 
 def test_every_table_says_the_same_of_the_same(tmp_path):
-    sim = _finished(aware=True)
+    sim = _finished(congestion=True)
     frames = {name: sim.result.to_dataframe(name) for name in TABLES if name != "layers"}
     assert frames["ranks"]["end_ps"].max() == sim.now_ps == frames["operations"]["end_ps"].max()
     collectives = frames["collectives"]
@@ -143,7 +142,7 @@ def test_every_table_says_the_same_of_the_same(tmp_path):
 
 
 def test_recording_goes_back_with_the_run():
-    sim, other = mixed(aware=True), mixed(aware=True)
+    sim, other = mixed(congestion=True), mixed(congestion=True)
     sim.run()
     sim.back(300)
     other.step(sim.events)

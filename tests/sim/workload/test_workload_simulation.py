@@ -10,7 +10,7 @@ from astranb.engine.messages import UNITS
 from astranb.sim import Simulation, Stop
 from astranb.workload.astrasim2 import RECV, SEND, Network, Operations, System
 
-from .support import mixed
+from .support import by_messages, mixed
 
 LAST = mixed()
 LAST.run()
@@ -18,8 +18,8 @@ LAST.run()
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(UNITS)), st.integers(0, 60)), max_size=8), st.booleans())
-def test_steps_of_any_kind_add_up_to_the_same_run(steps, aware):
-    whole, parts = mixed(aware=aware), mixed(aware=aware, record=False)
+def test_steps_of_any_kind_add_up_to_the_same_run(steps, congestion):
+    whole, parts = mixed(congestion=congestion), mixed(congestion=congestion, record=False)
     for unit, n in steps:
         before = parts.counts[unit]
         stop = parts.step(n, unit)
@@ -34,8 +34,8 @@ def test_steps_of_any_kind_add_up_to_the_same_run(steps, aware):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 700), st.sampled_from(list(UNITS)), st.integers(0, 200), st.booleans())
-def test_back_undoes_step(first, unit, n, aware):
-    sim = mixed(aware=aware)
+def test_back_undoes_step(first, unit, n, congestion):
+    sim = mixed(congestion=congestion)
     sim.step(first)
     before, count = sim.state_hash(), sim.counts[unit]
     events = sim.events
@@ -119,10 +119,10 @@ def test_forks_and_files_go_on_to_the_same_end(tmp_path):
 
 def test_a_file_that_is_something_else_is_refused(tmp_path):
     path = tmp_path / "x.npz"
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file|no such file"):
         Simulation.load(path)
     path.write_bytes(b"PK nothing")
-    with pytest.raises(InputError, match="not a saved simulation of a workload"):
+    with pytest.raises(InputError, match="not a saved simulation"):
         Simulation.load(path)
     np.savez(path, inputs=np.frombuffer(b'{"format": "astranb workload 0"}', np.uint8))
     with pytest.raises(InputError, match="another version"):
@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused_with_a_line(do, message):
 def test_a_deadlock_is_raised_and_can_be_taken_back():
     one = Operations.of([{"kind": SEND, "peer": 1, "bytes": 8, "tag": 3}])
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 8, "tag": 4}])
-    sim = Simulation([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
     with pytest.raises(Deadlock, match="rank 1 waits in a receive from rank 0"):
         sim.run()
     assert sim.finished

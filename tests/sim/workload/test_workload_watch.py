@@ -22,7 +22,7 @@ PATHS = {
 
 @pytest.mark.parametrize("kind", PATHS)
 def test_every_field_is_read_and_shown(kind):
-    sim = mixed(aware=True)
+    sim = mixed(congestion=True)
     watches = [sim.watch(f"{PATHS[kind]}.{name}") for name in READERS[kind]]
     sim.step(300)
     assert sim.watchable(PATHS[kind]) == list(READERS[kind])
@@ -32,7 +32,7 @@ def test_every_field_is_read_and_shown(kind):
 
 
 def test_they_say_what_the_tables_say():
-    sim = mixed(aware=True)
+    sim = mixed(congestion=True)
     at_rank, link, sent = (
         sim.watch(f"{what}") for what in ("rank[3].in_flight", "link[2].bytes", "rank[3].dim[0].bytes")
     )
@@ -64,7 +64,7 @@ def test_a_series_is_what_stepping_finds(events, points, share):
     for when, value in reversed(list(zip(times.tolist(), values.tolist(), strict=True))):
         if when < sim.now_ps:
             other.goto(when)
-        assert other.result.dimension(0)["messages"] == value
+        assert other.engine.dimension(0)["messages"] == value
 
 
 def test_what_is_noted_follows_time_both_ways_and_is_saved(tmp_path):
