@@ -44,7 +44,7 @@ def read_edit(
         hint = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
         raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
-        hint = "change link[N], which there are with aware=True (--fidelity congestion)"
+        hint = "change link[N], which exists with congestion (--fidelity congestion)"
         raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)

@@ -73,7 +73,7 @@ def resolve(path: str, about: About, machine: t.Machine) -> Place:
     if kinds == ("link",):
         links = len(machine.links) if machine.config[0].congestion else 0
         if not links:
-            hint = "links are simulated with aware=True (--fidelity congestion)"
+            hint = "links are simulated with congestion (--fidelity congestion)"
             raise InputError("this run has no links", where=path, hint=hint)
         link = _number(found[0][1], links, "link", path)
         return Place("link", f"link[{link}]", (link,))
