@@ -108,7 +108,7 @@ class MessageState(OperationEngine):
 
     def digest(self) -> str:
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
-        return self.run.digest()
+        return str(self.run.digest())
 
     def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
         """When each of the ranks' operations began and ended."""

@@ -457,7 +457,7 @@ def machine(
     step: ModelStep,
     gpu: str = DEFAULT_GPU,
     system: str | Path | None = None,
-    network: str | Path | InfraNetwork | None = None,
+    network: str | Path | Network | InfraNetwork | None = None,
     **options: Any,
 ) -> Cluster:
     """Return the cluster that a model runs on: described by files, or assumed.
@@ -469,7 +469,7 @@ def machine(
     gpu : str
         The GPU whose roofline limits computations, where no system is described.
     system, network : str or Path, optional
-        ASTRA-sim 2.0's files; the network may be an :class:`InfraNetwork` too.
+        ASTRA-sim 2.0's files; the network may be a :class:`Network` or :class:`InfraNetwork` too.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
@@ -497,7 +497,7 @@ def machine(
             text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns per GPU (400 Gbit/s)"
         assumed.append(f"{text}; replace with --network FILE")
     else:
-        described = network if isinstance(network, InfraNetwork) else read_network(network)
+        described = network if isinstance(network, Network | InfraNetwork) else read_network(network)
     if described.npus != ranks:
         what = f"a network of {described.npus} NPUs, and {ranks} ranks"
         raise InputError(

@@ -275,7 +275,7 @@ def test_a_root_without_a_part_in_it_is_refused():
     for more in ({"root": 9}, {"root": 0, "group": [1, 2]}):
         with pytest.raises(InputError, match="which takes no part in it"):
             run(["Ring"], [4], ["ring"], **more)
-    with pytest.raises(InputError, match="no Switch"):
+    with pytest.raises(InputError, match="not a Switch"):
         run(["Ring"], [4], ["inNetwork"])
 
 
