@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
 from astranb.core.jit import Records
 from astranb.core.state import allocate
+from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
 from astranb.net._astrasim2 import FULLY_CONNECTED, SWITCH
 from astranb.workload.astrasim2 import (
     COLLECTIVE_NAMES,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.timesteps import next_event, next_time
 from astranb.core.entry import Entry
 from astranb.core.handle import handle
 from astranb.core.jit import Records, kernel
+from astranb.core.timesteps import next_event, next_time
 from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 
 from .algorithms import at_switch, bundle_passed, message_received, switch_done
@@ -255,10 +255,10 @@ def run_astrasim2(
 ) -> int:
     """Handle events until none is left or a limit is reached; returns why it stopped."""
     m = handle(Machine(
-        config, clock, dims, implementations, npus, places, queues, allocators, trees, groups, members,
-        group_streams, operations, children, ready, memories, streams, phases, timers, messages, buckets,
-        links, routes, hops, wires, schedule, grants, bus, bus_lists, queue, timesteps, pending, watch, points,
-        passed, traffic, used,
+        config, clock, dims, implementations, npus, places, queues, allocators, trees, groups,
+        members, group_streams, operations, children, ready, memories, streams, phases, timers,
+        messages, buckets, links, routes, hops, wires, schedule, grants, bus, bus_lists, queue,
+        timesteps, pending, watch, points, passed, traffic, used,
     ))  # fmt: skip
     margin = limits[0].margin
     while True:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astranb.core.timesteps import put_event
 from astranb.core.jit import kernel
+from astranb.core.timesteps import put_event
 
 from .tables import KIND_BITS, TIMERS, Machine
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from astranb.core.timesteps import put_event
 from astranb.core.jit import kernel
+from astranb.core.timesteps import put_event
 from astranb.net._astrasim2 import (
     DEAD,
     SWITCH,

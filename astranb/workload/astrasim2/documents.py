@@ -273,7 +273,7 @@ def read_memory(path: str | Path) -> Memory:
     InputError
         It cannot be read, or a key or value is not valid.
     """
-    return Memory.from_document(_document(readread_json(path), _MEMORY), str(path))
+    return Memory.from_document(_document(read_json(path), _MEMORY), str(path))
 
 
 def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
