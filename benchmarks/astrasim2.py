@@ -14,13 +14,11 @@ from time import perf_counter
 from astranb.chakra import TraceBuilder, write
 from astranb.engine.messages import Run
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, System
+from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, System, Workload
 
 __all__ = ["astrasim2"]
 
 Row = Callable[..., None]
-
-_EVERY_EVENT = 1 << 50
 
 # NPUs of each dimension, splits, chunks at once, network, the peer's median (s; three runs of each,
 # two cores, x86-64, recorded 2026), limit (s)
@@ -36,7 +34,7 @@ _CASES = [
 
 
 def _files(folder: Path, dims: list[int], splits: int, active: int) -> list[str]:
-    """Write the inputs of a 1 MiB all-reduce; gives the options."""
+    """Write the inputs of a 1 MiB all-reduce; returns the options."""
     builder = TraceBuilder()
     builder.collective("all_reduce", "1 MiB")
     trace = builder.build()
@@ -78,20 +76,20 @@ def astrasim2(row: Row) -> None:
         took = median(times)
         shape = "x".join(map(str, dims))
         what = f"{shape} NPUs, 1 MiB all-reduce, {splits}/{active}, {fidelity}, process"
-        said = f"(limit {limit} s)"
+        note = f"(limit {limit} s)"
         if peer is not None:
-            row(what, took, "s", f"faster than ASTRA-sim 2.0: {peer} s {said}", peer / took)
+            row(what, took, "s", f"faster than ASTRA-sim 2.0: {peer} s {note}", peer / took)
         else:
-            row(what, took, "s", f"ASTRA-sim 2.0 was not recorded {said}")
+            row(what, took, "s", f"ASTRA-sim 2.0 was not recorded {note}")
     one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 20}])
-    for npus, name, peer in ((8, "unaware", None), (1024, "unaware", 14.5), (1024, "aware", 20.0)):
+    for npus, name, peer in ((8, "analytical", None), (1024, "analytical", 14.5), (1024, "congestion", 20.0)):
         network = Network(["Ring"], [npus], [50.0], [500.0])
-        inputs = ([one] * npus, network, System.from_document(_system(1, 4, 1)))
+        workload = Workload([one] * npus, network, System.from_document(_system(1, 4, 1)), compat=True)
         times = []
         for _ in range(3):
             begun = perf_counter()
-            run = Run(*inputs, aware=name == "aware", compat=True)
-            run.step(_EVERY_EVENT)
+            run = Run(workload, congestion=name == "congestion")
+            run.go()  # nothing is folded
             times.append(perf_counter() - begun)
         took = median(times)
         what = f"{npus} NPUs ring 4/1, {name}, event by event, warm"
@@ -109,20 +107,20 @@ def model(row: Row) -> None:
     times = []
     for _ in range(3):
         begun = perf_counter()
-        said = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
+        printed = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
         times.append(perf_counter() - begun)
-    took, operations = median(times), json.loads(said)["operations"]
+    took, operations = median(times), json.loads(printed)["operations"]
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
 
 
 def routing(row: Row) -> None:
-    """Measure the ways of 1,024 GPUs under a Clos, for rings in a server and between servers."""
+    """Measure finding the routes of 1,024 GPUs under a Clos, for rings in a server and between servers."""
     clos = InfraNetwork(blueprint("clos:servers=128"))
     one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 20}])
     system = System.from_document(_system(2, 4, 1))
-    len(clos.fabric.links)  # made beforehand
+    len(clos.fabric.links)  # not part of the measured time
     begun = perf_counter()
-    Run([one] * clos.npus, clos, system)
+    Run(Workload([one] * clos.npus, clos, system))
     took = perf_counter() - begun
-    row("1,024 GPUs under a Clos: ways of rings found, run built", took, "s", "35 s at first", 35 / took)
+    row("1,024 GPUs under a Clos: routes of rings found, run built", took, "s", "35 s at first", 35 / took)

@@ -273,10 +273,11 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
     import numpy as np
 
     from astranb.chakra import NodeType, Times
-    from astranb.engine.messages import load
+    from astranb.engine.messages import Run
+    from astranb.workload.astrasim2 import load
 
-    run = load(args.file, args.system, args.network, groups=args.comm_group)
-    run.step()
+    run = Run(load(args.file, args.system, args.network, groups=args.comm_group))
+    run.finish()
     run.result()  # raises an error for a deadlock
     table = run.machine.operations
     begun, found = 0, []

@@ -20,10 +20,9 @@ from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_
 if TYPE_CHECKING:
     import numpy as np
 
-    from astranb.engine.messages import Inputs
     from astranb.sim import Simulation
-    from astranb.workload.astrasim2 import InfraNetwork
-    from astranb.workload.models import Cluster, Workload
+    from astranb.workload.astrasim2 import InfraNetwork, Workload
+    from astranb.workload.models import Cluster, ModelStep
 
 __all__ = ["Subject", "simulation_of", "table_row"]
 
@@ -43,7 +42,7 @@ class Subject:
     kind, fidelity : str
     sim : Simulation
         Nothing has happened yet, or everything has.
-    workload : Workload, optional
+    workload : ModelStep, optional
         Of a model.
     cluster : Cluster, optional
         Of a model: the machine, with what was assumed about it.
@@ -53,7 +52,7 @@ class Subject:
     kind: str
     fidelity: str
     sim: Simulation
-    workload: Workload | None = None
+    workload: ModelStep | None = None
     cluster: Cluster | None = None
 
     @cached_property
@@ -175,42 +174,37 @@ def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Sub
 
 def _model(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
     from astranb.engine.messages import Run
-    from astranb.workload.astrasim2 import read_memory
+    from astranb.workload.astrasim2 import Memory, Workload, read_memory
     from astranb.workload.models import DEFAULT_GPU, machine, roofline
 
     gpu = args.gpu or DEFAULT_GPU
     step = workload_of(args, roofline(gpu))
     network = args.network if args.infra is None else _infra_network(args)
     cluster = machine(step, gpu, args.system, network, **_system_options(args))
-    run = Run(
-        step.operations(),
-        cluster.network,
-        cluster.system,
-        memory=None if args.memory is None else read_memory(args.memory),
-        groups=step.groups,
-        aware=fidelity == "congestion",
-    )
+    memory = Memory() if args.memory is None else read_memory(args.memory)
+    workload = Workload(step.operations(), cluster.network, cluster.system, memory, step.groups)
     if fidelity == "cacheline":
-        sim = _by_lines(args, args.model, run.inputs, record=record)
+        sim = _by_lines(args, args.model, workload, record=record)
     else:
-        sim = _by_messages(run, args.model, record=record)
+        sim = _by_messages(Run(workload, congestion=fidelity == "congestion"), args.model, record=record)
     return Subject(args, MODEL, fidelity, sim, step, cluster)
 
 
 def _traces(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
-    from astranb.engine.messages import load
+    from astranb.engine.messages import Run
+    from astranb.workload.astrasim2 import load
 
-    run = load(
+    workload = load(
         args.workload,
         args.system,
         args.network if args.infra is None or args.network else _infra_network(args),
-        aware=fidelity == "congestion",
         compat=args.compat is not None,
         **given(args, "memory", "root", groups="comm_group"),
         **_system_options(args),
     )
     if fidelity == "cacheline":
-        return Subject(args, TRACES, fidelity, _by_lines(args, args.workload, run.inputs, record=record))
+        return Subject(args, TRACES, fidelity, _by_lines(args, args.workload, workload, record=record))
+    run = Run(workload, congestion=fidelity == "congestion")
     return Subject(args, TRACES, fidelity, _by_messages(run, Path(args.workload).name, record=record))
 
 
@@ -256,7 +250,7 @@ def _by_messages(run: Any, title: str, *, record: bool) -> Simulation:
     from astranb.sim import Simulation
 
     if not record and getattr(run, "folds", False):
-        run.step()
+        run.finish()
     run.record(on=record)
     engine = MessageEngine(run, title) if isinstance(run, Run) else LayerEngine(run, title)
     return Simulation.of_engine(engine, checkpoint_bytes=0)
@@ -265,7 +259,7 @@ def _by_messages(run: Any, title: str, *, record: bool) -> Simulation:
 def _by_lines(
     args: argparse.Namespace,
     title: str,
-    inputs: Inputs,
+    workload: Workload,
     durations_ns: np.ndarray | None = None,
     *,
     record: bool,
@@ -276,7 +270,7 @@ def _by_lines(
     from astranb.sim import Simulation
     from astranb.workload.astrasim2 import Network
 
-    network = inputs.network
+    network = workload.network
     if args.infra is not None:
         infra = resolve(args.infra)
     elif isinstance(network, Network):
@@ -284,7 +278,7 @@ def _by_lines(
         infra = dimensions(network.topology, network.npus_count, rates, network.latency)
     else:
         infra = network.infra
-    graph = Graph.of(inputs, title, durations_ns)
+    graph = Graph.of(workload, title, durations_ns)
     return Simulation(infra, graph, record=record, checkpoint_bytes=0, **given(args, "gpu", "launch"))
 
 

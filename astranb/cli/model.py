@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .arguments import given, whole
 
 if TYPE_CHECKING:
-    from astranb.workload.models import Roofline, Workload
+    from astranb.workload.models import ModelStep, Roofline
 
 __all__ = ["MODEL_OPTIONS", "add_model_options", "workload_of"]
 
@@ -62,7 +62,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(*flags, help=text, **more)
 
 
-def workload_of(args: argparse.Namespace, gpu: Roofline | None) -> Workload:
+def workload_of(args: argparse.Namespace, gpu: Roofline | None) -> ModelStep:
     """Make the workload that the options describe.
 
     Parameters

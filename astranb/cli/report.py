@@ -173,7 +173,7 @@ def _model_document(subject: Subject) -> dict[str, Any]:
         "model": subject.args.model,
         "mode": _mode(subject),
         "exposed_comm_ps": row["exposed_comm_ps"],
-        "state_hash": _run_of(subject).state_hash(),
+        "state_hash": _run_of(subject).digest(),
         **numbers,
     }
 
@@ -220,10 +220,10 @@ def _traces_document(subject: Subject) -> dict[str, Any]:
         "compat": subject.args.compat,
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
-        "cost_dollars": run.inputs.network.cost_dollars(),
+        "cost_dollars": run.workload.network.cost_dollars(),
         "per_rank": _without_done(rows),
         **({"dimensions": sim.result.table("dimensions")} if inspects(subject.args) else {}),
-        "state_hash": run.state_hash(),
+        "state_hash": run.digest(),
     }
 
 

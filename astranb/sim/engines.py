@@ -31,7 +31,7 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
-from astranb.workload.models import Workload as Step
+from astranb.workload.models import ModelStep
 
 __all__ = ["FIDELITIES", "open_engine", "read_files"]
 
@@ -73,7 +73,7 @@ def open_engine(
     """
     if fidelity is not None and fidelity not in FIDELITIES:
         raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
-    if isinstance(what, Step):
+    if isinstance(what, ModelStep):
         what = what.on(_network(infra), gpu)
     if isinstance(what, LayerWorkload):
         chosen = fidelity or ("congestion" if what.congestion else "analytical")

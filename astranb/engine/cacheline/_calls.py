@@ -13,8 +13,8 @@ import numpy as np
 from astranb.collectives import Collective, Node, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
-from astranb.engine.messages._tables import BROADCAST, DIRECT, HALVING, TREE
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
+from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, TREE
 
 __all__ = ["Call", "Calls"]
 

@@ -8,10 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.chakra import Distinct
-from astranb.workload.astrasim2 import Memory, Operations, System
-from astranb.workload.astrasim2._inputs import Algorithm
-from astranb.workload.astrasim2._operations import COLUMN
-from astranb.workload.astrasim2._pool import Pool
+from astranb.workload.astrasim2 import Algorithm, Memory, Operations, System
+from astranb.workload.astrasim2.memory import Pool
+from astranb.workload.astrasim2.operations import COLUMN
 
 from .workload import Graph
 

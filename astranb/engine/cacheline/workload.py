@@ -16,9 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from astranb.collectives import Joined, Lowered, Section, join, lower
-from astranb.engine.messages._run import Inputs
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System
-from astranb.workload.astrasim2._durations import at_speed, durations_ns
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
+from astranb.workload.astrasim2.durations import at_speed, durations_ns
 
 from ._calls import Calls
 
@@ -75,18 +74,17 @@ class Graph:
     protocol = "Simple"
 
     @classmethod
-    def of(cls, inputs: Inputs, title: str = "workload", durations: np.ndarray | None = None) -> Graph:
-        """Take what a run on another network was made of; the network is left to the infrastructure.
+    def of(cls, workload: Workload, title: str = "workload", durations: np.ndarray | None = None) -> Graph:
+        """Take a workload without its network, which the infrastructure replaces.
 
         Parameters
         ----------
-        inputs : Inputs
-            As :attr:`Run.inputs`.
+        workload : Workload
         title : str
         durations : ndarray of int64, optional
             As for the class.
         """
-        return cls(inputs.operations, inputs.system, inputs.groups, inputs.memory, title, durations)
+        return cls(workload.operations, workload.system, workload.groups, workload.memory, title, durations)
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""

@@ -11,7 +11,7 @@ from ._depend import dependencies, slots_of
 from ._run import Run
 
 if TYPE_CHECKING:
-    from astranb.engine.messages import Inputs
+    from astranb.workload.astrasim2 import Workload
 
 __all__ = ["lines_of"]
 
@@ -21,19 +21,18 @@ _NUMBERS: Final = {
 }  # fmt: skip
 
 
-def lines_of(run: Run) -> tuple[Inputs, np.ndarray]:
-    """Give what :class:`astranb.engine.cacheline.workload.Graph` takes: inputs, and how long each operation takes.
+def lines_of(run: Run) -> tuple[Workload, np.ndarray]:
+    """Give a workload for :class:`astranb.engine.cacheline.workload.Graph`, and durations of operations.
 
     The update of weights after a collective is an operation of the CPU. A collective is among the
     ranks that share a dimension that it uses; which chunk goes when is left to the machine.
 
     Returns
     -------
-    inputs : Inputs
+    workload : Workload
         Of every rank the same operations, with groups of its own.
     durations_ns : ndarray of int64
     """
-    from astranb.engine.messages import Inputs
     from astranb.workload import astrasim2 as other
 
     m, layers = run.machine, run.workload.layers
@@ -82,7 +81,7 @@ def lines_of(run: Run) -> tuple[Inputs, np.ndarray]:
     words = {f"{name}-implementation": [each[0].name] for name, each in run.system.algorithms.items() if each}
     system = other.System.from_document(words, run.system.where)
     numbered = {number: ranks for ranks, number in groups.items()}
-    return Inputs(operations, network, system, other.Memory(), numbered), np.array(took, np.int64)
+    return other.Workload(operations, network, system, groups=numbered), np.array(took, np.int64)
 
 
 def _dimensions(run: Run, collective: int) -> int:

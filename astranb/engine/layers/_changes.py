@@ -11,7 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_time
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
 from astranb.engine.edits import Edit, Parameter
-from astranb.engine.messages._noted import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
 from astranb.workload.astrasim1 import HierarchicalNetwork

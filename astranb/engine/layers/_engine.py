@@ -13,7 +13,7 @@ from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, Found
 from astranb.engine.critical_path import Segment
 from astranb.engine.edits import Edit, Parameter
-from astranb.engine.messages._noted import NOTHING
+from astranb.engine.messages.tables import NOTHING
 from astranb.engine.operations.run import Spans
 from astranb.engine.operations.spans import spans_of
 from astranb.engine.why import Why

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.units import format_bytes, format_time
-from astranb.engine.messages._noted import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.operations.about import ALGORITHMS, STATES
 from astranb.engine.why import Step, Why
 

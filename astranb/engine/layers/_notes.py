@@ -6,8 +6,8 @@ Nothing simulated depends on it. Who has something to note asks ``watch[0].notin
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.engine.messages._noted import BEGINS, ENDS, NOTHING, PHASE_BEGINS
-from astranb.engine.messages._notes import holds
+from astranb.engine.messages.tables import BEGINS, ENDS, NOTHING, PHASE_BEGINS
+from astranb.engine.messages.recording import holds
 
 from ._tables import ISSUE, Machine
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.jit import kernel
-from astranb.engine.messages._noted import PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.messages.tables import PHASE_BEGINS, PHASE_ENDS
 
 from ._events import put
 from ._notes import begin, note_phase

@@ -6,9 +6,9 @@ from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
 from astranb.engine.operations.about import About
 
-from . import _tables as t
-from ._noted import BEGINS, DELIVERED, ENDS, NOTHING, PHASE_BEGINS, PHASE_ENDS, SENT
+from . import tables as t
 from ._paths import resolve
+from .tables import BEGINS, DELIVERED, ENDS, NOTHING, PHASE_BEGINS, PHASE_ENDS, SENT
 
 __all__ = ["EVENTS", "on_event"]
 

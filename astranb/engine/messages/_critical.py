@@ -10,7 +10,7 @@ from astranb.core.jit import Records
 from astranb.engine.critical_path import Segment
 from astranb.engine.operations.about import segment
 
-from . import _tables as t
+from . import tables as t
 from ._instances import instances, pairs
 from ._state import MessageState
 

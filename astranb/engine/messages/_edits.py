@@ -14,10 +14,10 @@ from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, read_value, written
 from astranb.net._astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
 
-from . import _tables as t
+from . import tables as t
 from ._ends import ends_of, waiting_for
 from ._paths import Place, resolve
-from ._transport import free_link
+from .transport import free_link
 
 __all__ = ["apply_edit", "check_links", "dead_links", "parameters_of", "read_edit", "value_of"]
 
@@ -44,7 +44,7 @@ def read_edit(
         hint = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
         raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
-        hint = "change link[N], which there are with aware=True (--fidelity congestion)"
+        hint = "change link[N], which exists with congestion (--fidelity congestion)"
         raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
@@ -72,7 +72,7 @@ def apply_edit(edit: Edit, machine: t.Machine, base_ns: Any) -> None:
 def _set_dimension(machine: t.Machine, dim: int, field: str, number: float) -> None:
     """Let a dimension, all its links, and what schedules chunks know of a new number."""
     machine.dims[field][dim] = number
-    if machine.config[0].aware:
+    if machine.config[0].congestion:
         first = machine.dims.first_link
         last = int(first[dim + 1]) if dim + 1 < len(first) else len(machine.wires)
         machine.wires[field][int(first[dim]) : last] = number

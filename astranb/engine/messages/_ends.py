@@ -7,7 +7,7 @@ import numpy as np
 from astranb.engine.operations.about import About
 from astranb.net._astrasim2 import FULLY_CONNECTED, ROUTED, SWITCH
 
-from . import _tables as t
+from . import tables as t
 
 __all__ = ["dimension_of", "ends_of", "other_way", "waiting_for"]
 

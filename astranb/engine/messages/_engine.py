@@ -18,27 +18,27 @@ from astranb.engine.operations.run import Spans
 from astranb.engine.operations.spans import LANES, spans_of
 from astranb.engine.why import Why
 
-from . import _tables as t
+from . import tables as t
 from ._breakpoints import EVENTS, on_event
 from ._critical import critical_path
 from ._edits import apply_edit, check_links, parameters_of, read_edit, value_of
 from ._ends import other_way
 from ._inspect import chunks_of, inspect, narrate, running_chunks, states_of
 from ._instances import pairs
-from ._noted import NOTHING
 from ._paths import FIELDS, Place, field_of, resolve
 from ._readers import NOTED, READERS
 from ._ready import ready_ps, slow_ranks
-from ._run import Run
 from ._state import MessageState
 from ._traffic import collectives, dimension, links
 from ._why import explain_wait
+from .run import Run
+from .tables import NOTHING
 
 __all__ = ["MessageEngine"]
 
 _OWNERS = {"rank": 0, "op": 1, "queue": 2}
 _CONFIG = {
-    "splits": "chunks of a collective", "concurrent": "chunks at once", "aware": "congestion",
+    "splits": "chunks of a collective", "concurrent": "chunks at once", "congestion": "congestion",
     "endpoint_ns": "endpoint delay", "queues": "queues", "rendezvous": "rendezvous",
 }  # fmt: skip
 _PLACES = ("CPU", "GPU", "network", "receives")

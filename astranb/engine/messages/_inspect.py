@@ -11,13 +11,13 @@ from astranb.engine.operations.about import ALGORITHMS, STATES
 from astranb.engine.operations.changes import written
 from astranb.net._astrasim2 import DEAD
 
-from . import _tables as t
+from . import tables as t
 from ._edits import value_of
 from ._ends import dimension_of, ends_of, waiting_for
-from ._noted import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 from ._paths import Place, resolve
 from ._state import MessageState
 from ._traffic import dimension
+from .tables import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 
 __all__ = [
     "chunks_in",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from astranb.core.errors import InputError, near
 from astranb.engine.operations.about import About
 
-from . import _tables as t
+from . import tables as t
 
 __all__ = ["FIELDS", "Place", "field_of", "resolve"]
 
@@ -71,9 +71,9 @@ def resolve(path: str, about: About, machine: t.Machine) -> Place:
         dim = _number(found[0][1], dims, "dimension", path)
         return Place("dim", f"dim[{dim}]", (dim,), dim=dim)
     if kinds == ("link",):
-        links = len(machine.links) if machine.config[0].aware else 0
+        links = len(machine.links) if machine.config[0].congestion else 0
         if not links:
-            hint = "links are simulated with aware=True (--fidelity congestion)"
+            hint = "links are simulated with congestion (--fidelity congestion)"
             raise InputError("this run has no links", where=path, hint=hint)
         link = _number(found[0][1], links, "link", path)
         return Place("link", f"link[{link}]", (link,))

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from . import _tables as t
+from . import tables as t
 from ._ends import waiting_for
 from ._inspect import chunks_in, in_flight
 from ._paths import FIELDS, Place

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _tables as t
+from . import tables as t
 from ._instances import instances, pairs
 from ._state import MessageState
 

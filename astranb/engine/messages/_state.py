@@ -15,9 +15,8 @@ from astranb.engine.operations.about import About
 from astranb.engine.operations.engine import OperationEngine
 from astranb.workload.astrasim2 import InfraNetwork
 
-from . import _tables as t
-from ._loop import DTYPES
-from ._run import Run
+from . import tables as t
+from .run import Run
 
 __all__ = ["COUNTS", "UNITS", "MessageState"]
 
@@ -46,12 +45,12 @@ class MessageState(OperationEngine):
         The changes so far.
     """
 
-    dtypes: ClassVar = DTYPES
+    dtypes: ClassVar = t.DTYPES
     tables_of: ClassVar = t.Machine
     units: ClassVar[Mapping[str, str]] = UNITS
     places: ClassVar[Sequence[str]] = ()
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
-    not_simulated: ClassVar[Sequence[str]] = t.NOTES
+    not_simulated: ClassVar[Sequence[str]] = t.RECORDED
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class MessageState(OperationEngine):
         self.about = _about_of(run) if about is None else about
         self.base_ns = np.array(run.machine.operations.duration_ns) if base_ns is None else base_ns
         self.edits = list(edits)
-        self.fidelity = "congestion" if run.machine.config[0].aware else "analytical"
+        self.fidelity = "congestion" if run.machine.config[0].congestion else "analytical"
 
     @property
     def ranks(self) -> int:
@@ -107,6 +106,10 @@ class MessageState(OperationEngine):
         if changed:
             self.run.machine = self.machine._replace(**changed)
 
+    def digest(self) -> str:
+        """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
+        return str(self.run.digest())
+
     def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
         """When each of the ranks' operations began and ended."""
         rows: Any = self.machine.operations[: self.about.own]
@@ -128,7 +131,7 @@ def _about_of(run: Run) -> About:
     names: dict[str, int] = {}
     known: dict[int, np.ndarray] = {}
     at = 0
-    for one in run.inputs.operations:
+    for one in run.workload.operations:
         own = slice(at, at + len(one.rows))
         kind[own] = one.rows["kind"]
         if one.names is not None:
@@ -145,8 +148,8 @@ def _about_of(run: Run) -> About:
     child = np.asarray(m.children.value)[where]
     order = np.argsort(child, kind="stable")
     first = np.searchsorted(child[order], np.arange(len(rows) + 1))
-    network = run.inputs.network
-    name_links = partial(_link_names, network, m.ways) if isinstance(network, InfraNetwork) else list
+    network = run.workload.network
+    name_links = partial(_link_names, network, m.routes) if isinstance(network, InfraNetwork) else list
     return About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
         list(network.link_topology), first, owner[order], int((rows.owner < 0).sum()), name_links,

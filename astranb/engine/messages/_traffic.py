@@ -64,7 +64,7 @@ def collectives(engine: MessageState) -> list[dict[str, Any]]:
 def links(engine: MessageState) -> list[dict[str, Any]]:
     """A row for each directed link that carried something, with congestion."""
     m, about = engine.machine, engine.about
-    if not (m.config[0].aware and engine.recording):
+    if not (m.config[0].congestion and engine.recording):
         return []
     now = max(1, engine.time_ps // 1000)
     return [

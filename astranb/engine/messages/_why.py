@@ -10,7 +10,7 @@ from astranb.core.units import format_time
 from astranb.engine.operations.spans import COMMUNICATION
 from astranb.engine.why import Step, Why
 
-from . import _tables as t
+from . import tables as t
 from ._inspect import in_flight, states_of
 from ._instances import instances, pairs
 from ._paths import resolve

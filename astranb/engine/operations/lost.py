@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astranb.workload.astrasim2._kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
+from astranb.workload.astrasim2.kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 
 from .run import OperationRun
 from .spans import shares, spans_of, sweep

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from astranb.workload.astrasim2._kinds import COLLECTIVE, MEMORY, RECV, REPLAY, SEND
+from astranb.workload.astrasim2.kinds import COLLECTIVE, MEMORY, RECV, REPLAY, SEND
 
 from .run import OperationRun, Spans
 

@@ -1,19 +1,14 @@
-"""ASTRA-sim 2.0's workload and system layer on its two analytical networks, to the nanosecond.
-
-Operations of each rank wait for one another; a collective is cut into chunks, each chunk goes
-through phases, one in each dimension, and each phase is messages between endpoints. The state
-is tables, the time whole nanoseconds, and the loop can stop after any event.
-"""
+"""ASTRA-sim 2.0's inputs: operations of ranks, and the system, network and memory they run on."""
 
 from __future__ import annotations
 
-from ._documents import read_memory, read_network, read_system
-from ._durations import Memory
-from ._infra import InfraNetwork
-from ._inputs import Algorithm, Network, System
-from ._kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
-from ._operations import COLLECTIVE_NAMES, Operations
-from .workload import Workload
+from .documents import read_memory, read_network, read_system
+from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
+from .memory import Memory
+from .network import InfraNetwork, Network
+from .operations import COLLECTIVE_NAMES, Operations
+from .system import Algorithm, System
+from .workload import Workload, load
 
 __all__ = [
     "COLLECTIVE",
@@ -30,6 +25,7 @@ __all__ = [
     "Operations",
     "System",
     "Workload",
+    "load",
     "read_memory",
     "read_network",
     "read_system",

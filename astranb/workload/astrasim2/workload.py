@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from ._durations import Memory
-from ._infra import InfraNetwork
-from ._inputs import Network, System
-from ._operations import Operations
+from astranb.chakra import read_ranks
 
-__all__ = ["Workload"]
+from .custom_collectives import read_custom_collectives
+from .documents import read_groups, read_json, read_memory, read_network, read_system
+from .memory import Memory
+from .network import InfraNetwork, Network
+from .operations import Operations
+from .system import System
+from .traces import check_peers, operations_of
+
+__all__ = ["Workload", "load"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,80 @@ class Workload:
     operations: Sequence[Operations]
     network: Network | InfraNetwork
     system: System
-    memory: Memory = Memory()
+    memory: Memory = field(default_factory=Memory)
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
     compat: bool = False
     title: str = "workload"
+
+
+def load(
+    workload: str | Path,
+    system: str | Path,
+    network: str | Path | InfraNetwork,
+    *,
+    memory: str | Path | None = None,
+    groups: str | Path | None = None,
+    compat: bool = False,
+    queues: int = 1,
+    injection_scale: float = 1.0,
+    rendezvous: bool = False,
+    root: str | Path | None = None,
+) -> Workload:
+    """Read ASTRA-sim 2.0's files, unmodified.
+
+    Parameters
+    ----------
+    workload : str or Path
+        The prefix of the traces ``PREFIX.RANK.et``; there is one for each NPU.
+    system : str or Path
+        ``system.json``.
+    network : str, Path or InfraNetwork
+        ``network.yml``, or an infrastructure.
+    memory, groups : str or Path, optional
+        The remote memory and the communicator groups, JSON.
+    compat : bool
+        Whether to keep ASTRA-sim 2.0's peculiarities.
+    queues : int
+        Queues of one dimension.
+    injection_scale : float
+        Factor of the endpoint's delay.
+    rendezvous : bool
+        Whether a message waits until its receiver is ready.
+    root : str or Path, optional
+        Where custom collectives are looked for after the folder of ``system.json`` and the working
+        directory.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A file cannot be read or used; the text names it, the place and a hint.
+    """
+    described = network if isinstance(network, InfraNetwork) else read_network(network)
+    npus = described.npus
+    document = read_json(system)
+    settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
+    members = {} if groups is None else read_groups(groups, npus)
+    custom = read_custom_collectives(document, root)
+    known: dict[bytes, Operations] = {}
+    operations = []
+    for rank, trace in enumerate(read_ranks(workload, npus)):
+        check_peers(trace, rank, npus)
+        if trace.data not in known:
+            known[trace.data] = operations_of(
+                trace, members, replay=settings.replay, roofline=settings.roofline, compat=compat
+            )
+        one = known[trace.data]
+        operations.append(custom.applied_to(one, trace, rank, npus, members) if custom else one)
+    return Workload(
+        operations,
+        described,
+        settings,
+        Memory() if memory is None else read_memory(memory),
+        members,
+        compat,
+        Path(workload).name,
+    )

@@ -1,22 +1,19 @@
-"""Models by parallelism: what every rank does in a step of training or of generating text.
+"""Models by parallelism: the operations of every rank in a step of training or inference.
 
-A model is data with public numbers, parallelism a few degrees. From both follow the operations of
-every rank, their costs and the messages between them: as Chakra traces, or simulated at once.
+A model is data with public numbers, parallelism a few degrees. They determine the operations of
+every rank, their costs and the messages between them, as Chakra traces or for a simulation.
 """
 
 from __future__ import annotations
 
-from ._dlrm import DLRM, Dlrm
-from ._gpu import DEFAULT_GPU, GPUS, Roofline, roofline
-from ._job import MODES, Job
-from ._layers import CONVOLUTIONAL, Convolutional, Layer
-from ._library import TRANSFORMERS
-from ._machine import Cluster, machine
-from ._make import MODELS, workload
-from ._model_file import read_model
-from ._parallel import Parallelism
-from ._transformer import Transformer
-from ._workload import Workload
+from .convolutional import CONVOLUTIONAL, Convolutional, Layer
+from .dlrm import DLRM, Dlrm
+from .job import MODES, Job
+from .library import MODELS, TRANSFORMERS, read_model
+from .parallelism import Parallelism
+from .roofline import DEFAULT_GPU, GPUS, Roofline, roofline
+from .step import Cluster, ModelStep, machine, workload
+from .transformer import Transformer
 
 __all__ = [
     "CONVOLUTIONAL",
@@ -31,10 +28,10 @@ __all__ = [
     "Dlrm",
     "Job",
     "Layer",
+    "ModelStep",
     "Parallelism",
     "Roofline",
     "Transformer",
-    "Workload",
     "machine",
     "read_model",
     "roofline",

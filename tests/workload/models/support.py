@@ -9,15 +9,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from astranb.chakra import CollectiveType, NodeType, Trace
-from astranb.workload.models import Parallelism, Transformer, Workload
+from astranb.workload.models import ModelStep, Parallelism, Transformer
 
 
-def traces(step: Workload) -> list[Trace]:
+def traces(step: ModelStep) -> list[Trace]:
     return [step.trace(rank) for rank in range(step.ranks)]
 
 
-def stuck(step: Workload) -> list[int]:
-    """Do every rank's trace one node after the other; give the ranks that never end.
+def waiting_ranks(step: ModelStep) -> list[int]:
+    """Do every rank's trace one node after the other; give the ranks that do not end.
 
     A send is done at once, a receive when its message has been sent, a collective when all its
     group have come to it, each with the same kind and bytes.

@@ -1,0 +1,741 @@
+"""The algorithms of a chunk's phase: how its messages go between the NPUs of one dimension.
+
+Each message first passes the endpoint's memory (the bundle), reduced where it has to be; then the
+next one is sent and its counterpart expected. The order is ASTRA-sim 2.0's to the event.
+
+Ring, direct, halving-doubling: one message after another, or a window of them.
+
+Double binary tree: the whole chunk goes up one of two trees and down again, not pipelined.
+
+In a switch: all send up once, the switch reduces or joins, and all get the result once.
+A chunk of ``D`` bytes on ``n`` NPUs: an all-reduce goes up and down whole; a reduce-scatter comes
+down as ``D / n``; an all-gather, of which each NPU has ``D``, comes down as ``(n - 1) D``; a
+broadcast goes up from its root alone, and down to the others when all of them have begun. It takes
+
+    e + up + reduce + down + e
+
+where ``e`` is the endpoint's delay, up and down are one link each, and the switch begins to
+reduce when the last of its NPUs' messages has arrived (it holds whole messages, as all of
+ASTRA-sim 2.0's links do). This is the in-switch collective of ASTRA-sim 2.0's paper (Won et al.,
+ISPASS 2023), which its program does not have.
+
+With a root: broadcast and scatter go out from it, reduce and gather come in to it.
+A chunk goes out through the dimensions from the last to the first. In each, an NPU has the chunk if
+its coordinates in this and all following dimensions are the root's, and gets it if those in the
+following ones are; for the others the phase ends at once. It comes in along the same path reversed.
+Within a dimension of ``n`` the root is number 0, and the children of number ``r`` are
+
+* ring: ``r + 1``;
+* direct: all others, for the root;
+* halvingDoubling: ``r + 2^k`` for every ``2^k > r`` (a binomial tree);
+* doubleBinaryTree: ``2 r + 1`` and ``2 r + 2``; every other chunk uses the mirror image of this tree.
+
+A broadcast and a reduce send the whole chunk over each edge, a scatter and a gather a share for
+each NPU below it. Out, a number sends to all its children as soon as it has the chunk; in, it
+receives from its children one after the other, or, for direct, in any order.
+
+With ``e`` for the endpoint's memory and ``w`` for a message, without congestion the last NPU of a ring
+ends after ``e + (n - 1)(w + e)``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from astranb.core.jit import kernel
+
+from .bus import enter_bus
+from .tables import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BROADCAST,
+    BUNDLE,
+    BUNDLE_REDUCED,
+    CUSTOM,
+    DIRECT,
+    HALVING,
+    IN_NETWORK,
+    KIND_BITS,
+    REDUCE,
+    REDUCE_SCATTER,
+    REDUCING,
+    RING_STEPS,
+    ROOTED,
+    SCATTER,
+    STREAM,
+    SWITCH_DONE,
+    TREE,
+    Machine,
+)
+from .timers import set_timer, set_timer_inline
+from .transport import (
+    down_from_switch,
+    meet_at_switch,
+    post_receive,
+    post_receive_inline,
+    post_send,
+    post_send_inline,
+    up_to_switch,
+)
+
+__all__ = [
+    "at_switch",
+    "begin_phase",
+    "bundle_passed",
+    "is_outward",
+    "load_phase",
+    "message_received",
+    "switch_done",
+]
+
+# Nodes of a tree.
+_LEAF: Final = 0
+_INNER: Final = 1
+_ROOT: Final = 2
+
+# States, in the order in which a node goes through them.
+_BEGIN: Final = 0
+_TWO_CHILDREN: Final = 1
+_ONE_CHILD: Final = 2
+_TO_PARENT: Final = 3
+_FROM_PARENT: Final = 4
+_TO_CHILDREN: Final = 5
+_END: Final = 6
+
+# States of a chunk that is reduced in a switch.
+_UP: Final = 0
+_AT_SWITCH: Final = 1
+_DOWN: Final = 2
+
+
+@kernel
+def _member(m: Machine, stream: int, index: int) -> int:
+    """Give the rank at an index of the phase's dimension or group."""
+    s = m.streams[stream]
+    if s.group >= 0:
+        return int(m.members[m.groups[s.group].first + index].value)
+    return int(s.origin + index * s.stride)
+
+
+@kernel(inline=False)
+def _pass_memory(m: Machine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
+    """Pass the chunk through the endpoint's memory, over its bus where that is shared."""
+    s = m.streams[stream]
+    if m.config[0].bus == 1 and s.group < 0:
+        enter_bus(m, s.npu, stream, s.message_bytes, reduced, leaves, comes_back)
+        return
+    kind = BUNDLE_REDUCED if reduced == 1 else BUNDLE
+    set_timer(m, s.npu, s.delay_ns, kind, stream, s.message_bytes)
+
+
+@kernel
+def is_outward(collective: int) -> bool:
+    """Say whether a collective has a root from which it goes out."""
+    return collective in (BROADCAST, SCATTER)
+
+
+# Ring, direct, halving-doubling.
+
+
+@kernel
+def _log2(size: int) -> int:
+    """Give the whole part of the logarithm."""
+    power = 0
+    while size > 1:
+        size >>= 1
+        power += 1
+    return power
+
+
+@kernel
+def _aim(m: Machine, stream: int) -> None:
+    """Find the peer of the next message of halving and doubling: at the distance, alternately up and down."""
+    s = m.streams[stream]
+    index = s.index
+    if s.distance > 0:
+        if (s.index // s.distance) % 2 == 0:
+            index = (s.index + s.distance) % s.nodes
+        else:
+            index = (s.index - s.distance) % s.nodes
+    s.packet_peer = _member(m, stream, index)
+
+
+@kernel
+def _load_steps(m: Machine, stream: int, size: int, window: int) -> None:
+    """Set the counters of a phase with this number of bytes."""
+    s = m.streams[stream]
+    n = s.nodes
+    s.window = 1
+    if s.algorithm == HALVING:
+        s.to_send = _log2(n)
+        s.message_bytes = size // 2
+        s.distance = 1
+        s.doubling = 1
+        if s.collective == ALL_REDUCE:
+            # Not twice the logarithm rounded down, where the size is not a power of two.
+            s.to_send = _log2(n * n)
+        elif s.collective == ALL_GATHER:
+            s.message_bytes = size
+            s.distance = n // 2
+            s.doubling = 0
+    else:
+        s.message_bytes = size if s.collective == ALL_GATHER else size // n
+        s.to_send = n - 1
+        if s.collective == ALL_REDUCE:
+            s.to_send = 2 * (n - 1)
+        elif s.collective == ALL_TO_ALL and s.algorithm != DIRECT:
+            s.to_send = n * (n - 1) // 2
+        if s.algorithm == DIRECT:
+            s.window = n - 1 if window < 0 else min(window, n - 1)
+    s.inserted = 0
+    s.sent = 0
+    s.free = 0
+    s.received = 0
+    s.plain = 0
+    s.reduced = 0
+    s.toggle = 0
+
+
+@kernel
+def _insert_inline(m: Machine, stream: int) -> None:
+    """Prepare the next message: it passes the endpoint's memory first."""
+    s = m.streams[stream]
+    if s.plain == 0 and s.reduced == 0:
+        s.plain = s.window
+        if s.algorithm == HALVING:
+            s.reduced = _log2(s.nodes) - 1
+        elif s.algorithm == DIRECT and s.group < 0:
+            s.reduced = s.window
+        else:
+            s.reduced = (s.nodes - 1) * s.window
+        s.toggle = 1 - s.toggle
+    kind = BUNDLE
+    leaves = 1
+    comes_back = 0
+    if s.plain > 0:
+        s.plain -= 1
+    else:
+        leaves = 0
+        if s.reduced > s.window:
+            comes_back = 1
+        if s.collective == REDUCE_SCATTER or (s.collective == ALL_REDUCE and s.toggle == 1):
+            kind = BUNDLE_REDUCED
+        s.reduced -= 1
+    s.inserted += 1
+    size = s.message_bytes
+    if s.algorithm == HALVING:
+        _aim(m, stream)
+        s.packet_bytes = size
+        if s.doubling == 1:
+            s.distance *= 2
+            s.message_bytes //= 2
+        else:
+            s.distance //= 2
+            s.message_bytes *= 2
+        if s.distance == s.nodes and s.collective == ALL_REDUCE:
+            s.doubling = 0
+            s.distance //= 2
+            s.message_bytes *= 2
+    if m.config[0].bus == 1 and s.group < 0:
+        reduced = 1 if kind == BUNDLE_REDUCED else 0
+        enter_bus(m, s.npu, stream, size, reduced, leaves, comes_back)
+        return
+    set_timer_inline(m, s.npu, s.delay_ns, kind, stream, size)
+
+
+@kernel(inline=False)
+def _insert(m: Machine, stream: int) -> None:
+    """As :func:`_insert_inline`, in one copy: the start of a phase need not be as fast as the rest."""
+    _insert_inline(m, stream)
+
+
+@kernel
+def _begin_steps(m: Machine, stream: int) -> None:
+    """Begin the phase with a window of messages."""
+    for _ in range(m.streams[stream].window):
+        _insert(m, stream)
+
+
+@kernel
+def _send_next(m: Machine, stream: int) -> None:
+    """Send the next message that has passed the memory, and expect its counterpart."""
+    s = m.streams[stream]
+    if s.inserted == s.sent or s.to_send == 0 or s.free == 0:
+        return
+    size = s.message_bytes
+    if s.algorithm == HALVING:
+        dst = s.packet_peer
+        src = dst
+        size = s.packet_bytes
+    else:
+        ahead = 1
+        if s.algorithm == DIRECT:
+            ahead = 1 + s.sent % (s.nodes - 1)
+        ahead *= s.direction
+        up = s.index + ahead
+        down = s.index - ahead
+        if up < 0:
+            up += s.nodes
+        elif up >= s.nodes:
+            up -= s.nodes
+        if down < 0:
+            down += s.nodes
+        elif down >= s.nodes:
+            down -= s.nodes
+        dst = _member(m, stream, up)
+        src = _member(m, stream, down)
+    here = s.npu
+    post_send_inline(m, here, dst, s.tag, size, 0)
+    if m.config[0].folded == 1:
+        # The NPU that sends to this one does the same as this one to the next.
+        src = here
+        here = dst
+    post_receive_inline(m, src, here, s.tag, size, (stream << KIND_BITS) | STREAM)
+    s.to_send -= 1
+    s.sent += 1
+    s.free -= 1
+
+
+@kernel
+def _steps_passed(m: Machine, stream: int) -> bool:
+    """A message has passed the memory: send the next ones; returns whether the phase ends."""
+    s = m.streams[stream]
+    s.free += 1
+    count = 1
+    if s.algorithm == DIRECT and s.collective == ALL_REDUCE and s.to_send <= s.nodes - 1:
+        if s.received < s.nodes - 1:
+            return False
+        count = s.window
+    for _ in range(count):
+        _send_next(m, stream)
+    return bool(s.to_send == 0 and s.free == s.window)
+
+
+# Double binary tree.
+
+
+@kernel
+def _load_tree(m: Machine, stream: int, size: int, tree: int) -> None:
+    """Find a node's position in the tree: nodes are numbered in order, the root is the last or the first.
+
+    Parameters
+    ----------
+    m : Machine
+    stream : int
+        Its phase has a number of nodes that is a power of two.
+    size : int
+        Bytes.
+    tree : int
+        0: the root is the last node, 1: the first.
+    """
+    s = m.streams[stream]
+    s.message_bytes = size
+    s.state = _BEGIN
+    s.free = 0  # bundles that have been reduced
+    root = s.nodes - 1 if tree == 0 else 0
+    shift = 1 if tree == 0 else 0  # the other nodes are 1 .. n - 1 of a full tree
+    s.parent = -1
+    s.left = -1
+    s.right = -1
+    if s.index == root:
+        s.node = _ROOT
+        s.left = s.nodes // 2 - shift
+    else:
+        number = s.index + shift
+        height = number & -number
+        s.node = _INNER if height > 1 else _LEAF
+        if height > 1:
+            s.left = number - height // 2 - shift
+            s.right = number + height // 2 - shift
+        if number == s.nodes // 2:
+            s.parent = root
+        elif number & (2 * height) == 0:
+            s.parent = number + height - shift
+        else:
+            s.parent = number - height - shift
+
+
+@kernel
+def _tree_expect(m: Machine, stream: int, index: int) -> None:
+    """Expect the chunk from another node."""
+    s = m.streams[stream]
+    handler = (stream << KIND_BITS) | STREAM
+    post_receive(m, _member(m, stream, index), s.npu, s.tag, s.message_bytes, handler)
+
+
+@kernel
+def _tree_send(m: Machine, stream: int, index: int) -> None:
+    """Send the chunk to another node."""
+    s = m.streams[stream]
+    post_send(m, s.npu, _member(m, stream, index), s.tag, s.message_bytes, 0)
+
+
+@kernel
+def _begin_tree(m: Machine, stream: int) -> None:
+    """Begin: a leaf sends, the others expect their children's chunks."""
+    s = m.streams[stream]
+    if s.node == _LEAF:
+        s.state = _TO_PARENT
+        _pass_memory(m, stream, 0, 1, 0)
+    elif s.node == _INNER:
+        s.state = _TWO_CHILDREN
+        _tree_expect(m, stream, s.left)
+        _tree_expect(m, stream, s.right)
+    else:
+        s.state = _ONE_CHILD
+        _tree_expect(m, stream, s.left)
+
+
+@kernel
+def _tree_received(m: Machine, stream: int) -> None:
+    """A chunk has arrived."""
+    s = m.streams[stream]
+    reduced = 1
+    comes_back = 1
+    if s.node == _LEAF:
+        reduced = comes_back = 0
+        s.state = _END
+    elif s.state == _TWO_CHILDREN:
+        comes_back = 0
+        s.state = _ONE_CHILD
+    elif s.state == _ONE_CHILD and s.node == _INNER:
+        s.state = _TO_PARENT
+    else:
+        s.state = _TO_CHILDREN
+    _pass_memory(m, stream, reduced, 0, comes_back)
+
+
+@kernel
+def _tree_passed(m: Machine, stream: int) -> bool:
+    """A chunk has passed the memory; returns whether the node's part ends."""
+    s = m.streams[stream]
+    if s.node == _LEAF:
+        if s.state == _END:
+            return True
+        s.state = _FROM_PARENT
+        _tree_send(m, stream, s.parent)
+        _tree_expect(m, stream, s.parent)
+        return False
+    if s.node == _INNER:
+        if s.free < 1:
+            s.free += 1
+            return False
+        if s.state == _TO_PARENT:
+            s.state = _FROM_PARENT
+            _tree_send(m, stream, s.parent)
+            _tree_expect(m, stream, s.parent)
+            return False
+        _tree_send(m, stream, s.left)
+        _tree_send(m, stream, s.right)
+        return True
+    _tree_send(m, stream, s.left)
+    return True
+
+
+# In a switch.
+
+
+@kernel
+def _load_switch(m: Machine, stream: int, size: int) -> None:
+    """Set a phase with this number of bytes."""
+    s = m.streams[stream]
+    s.message_bytes = size
+    s.state = _UP
+
+
+@kernel
+def _begin_switch(m: Machine, stream: int) -> None:
+    """Begin: the chunk passes the endpoint's memory; receivers of a broadcast wait at the switch at once."""
+    s = m.streams[stream]
+    if s.collective == BROADCAST and s.node != 0:
+        at_switch(m, stream)
+        return
+    _pass_memory(m, stream, 0, 1, 0)
+
+
+@kernel
+def _dimension(m: Machine, stream: int) -> int:
+    """Give the dimension of the network in which the switch is."""
+    s = m.streams[stream]
+    dim = s.queue // m.config[0].queues % m.config[0].dims
+    return int(m.schedule[dim].links)
+
+
+@kernel(inline=False)
+def _switch_passed(m: Machine, stream: int) -> bool:
+    """A chunk has passed the memory; returns whether the phase ends."""
+    s = m.streams[stream]
+    if s.state == _DOWN:
+        return True
+    s.state = _AT_SWITCH
+    up_to_switch(m, s.npu, _dimension(m, stream), s.message_bytes, (stream << KIND_BITS) | REDUCING)
+    return False
+
+
+@kernel(inline=False)
+def at_switch(m: Machine, stream: int) -> None:
+    """A chunk is at the switch; when all are, the switch reduces them."""
+    s = m.streams[stream]
+    key = m.config[0].npus + _dimension(m, stream)
+    row = meet_at_switch(m, stream, _member(m, stream, 0), key, s.tag, s.nodes)
+    delay_ns = m.config[0].switch_ns
+    while row >= 0:
+        following = m.streams[row].left
+        if delay_ns > 0:
+            set_timer(m, m.streams[row].npu, delay_ns, SWITCH_DONE, row, 0)
+        else:
+            switch_done(m, row)
+        row = following
+
+
+@kernel(inline=False)
+def switch_done(m: Machine, stream: int) -> None:
+    """The switch sends a stream its result."""
+    s = m.streams[stream]
+    if (s.collective == BROADCAST and s.node == 0) or (s.collective == REDUCE and s.node != 0):
+        s.state = _DOWN
+        set_timer(m, s.npu, 0, BUNDLE, stream, 0)
+        return
+    size = s.message_bytes
+    if s.collective == REDUCE_SCATTER:
+        size //= s.nodes
+    elif s.collective == ALL_GATHER:
+        size *= s.nodes - 1
+    down_from_switch(m, s.npu, _dimension(m, stream), size, (stream << KIND_BITS) | STREAM)
+
+
+@kernel
+def _from_switch(m: Machine, stream: int) -> None:
+    """A chunk has arrived from the switch."""
+    m.streams[stream].state = _DOWN
+    _pass_memory(m, stream, 0, 0, 0)
+
+
+# With a root.
+
+
+@kernel
+def _load_rooted(m: Machine, stream: int, size: int, shape: int) -> None:
+    """Set a phase with this number of bytes; the shape is that of the algorithm's name."""
+    s = m.streams[stream]
+    root = m.operations[s.operation].peer
+    s.message_bytes = size
+    s.packet_bytes = size // s.nodes if s.collective == SCATTER else size
+    s.left = shape
+    s.free = 0  # children received so far
+    if s.direction != 0:
+        # All NPUs number the chunks alike.
+        s.direction = -1 if shape == TREE and s.tag % 2 == 1 else 1
+    s.parent = 0
+    if s.group >= 0:
+        while _member(m, stream, s.parent) != root:
+            s.parent += 1
+    else:
+        s.parent = (root // s.stride) % s.nodes
+    s.node = (s.direction * (s.index - s.parent)) % s.nodes
+
+
+@kernel
+def _above(number: int) -> int:
+    """Give the least power of two above a number."""
+    power = 1
+    while power <= number:
+        power *= 2
+    return power
+
+
+@kernel
+def _parent(m: Machine, stream: int) -> int:
+    """Give the parent of this number, which is not the root."""
+    s = m.streams[stream]
+    if s.left == RING_STEPS:
+        return int(s.node - 1)
+    if s.left == HALVING:
+        return int(s.node - _above(s.node) // 2)
+    if s.left == TREE:
+        return int((s.node - 1) // 2)
+    return 0
+
+
+@kernel
+def _child(m: Machine, stream: int, place: int) -> int:
+    """Give a child of this number by its position among the children, -1 for none."""
+    s = m.streams[stream]
+    number = s.nodes
+    if s.left == HALVING:
+        number = s.node + (_above(s.node) << place)
+    elif s.left == TREE and place < 2:
+        number = 2 * s.node + 1 + place
+    elif s.left == RING_STEPS and place == 0:
+        number = s.node + 1
+    elif s.left == DIRECT and s.node == 0:
+        number = 1 + place
+    return int(number) if number < s.nodes else -1
+
+
+@kernel
+def _carried(m: Machine, stream: int, number: int) -> int:
+    """Give the bytes of the message between a number and its parent; for the root, all bytes."""
+    s = m.streams[stream]
+    if s.collective in (BROADCAST, REDUCE):
+        return int(s.packet_bytes)
+    count = 1
+    if number == 0:
+        count = s.nodes
+    elif s.left == RING_STEPS:
+        count = s.nodes - number
+    elif s.left == HALVING:
+        count = (s.nodes - 1 - number) // _above(number) + 1
+    elif s.left == TREE:
+        count = 0
+        first = number
+        last = number
+        while first < s.nodes:
+            count += min(last, s.nodes - 1) - first + 1
+            first = 2 * first + 1
+            last = 2 * last + 2
+    return int(s.packet_bytes * count)
+
+
+@kernel
+def _member_from_root(m: Machine, stream: int, number: int) -> int:
+    """Give the rank of a number, counted from the root."""
+    s = m.streams[stream]
+    return int(_member(m, stream, (s.parent + s.direction * number) % s.nodes))
+
+
+@kernel(inline=False)
+def _rooted_expect(m: Machine, stream: int, number: int, size: int) -> None:
+    """Expect a message from the NPU with a number."""
+    s = m.streams[stream]
+    handler = (stream << KIND_BITS) | STREAM
+    post_receive(m, _member_from_root(m, stream, number), s.npu, s.tag, size, handler)
+
+
+@kernel(inline=False)
+def _rooted_send(m: Machine, stream: int, number: int, size: int) -> None:
+    """Send a message to the NPU with a number."""
+    s = m.streams[stream]
+    post_send(m, s.npu, _member_from_root(m, stream, number), s.tag, size, 0)
+
+
+@kernel(inline=False)
+def _begin_rooted(m: Machine, stream: int) -> None:
+    """Begin: an NPU with the chunk passes it through the memory, the others expect it; or the phase ends."""
+    s = m.streams[stream]
+    if s.direction == 0:
+        set_timer(m, s.npu, 0, BUNDLE, stream, 0)
+        return
+    out = is_outward(s.collective)
+    first = _child(m, stream, 0)
+    if (out and s.node == 0) or (not out and first < 0):
+        s.message_bytes = _carried(m, stream, s.node)
+        _pass_memory(m, stream, 0, 1, 0)
+    elif out:
+        _rooted_expect(m, stream, _parent(m, stream), _carried(m, stream, s.node))
+    elif s.left == DIRECT:
+        for number in range(1, s.nodes):
+            _rooted_expect(m, stream, number, _carried(m, stream, number))
+    else:
+        _rooted_expect(m, stream, first, _carried(m, stream, first))
+
+
+@kernel
+def _rooted_received(m: Machine, stream: int) -> None:
+    """A message has arrived."""
+    s = m.streams[stream]
+    if is_outward(s.collective):
+        s.message_bytes = _carried(m, stream, s.node)
+        _pass_memory(m, stream, 0, 0, 1)
+        return
+    # All children of the root of a direct collective send the same number of bytes.
+    s.message_bytes = _carried(m, stream, _child(m, stream, s.free))
+    reduced = 1 if s.collective == REDUCE else 0
+    goes_on = 1 if s.node != 0 and _child(m, stream, s.free + 1) < 0 else 0
+    _pass_memory(m, stream, reduced, 0, goes_on)
+
+
+@kernel(inline=False)
+def _rooted_passed(m: Machine, stream: int) -> bool:
+    """A chunk has passed the memory; returns whether the NPU's part ends."""
+    s = m.streams[stream]
+    if s.direction == 0:
+        return True
+    if is_outward(s.collective):
+        place = 0
+        number = _child(m, stream, 0)
+        while number >= 0:
+            _rooted_send(m, stream, number, _carried(m, stream, number))
+            place += 1
+            number = _child(m, stream, place)
+        return True
+    if _child(m, stream, 0) >= 0:
+        s.free += 1
+        number = _child(m, stream, s.free)
+        if number >= 0:
+            if s.left != DIRECT:
+                _rooted_expect(m, stream, number, _carried(m, stream, number))
+            return False
+    if s.node != 0:
+        _rooted_send(m, stream, _parent(m, stream), _carried(m, stream, s.node))
+    return True
+
+
+# Any algorithm.
+
+
+@kernel
+def load_phase(m: Machine, stream: int, phase: int) -> None:
+    """Set a stream to a phase, a row of the table of phases."""
+    p = m.phases[phase]
+    if p.collective >= BROADCAST:
+        _load_rooted(m, stream, p.bytes, p.window)
+    if p.algorithm == TREE:
+        _load_tree(m, stream, p.bytes, p.tree)
+    elif p.algorithm == IN_NETWORK:
+        _load_switch(m, stream, p.bytes)
+    elif p.algorithm != CUSTOM and p.algorithm != ROOTED:
+        _load_steps(m, stream, p.bytes, p.window)
+
+
+@kernel
+def begin_phase(m: Machine, stream: int) -> None:
+    """Begin a stream's phase, which is not one of a custom collective."""
+    algorithm = m.streams[stream].algorithm
+    if algorithm == TREE:
+        _begin_tree(m, stream)
+    elif algorithm == IN_NETWORK:
+        _begin_switch(m, stream)
+    elif algorithm == ROOTED:
+        _begin_rooted(m, stream)
+    else:
+        _begin_steps(m, stream)
+
+
+@kernel
+def message_received(m: Machine, stream: int) -> None:
+    """A message of a stream has arrived."""
+    m.streams[stream].received += 1
+    algorithm = m.streams[stream].algorithm
+    if algorithm == TREE:
+        _tree_received(m, stream)
+    elif algorithm == IN_NETWORK:
+        _from_switch(m, stream)
+    elif algorithm == ROOTED:
+        _rooted_received(m, stream)
+    else:
+        _insert_inline(m, stream)
+
+
+@kernel
+def bundle_passed(m: Machine, stream: int) -> bool:
+    """A message of a stream has passed the endpoint's memory; returns whether the phase ends."""
+    algorithm = m.streams[stream].algorithm
+    if algorithm == TREE:
+        return _tree_passed(m, stream)
+    if algorithm == IN_NETWORK:
+        return _switch_passed(m, stream)
+    if algorithm == ROOTED:
+        return _rooted_passed(m, stream)
+    return _steps_passed(m, stream)

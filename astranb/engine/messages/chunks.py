@@ -1,0 +1,187 @@
+"""Chunks in progress: each is a stream that goes through its phases, one queue after another."""
+
+from __future__ import annotations
+
+from astranb.core.jit import kernel
+
+from .algorithms import begin_phase, load_phase
+from .recording import record_phase
+from .scheduling import next_granted, place_in_queue
+from .tables import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    CUSTOM,
+    FIFO,
+    PHASE_BEGINS,
+    SMALLEST_FIRST,
+    Machine,
+)
+
+__all__ = ["admit", "free_stream", "new_stream", "next_phase", "unlink"]
+
+
+@kernel
+def new_stream(m: Machine, operation: int, tag: int, priority: int) -> int:
+    """Take an unused row for a chunk of an operation."""
+    row = m.clock[0].free_stream
+    m.clock[0].free_stream = m.streams[row].next
+    m.clock[0].streams_left -= 1
+    s = m.streams[row]
+    s.npu = m.operations[operation].npu
+    s.operation = operation
+    s.tag = tag
+    s.priority = priority
+    s.phase = 0
+    s.phases = 0
+    s.queue = -1
+    s.running = 0
+    s.before = -1
+    s.next = -1
+    return int(row)
+
+
+@kernel
+def free_stream(m: Machine, stream: int) -> None:
+    """Free a stream's row."""
+    m.streams[stream].next = m.clock[0].free_stream
+    m.clock[0].free_stream = stream
+    m.clock[0].streams_left += 1
+
+
+@kernel
+def _load(m: Machine, stream: int) -> None:
+    """Set a stream to its next phase."""
+    s = m.streams[stream]
+    row = stream * m.config[0].max_phases + s.phase
+    p = m.phases[row]
+    s.phase += 1
+    s.running = 0
+    s.queued_ns = m.queue[0].now
+    s.queue = s.npu * (m.config[0].queues * m.config[0].dims) + p.queue
+    s.algorithm = p.algorithm
+    s.collective = p.collective
+    s.nodes = p.nodes
+    s.stride = p.stride
+    s.group = p.group
+    s.direction = p.direction
+    s.largest = p.bytes
+    if p.collective == ALL_GATHER and m.config[0].intra == SMALLEST_FIRST:
+        s.largest = p.bytes * p.nodes
+    if p.group >= 0:
+        s.delay_ns = m.config[0].local_group_ns
+        first = m.groups[p.group].first
+        s.index = 0
+        while m.members[first + s.index].value != s.npu:
+            s.index += 1
+    else:
+        s.delay_ns = m.config[0].endpoint_ns
+        s.index = (s.npu // p.stride) % p.nodes
+        s.origin = s.npu - s.index * p.stride
+    load_phase(m, stream, row)
+
+
+@kernel
+def unlink(m: Machine, stream: int) -> None:
+    """Take a stream out of the list of its queue."""
+    s = m.streams[stream]
+    if s.before < 0:
+        m.queues[s.queue].head = s.next
+    else:
+        m.streams[s.before].next = s.next
+    if s.next >= 0:
+        m.streams[s.next].before = s.before
+
+
+@kernel
+def _link_behind(m: Machine, stream: int, before: int) -> None:
+    """Put a stream into the list of its queue behind another, or first (-1)."""
+    s = m.streams[stream]
+    row = m.queues[s.queue].head if before < 0 else m.streams[before].next
+    s.before = before
+    s.next = row
+    if before < 0:
+        m.queues[s.queue].head = stream
+    else:
+        m.streams[before].next = stream
+    if row >= 0:
+        m.streams[row].before = stream
+
+
+@kernel
+def _queue_up(m: Machine, stream: int) -> None:
+    """Queue a stream behind those that run and those of the same or a higher priority."""
+    s = m.streams[stream]
+    before = -1
+    if m.config[0].intra != FIFO and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
+        before = place_in_queue(m, stream)
+        row = m.queues[s.queue].head if before < 0 else m.streams[before].next
+    else:
+        row = m.queues[s.queue].head
+        while row >= 0 and (m.streams[row].running == 1 or m.streams[row].priority >= s.priority):
+            before = row
+            row = m.streams[row].next
+    _link_behind(m, stream, before)
+
+
+@kernel(inline=False)
+def _wake(m: Machine, queue: int) -> int:
+    """Begin the next streams of a queue, up to its limit; returns the custom one that begins, or -1."""
+    custom = -1
+    before = -1
+    row = m.queues[queue].head
+    for _ in range(m.queues[queue].running):
+        if row >= 0:
+            before = row
+            row = m.streams[row].next
+    while row >= 0 and m.queues[queue].running < m.config[0].concurrent:
+        if m.config[0].same_order == 1:
+            chosen = next_granted(m, queue, row)
+            if chosen < 0:
+                break
+            if chosen != row:
+                unlink(m, chosen)
+                _link_behind(m, chosen, before)
+                row = chosen
+        m.streams[row].running = 1
+        m.streams[row].begun_ns = m.queue[0].now
+        if m.watch[0].noting == 1:
+            record_phase(m, row, PHASE_BEGINS)
+        if m.streams[row].algorithm == CUSTOM:
+            custom = row
+        else:
+            begin_phase(m, row)
+        m.queues[queue].running += 1
+        before = row
+        row = m.streams[row].next
+    return int(custom)
+
+
+@kernel
+def admit(m: Machine, stream: int) -> int:
+    """Put a new stream into its first queue; returns a custom stream that begins, or -1."""
+    _load(m, stream)
+    _queue_up(m, stream)
+    return _wake(m, m.streams[stream].queue)
+
+
+@kernel
+def next_phase(m: Machine, stream: int) -> int:
+    """Put a stream that has left its queue into the next one, or end it.
+
+    Returns
+    -------
+    int
+        A custom stream that begins now, -1 for none.
+    """
+    s = m.streams[stream]
+    last = s.queue
+    if s.phase < s.phases:
+        _load(m, stream)
+        _queue_up(m, stream)
+        m.queues[last].running -= 1
+        _wake(m, last)
+        return _wake(m, s.queue)
+    free_stream(m, stream)
+    m.queues[last].running -= 1
+    return _wake(m, last)

@@ -1,0 +1,140 @@
+"""Explains a deadlock: which ranks wait, in which operation, and for which rank."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from astranb.workload.astrasim2 import COLLECTIVE_NAMES
+
+from . import tables as t
+
+__all__ = ["explain_deadlock"]
+
+_NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
+_KINDS: Final = {t.COMPUTE: "computation", t.MEMORY: "memory access", t.REPLAY: "recorded operation"}
+_MOST_RANKS: Final = 8
+"""Ranks of a chain of waits that are named."""
+
+
+def explain_deadlock(m: t.Machine) -> str:
+    """Count the ranks that wait, and follow the waits from the first one to a cycle or an end.
+
+    Parameters
+    ----------
+    m : Machine
+        No event is left, and an NPU is not done.
+
+    Returns
+    -------
+    str
+        One line: ``2 of 4 ranks never end; rank 0 waits in all_reduce #2 of 1024 bytes; rank 1 …``.
+    """
+    waiting = np.flatnonzero(m.npus.end_ns < 0)
+    text = [f"{len(waiting)} of {len(m.npus)} ranks never end"]
+    seen: list[int] = []
+    rank: int | None = int(waiting[0])
+    while rank is not None and rank not in seen and len(seen) < _MOST_RANKS:
+        seen.append(rank)
+        text.append(f"rank {rank} {_status(m, rank)}")
+        rank, why = _waits_for(m, rank)
+        if why:
+            text.append(why)
+    if rank is not None and rank in seen:
+        cycle = [*seen[seen.index(rank) :], rank]
+        if len(cycle) > 2:
+            text.append("a cycle of ranks: " + " -> ".join(map(str, cycle)))
+    elif rank is not None:
+        text.append("and so on")
+    return "; ".join(text)
+
+
+def _current(m: t.Machine, rank: int) -> int | None:
+    """Give the operation in which a rank waits: the first that has begun and not ended."""
+    o = m.operations
+    rows = np.flatnonzero((o.npu == rank) & (o.start_ns >= 0) & (o.end_ns < 0) & (o.owner < 0))
+    if not len(rows):
+        return None
+    # A receive of a custom collective tells more than the collective.
+    inner = np.flatnonzero((o.npu == rank) & (o.owner == rows[0]) & (o.waits < 0) & (o.end_ns < 0))
+    inner = inner[o.kind[inner] == t.RECV]
+    return int(inner[0]) if len(inner) else int(rows[0])
+
+
+def _number(m: t.Machine, operation: int) -> int:
+    """Give the number of a collective among those of its group on its rank, from 1."""
+    o = m.operations
+    row = o[operation]
+    same = (o.npu == row.npu) & (o.group == row.group) & (o.kind == t.COLLECTIVE) & (o.owner < 0)
+    return int((same & (o.end_ns >= 0)).sum()) + 1
+
+
+def _status(m: t.Machine, rank: int) -> str:
+    """Describe what a rank does."""
+    if m.npus[rank].end_ns >= 0:
+        return "has ended"
+    operation = _current(m, rank)
+    if operation is None:
+        return "has operations that wait for one another"
+    o = m.operations[operation]
+    if o.kind == t.COLLECTIVE:
+        group = "" if o.group < 0 else f" of {int(m.groups[o.group].count)} ranks"
+        return f"waits in {_NAMES[int(o.collective)]} #{_number(m, operation)} of {int(o.bytes)} bytes{group}"
+    if o.kind in (t.SEND, t.RECV):
+        direction = "send to" if o.kind == t.SEND else "receive from"
+        return f"waits in a {direction} rank {int(o.peer)}, tag {int(o.tag)}, of {int(o.bytes)} bytes"
+    return f"waits in a {_KINDS[int(o.kind)]}"
+
+
+def _waits_for(m: t.Machine, rank: int) -> tuple[int | None, str]:
+    """Give the rank that one waits for, None at the end of the chain, and further text."""
+    operation = _current(m, rank)
+    if operation is None or m.npus[rank].end_ns >= 0:
+        return None, ""
+    o = m.operations[operation]
+    if o.kind in (t.SEND, t.RECV):
+        return int(o.peer), _unclaimed(m, int(o.peer), rank)
+    if o.kind != t.COLLECTIVE:
+        return None, ""
+    number = _number(m, operation)
+    members = range(len(m.npus))
+    if o.group >= 0:
+        group = m.groups[o.group]
+        members = m.members.value[group.first : group.first + group.count].tolist()
+    others = []
+    for other in members:
+        theirs = _current(m, other)
+        if m.npus[other].end_ns >= 0 or theirs is None or m.operations[theirs].kind != t.COLLECTIVE:
+            if _done(m, other, int(o.group)) < number:
+                return other, ""
+        elif m.operations[theirs].group != o.group:
+            if _done(m, other, int(o.group)) < number:
+                others.append(other)
+        else:
+            w = m.operations[theirs]
+            if (w.collective, w.bytes) != (o.collective, o.bytes) or _number(m, theirs) < number:
+                others.append(other)
+    if others:
+        return others[0], ""
+    return None, "every rank is in it, and its algorithm waits for a message that no rank sends"
+
+
+def _done(m: t.Machine, rank: int, group: int) -> int:
+    """Count the collectives of a group that a rank has ended."""
+    o = m.operations
+    own = (o.npu == rank) & (o.group == group) & (o.kind == t.COLLECTIVE) & (o.owner < 0)
+    return int((own & (o.end_ns >= 0)).sum())
+
+
+def _unclaimed(m: t.Machine, source: int, target: int) -> str:
+    """Describe a message that a rank has sent to another and that matches no receive."""
+    for bucket in m.buckets[m.buckets.head >= 0]:
+        row = int(bucket.head)
+        while row >= 0:
+            message = m.messages[row]
+            between = (message.src, message.dst) == (source, target)
+            if between and message.sent > 0 and message.tag < t.NATIVE_TAGS:
+                return f"rank {source} has sent it {int(message.bytes)} bytes with tag {int(message.tag)}"
+            row = int(message.next)
+    return ""

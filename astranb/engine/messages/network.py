@@ -1,0 +1,189 @@
+"""Builds the tables of links and routes from a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.net._astrasim2 import DIMENSION, MESH, ROUTED, SERVER, WAY, WIRE, link_count, way_of
+from astranb.workload.astrasim2 import InfraNetwork, Network
+
+from . import tables as t
+
+__all__ = ["Links", "communicating_pairs", "make_links"]
+
+_MOST_PAIRS: Final = 1 << 21
+
+
+@dataclass(frozen=True)
+class Links:
+    """The tables of a network.
+
+    Parameters
+    ----------
+    dims : recarray of DIMENSION
+        Of the network; of an infrastructure those of its collectives, for inspection.
+    servers : recarray of SERVER
+        Links with congestion.
+    routes : recarray of WAY
+    hops : recarray of COUNTER
+    wires : recarray of WIRE
+    """
+
+    dims: Records
+    servers: Records
+    routes: Records
+    hops: Records
+    wires: Records
+
+
+def make_links(
+    network: Network | InfraNetwork, pairs: Iterable[tuple[int, int]], *, congestion: bool, compat: bool
+) -> Links:
+    """Make the tables of a network.
+
+    Parameters
+    ----------
+    network : Network or InfraNetwork
+    pairs : iterable of (int, int)
+        The pairs that may send to each other; they need routes in an infrastructure.
+    congestion : bool
+        Whether messages queue on links.
+    compat : bool
+        Whether bandwidths are GiB/s.
+
+    Raises
+    ------
+    InputError
+        There is no route, or ``compat`` is given and ASTRA-sim 2.0 does not have this network.
+    """
+    if isinstance(network, InfraNetwork):
+        return _routed(network, pairs)
+    dims = _dimensions(network, compat=compat)
+    if compat and congestion and len(network.topology) > 1:
+        raise InputError(
+            f"ASTRA-sim 2.0 has no congestion in a network of {len(network.topology)} dimensions",
+            where=network.where,
+            hint="use one dimension, --fidelity analytical, or leave --compat out",
+        )
+    count = 0
+    owns = [link_count(int(dim.kind), int(dim.nodes), network.npus) if congestion else 0 for dim in dims]
+    for dim, own in zip(dims, owns, strict=True):
+        dim.first_link, dim.back_link = count, count + network.npus
+        count += own
+    wires = allocate(max(count, 1), WIRE)
+    if count:
+        for name in ("latency_ns", "rate_Bpns"):
+            wires[name] = np.repeat(dims[name], owns)
+    return Links(dims, _servers(count), allocate(1, WAY), allocate(1, t.COUNTER), wires)
+
+
+def _servers(count: int) -> Records:
+    """Make free links."""
+    servers = allocate(max(count, 1), SERVER)
+    servers.head = servers.tail = -1
+    return servers
+
+
+def _dimensions(network: Network, *, compat: bool) -> Records:
+    """Make the dimensions of links; ASTRA-sim 2.0 reads bandwidths as GiB/s."""
+    rows: list[tuple[int, int, int, float, float]] = []
+    stride = 1
+    for at, (kind, sides) in enumerate(network.sides):
+        if compat and (len(sides) > 1 or kind == MESH):
+            raise InputError(
+                f"ASTRA-sim 2.0 has no {network.topology[at]}",
+                where=network.where,
+                hint="take Ring, FullyConnected or Switch, or leave --compat out",
+            )
+        rate = network.bandwidth[at] * (1 << 30) / 1_000_000_000 if compat else network.bandwidth[at]
+        for nodes in sides:
+            rows.append((kind, nodes, stride, network.latency[at], rate))
+            stride *= nodes
+    dims = allocate(len(rows), DIMENSION)
+    for name, column in zip(
+        ("kind", "nodes", "stride", "latency_ns", "rate_Bpns"), zip(*rows, strict=True), strict=True
+    ):
+        dims[name] = column
+    return dims
+
+
+def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
+    """Make the routes through an infrastructure."""
+    from astranb.net._message_ways import message_ways
+
+    wanted = set(pairs)
+    if len(wanted) > _MOST_PAIRS:
+        raise InputError(
+            f"{len(wanted)} pairs of GPUs send to each other",
+            where=network.where,
+            hint="use rings, or collectives in several dimensions (--dimensions)",
+        )
+    found = message_ways(network.fabric, wanted, network.npus)
+    hops = allocate(max(len(found.hops), 1), t.COUNTER)
+    hops.value[: len(found.hops)] = found.hops
+    routes = found.ways if len(found.ways) else allocate(1, WAY)
+    dims = allocate(len(network.npus_count), DIMENSION)
+    dims.kind, dims.nodes = ROUTED, network.npus_count
+    dims.stride = np.concatenate([[1], np.cumprod(network.npus_count)[:-1]])
+    for dim in dims:
+        # Those of the route from the first NPU to the next one of the dimension, if there is one.
+        route = way_of(routes, int(dim.stride), 0)
+        dim.latency_ns = routes[route].latency_ns if route >= 0 else 0.0
+        dim.rate_Bpns = routes[route].rate_Bpns if route >= 0 else 1.0
+    return Links(dims, _servers(len(found.wires)), routes, hops, found.wires)
+
+
+def communicating_pairs(
+    table: Records, implementations: Records, group_rows: Records, members: Records, npus: int
+) -> set[tuple[int, int]]:
+    """Give the pairs of NPUs that may send to each other; some may not do so.
+
+    Parameters
+    ----------
+    table : recarray of OPERATION_ROW
+    implementations : recarray of IMPLEMENTATION
+    group_rows : recarray of GROUP
+    members : recarray of COUNTER
+    npus : int
+    """
+    keys: list[np.ndarray] = [np.empty(0, np.int64)]
+    sends = np.isin(table.kind, (t.SEND, t.RECV))
+    keys.append(table.npu[sends] * npus + table.peer[sends])
+    all_of_them = np.arange(npus)
+    chosen = implementations.reshape(t.COLLECTIVES, -1)
+    own = (table.kind == t.COLLECTIVE) & (table.custom < 0)
+    for collective in set(table.collective[own & (table.group < 0)].tolist()):
+        for row in chosen[collective]:
+            if row.algorithm >= 0 and row.nodes > 1:
+                index = (all_of_them // row.stride) % row.nodes
+                for distance in _distances(int(row.algorithm), int(row.nodes)):
+                    there = (index + distance) % row.nodes
+                    keys.append(all_of_them * npus + all_of_them + (there - index) * row.stride)
+    for number, collective in {(int(o.group), int(o.collective)) for o in table[own & (table.group >= 0)]}:
+        group = group_rows[number]
+        ranks = np.array(members.value[group.first : group.first + group.count])
+        ring = chosen.shape[1] > 1 and chosen[collective, 1].algorithm >= 0
+        algorithm = t.RING_STEPS if ring else int(chosen[collective, 0].algorithm)
+        apart = _distances(algorithm, len(ranks))
+        keys += [ranks * npus + np.roll(ranks, -distance) for distance in apart]
+    flat = np.unique(np.concatenate(keys))
+    sources, targets = np.divmod(flat, npus)
+    apart = sources != targets
+    pairs = set(zip(sources[apart].tolist(), targets[apart].tolist(), strict=True))
+    return pairs | {(target, source) for source, target in pairs}
+
+
+def _distances(algorithm: int, nodes: int) -> list[int]:
+    """Give the distances of an algorithm's messages along a logical ring."""
+    if algorithm == t.RING_STEPS:
+        return [1]
+    if algorithm == t.HALVING:
+        return [1 << power for power in range((nodes - 1).bit_length())]
+    return list(range(1, nodes))

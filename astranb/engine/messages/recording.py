@@ -1,0 +1,138 @@
+"""What is recorded of a run and what its breakpoints observe; nothing simulated depends on it.
+
+A handler looks at ``watch[0].noting`` first, so that a run without a recording and breakpoints
+pays for a comparison only.
+"""
+
+from __future__ import annotations
+
+from astranb.core.jit import Records, kernel
+from astranb.net._astrasim2 import MESH, RING, SWITCH
+
+from .tables import ENDS, NOTHING, PHASE_ENDS, SENT, Machine
+
+__all__ = ["check_conditions", "holds", "record", "record_link", "record_phase", "record_sent"]
+
+
+@kernel(inline=False)
+def record(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) -> None:
+    """Record that something has happened, and check the breakpoints on events."""
+    watch = m.watch[0]
+    if watch.hit >= 0:
+        return  # the event that hit a breakpoint is the one to report
+    for number in range(watch.points):
+        point = m.points[number]
+        if (
+            point.what == what
+            and watch.hit < 0
+            and (point.npu < 0 or point.npu == npu)
+            and (point.operation < 0 or point.operation == operation)
+            and (point.dim < 0 or point.dim == dim)
+            and (point.kind < 0 or (operation >= 0 and m.operations[operation].kind == point.kind))
+        ):
+            watch.hit = number
+    # The first of several reports of one event is kept, because the others follow from it; but the
+    # end of an operation replaces that of its last phase.
+    fresh = watch.what < 0 or watch.step != m.clock[0].steps
+    if watch.hit >= 0 or fresh or (what == ENDS and watch.what == PHASE_ENDS):
+        watch.what = what
+        watch.npu = npu
+        watch.operation = operation
+        watch.other = other
+        watch.step = m.clock[0].steps
+
+
+@kernel(inline=False)
+def record_sent(m: Machine, src: int, dst: int, size: int) -> None:
+    """Count a message that is sent, in the dimensions that it crosses."""
+    record(m, SENT, src, -1, dst, -1)
+    if m.watch[0].recording == 0:
+        return
+    count = len(m.dims)
+    for at in range(count):
+        here = src
+        there = dst
+        if count > 1:
+            here = (src // m.dims[at].stride) % m.dims[at].nodes
+            there = (dst // m.dims[at].stride) % m.dims[at].nodes
+        if here == there:
+            continue
+        hops = 1
+        if m.dims[at].kind == SWITCH:
+            hops = 2
+        elif m.dims[at].kind == RING:
+            ahead = (there - here) % m.dims[at].nodes
+            hops = min(ahead, m.dims[at].nodes - ahead)
+        elif m.dims[at].kind == MESH:
+            hops = abs(there - here)
+        m.traffic[src * count + at].messages += 1
+        m.traffic[src * count + at].bytes += size
+        m.traffic[src * count + at].crossed += size * hops
+        if m.config[0].every_dim == 0:
+            break
+
+
+@kernel(inline=False)
+def record_link(m: Machine, link: int, size: int, wire_ns: int) -> None:
+    """Count a message that begins to cross a link."""
+    if m.watch[0].recording == 1:
+        m.used[link].messages += 1
+        m.used[link].bytes += size
+        m.used[link].busy_ns += wire_ns
+
+
+@kernel(inline=False)
+def record_phase(m: Machine, stream: int, what: int) -> None:
+    """Record that a phase of a chunk begins or ends."""
+    s = m.streams[stream]
+    dim = s.queue // m.config[0].queues % m.config[0].dims
+    record(m, what, s.npu, s.operation, -1, dim)
+    if what != PHASE_ENDS or m.watch[0].recording == 0:
+        return
+    row = m.passed[m.watch[0].passed % len(m.passed)]
+    m.watch[0].passed += 1
+    row.npu = s.npu
+    row.operation = s.operation
+    row.tag = s.tag
+    row.phase = s.phase
+    row.dim = dim
+    row.algorithm = s.algorithm
+    row.collective = s.collective
+    row.queued_ns = s.queued_ns
+    row.begun_ns = s.begun_ns
+    row.end_ns = m.queue[0].now
+
+
+@kernel
+def holds(found: int, relation: int, value: int) -> bool:
+    """Compare two numbers by the relation with a number: < <= == != >= >."""
+    if relation == 0:
+        return found < value
+    if relation == 1:
+        return found <= value
+    if relation == 2:
+        return found == value
+    if relation == 3:
+        return found != value
+    if relation == 4:
+        return found >= value
+    return found > value
+
+
+@kernel(inline=False)
+def check_conditions(m: Machine, npus: Records, operations: Records, queues: Records) -> None:
+    """Check whether a breakpoint's condition has become true; the tables are given as plain numbers."""
+    for number in range(m.watch[0].points):
+        point = m.points[number]
+        if point.what != NOTHING:
+            continue
+        if point.owner == 0:
+            found = npus[point.place].value
+        elif point.owner == 1:
+            found = operations[point.place].value
+        else:
+            found = queues[point.place].value
+        now = 1 if holds(found, point.relation, point.value) else 0
+        if now == 1 and point.was == 0 and m.watch[0].hit < 0:
+            m.watch[0].hit = number
+        point.was = now

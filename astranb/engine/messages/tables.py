@@ -1,0 +1,559 @@
+"""The state of the system and workload layer as tables, and the numbers that stand in them.
+
+Rows of chunks, messages, timers and events come and go: unused rows form a list, and
+:func:`enlarge` replaces a full table by a longer one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS, bucket_of
+from astranb.net._astrasim2 import DIMENSION, SERVER, WAY, WIRE
+from astranb.workload.astrasim2.kinds import *  # noqa: F403 - every number of an operation is one of the machine, too
+
+# What an operation occupies; an NPU has one of each, and a receive occupies nothing.
+ON_CPU: Final = 0
+ON_GPU: Final = 1
+ON_WIRE: Final = 2
+ON_NOTHING: Final = 3
+PLACES: Final = 4
+
+# What the network's queue holds: the low three bits of an event.
+TIMERS: Final = 0  # an NPU's timers of this time expire
+HOP: Final = 1  # a message arrives at the next node
+FREE: Final = 2  # a link is free again
+LATE: Final = 3  # a receive that was posted after the message had come
+KIND_BITS: Final = 3
+
+# What is notified when a message arrives: the low three bits of a handler.
+NOBODY: Final = 0
+STREAM: Final = 1
+OPERATION: Final = 2
+SENDING: Final = 3  # a send that waits until the receiver is ready (rendezvous)
+RECEIVING: Final = 4
+REDUCING: Final = 5  # a switch that waits for the chunks of all its NPUs
+
+# What a timer of an NPU is for.
+BUNDLE: Final = 0  # a message has passed the endpoint's memory
+BUNDLE_REDUCED: Final = 1  # the same, and has to be reduced
+DONE: Final = 2  # an operation ends
+MEMORY_FREE: Final = 3  # a remote memory can serve the next operation
+CUSTOM_DONE: Final = 4  # an operation of a custom collective ends
+BUS_SENT: Final = 5  # a side of a shared bus has sent
+BUS_RECEIVED: Final = 6  # a request arrives at a side of it
+BUS_PROCESSED: Final = 7  # a request has been processed there
+SWITCH_DONE: Final = 8  # a switch has reduced a chunk
+
+NATIVE_TAGS: Final = 500_000_000
+"""Tags of messages of collectives begin here; those of sends and receives are lower."""
+CLEAR_TO_SEND_TAGS: Final = 1_000_000_000
+"""Added to the tag of a message under rendezvous: the receiver's message that it is ready."""
+CLEAR_TO_SEND_BYTES: Final = 8192
+
+# What breakpoints and recordings are about.
+NOTHING: Final = -1
+BEGINS: Final = 0  # an operation
+ENDS: Final = 1
+SENT: Final = 2  # a message
+DELIVERED: Final = 3
+PHASE_BEGINS: Final = 4  # of a chunk
+PHASE_ENDS: Final = 5
+
+CONFIG = np.dtype(
+    [
+        ("npus", "i8"),
+        ("splits", "i8"),
+        ("endpoint_ns", "i8"),
+        ("concurrent", "i8"),  # streams under way in one queue
+        ("queues", "i8"),  # of one dimension
+        ("baseline", "i8"),  # all-reduce in each dimension, instead of scatter and gather
+        ("priority_step", "i8"),  # 1: LIFO, -1: FIFO, 0: as the operation says
+        ("rendezvous", "i8"),
+        ("congestion", "i8"),  # 1: messages queue on links
+        ("routed", "i8"),  # 1: the network is an infrastructure with routes
+        ("dims", "i8"),  # of collectives; the network may have others
+        ("exact_chunks", "i8"),  # 1: as many chunks as given, the last one holds the rest
+        ("every_dim", "i8"),  # 1: a message pays for every dimension that it crosses
+        ("inter", "i8"),  # the order in which a chunk goes through the dimensions
+        ("intra", "i8"),  # the order of chunks in a queue
+        ("same_order", "i8"),  # 1: all NPUs begin the chunks of a dimension in the same order
+        ("max_phases", "i8"),
+        ("local_group_ns", "i8"),
+        ("folded", "i8"),  # 1: one NPU represents all, and receives what it sends
+        ("memory_shared_by", "i8"),  # NPUs of one remote memory, 0: each has its own
+        ("reduce_Bps", "f8"),
+        ("switch_ns", "i8"),  # time for a switch to reduce a chunk
+        ("bus", "i8"),  # 1: messages of collectives pass a shared bus with these parameters
+        ("bus_L", "i8"),
+        ("bus_o", "i8"),
+        ("bus_g", "i8"),
+        ("bus_G", "f8"),
+        ("bus_reduce_ns", "i8"),  # for 100 bytes
+    ]
+)
+
+CLOCK = np.dtype(
+    [
+        ("steps", "i8"),  # events handled
+        ("fired", "i8"),  # NPUs whose first operations have been issued
+        ("timer_npu", "i8"),  # the NPU whose timers expire now
+        ("head", "i8"),  # the first of them, and the next (-1: none)
+        ("cursor", "i8"),
+        ("finished", "i8"),  # NPUs
+        ("free_timer", "i8"),
+        ("timers_left", "i8"),
+        ("free_message", "i8"),
+        ("messages_left", "i8"),
+        ("free_stream", "i8"),
+        ("streams_left", "i8"),
+        ("messages", "i8"),  # messages sent
+        ("bytes", "i8"),
+        ("ended", "i8"),  # operations
+        ("delivered", "i8"),  # messages
+        ("phases", "i8"),  # of chunks, that have ended
+        ("no_route", "i8"),  # 1 + source and target of a message without a route
+    ]
+)
+
+LIMITS = np.dtype(
+    [
+        ("steps", "i8"),
+        ("margin", "i8"),
+        ("streams", "i8"),
+        ("closely", "i8"),  # 1: the following limits and breakpoints are checked at each event
+        ("until_ns", "i8"),  # the last time that is handled
+        ("turns", "i8"),  # limits of the clock's counts: timesteps, and so on
+        ("ended", "i8"),
+        ("delivered", "i8"),
+        ("phases", "i8"),
+    ]
+)
+
+NPU = np.dtype(
+    [
+        ("timers", "i8"),  # a list: the first timer of each time
+        ("next_stream", "i8"),
+        ("priority", "i8"),
+        ("ongoing", "i8"),
+        ("ready", "i8"),
+        ("compute_ns", "i8"),
+        ("end_ns", "i8"),
+        ("first_dim", "i8"),  # of the next chunk, where the dimensions go round robin
+    ]
+)
+
+SCHEDULE = np.dtype(
+    [
+        ("order", "i8"),  # the dimension that a chunk goes through at this position
+        ("nodes", "i8"),  # of the dimension with this row's number
+        ("rate", "f8"),  # and its bandwidth
+        ("dim", "i8"),  # whose load this row holds
+        ("load", "f8"),
+        ("nodes_of_load", "i8"),
+        ("links", "i8"),  # the first dimension of its links
+    ]
+)
+"""The dimensions of collectives, and the order in which the chunk at hand goes through them."""
+
+PLACE = np.dtype([("first", "i8"), ("ready", "i8"), ("busy", "i8")])
+"""One of what an NPU's operations occupy, and the heap of operations ready for it."""
+
+QUEUE = np.dtype([("head", "i8"), ("running", "i8"), ("granted", "i8")])
+GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8")])
+"""The order in which all NPUs begin the chunks of a queue: a list of grants, and their numbers."""
+
+ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
+COUNTER = np.dtype([("value", "i8")])
+GROUP = np.dtype([("first", "i8"), ("count", "i8")])
+
+IMPLEMENTATION = np.dtype(
+    [
+        ("algorithm", "i8"),
+        ("window", "i8"),  # messages in flight, -1: all
+        ("nodes", "i8"),  # NPUs of the logical dimension
+        ("stride", "i8"),
+    ]
+)
+
+OPERATION_ROW = np.dtype(
+    [
+        ("npu", "i8"),
+        ("kind", "i8"),
+        ("place", "i8"),
+        ("duration_ns", "i8"),
+        ("bytes", "i8"),
+        ("peer", "i8"),  # of a collective: its root
+        ("tag", "i8"),
+        ("collective", "i8"),
+        ("group", "i8"),  # -1: all NPUs
+        ("involved", "i8"),  # a bit for each dimension
+        ("priority", "i8"),
+        ("waits", "i8"),  # operations that it waits for
+        ("first_child", "i8"),
+        ("children", "i8"),
+        ("streams", "i8"),
+        ("streams_done", "i8"),
+        ("start_ns", "i8"),
+        ("end_ns", "i8"),
+        ("next", "i8"),  # in a remote memory's queue
+        ("custom", "i8"),  # the first operation of a custom collective, -1: none
+        ("customs", "i8"),  # the number of its operations
+        ("owner", "i8"),  # of such an operation: the collective, else -1
+        ("stream", "i8"),  # of a custom collective
+    ]
+)
+
+STREAM_ROW = np.dtype(
+    [
+        ("npu", "i8"),
+        ("tag", "i8"),
+        ("operation", "i8"),
+        ("priority", "i8"),
+        ("phase", "i8"),
+        ("phases", "i8"),
+        ("queue", "i8"),  # -1: none yet
+        ("running", "i8"),
+        ("largest", "i8"),  # bytes of the phase by which it is queued
+        ("before", "i8"),
+        ("next", "i8"),
+        # The phase under way.
+        ("algorithm", "i8"),
+        ("collective", "i8"),
+        ("nodes", "i8"),
+        ("index", "i8"),
+        ("origin", "i8"),
+        ("stride", "i8"),
+        ("group", "i8"),
+        ("direction", "i8"),
+        ("message_bytes", "i8"),
+        ("to_send", "i8"),
+        ("inserted", "i8"),
+        ("sent", "i8"),
+        ("free", "i8"),
+        ("received", "i8"),
+        ("window", "i8"),
+        ("plain", "i8"),  # following messages that are not reduced
+        ("reduced", "i8"),  # messages after them that are, depending on the toggle
+        ("toggle", "i8"),
+        ("delay_ns", "i8"),
+        ("packet_bytes", "i8"),
+        ("packet_peer", "i8"),
+        ("distance", "i8"),
+        ("doubling", "i8"),
+        ("state", "i8"),
+        ("parent", "i8"),
+        ("left", "i8"),
+        ("right", "i8"),
+        ("node", "i8"),
+        ("queued_ns", "i8"),  # when it entered its queue, and when it began to run
+        ("begun_ns", "i8"),
+    ]
+)
+
+PHASE = np.dtype(
+    [
+        ("algorithm", "i8"),
+        ("collective", "i8"),
+        ("nodes", "i8"),
+        ("stride", "i8"),
+        ("group", "i8"),
+        ("bytes", "i8"),
+        ("queue", "i8"),
+        ("direction", "i8"),  # 0: the NPU takes no part in it
+        ("window", "i8"),  # of a collective with a root: its shape
+        ("tree", "i8"),
+    ]
+)
+
+TIMER = np.dtype(
+    [
+        ("time", "i8"),
+        ("kind", "i8"),
+        ("arg", "i8"),
+        ("bytes", "i8"),
+        ("next", "i8"),
+        ("later", "i8"),  # the first timer of another time
+        ("tail", "i8"),
+    ]
+)
+"""A scheduled callback of an NPU; those of one time form a list."""
+
+MESSAGE = np.dtype(
+    [
+        ("src", "i8"),
+        ("dst", "i8"),
+        ("tag", "i8"),
+        ("bytes", "i8"),
+        ("sent", "i8"),  # 1: in flight, 2: arrived
+        ("posted", "i8"),  # 1: the receive is posted
+        ("sender", "i8"),  # handlers
+        ("receiver", "i8"),
+        ("next", "i8"),  # of its bucket, or of the unused rows
+        ("behind", "i8"),  # the next message that waits for the same link
+        ("at", "i8"),  # NPU; on routes, the number of links ahead
+        ("heading", "i8"),  # dimension and direction; on routes, the position in the list of links
+    ]
+)
+
+BUCKET = np.dtype([("head", "i8"), ("tail", "i8")])
+
+BUS = np.dtype(
+    [
+        ("state", "i8"),
+        ("previous", "i8"),
+        ("last_ns", "i8"),  # end of its last transfer
+        ("reads", "i8"),  # transfers that it has begun in a row
+        ("receiving", "i8"),  # requests in flight to it
+        ("busy", "i8"),  # whether it processes one
+    ]
+)
+"""One side of an NPU's shared bus, or of the bus to its memory."""
+
+
+WATCH = np.dtype(
+    [
+        ("noting", "i8"),  # 1: handlers report what happens, to the recording or to breakpoints
+        ("recording", "i8"),
+        ("points", "i8"),  # breakpoints
+        ("hit", "i8"),  # the first breakpoint that the event has hit, -1
+        ("passed", "i8"),  # phases of chunks recorded so far
+        ("what", "i8"),  # what was reported last, of which NPU and operation, with which other NPU
+        ("npu", "i8"),
+        ("operation", "i8"),
+        ("other", "i8"),
+        ("step", "i8"),  # at which event
+    ]
+)
+"""What is observed of a run: not part of the simulated state."""
+
+POINT = np.dtype(
+    [
+        ("what", "i8"),  # NOTHING: a condition
+        ("npu", "i8"),  # -1: any, and so on
+        ("operation", "i8"),
+        ("kind", "i8"),  # of the operation
+        ("dim", "i8"),
+        ("owner", "i8"),  # of a condition: 0 npus, 1 operations, 2 queues
+        ("place", "i8"),  # the index of the word in that table
+        ("relation", "i8"),  # < <= == != >= >
+        ("value", "i8"),
+        ("was", "i8"),  # whether the condition was true
+    ]
+)
+"""A breakpoint."""
+
+PASSED = np.dtype(
+    [
+        ("npu", "i8"),
+        ("operation", "i8"),
+        ("tag", "i8"),
+        ("phase", "i8"),  # from 1
+        ("dim", "i8"),
+        ("algorithm", "i8"),
+        ("collective", "i8"),
+        ("queued_ns", "i8"),
+        ("begun_ns", "i8"),
+        ("end_ns", "i8"),
+    ]
+)
+"""A phase of a chunk that has ended, in a ring buffer."""
+
+TRAFFIC = np.dtype([("messages", "i8"), ("bytes", "i8"), ("crossed", "i8")])
+"""What an NPU has sent in a dimension; ``crossed`` counts bytes once per link."""
+
+USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
+"""What has crossed a link, in a network with congestion."""
+
+RECORDED: Final = ("watch", "points", "passed", "traffic", "used")
+"""The tables that are not part of the simulated state."""
+
+FIXED: Final = ("config", "implementations", "groups", "members", "children")
+"""The tables that never change."""
+
+
+class Machine(NamedTuple):
+    """Everything simulated, and behind it what is recorded of it."""
+
+    config: Records
+    clock: Records
+    dims: Records
+    implementations: Records
+    npus: Records
+    places: Records
+    queues: Records
+    allocators: Records
+    trees: Records
+    groups: Records
+    members: Records
+    group_streams: Records
+    operations: Records
+    children: Records
+    ready: Records
+    memories: Records
+    streams: Records
+    phases: Records
+    timers: Records
+    messages: Records
+    buckets: Records
+    links: Records
+    routes: Records
+    hops: Records
+    wires: Records
+    schedule: Records
+    grants: Records
+    bus: Records
+    bus_lists: Records
+    queue: Records
+    timesteps: Records
+    pending: Records
+    watch: Records
+    points: Records
+    passed: Records
+    traffic: Records
+    used: Records
+
+
+DTYPES: Final[dict[str, np.dtype]] = dict(
+    zip(Machine._fields, (
+        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP, COUNTER,
+        COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
+        SERVER, WAY, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING, WATCH,
+        POINT, PASSED, TRAFFIC, USED,
+    ), strict=True)
+)  # fmt: skip
+"""The dtype of each table of the machine."""
+
+
+def _chain(rows: Records, first: int) -> None:
+    """Join the rows from the first one on in a list."""
+    rows["next"][first:] = np.arange(first + 1, len(rows) + 1)
+
+
+def chain_free_rows(m: Machine) -> Machine:
+    """Declare all rows of the tables unused whose rows come and go."""
+    for rows in (m.timers, m.messages, m.streams, m.pending, m.timesteps):
+        _chain(rows, 0)
+    m.clock.timers_left, m.clock.messages_left = len(m.timers), len(m.messages)
+    m.clock.streams_left, m.queue.events_left = len(m.streams), len(m.pending)
+    return m
+
+
+def _longer(rows: Records, count: int, free: int) -> tuple[Records, int]:
+    """Copy a table into a longer one; returns it and its first unused row, the new rows first."""
+    old = len(rows)
+    new = allocate(count, rows.dtype)
+    new[:old] = rows
+    _chain(new, old)
+    new[count - 1].next = free
+    return new, old
+
+
+def _refill(timesteps: Records, heaped: int, opened: int) -> None:
+    """Put the pending timesteps into the buckets again, whose number has changed."""
+    timesteps.bucket = -1
+    rows = [int(row) for row in timesteps.heap[:heaped]] + ([opened] if opened >= 0 else [])
+    for row in rows:
+        bucket = bucket_of(int(timesteps[row].time), len(timesteps))
+        timesteps[row].next = timesteps[bucket].bucket
+        timesteps[bucket].bucket = row
+
+
+def enlarge(m: Machine, margin: int, streams: int) -> Machine:
+    """Enlarge the tables that are full.
+
+    Parameters
+    ----------
+    m : Machine
+    margin, streams : int
+        The least number of unused rows that each table, and the table of streams, must have.
+
+    Returns
+    -------
+    Machine
+        With longer tables; the others are the same.
+    """
+    clock, queue = m.clock[0], m.queue[0]
+    changed: dict[str, Records] = {}
+    if clock.timers_left < margin:
+        changed["timers"], clock.free_timer = _longer(m.timers, 2 * len(m.timers) + margin, clock.free_timer)
+        clock.timers_left += len(changed["timers"]) - len(m.timers)
+    if clock.messages_left < margin:
+        count = 2 * len(m.messages) + margin
+        changed["messages"], clock.free_message = _longer(m.messages, count, clock.free_message)
+        clock.messages_left += count - len(m.messages)
+    if clock.streams_left < streams:
+        count = 2 * len(m.streams) + streams
+        changed["streams"], clock.free_stream = _longer(m.streams, count, clock.free_stream)
+        clock.streams_left += count - len(m.streams)
+        phases = allocate(count * int(m.config[0].max_phases), PHASE)
+        phases[: len(m.phases)] = m.phases
+        changed["phases"] = phases
+    if queue.events_left < 2 * margin:
+        count = 1 << (2 * len(m.pending) + 2 * margin - 1).bit_length()
+        changed["pending"], queue.free_event = _longer(m.pending, count, queue.free_event)
+        queue.events_left += count - len(m.pending)
+        changed["timesteps"], queue.free_timestep = _longer(m.timesteps, count, queue.free_timestep)
+        _refill(changed["timesteps"], int(queue.heaped), int(queue.open))
+    return m._replace(**changed)
+
+
+def _in_use(rows: Records, free: int, left: int) -> np.ndarray:
+    """Give the rows of a table that are in no list of unused rows."""
+    used = np.ones(len(rows), bool)
+    following = rows.next.tolist()
+    for _ in range(left):
+        used[free] = False
+        free = following[free]
+    return np.flatnonzero(used)
+
+
+def _events(m: Machine) -> np.ndarray:
+    """Give the pending events, each with its time, in the order in which they will be handled."""
+    queue, timesteps = m.queue[0], m.timesteps
+    rows = timesteps.heap[: int(queue.heaped)].tolist()
+    if queue.open >= 0:
+        rows.append(int(queue.open))
+    found = []
+    for row in sorted(rows, key=lambda one: int(timesteps.time[one])):
+        event = int(timesteps[row].head)
+        while event >= 0:
+            found.append((int(timesteps[row].time), int(m.pending[event].what)))
+            event = int(m.pending[event].next)
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def simulated(m: Machine) -> dict[str, np.ndarray]:
+    """Give everything simulated: without what is recorded, unused rows, capacities and scratch values.
+
+    Two runs are in the same state where these arrays are equal.
+    """
+    clock, state = m.clock[0], m._asdict()
+    for name in (*RECORDED, "timesteps", "pending"):
+        del state[name]
+    for name in ("timers", "messages", "streams"):
+        singular = name[:-1]
+        used = _in_use(state[name], int(clock[f"free_{singular}"]), int(clock[f"{name}_left"]))
+        state[name], state[f"{name} in use"] = state[name][used], used
+    width = int(m.config[0].max_phases)
+    state["phases"] = m.phases.reshape(-1, width)[state["streams in use"]].reshape(-1)
+    state["clock"] = m.clock.copy()
+    idle = ("timer_npu", "head") if clock.cursor < 0 else ()
+    for name in (*idle, *(f"free_{one}" for one in ("timer", "message", "stream"))):
+        state["clock"][name] = 0
+    for name in ("timers_left", "messages_left", "streams_left"):
+        state["clock"][name] = 0
+    state["queue"], state["events"] = np.array([m.queue[0].now, m.queue[0].turns]), _events(m)
+    # Of a heap of ready operations only its first rows are in use.
+    counts = m.places.ready
+    starts = np.repeat(m.places["first"] - np.cumsum(counts) + counts, counts)
+    state["ready"] = m.ready[starts + np.arange(len(starts))]
+    state["grants"] = m.grants.copy()
+    for name in ("head", "tail"):
+        state["grants"][name][m.grants["first"] == m.grants["last"]] = 0
+    state["schedule"] = np.stack([np.asarray(m.schedule[name], float) for name in ("nodes", "rate", "links")])
+    return state

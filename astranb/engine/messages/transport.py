@@ -1,0 +1,412 @@
+"""Messages between NPUs: a send matches the receive of the same tag, peers and size, in order.
+
+A message may arrive before its receive is posted; the receiver is then notified at the time at
+which it posts the receive. Under rendezvous the receiver first tells the sender that it is ready.
+
+A handler is a number: in the low bits what a message notifies, above them the row of its table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from astranb.core.jit import kernel
+from astranb.core.timesteps import put_event
+from astranb.net._astrasim2 import (
+    DEAD,
+    SWITCH,
+    arrived_in,
+    delay_ns,
+    heading_from,
+    link_from,
+    node_after,
+    way_of,
+    wire_ns,
+)
+
+from .recording import record_link, record_sent
+from .tables import (
+    CLEAR_TO_SEND_BYTES,
+    CLEAR_TO_SEND_TAGS,
+    FREE,
+    HOP,
+    KIND_BITS,
+    LATE,
+    NOBODY,
+    RECEIVING,
+    SENDING,
+    Machine,
+)
+
+__all__ = [
+    "begin_receive",
+    "begin_send",
+    "down_from_switch",
+    "free_link",
+    "free_message",
+    "hop",
+    "meet_at_switch",
+    "new_message_row",
+    "post_receive",
+    "post_receive_inline",
+    "post_send",
+    "post_send_inline",
+    "up_to_switch",
+]
+
+_MIX: Final = 0x5BD1E995
+_LOW: Final = 0x7FFFFFFF
+
+
+@kernel
+def _bucket(m: Machine, src: int, dst: int, tag: int) -> int:
+    """Give the bucket in which messages with this key wait for their match."""
+    mixed = (dst * 1000003 + src) * 8191 + tag
+    return int((((mixed & _LOW) * _MIX) >> 15) & (len(m.buckets) - 1))
+
+
+@kernel
+def _find(m: Machine, bucket: int, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
+    """Take the oldest unmatched message with this key out of its bucket; -1 for none."""
+    messages = m.messages
+    before = -1
+    row = m.buckets[bucket].head
+    while row >= 0:
+        if (
+            messages[row].dst == dst
+            and messages[row].src == src
+            and messages[row].tag == tag
+            and messages[row].bytes == size
+            and (messages[row].sent > 0) == (wants_sent == 1)
+        ):
+            following = messages[row].next
+            if before < 0:
+                m.buckets[bucket].head = following
+            else:
+                messages[before].next = following
+            if following < 0:
+                m.buckets[bucket].tail = before
+            return int(row)
+        before = row
+        row = messages[row].next
+    return -1
+
+
+@kernel
+def new_message_row(m: Machine) -> int:
+    """Take an unused row."""
+    row = m.clock[0].free_message
+    m.clock[0].free_message = m.messages[row].next
+    m.clock[0].messages_left -= 1
+    return int(row)
+
+
+@kernel
+def _new(m: Machine, src: int, dst: int, tag: int, size: int) -> int:
+    """Take an unused row for a message."""
+    row = new_message_row(m)
+    message = m.messages[row]
+    message.src = src
+    message.dst = dst
+    message.tag = tag
+    message.bytes = size
+    message.sent = 0
+    message.posted = 0
+    message.sender = NOBODY
+    message.receiver = NOBODY
+    message.next = -1
+    return row
+
+
+@kernel
+def free_message(m: Machine, row: int) -> None:
+    """Free a message's row."""
+    m.messages[row].next = m.clock[0].free_message
+    m.clock[0].free_message = row
+    m.clock[0].messages_left += 1
+
+
+@kernel
+def _wait(m: Machine, bucket: int, row: int) -> None:
+    """Append an unmatched message to its bucket."""
+    if m.buckets[bucket].tail >= 0:
+        m.messages[m.buckets[bucket].tail].next = row
+    else:
+        m.buckets[bucket].head = row
+    m.buckets[bucket].tail = row
+
+
+@kernel
+def _transmit(m: Machine, link: int, row: int) -> None:
+    """Start a message on a free link: schedule its arrival, and the time at which the link is free."""
+    now = m.queue[0].now
+    size = m.messages[row].bytes
+    m.links[link].busy = 1
+    taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    arrival = now + int(m.wires[link].latency_ns + taken_ns)
+    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
+    free = now + int(taken_ns)
+    if m.watch[0].noting == 1:
+        record_link(m, link, size, free - now)
+    put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
+
+
+@kernel
+def _enter(m: Machine, row: int) -> None:
+    """Send a message over its next link, or queue it there."""
+    message = m.messages[row]
+    if m.config[0].routed == 1:
+        link = m.hops[message.heading].value
+    else:
+        link = link_from(m.dims, message.at, message.dst, message.heading)
+    if m.links[link].busy == 0:
+        _transmit(m, link, row)
+        return
+    message.behind = -1
+    if m.links[link].tail >= 0:
+        m.messages[m.links[link].tail].behind = row
+    else:
+        m.links[link].head = row
+    m.links[link].tail = row
+
+
+@kernel
+def free_link(m: Machine, link: int) -> None:
+    """A link has sent a message, or is up again: begin the next message, unless the link is down."""
+    m.links[link].busy &= DEAD
+    row = m.links[link].head
+    if row >= 0 and m.links[link].busy == 0:
+        m.links[link].head = m.messages[row].behind
+        if m.links[link].head < 0:
+            m.links[link].tail = -1
+        _transmit(m, link, row)
+
+
+@kernel
+def hop(m: Machine, row: int) -> bool:
+    """A message has crossed a link; returns whether that was the last one."""
+    if m.config[0].congestion == 0:
+        return True
+    message = m.messages[row]
+    if m.config[0].routed == 1:
+        message.at -= 1
+        if message.at == 0:
+            return True
+        message.heading += 1
+    else:
+        dim = message.heading >> 1
+        message.at = node_after(m.dims, message.at, message.dst, message.heading)
+        if message.at == message.dst:
+            return True
+        if m.dims[dim].kind == SWITCH and message.heading & 1 == 0:
+            message.heading += 1
+        elif arrived_in(m.dims, message.heading, message.at, message.dst):
+            message.heading = heading_from(m.dims, message.at, message.dst, dim + 1)
+    _enter(m, row)
+    return False
+
+
+@kernel
+def _matched(m: Machine, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
+    """Give the unmatched message with this key, or a new one that waits for its match."""
+    bucket = _bucket(m, src, dst, tag)
+    row = _find(m, bucket, src, dst, tag, size, wants_sent)
+    if row < 0:
+        row = _new(m, src, dst, tag, size)
+        _wait(m, bucket, row)
+    return row
+
+
+@kernel(inline=False)
+def _route(m: Machine, src: int, dst: int, tag: int) -> int:
+    """Find a message's route; a pair of NPUs without one stops the run (see ``Run``)."""
+    route = way_of(m.routes, src * m.config[0].npus + dst, tag)
+    if route < 0:
+        m.clock[0].no_route = src * m.config[0].npus + dst + 1
+        return 0
+    return route
+
+
+@kernel
+def _send_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Put a message on the network; the handler is notified when it arrives."""
+    row = _matched(m, src, dst, tag, size, 0)
+    message = m.messages[row]
+    message.sent = 1
+    message.sender = handler
+    m.clock[0].messages += 1
+    m.clock[0].bytes += size
+    if m.watch[0].noting == 1:
+        record_sent(m, src, dst, size)
+    if m.config[0].congestion == 0:
+        if m.config[0].routed == 1:
+            r = m.routes[_route(m, src, dst, tag)]
+            delay = int(r.latency_ns + wire_ns(size, r.rate_Bpns, r.gap_ns))
+        else:
+            delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
+        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
+        return
+    if m.config[0].routed == 1:
+        route = _route(m, src, dst, tag)
+        message.at = m.routes[route].hops
+        message.heading = m.routes[route].first_hop
+    else:
+        message.at = src
+        message.heading = heading_from(m.dims, src, dst, 0)
+    _enter(m, row)
+
+
+@kernel
+def _receive_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Wait for a message; the handler is notified when it has arrived."""
+    row = _matched(m, src, dst, tag, size, 1)
+    message = m.messages[row]
+    if message.sent == 2:
+        free_message(m, row)
+        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)
+        return
+    message.posted = 1
+    message.receiver = handler
+
+
+@kernel
+def _put_off(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> int:
+    """Keep a send or receive in a message's row until the receiver is ready."""
+    row = new_message_row(m)
+    m.messages[row].src = src
+    m.messages[row].dst = dst
+    m.messages[row].tag = tag
+    m.messages[row].bytes = size
+    m.messages[row].sender = handler
+    return row
+
+
+@kernel(inline=False)
+def _send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """As :func:`_send_inline`, in one copy for all callers."""
+    _send_inline(m, src, dst, tag, size, handler)
+
+
+@kernel(inline=False)
+def _receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """As :func:`_receive_inline`, in one copy for all callers."""
+    _receive_inline(m, src, dst, tag, size, handler)
+
+
+@kernel
+def post_send_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Send; under rendezvous, once the receiver is ready."""
+    if m.config[0].rendezvous == 0:
+        _send_inline(m, src, dst, tag, size, handler)
+        return
+    row = _put_off(m, src, dst, tag, size, handler)
+    _receive(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | SENDING)
+
+
+@kernel
+def post_receive_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """Receive; under rendezvous, tell the sender first, and receive once that message has arrived."""
+    if m.config[0].rendezvous == 0:
+        _receive_inline(m, src, dst, tag, size, handler)
+        return
+    row = _put_off(m, src, dst, tag, size, handler)
+    _send(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | RECEIVING)
+
+
+@kernel
+def begin_send(m: Machine, row: int) -> None:
+    """The receiver is ready: send what was put off."""
+    src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
+    size, handler = m.messages[row].bytes, m.messages[row].sender
+    free_message(m, row)
+    _send(m, src, dst, tag, size, handler)
+
+
+@kernel
+def begin_receive(m: Machine, row: int) -> None:
+    """The sender knows that the receiver is ready: receive what was put off."""
+    src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
+    size, handler = m.messages[row].bytes, m.messages[row].sender
+    free_message(m, row)
+    _receive(m, src, dst, tag, size, handler)
+
+
+@kernel(inline=False)
+def post_send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """As :func:`post_send_inline`, in one copy for all callers."""
+    post_send_inline(m, src, dst, tag, size, handler)
+
+
+@kernel(inline=False)
+def post_receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+    """As :func:`post_receive_inline`, in one copy for all callers."""
+    post_receive_inline(m, src, dst, tag, size, handler)
+
+
+@kernel(inline=False)
+def _one_link(m: Machine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
+    """Send over one link between an NPU and its switch; no receive has to be posted."""
+    row = _new(m, npu, npu, 0, size)
+    message = m.messages[row]
+    message.sent = 1
+    message.posted = 1
+    message.sender = sender
+    message.receiver = receiver
+    message.at = npu
+    message.heading = heading
+    m.clock[0].messages += 1
+    m.clock[0].bytes += size
+    if m.config[0].congestion == 1:
+        _enter(m, row)
+        return
+    dim = heading >> 1
+    arrival = m.queue[0].now + int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
+    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
+
+
+@kernel
+def up_to_switch(m: Machine, npu: int, dim: int, size: int, handler: int) -> None:
+    """Send to the switch of a dimension; the handler is notified when it arrives there."""
+    _one_link(m, npu, 2 * dim, size, handler, NOBODY)
+
+
+@kernel
+def down_from_switch(m: Machine, npu: int, dim: int, size: int, handler: int) -> None:
+    """Send from the switch of a dimension to an NPU; the handler is notified when it arrives."""
+    _one_link(m, npu, 2 * dim + 1, size, NOBODY, handler)
+
+
+@kernel(inline=False)
+def meet_at_switch(m: Machine, stream: int, src: int, dst: int, tag: int, count: int) -> int:
+    """Let a stream wait at a switch for the others.
+
+    Parameters
+    ----------
+    m : Machine
+    stream : int
+        The one whose chunk has arrived.
+    src, dst, tag : int
+        What the streams have in common.
+    count : int
+        The number of streams.
+
+    Returns
+    -------
+    int
+        The last of the streams when all are there, which form a list by ``left``; else -1.
+    """
+    bucket = _bucket(m, src, dst, tag)
+    row = _find(m, bucket, src, dst, tag, 0, 1)
+    if row < 0:
+        row = _new(m, src, dst, tag, 0)
+        m.messages[row].behind = -1
+    message = m.messages[row]
+    message.sent += 1
+    m.streams[stream].left = message.behind
+    message.behind = stream
+    if message.sent < count:
+        message.next = -1
+        _wait(m, bucket, row)
+        return -1
+    free_message(m, row)
+    return stream

@@ -1,0 +1,309 @@
+"""Readers of ASTRA-sim 2.0's JSON and YAML files; unknown keys and numbers out of range are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from astranb.core.document import Node, read_document
+from astranb.core.errors import near
+from astranb.net._cost import PLACES
+
+from .memory import Memory
+from .network import TOPOLOGIES, Network
+from .operations import COLLECTIVE_NAMES
+from .system import System
+
+__all__ = [
+    "custom_collectives",
+    "per_node_graphs",
+    "read_groups",
+    "read_json",
+    "read_memory",
+    "read_network",
+    "read_system",
+]
+
+_MOST_BYTES: Final = 16 << 20
+_MANY: Final = 1 << 31
+_COLLECTIVES: Final = tuple(name.replace("_", "-") for name in COLLECTIVE_NAMES)
+
+Check = Callable[[Node], Any]
+
+
+def _positive(node: Node) -> float:
+    return node.real(1e-3, 1e9)
+
+
+def _time(node: Node) -> float:
+    return node.real(0, 1e12)
+
+
+def _flag(node: Node) -> bool:
+    """Read 0, 1, true or false."""
+    return node.value if isinstance(node.value, bool) else bool(node.number(0, 1))
+
+
+def _count(node: Node) -> int:
+    return node.number(1, _MANY)
+
+
+def _speeds(node: Node) -> dict[str, float] | list[float]:
+    """Read a list with the speed of each rank, or an object for some ranks: ``{"3": 0.5}``."""
+    if not isinstance(node.value, dict):
+        return [_speed(part) for part in node.items()]
+    for rank in node.value:
+        if not (rank.isascii() and rank.isdecimal() and int(rank[:12]) < _MANY):
+            raise node.error(f"{rank[:40]!r} is not a rank", 'as {"3": 0.5}')
+    return {rank: _speed(node.get(rank)) for rank in node.value}
+
+
+def _speed(node: Node) -> float:
+    return node.real(1e-6, 1e6)
+
+
+def _texts(node: Node) -> list[str]:
+    names = [part.text() for part in node.items()]
+    if not names:
+        raise node.error("the list is empty", "name at least one")
+    return names
+
+
+def _any(node: Node) -> Any:
+    """Accept any value of a key that ASTRA-sim 2.0 reads and never uses."""
+    return node.value
+
+
+_SYSTEM: Final[Mapping[str, Check]] = {
+    **{f"{name}-implementation": _texts for name in _COLLECTIVES},
+    **{f"{name}-implementation-custom": _texts for name in _COLLECTIVES},
+    "per-node-custom-implementation": Node.text,
+    "scheduling-policy": Node.text,
+    "intra-dimension-scheduling": Node.text,
+    "inter-dimension-scheduling": Node.text,
+    "collective-optimization": Node.text,
+    "endpoint-delay": lambda node: node.number(0, _MANY),
+    "active-chunks-per-dimension": _count,
+    "preferred-dataset-splits": lambda node: node.number(1, 1 << 16),
+    "local-mem-bw": _positive,
+    "peak-perf": _positive,
+    "roofline-enabled": _flag,
+    "replay-only": _flag,
+    "model-shared-bus": _flag,
+    "npu-speed": _speeds,
+    "in-network-delay": lambda node: node.number(0, _MANY),
+    **{name: lambda node: node.number(0, _MANY) for name in ("L", "o", "g", "local-reduction-delay")},
+    "G": lambda node: node.real(0, 1e9),
+    **dict.fromkeys(
+        (
+            "boost-mode",
+            "local-mem-trace-filename",
+            "trace-enabled",
+            "track-local-mem",
+            "seprate-log",
+        ),
+        _any,
+    ),
+}
+_NETWORK: Final[Mapping[str, Check]] = {
+    "topology": lambda node: [part.choice(TOPOLOGIES) for part in node.items()],
+    "dimension_type": lambda node: [part.choice(tuple(PLACES)) for part in node.items()],
+    "npus_count": lambda node: [_count(part) for part in node.items()],
+    "bandwidth": lambda node: [_positive(part) for part in node.items()],
+    "latency": lambda node: [_time(part) for part in node.items()],
+}
+_MEMORY: Final[Mapping[str, Check]] = {
+    "memory-type": Node.text,
+    "remote-mem-latency": lambda node: node.number(0, 10**12),
+    "remote-mem-bw": _positive,
+    "pool-topology": Node.text,
+    "num-memory-groups": _count,
+    "num-out-node-switches": _count,
+    "pool-link-bw": _positive,
+    "npu-link-bw": _positive,
+    "chunk-size": _count,
+    "in-pool-collectives": _flag,
+    "num-nodes": _count,
+    "num-npus-per-node": _count,
+}
+
+
+def _document(node: Node, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Check an object's values by their keys."""
+    if not isinstance(node.value, dict):
+        raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
+    for key in node.value:
+        if key not in checks:
+            raise node.get(key).error(f"unknown key {key[:60]!r}", near(key, checks))
+    return {key: checks[key](node.get(key)) for key in node.value}
+
+
+def read_json(path: str | Path) -> Node:
+    """Read a file of ASTRA-sim, which takes the last of duplicate keys."""
+    return read_document(path, _MOST_BYTES, form="json", strict=False)
+
+
+def _read_yaml(path: str | Path) -> Node:
+    return read_document(path, _MOST_BYTES, form="yaml")
+
+
+def read_network(path: str | Path) -> Network:
+    """Read ``network.yml``.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a key or value is not valid.
+    """
+    return Network.from_document(_document(_read_yaml(path), _NETWORK), str(path))
+
+
+def read_system(path: str | Path | Node, **options: Any) -> System:
+    """Read ``system.json``.
+
+    Parameters
+    ----------
+    path : str, Path or Node
+        The file, or its document.
+    **options
+        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a key or value is not valid.
+    """
+    document = path if isinstance(path, Node) else read_json(path)
+    return System.from_document(_document(document, _SYSTEM), document.file, **options)
+
+
+def custom_collectives(document: Node) -> dict[str, str]:
+    """Read which collectives have traces of their own in ``system.json``, with the prefix of each.
+
+    Parameters
+    ----------
+    document : Node
+        ``system.json``.
+
+    Returns
+    -------
+    dict of str to str
+        ``{"all_reduce": PREFIX}``.
+
+    Raises
+    ------
+    InputError
+        A collective has more than one prefix.
+    """
+    found = {}
+    for name in _COLLECTIVES:
+        key = f"{name}-implementation-custom"
+        if document.has(key):
+            prefixes = _texts(document.get(key))
+            if len(prefixes) > 1:
+                raise document.get(key).error(f"{len(prefixes)} graphs", "one does the whole collective")
+            found[name.replace("-", "_")] = prefixes[0]
+    return found
+
+
+def per_node_graphs(document: Node, folders: Sequence[Path]) -> tuple[dict[int, str], str]:
+    """Read which nodes of the workload have traces of their own, with the prefix of each.
+
+    Parameters
+    ----------
+    document : Node
+        ``system.json``, which names a YAML file (``per-node-custom-implementation``).
+    folders : sequence of Path
+        Where that file is looked for.
+
+    Returns
+    -------
+    graphs : dict of int to str
+        ``{id of a node: PREFIX}``.
+    where : str
+        The YAML file's name.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is not a mapping of numbers to names.
+    """
+    key = "per-node-custom-implementation"
+    if not document.has(key):
+        return {}, document.file
+    name = document.get(key).text()
+    found = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if found is None:
+        raise document.get(key).error(f"there is no file {name[:80]!r}", "give its folder (--root DIR)")
+    listed = _read_yaml(found)
+    if not isinstance(listed.value, dict):
+        raise listed.error(f"an object is expected, not {listed.brief}", "as 3: graphs/ring")
+    for number in listed.value:
+        if not (number.isascii() and number.isdecimal()):
+            raise listed.get(number).error(f"{number[:40]!r} is not a node's id", "as 3: graphs/ring")
+    return {int(number): listed.get(number).text() for number in listed.value}, str(found)
+
+
+def read_memory(path: str | Path) -> Memory:
+    """Read the description of the remote memory.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Memory
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a key or value is not valid.
+    """
+    return Memory.from_document(_document(read_json(path), _MEMORY), str(path))
+
+
+def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
+    """Read ``comm-group.json``: numbers of groups, each with its ranks.
+
+    Parameters
+    ----------
+    path : str or Path
+    npus : int
+        The number of ranks.
+
+    Returns
+    -------
+    dict of int to list of int
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a group is not a list of different ranks.
+    """
+    document = read_json(path)
+    if not isinstance(document.value, dict):
+        raise document.error(f"an object is expected, not {document.brief}", 'as {"1": [0, 1]}')
+    groups = {}
+    for name in document.value:
+        node = document.get(name)
+        if not (name.isascii() and name.isdecimal() and int(name[:12]) < _MANY):
+            raise node.error(f"the name of a group must be a number, not {name[:40]!r}", 'as {"1": [0, 1]}')
+        ranks = [part.number(0, npus - 1) for part in node.items()]
+        if not ranks or len(set(ranks)) < len(ranks):
+            raise node.error("a group must list each of its ranks once", "list its ranks")
+        groups[int(name)] = ranks
+    return groups

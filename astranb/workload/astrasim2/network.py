@@ -1,0 +1,241 @@
+"""The network of a workload: ASTRA-sim 2.0's dimensions, or an infrastructure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from astranb.core.errors import InputError, near
+from astranb.net._astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
+from astranb.net._cost import cost_dollars
+
+if TYPE_CHECKING:
+    from astranb.infragraph import Infra
+    from astranb.net import Fabric
+
+__all__ = ["TOPOLOGIES", "InfraNetwork", "Network"]
+
+_SHAPES = {
+    "Ring": (RING, 1),
+    "FullyConnected": (FULLY_CONNECTED, 1),
+    "Switch": (SWITCH, 1),
+    "Mesh": (MESH, 1),
+    "Mesh2D": (MESH, 2),
+    "Mesh3D": (MESH, 3),
+    "Torus2D": (RING, 2),
+    "Torus3D": (RING, 3),
+}
+"""The kind of links of a topology, and its number of directions, which have the same length."""
+TOPOLOGIES = tuple(_SHAPES)
+"""Topologies of one dimension, by name."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of one or more dimensions, the first of which joins neighbouring ranks.
+
+    Parameters
+    ----------
+    topology : sequence of str
+        ``Ring``, ``FullyConnected``, ``Switch``, ``Mesh`` (a line), ``Mesh2D``, ``Mesh3D``,
+        ``Torus2D`` or ``Torus3D`` (squares and cubes), one for each dimension.
+    npus_count : sequence of int
+        NPUs in each dimension.
+    bandwidth : sequence of float
+        Of one link of each, in 10^9 bytes per second (GB/s); ASTRA-sim 2.0 reads them as GiB/s.
+    latency : sequence of float
+        Of one link of each, in ns.
+    dimension_type : sequence of str, optional
+        ``Tile``, ``Package``, ``Node`` or ``Pod``, which determines the cost of its parts (``Node``).
+
+    Raises
+    ------
+    InputError
+        The lists differ in length, or a value is out of range.
+
+    Examples
+    --------
+    >>> Network(["Ring", "Switch"], [4, 2], [100, 25], [500, 1000]).npus
+    8
+    """
+
+    topology: Sequence[str]
+    npus_count: Sequence[int]
+    bandwidth: Sequence[float]
+    latency: Sequence[float]
+    where: str = field(default="network", compare=False)
+    dimension_type: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Check everything."""
+        lists = (self.topology, self.npus_count, self.bandwidth, self.latency)
+        if len({len(each) for each in lists}) != 1 or not self.topology:
+            counts = ", ".join(str(len(each)) for each in lists)
+            raise InputError(
+                f"topology, npus_count, bandwidth and latency have {counts} entries",
+                where=self.where,
+                hint="give one of each for every dimension",
+            )
+        if self.dimension_type and len(self.dimension_type) != len(self.topology):
+            raise InputError(
+                f"dimension_type has {len(self.dimension_type)} entries",
+                where=self.where,
+                hint="give one for each dimension",
+            )
+        for shape in self.topology:
+            if shape not in _SHAPES:
+                raise InputError(f"unknown topology {shape!r}", where=self.where, hint=near(shape, _SHAPES))
+        for count, rate, latency in zip(self.npus_count, self.bandwidth, self.latency, strict=True):
+            if count < 1 or rate <= 0 or latency < 0:
+                raise InputError(
+                    f"{count} NPUs at {rate} GB/s and {latency} ns",
+                    where=self.where,
+                    hint="give at least 1 NPU, a bandwidth above 0 and a latency of 0 or more",
+                )
+        for shape, count, (_, sides) in zip(self.topology, self.npus_count, self.sides, strict=True):
+            if sides[0] ** len(sides) != count:
+                power = "square" if len(sides) == 2 else "cube"
+                raise InputError(
+                    f"{shape} of {count} NPUs", where=self.where, hint=f"take a {power} of a whole number"
+                )
+
+    @property
+    def npus(self) -> int:
+        """The number of NPUs."""
+        return prod(self.npus_count)
+
+    @property
+    def shapes(self) -> list[int]:
+        """The numbers of the topologies, -1 for one with several directions."""
+        return [kind if len(sides) == 1 else -1 for kind, sides in self.sides]
+
+    @property
+    def sides(self) -> list[tuple[int, list[int]]]:
+        """For each dimension the kind of its links, and the NPUs in each of its directions."""
+        result = []
+        for shape, count in zip(self.topology, self.npus_count, strict=True):
+            kind, directions = _SHAPES[shape]
+            result.append((kind, [round(count ** (1 / directions))] * directions))
+        return result
+
+    @property
+    def link_topology(self) -> list[str]:
+        """The topology of each dimension of links: a torus has several."""
+        return [shape for shape, (_, sides) in zip(self.topology, self.sides, strict=True) for _ in sides]
+
+    def cost_dollars(self) -> float:
+        """Give the cost of its links and switches at the rates of ASTRA-sim 1.0.
+
+        Examples
+        --------
+        >>> Network(["Switch"], [8], [50], [500]).cost_dollars()
+        6800.0
+        """
+        names = {RING: "Ring", MESH: "Mesh", SWITCH: "Switch", FULLY_CONNECTED: "FullyConnected"}
+        links = [(names[kind], sides) for kind, sides in self.sides]
+        return cost_dollars(links, self.bandwidth, self.dimension_type)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], where: str = "network") -> Network:
+        """Make a network from the contents of a YAML file.
+
+        Parameters
+        ----------
+        document : mapping
+            ``topology``, ``npus_count``, ``bandwidth`` and ``latency``.
+        where : str
+            The file's name, for messages.
+        """
+        for key in ("topology", "npus_count", "bandwidth", "latency"):
+            if not isinstance(document.get(key), list):
+                raise InputError(
+                    f"{key} is missing or not a list", where=where, hint="see ASTRA-sim's examples"
+                )
+        try:
+            return cls(
+                [str(shape) for shape in document["topology"]],
+                [int(count) for count in document["npus_count"]],
+                [float(rate) for rate in document["bandwidth"]],
+                [float(latency) for latency in document["latency"]],
+                where,
+                [str(place) for place in document.get("dimension_type", ())],
+            )
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(str(error), where=where, hint="numbers are expected") from error
+
+
+@dataclass(frozen=True)
+class InfraNetwork:
+    """The GPUs of an infrastructure, in the order of their ranks, and the links between them.
+
+    Parameters
+    ----------
+    infra : Infra
+        A document, or a blueprint such as ``clos:servers=16``.
+    npus_count : sequence of int, optional
+        GPUs in each dimension of hierarchical collectives; neighbouring ranks are in the first one. By
+        default the GPUs of one instance (a server) and the number of instances.
+
+    Raises
+    ------
+    InputError
+        There is no GPU, or the product of the dimensions is not the number of GPUs.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import blueprint
+    >>> InfraNetwork(blueprint("clos:servers=4")).npus_count
+    (8, 4)
+    """
+
+    infra: Infra
+    npus_count: Sequence[int] = ()
+    where: str = field(default="infrastructure", compare=False)
+
+    def __post_init__(self) -> None:
+        """Find the dimensions."""
+        gpus = len(self.fabric.gpus)
+        if not self.npus_count:
+            each = self.fabric.per_node
+            counts = (each, gpus // each) if each < gpus else (gpus,)
+            object.__setattr__(self, "npus_count", tuple(count for count in counts if count > 1) or (1,))
+        if min(self.npus_count) < 1 or prod(self.npus_count) != gpus:
+            named = " x ".join(map(str, self.npus_count))
+            raise InputError(
+                f"dimensions of {named} for {gpus} GPUs",
+                where=self.where,
+                hint="give dimensions whose product is the number of GPUs (--dimensions 8x4)",
+            )
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """Links and routes."""
+        from astranb.net import compile_fabric
+
+        return compile_fabric(self.infra.expand())
+
+    @property
+    def topology(self) -> tuple[str, ...]:
+        """The names of its dimensions."""
+        return ("Infra",) * len(self.npus_count)
+
+    @property
+    def link_topology(self) -> tuple[str, ...]:
+        """The same names: its links have no dimensions."""
+        return self.topology
+
+    def cost_dollars(self) -> float:
+        """Give the cost of its links, switches and NICs at the rates of ASTRA-sim 1.0."""
+        from astranb.net._cost import fabric_cost_dollars
+
+        return fabric_cost_dollars(self.fabric)
+
+    @property
+    def npus(self) -> int:
+        """The number of NPUs."""
+        return prod(self.npus_count)

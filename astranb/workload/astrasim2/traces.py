@@ -1,0 +1,239 @@
+"""Chakra traces as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
+from astranb.core.arrays import distinct
+from astranb.core.errors import InputError, near
+
+from .kinds import (
+    BROADCAST,
+    COLLECTIVE,
+    COMPUTE,
+    GATHER,
+    MEMORY,
+    RECV,
+    REDUCE,
+    REPLAY,
+    SEND,
+)
+from .operations import COLLECTIVE_NAMES, COLUMN, Operations
+
+__all__ = ["check_peers", "operations_of"]
+
+_MOST: Final = 1 << 48
+"""No operation has more bytes or microseconds: times have to fit in 63 bits."""
+
+_KINDS: Final = {
+    NodeType.MEM_LOAD: MEMORY,
+    NodeType.MEM_STORE: MEMORY,
+    NodeType.COMP: COMPUTE,
+    NodeType.COMM_SEND: SEND,
+    NodeType.COMM_RECV: RECV,
+    NodeType.COMM_COLL: COLLECTIVE,
+}
+_COLLECTIVES: Final = {
+    kind: COLLECTIVE_NAMES[kind.name.lower()]
+    for kind in CollectiveType
+    if kind.name.lower() in COLLECTIVE_NAMES
+}
+_AS_OTHERS: Final = {
+    CollectiveType.BARRIER: CollectiveType.ALL_REDUCE,
+    CollectiveType.REDUCE_SCATTER_BLOCK: CollectiveType.REDUCE_SCATTER,
+}
+"""Collectives that are done as another one; ASTRA-sim 2.0 does not have them."""
+
+_BARRIER_BYTES: Final = 4  # PyTorch's barrier all-reduces one number (ProcessGroupNCCL.cpp, barrier)
+
+
+def operations_of(
+    trace: Trace,
+    groups: Collection[int] = (),
+    *,
+    replay: bool = False,
+    roofline: bool = False,
+    compat: bool = False,
+) -> Operations:
+    """Turn the trace of a rank into its operations.
+
+    Metadata nodes are left out; operations that wait for one wait for its dependencies.
+
+    Parameters
+    ----------
+    trace : Trace
+    groups : collection of int
+        The numbers of the existing groups.
+    replay : bool
+        Whether every operation takes its recorded duration.
+    roofline : bool
+        Whether computations must give their number of operations and bytes.
+    compat : bool
+        Whether broadcasts take their recorded duration, as ASTRA-sim 2.0's do.
+
+    Returns
+    -------
+    Operations
+        In the order of the nodes' ids.
+
+    Raises
+    ------
+    InputError
+        The trace cannot be run, or ASTRA-sim 2.0 does not have a node's type.
+
+    Examples
+    --------
+    >>> from astranb.chakra import TraceBuilder
+    >>> step = TraceBuilder()
+    >>> _ = step.collective("all_reduce", "1 MiB")
+    >>> int(operations_of(step.build()).rows[0]["bytes"])
+    1048576
+    """
+    check(trace)
+    order = np.argsort(trace.id, kind="stable")
+    kept = order[trace.type[order] != NodeType.METADATA]
+    columns = _columns(trace, groups, replay=replay, compat=compat)
+    if roofline and not replay:
+        _check_roofline(trace)
+    rows = np.zeros(len(kept), COLUMN)
+    for name, column in columns.items():
+        rows[name] = column[kept]
+    place = np.full(len(trace), -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    owner, parent = _waits(trace)
+    owner = place[owner]
+    parent = place[parent][owner >= 0]
+    owner = owner[owner >= 0]
+    counts = np.bincount(owner, minlength=len(kept))
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    names = Distinct(trace.names.index[kept], trace.names.values)
+    return Operations(rows, start, parent[np.argsort(owner, kind="stable")], names=names)
+
+
+def check_peers(trace: Trace, rank: int, npus: int) -> None:
+    """Refuse messages to or from a rank that does not exist, or the rank itself.
+
+    Parameters
+    ----------
+    trace : Trace
+    rank, npus : int
+        The rank of the trace, and the number of ranks.
+
+    Raises
+    ------
+    InputError
+        Names the node and its peer.
+    """
+    for kind, name, peer in (
+        (NodeType.COMM_SEND, "comm_dst", trace.comm_dst),
+        (NodeType.COMM_RECV, "comm_src", trace.comm_src),
+    ):
+        wrong = np.flatnonzero((trace.type == kind) & ((peer < 0) | (peer >= npus) | (peer == rank)))
+        if len(wrong):
+            row = int(wrong[0])
+            what = f"{name} is {peer[row]}" if trace.has(name)[row] else f"{name} is missing"
+            hint = f"take another rank than {rank}, from 0 to {npus - 1}"
+            raise InputError(what, where=trace.place(row), hint=hint)
+
+
+def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: bool) -> dict[str, Any]:
+    """Give the fields of all nodes, in the file's order."""
+    kind = np.full(len(NodeType), -1)
+    kind[list(_KINDS)] = list(_KINDS.values())
+    kinds = kind[trace.type]
+    collective = np.full(len(CollectiveType), -1)
+    known = dict(_COLLECTIVES)
+    if not compat:
+        known |= {kind: _COLLECTIVES[other] for kind, other in _AS_OTHERS.items()}
+    else:
+        known = {kind: number for kind, number in known.items() if number <= BROADCAST}
+    collective[list(known)] = list(known.values())
+    is_collective = trace.type == NodeType.COMM_COLL
+    # The collective of a node that is not one is ignored.
+    named = np.where(is_collective, trace.comm_type, 0)
+    which = np.where(is_collective, collective[named], 0)
+    recorded = is_collective & (((named == CollectiveType.BROADCAST) & compat) | replay)
+    wrong = np.flatnonzero(is_collective & (which < 0) & ~recorded)
+    if len(wrong):
+        row = int(wrong[0])
+        what = f"there is no {CollectiveType(int(named[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
+        names = ", ".join(kind.name for kind in known)
+        raise InputError(what, where=trace.place(row), hint=f"take one of {names}")
+    kinds[recorded] = REPLAY
+    barrier = is_collective & (named == CollectiveType.BARRIER)
+    wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)
+    if len(wrong):
+        raise InputError("comm_size is 0", where=trace.place(int(wrong[0])), hint="give the number of bytes")
+    moves = is_collective | np.isin(trace.type, (NodeType.COMM_SEND, NodeType.COMM_RECV))
+    size = np.where(barrier, _BARRIER_BYTES, np.where(moves, trace.comm_size, trace.tensor_size))
+    for name, column in (("size", size), ("duration_micros", trace.duration_us)):
+        wrong = np.flatnonzero((column > _MOST) | ((column < 0) & (name != "size")))
+        if len(wrong):
+            what = f"{name} is {column[wrong[0]]}"
+            raise InputError(what, where=trace.place(int(wrong[0])), hint="take 0 to 2^48")
+    sends = trace.type == NodeType.COMM_SEND
+    inward = is_collective & np.isin(which, (REDUCE, GATHER)) & (trace.comm_dst >= 0)
+    return {
+        "kind": kinds,
+        "on_cpu": trace.is_cpu_op,
+        "duration_us": trace.duration_us,
+        "flops": np.maximum(trace.num_ops, 0),
+        "bytes": np.maximum(size, 0),
+        # The root is the rank that a collective starts from, or the one that it ends at.
+        "peer": np.where(sends | inward, trace.comm_dst, trace.comm_src),
+        "tag": trace.comm_tag,
+        "collective": np.maximum(which, 0),
+        "group": np.where(is_collective, _groups(trace, groups), -1),
+        "involved": _involved(trace),
+        "priority": trace.comm_priority,
+    }
+
+
+def _groups(trace: Trace, groups: Collection[int]) -> Any:
+    """Give the number of each node's group; -1 for all ranks, whose name is "" or "0"."""
+    names = trace.pg_name
+    numbers = []
+    for at, name in enumerate(names.values):
+        number = int(name) if name.isascii() and name.isdecimal() and len(name) < 12 else -1
+        if name not in ("", "0") and number not in groups:
+            row = int(np.flatnonzero(names.index == at)[0])
+            where = trace.place(row)
+            known = list(map(str, groups))
+            hint = near(name, known) if known else "describe the groups (--comm-group)"
+            raise InputError(f"there is no group {name[:40]!r} (pg_name)", where=where, hint=hint)
+        numbers.append(number if name not in ("", "0") else -1)
+    return np.array([*numbers, -1], np.int64)[names.index]
+
+
+def _involved(trace: Trace) -> Any:
+    """Give a bit for each dimension that takes part; all of them by default."""
+    dims = trace.involved_dim
+    bits = [sum(1 << at for at, part in enumerate(one[:62]) if part) for one in dims.values]
+    return np.array([*bits, (1 << 62) - 1], np.int64)[dims.index]
+
+
+def _check_roofline(trace: Trace) -> None:
+    """Check that computations have the numbers that the roofline needs."""
+    modelled = (trace.type == NodeType.COMP) & ~trace.is_cpu_op
+    for name, column in (("num_ops", trace.num_ops), ("tensor_size", trace.tensor_size)):
+        wrong = np.flatnonzero(modelled & (column < 0))
+        if len(wrong):
+            where = trace.place(int(wrong[0]))
+            raise InputError(f"no {name}", where=where, hint="give it, or set roofline-enabled to 0")
+
+
+def _waits(trace: Trace) -> tuple[Any, Any]:
+    """Give the pairs of rows of which the first waits for the second, without metadata."""
+    owner, parent = trace.parents.owner, trace.parents.flat
+    while (through := trace.type[parent] == NodeType.METADATA).any():
+        lists = [trace.parents.of(int(row)) for row in parent[through]]
+        again = np.repeat(owner[through], [len(one) for one in lists])
+        owner = np.concatenate([owner[~through], again])
+        parent = np.concatenate([parent[~through], *lists])
+        pairs = distinct(owner * len(trace) + parent)
+        owner, parent = np.divmod(pairs, len(trace))
+    return owner, parent

@@ -1,0 +1,191 @@
+"""Convolutional networks, which are divided by data parallelism only, and their costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from astranb.core.errors import InputError
+
+from .job import Job
+from .program import Cost, Program
+
+__all__ = ["CONVOLUTIONAL", "Convolutional", "Layer", "data_parallel"]
+
+_UPDATE_FLOPS: Final = 4
+"""Approximate operations of SGD with momentum per parameter."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer with parameters.
+
+    Parameters
+    ----------
+    name : str
+    parameters : int
+        Biases and batch norms included.
+    flops : int
+        Operations of a forward pass of one sample: a multiplication and an addition are two.
+    numbers : int
+        Numbers read and written for one sample.
+    """
+
+    name: str
+    parameters: int
+    flops: int
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Convolutional:
+    """A convolutional network.
+
+    Parameters
+    ----------
+    name : str
+    layers : tuple of Layer
+        From first to last.
+    source : str
+
+    Examples
+    --------
+    >>> CONVOLUTIONAL["vgg-16"].parameters
+    138357544
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    source: str = ""
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def flops(self) -> int:
+        """Operations of a forward pass of one sample."""
+        return sum(layer.flops for layer in self.layers)
+
+
+def _conv(
+    name: str, into: int, out: int, kernel: int, size: int, stride: int = 1, *, bias: bool = False
+) -> Layer:
+    """Give a convolution with an output of ``size`` by ``size``; without bias, a batch norm follows."""
+    weights = into * out * kernel * kernel
+    pixels = size * size
+    numbers = into * pixels * stride * stride + out * pixels
+    return Layer(name, weights + (out if bias else 2 * out), 2 * weights * pixels, numbers)
+
+
+def _full(name: str, into: int, out: int) -> Layer:
+    return Layer(name, into * out + out, 2 * into * out, into + out)
+
+
+def _vgg16() -> Convolutional:
+    layers, into, size = [], 3, 224
+    for block, (out, count) in enumerate(((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)), 1):
+        for number in range(1, count + 1):
+            layers.append(_conv(f"conv{block}_{number}", into, out, 3, size, bias=True))
+            into = out
+        size //= 2
+    layers += [_full("fc6", 512 * 7 * 7, 4096), _full("fc7", 4096, 4096), _full("fc8", 4096, 1000)]
+    return Convolutional("vgg-16", tuple(layers), "Simonyan and Zisserman 2014, arXiv 1409.1556, table 1, D")
+
+
+def _resnet50() -> Convolutional:
+    layers = [_conv("conv1", 3, 64, 7, 112, 2)]
+    into = 64
+    for stage, (width, count, size) in enumerate(((64, 3, 56), (128, 4, 28), (256, 6, 14), (512, 3, 7)), 2):
+        for number in range(1, count + 1):
+            name = f"conv{stage}_{number}"
+            step = 2 if number == 1 and stage > 2 else 1  # of the 3 by 3 convolution, as in torchvision
+            layers.append(_conv(f"{name}a", into, width, 1, size * step))
+            layers.append(_conv(f"{name}b", width, width, 3, size, step))
+            layers.append(_conv(f"{name}c", width, 4 * width, 1, size))
+            if number == 1:
+                layers.append(_conv(f"{name}d", into, 4 * width, 1, size, step))
+            into = 4 * width
+    layers.append(_full("fc", 2048, 1000))
+    return Convolutional(
+        "resnet-50", tuple(layers), "He et al. 2015, arXiv 1512.03385, table 1; torchvision's v1.5"
+    )
+
+
+CONVOLUTIONAL: Final = {model.name: model for model in (_resnet50(), _vgg16())}
+"""By name; pictures of 224 by 224."""
+
+
+def check_data_only(name: str, job: Job) -> None:
+    """Refuse options that apply to transformers only.
+
+    Parameters
+    ----------
+    name : str
+        The model's.
+    job : Job
+
+    Raises
+    ------
+    InputError
+    """
+    ways = job.parallelism
+    for degree in ("tensor", "pipeline", "context", "expert"):
+        if getattr(ways, degree) > 1:
+            what = f"{name} is divided by data parallelism only"
+            raise InputError(what, where=degree, hint="take 1")
+    if job.mode == "decode" or job.recompute:
+        what = f"{'decode' if job.mode == 'decode' else 'recompute'} does not apply to {name}"
+        raise InputError(what, where="mode" if job.mode == "decode" else "recompute", hint="leave it out")
+    if ways.zero > 1:
+        what = f"{name} is trained with ZeRO 0 or 1"
+        raise InputError(what, where="zero", hint="take 0 or 1")
+
+
+def data_parallel(model: Convolutional, job: Job) -> Program:
+    """Give a rank's step: gradients of a layer are reduced while those of earlier layers are computed.
+
+    Parameters
+    ----------
+    model : Convolutional
+    job : Job
+        Its sequences are pictures; ``sequence`` is ignored.
+
+    Returns
+    -------
+    Program
+    """
+    check_data_only(model.name, job)
+    job.require(2 * len(model.layers) * job.microbatches)
+    program, size = Program(job.parallelism), job.bytes_each
+    reduced: list[int] = []
+
+    def cost(layer: Layer) -> Cost:
+        return Cost(job.micro * layer.flops, (layer.parameters + job.micro * layer.numbers) * size)
+
+    for micro in range(job.microbatches):
+        for layer in model.layers:
+            program.compute(f"{layer.name} fwd {micro}", cost(layer))
+        if job.mode != "training":
+            continue
+        for number, layer in reversed(list(enumerate(model.layers))):
+            # The first layer's input needs no gradient.
+            done = program.compute(f"{layer.name} bwd {micro}", cost(layer).times(2 if number else 1))
+            if micro == job.microbatches - 1:
+                kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
+                name = f"{layer.name} grads {micro}"
+                reduced.extend(program.collect(kind, "data", layer.parameters * size, name, [done]))
+    if job.mode == "training":
+        update(program, job, model.parameters, reduced)
+    return program
+
+
+def update(program: Program, job: Job, parameters: int, after: list[int]) -> None:
+    """Add the optimizer's step, and with ZeRO the all-gather of parameters."""
+    ways, size = job.parallelism, job.bytes_each
+    own = -(-parameters // ways.size("data")) if ways.zero else parameters
+    touched = own * (2 * job.optimizer_bytes + 2 * size)
+    done = program.compute("optimizer", Cost(_UPDATE_FLOPS * own, touched, vector=True), after)
+    if ways.zero:
+        program.collect("all_gather", "data", own * size, "params", [done])

@@ -1,0 +1,136 @@
+"""Recommendation models: embedding tables distributed over ranks, dense layers on all ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from .convolutional import check_data_only, update
+from .job import Job
+from .program import Cost, Program
+
+__all__ = ["DLRM", "Dlrm", "recommendation"]
+
+_CRITEO = (
+    39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10, 2208, 11938,
+    155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dlrm:
+    """A recommendation model (Naumov et al. 2019, arXiv 1906.00091).
+
+    Parameters
+    ----------
+    name : str
+    tables : tuple of int
+        Rows of each embedding table; each sample looks up one row in each.
+    width : int
+        Numbers per row.
+    bottom, top : tuple of int
+        Widths of the layers of the MLPs, from the input. The bottom MLP reads the dense features; the top
+        one reads its result and the products of all pairs of it and the embeddings.
+    source : str
+
+    Examples
+    --------
+    >>> DLRM["dlrm"].parameters
+    24036596993
+    """
+
+    name: str
+    tables: tuple[int, ...]
+    width: int
+    bottom: tuple[int, ...]
+    top: tuple[int, ...]
+    source: str = ""
+
+    @property
+    def dense_parameters(self) -> int:
+        """The parameters of the MLPs."""
+        return sum(a * b + b for widths in (self.bottom, self.top) for a, b in pairwise(widths))
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum(self.tables) * self.width + self.dense_parameters
+
+    @property
+    def interaction_flops(self) -> int:
+        """Operations of the products of pairs for one sample: all are computed, and half of them used."""
+        vectors = len(self.tables) + 1
+        return 2 * vectors * vectors * self.width
+
+
+DLRM: Final = {
+    "dlrm": Dlrm(
+        "dlrm", _CRITEO, 128, (13, 512, 256, 128), (480, 1024, 1024, 512, 256, 1),
+        "MLPerf training 0.7 to 2.1: Criteo 1 TB with indices below 40,000,000; "
+        "github.com/facebookresearch/dlrm; the 479 inputs of the top padded to 480",
+    )
+}  # fmt: skip
+"""By name."""
+
+
+def recommendation(model: Dlrm, job: Job) -> Program:
+    """Give a rank's step, with tables distributed evenly.
+
+    An all-to-all exchanges the rows looked up for all ranks' samples for the rows of one's own samples,
+    while the bottom MLP is computed; another one returns their gradients.
+
+    Parameters
+    ----------
+    model : Dlrm
+    job : Job
+        Its sequences are samples.
+
+    Returns
+    -------
+    Program
+    """
+    check_data_only(model.name, job)
+    job.require((3 * len(model.bottom + model.top) + 8) * job.microbatches)
+    program, size, micro = Program(job.parallelism), job.bytes_each, job.micro
+    rows = micro * len(model.tables) * model.width * size  # a rank's share: of all samples, its tables'
+    reduced: list[int] = []
+
+    def mlp(widths: tuple[int, ...], label: str, number: int, after: list[int]) -> int:
+        done = -1
+        for layer, (into, out) in enumerate(pairwise(widths)):
+            cost = Cost(2 * micro * into * out, (into * out + out + micro * (into + out)) * size)
+            done = program.compute(f"{label}{layer} fwd {number}", cost, after if not layer else ())
+        return done
+
+    def back(widths: tuple[int, ...], label: str, number: int, *, last: bool) -> int:
+        done = -1
+        for layer, (into, out) in reversed(list(enumerate(pairwise(widths)))):
+            times = 1 if label == "bottom" and not layer else 2
+            cost = Cost(2 * micro * into * out, (into * out + out + micro * (into + out)) * size)
+            done = program.compute(f"{label}{layer} bwd {number}", cost.times(times))
+            if last:
+                kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
+                name = f"{label}{layer} grads {number}"
+                reduced.extend(program.collect(kind, "data", (into * out + out) * size, name, [done]))
+        return done
+
+    pairs = Cost(micro * model.interaction_flops, 2 * rows)
+    for number in range(job.microbatches):
+        lookup = Cost(rows // size, 2 * rows, vector=True)
+        found = program.compute(f"lookup {number}", lookup)
+        there = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
+        done = mlp(model.bottom, "bottom", number, [])
+        program.compute(f"pairs fwd {number}", pairs, [*there, done])
+        mlp(model.top, "top", number, [])
+        if job.mode != "training":
+            continue
+        last = number == job.microbatches - 1
+        back(model.top, "top", number, last=last)
+        grads = program.compute(f"pairs bwd {number}", pairs.times(2))
+        home = program.collect("all_to_all", "data", rows, f"embedding grads {number}", [grads])
+        back(model.bottom, "bottom", number, last=last)
+        program.compute(f"lookup update {number}", Cost(2 * rows // size, 3 * rows, vector=True), home)
+    if job.mode == "training":
+        update(program, job, model.dense_parameters, reduced)
+    return program

@@ -1,0 +1,137 @@
+"""The job of one step: training or inference, its batch, sequences and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from astranb.core.errors import InputError, near
+
+from .parallelism import Parallelism
+
+__all__ = ["MODES", "Job"]
+
+_MOST_NODES: Final = 4_000_000
+MODES: Final = ("training", "prefill", "decode")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One step: of training, or of generating text.
+
+    Parameters
+    ----------
+    parallelism : Parallelism
+    mode : str
+        ``training``; ``prefill``: the model reads a prompt; ``decode``: each sequence grows by
+        ``tokens``.
+    sequence : int
+        Tokens of a sequence; for decoding, those before the generated ones.
+    microbatches : int
+        Parts of a step's batch for the pipeline.
+    batch : int
+        Sequences of a step, over all replicas.
+    tokens : int
+        Tokens that decoding generates, one after another.
+    recompute : bool
+        Whether backward passes repeat the forward pass of their layer (full activation recomputation).
+    elementwise : bool
+        Whether norms, residuals and the softmax of attention are computations of their own.
+    dropout : bool
+        Whether to train with dropout; needs ``elementwise``.
+    expert_imbalance : float
+        Tokens of the busiest expert of a layer, relative to the mean.
+    bytes_each : int
+        Bytes of a parameter, activation or gradient: 2 for bfloat16.
+    optimizer_bytes : int
+        Bytes of the optimizer's state per parameter: 12 for Adam with a copy in float32.
+
+    Raises
+    ------
+    InputError
+        The values do not fit together.
+
+    Examples
+    --------
+    >>> Job(Parallelism(data=2, pipeline=4), sequence=2048, batch=32, microbatches=8).micro
+    2
+    """
+
+    parallelism: Parallelism
+    sequence: int
+    batch: int
+    microbatches: int = 1
+    mode: str = "training"
+    tokens: int = 1
+    recompute: bool = False
+    elementwise: bool = False
+    dropout: bool = False
+    expert_imbalance: float = 1.0
+    bytes_each: int = 2
+    optimizer_bytes: int = 12
+
+    def __post_init__(self) -> None:
+        """Check what does not depend on the model."""
+        ways = self.parallelism
+        if self.mode not in MODES:
+            raise InputError(f"unknown mode {self.mode[:40]!r}", where="mode", hint=near(self.mode, MODES))
+        for name, most in (("sequence", 1 << 24), ("batch", 1 << 24), ("microbatches", 1 << 16)):
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(
+                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
+                )
+        for name, most in (("tokens", 1 << 12), ("bytes_each", 8), ("optimizer_bytes", 64)):
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(
+                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
+                )
+        if self.batch % (ways.data * self.microbatches):
+            step = ways.data * self.microbatches
+            what = f"{self.batch} sequences are not {ways.data} replicas of {self.microbatches} microbatches"
+            hint = f"take a multiple of {step}, as {max(round(self.batch / step), 1) * step}"
+            raise InputError(what, where="batch", hint=hint)
+        if self.sequence % (ways.context * (ways.tensor if ways.sequence else 1)):
+            what = f"context and sequence parallelism do not divide {self.sequence} tokens"
+            raise InputError(what, where="sequence", hint="take a multiple of their degrees")
+        if ways.interleave > 1 and self.microbatches % ways.pipeline:
+            what = f"{self.microbatches} microbatches on {ways.pipeline} interleaved stages"
+            raise InputError(what, where="microbatches", hint=f"take a multiple of {ways.pipeline}")
+        if self.dropout and not self.elementwise:
+            raise InputError("dropout needs elementwise", where="dropout", hint="give both")
+        if self.mode != "training":
+            options = (("zero", ways.zero), ("recompute", self.recompute), ("dropout", self.dropout))
+            for name, used in options:
+                if used:
+                    raise InputError(f"{name} does not apply to {self.mode}", where=name, hint="leave it out")
+            if ways.interleave > 1:
+                what = f"{self.mode} has no interleaved schedule"
+                raise InputError(what, where="interleave", hint="leave it out")
+        if self.mode == "decode" and (ways.context > 1 or ways.sequence):
+            what = "context and sequence parallelism cannot divide a single token"
+            raise InputError(what, where="decode", hint="leave them out")
+
+    @property
+    def micro(self) -> int:
+        """Sequences of a microbatch of one replica."""
+        return self.batch // (self.parallelism.data * self.microbatches)
+
+    def require(self, nodes: int) -> None:
+        """Refuse a rank with too many operations.
+
+        Parameters
+        ----------
+        nodes : int
+            The approximate number of operations of a rank.
+
+        Raises
+        ------
+        InputError
+        """
+        if nodes > _MOST_NODES:
+            what = f"about {nodes:,} operations of a rank"
+            raise InputError(what, where="microbatches", hint=f"take fewer: at most {_MOST_NODES:,}")
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens of the step, over all replicas."""
+        return self.batch * (self.tokens if self.mode == "decode" else self.sequence)

@@ -1,0 +1,154 @@
+"""Degrees of parallelism, and the groups of ranks that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from astranb.core.errors import InputError
+
+__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism"]
+
+GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends")
+"""Roles of groups of ranks: parts of a matrix, parts of a sequence, replicas, the experts of a layer,
+replicas of experts, both ends of the pipeline."""
+
+PEERS: Final = ("previous stage", "next stage", "previous in context", "next in context")
+"""Roles of peers of a rank; stages form a ring, because the last one sends tokens to the first."""
+
+NEXT_STAGE: Final = PEERS.index("next stage")
+_MOST: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Degrees of parallelism; their product is the number of ranks.
+
+    Ranks are numbered as Megatron-LM does: tensor first, then context, data, pipeline.
+
+    Parameters
+    ----------
+    data, tensor, pipeline, context : int
+        Replicas, parts of each matrix, stages, parts of each sequence.
+    expert : int
+        Data-parallel ranks over which the experts of a layer are spread; divides ``data``.
+    sequence : bool
+        Whether operations between the matrices are divided along the sequence (Megatron's sequence
+        parallelism): all-reduces become reduce-scatters and all-gathers.
+    zero : int
+        Of ZeRO: 0 none; 1 optimizer states, 2 gradients too, 3 parameters too are divided over data
+        parallelism.
+    interleave : int
+        Chunks of layers of a stage (Megatron's interleaved schedule); 1: one.
+
+    Raises
+    ------
+    InputError
+        The degrees do not fit together.
+
+    Examples
+    --------
+    >>> ways = Parallelism(data=2, tensor=2, pipeline=2)
+    >>> ways.ranks, ways.group("data", 3), ways.peer(1, 3)
+    (8, [1, 3], 7)
+    """
+
+    data: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    sequence: bool = False
+    zero: int = 0
+    interleave: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the degrees."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            low = 0 if field.name == "zero" else 1
+            if field.type == "int" and not low <= value <= _MOST:
+                what = f"{value} is out of range"
+                raise InputError(what, where=field.name, hint=f"take {low} to {_MOST}")
+        if self.zero > 3:
+            raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", hint="take 0 to 3")
+        if self.data % self.expert:
+            what = f"expert parallelism {self.expert} does not divide data parallelism {self.data}"
+            raise InputError(what, where="expert", hint="experts are spread over data-parallel ranks")
+        if self.interleave > 1 and self.pipeline == 1:
+            raise InputError("interleaving needs more than one stage", where="interleave", hint="take 1")
+        if self.sequence and self.tensor == 1:
+            what = "sequence parallelism needs tensor parallelism"
+            raise InputError(what, where="sequence", hint="take a tensor degree above 1, or leave it out")
+        if self.ranks > _MOST:
+            raise InputError(f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {_MOST:,}")
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def per_stage(self) -> int:
+        """Ranks of one stage of the pipeline."""
+        return self.ranks // self.pipeline
+
+    def size(self, group: str) -> int:
+        """Give the number of ranks in a group."""
+        return {
+            "tensor": self.tensor,
+            "context": self.context,
+            "data": self.data * self.context,
+            "expert": self.expert,
+            "expert data": self.data * self.context // self.expert,
+            "ends": min(self.pipeline, 2),
+        }[group]
+
+    def stage(self, rank: int) -> int:
+        """Give the pipeline stage of a rank."""
+        return rank // self.per_stage
+
+    def peer(self, which: int, rank: int) -> int:
+        """Give the peer of a rank by its number in :data:`PEERS`."""
+        step = 1 if which % 2 else -1
+        if which < 2:
+            return (rank + step * self.per_stage) % self.ranks
+        part = rank // self.tensor % self.context
+        return rank + ((part + step) % self.context - part) * self.tensor
+
+    def group(self, group: str, rank: int) -> list[int]:
+        """Give the ranks of a rank's group, ascending."""
+        t, c = self.tensor, self.context
+        stage, within = divmod(rank, self.per_stage)
+        first, wide = stage * self.per_stage, t * c
+        if group == "tensor":
+            return list(range(rank - rank % t, rank - rank % t + t))
+        if group == "context":
+            base = rank - rank % wide + rank % t
+            return list(range(base, base + wide, t))
+        if group == "data":
+            return list(range(first + within % t, first + self.per_stage, t))
+        if group == "ends":
+            return sorted({within, within + (self.pipeline - 1) * self.per_stage})
+        replica = within // wide
+        if group == "expert":
+            base = rank - (replica % self.expert) * wide
+            return list(range(base, base + self.expert * wide, wide))
+        return [
+            first + other * wide + part * t + within % t
+            for other in range(replica % self.expert, self.data, self.expert)
+            for part in range(c)
+        ]
+
+    def groups(self) -> Iterator[tuple[str, list[int]]]:
+        """Give all groups of more than one rank and fewer than all, each once, in a fixed order."""
+        for name in GROUPS:
+            if 1 < self.size(name) < self.ranks:
+                for rank in range(self.ranks):
+                    # Middle stages are in no group of ends.
+                    if name == "ends" and 0 < self.stage(rank) < self.pipeline - 1:
+                        continue
+                    members = self.group(name, rank)
+                    if members[0] == rank:
+                        yield name, members

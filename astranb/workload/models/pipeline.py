@@ -1,0 +1,165 @@
+"""The program of a stage of the pipeline: a transformer's training, prefill or decoding."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from astranb.core.errors import InputError
+
+from .job import Job
+from .program import TAGS, Program
+from .stage import Stage
+from .transformer import Transformer
+
+__all__ = ["Pass", "check", "one_forward_one_backward", "stage_program"]
+
+_TOKEN_BYTES = 4
+
+
+class Pass(NamedTuple):
+    """One pass of a microbatch through a chunk.
+
+    Attributes
+    ----------
+    is_forward : bool
+    chunk, micro : int
+    """
+
+    is_forward: bool
+    chunk: int
+    micro: int
+
+
+def one_forward_one_backward(stage: int, stages: int, microbatches: int, interleave: int = 1) -> list[Pass]:
+    """Give the order of passes in 1F1B, plain or interleaved (Narayanan et al. 2021, section 2.2).
+
+    Parameters
+    ----------
+    stage, stages : int
+    microbatches : int
+        Interleaved, a multiple of ``stages``.
+    interleave : int
+        Chunks of a stage.
+
+    Returns
+    -------
+    list of Pass
+
+    Examples
+    --------
+    >>> ["FB"[not one.is_forward] + str(one.micro) for one in one_forward_one_backward(0, 2, 3)]
+    ['F0', 'F1', 'B0', 'F2', 'B1', 'B2']
+    """
+    total = microbatches * interleave
+    if interleave == 1:
+        ahead = min(stages - stage - 1, total)
+    else:
+        ahead = min(2 * (stages - stage - 1) + (interleave - 1) * stages, total)
+    cycle = stages * interleave
+
+    def forward(number: int) -> Pass:
+        if interleave == 1:
+            return Pass(True, 0, number)  # noqa: FBT003 - named above
+        return Pass(True, number % cycle // stages, number // cycle * stages + number % stages)  # noqa: FBT003
+
+    def backward(number: int) -> Pass:
+        one = forward(number)
+        return Pass(False, interleave - 1 - one.chunk, one.micro)  # noqa: FBT003
+
+    order = [forward(number) for number in range(ahead)]
+    for number in range(total - ahead):
+        order += [forward(ahead + number), backward(number)]
+    return order + [backward(number) for number in range(total - ahead, total)]
+
+
+def check(model: Transformer, job: Job) -> None:
+    """Refuse degrees of parallelism that do not fit the model.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+
+    Raises
+    ------
+    InputError
+        Names the two numbers that do not fit.
+    """
+    ways = job.parallelism
+    for name, value in (("heads", model.heads), ("ffn", model.ffn), ("kv_heads", model.kv_heads)):
+        if value % ways.tensor and not (name == "kv_heads" and model.is_latent):
+            what = f"tensor parallelism {ways.tensor} does not divide {name} {value} of {model.name}"
+            raise InputError(what, where="tensor", hint="take a divisor")
+    if model.experts and (model.expert_ffn % ways.tensor or model.experts % ways.expert):
+        what = (
+            f"{model.experts} experts of {model.expert_ffn} over {ways.expert} ranks of {ways.tensor} parts"
+        )
+        raise InputError(what, where="expert", hint="take divisors")
+    if ways.expert > 1 and not model.experts:
+        raise InputError(f"{model.name} has no experts", where="expert", hint="leave it out")
+    if job.expert_imbalance != 1:
+        # A token goes to an expert at most once.
+        most = model.experts / model.top_k if model.experts else 1
+        if not 1 <= job.expert_imbalance <= most:
+            what = f"{model.name} has no expert with {job.expert_imbalance} times the mean"
+            raise InputError(what, where="expert_imbalance", hint=f"take 1 to {most:g}")
+    if model.layers < ways.pipeline * ways.interleave:
+        what = f"{ways.pipeline * ways.interleave} stages and chunks of {model.layers} layers"
+        raise InputError(what, where="pipeline", hint=f"take at most {model.layers}")
+    if model.positions and max(job.sequence, 1) > model.positions:
+        what = f"{model.name} has positions for {model.positions} tokens, not {job.sequence}"
+        raise InputError(what, where="sequence", hint=f"take at most {model.positions}")
+    passes = job.microbatches * (job.tokens if job.mode == "decode" else 1)
+    job.require(passes * -(-model.layers // ways.pipeline) * (12 + 6 * ways.context))
+    if 2 * (job.microbatches + 1) * ways.pipeline * ways.interleave * job.tokens >= TAGS:
+        raise InputError("more messages than tags", where="microbatches", hint="take fewer")
+
+
+def stage_program(model: Transformer, job: Job, stage: int) -> Program:
+    """Write the program of the ranks of one stage.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+    stage : int
+
+    Returns
+    -------
+    Program
+    """
+    writer = Stage(model, job, stage)
+    ways = job.parallelism
+    if job.mode == "training":
+        order = one_forward_one_backward(stage, ways.pipeline, job.microbatches, ways.interleave)
+        ends: dict[tuple[int, int], tuple[int, ...]] = {}
+        for is_forward, chunk, micro in order:
+            if is_forward:
+                ends[chunk, micro] = writer.forward(chunk, micro)
+            else:
+                last = micro == job.microbatches - 1
+                writer.backward(chunk, micro, last=last, end=ends.pop((chunk, micro)))
+        writer.update()
+    elif job.mode == "prefill":
+        for micro in range(job.microbatches):
+            writer.forward(0, micro)
+    else:
+        _decode(writer, job)
+    return writer.program
+
+
+def _decode(writer: Stage, job: Job) -> None:
+    """Add the generation of tokens: those of the last stage are sent back to the first one."""
+    many = job.parallelism.pipeline > 1
+    first, last = writer.is_first(0), writer.is_last(0)
+    size = _TOKEN_BYTES * job.micro
+    after: dict[int, tuple[int, ...]] = {}
+    for token in range(job.tokens):
+        for micro in range(job.microbatches):
+            number = token * job.microbatches + micro
+            if token and first and many:
+                after[micro] = (writer.receive_words(size, number),)
+            end = writer.forward(0, number, seen=job.sequence + token + 1, after=after.get(micro, ()))
+            after[micro] = end
+            if last and many and token < job.tokens - 1:
+                writer.send_words(size, number + job.microbatches, end)

@@ -1,0 +1,312 @@
+"""The passes of a transformer on a rank of one stage of the pipeline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .costs import Costs
+from .job import Job
+from .parallelism import NEXT_STAGE, PEERS
+from .program import Cost, Program
+from .transformer import Transformer
+from .weights import Held, chunks, of_embedding, of_head, of_layer
+
+__all__ = ["Stage"]
+
+_EMBEDDING: Final = -1
+_HEAD: Final = -2
+_PREVIOUS: Final = PEERS.index("previous stage")
+_BEHIND: Final = PEERS.index("previous in context")
+_BEFORE: Final = PEERS.index("next in context")
+_OPTIMIZER_FLOPS: Final = 12
+"""Operations of Adam on a parameter, about; its time is that of the memory."""
+
+
+class Stage:
+    """Writes the program of a stage, pass by pass.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+    stage : int
+        Its number, from 0.
+    """
+
+    def __init__(self, model: Transformer, job: Job, stage: int) -> None:
+        self.model, self.job, self.stage = model, job, stage
+        self.ways = job.parallelism
+        self.program = Program(self.ways)
+        self.costs = Costs(model, job)
+        self.chunks = chunks(model, self.ways, stage)
+        self._held: dict[int, Held] = {}
+        self._passes: list[list[int]] = []
+        for number, layers in enumerate(self.chunks):
+            keys = list(layers)
+            self._held |= {layer: of_layer(model, self.ways, layer) for layer in keys}
+            if model.vocab and self.is_first(number):
+                keys = [_EMBEDDING, *keys]
+                self._held[_EMBEDDING] = of_embedding(model, self.ways)
+            if model.vocab and self.is_last(number):
+                keys = [*keys, _HEAD]
+                self._held[_HEAD] = of_head(model, self.ways)
+            self._passes.append(keys)
+        self._ring = 0
+        self._gathered: dict[int, tuple[int, ...]] = {}
+        self._ready: list[tuple[int, int, tuple[int, ...]]] = []
+        self._reduced: list[int] = []
+        self._late: tuple[int, ...] = ()
+
+    def is_first(self, chunk: int) -> bool:
+        """Whether a chunk is the first of the model."""
+        return self.stage == 0 and chunk == 0
+
+    def is_last(self, chunk: int) -> bool:
+        """Whether a chunk is the last of the model."""
+        return self.stage == self.ways.pipeline - 1 and chunk == self.ways.interleave - 1
+
+    # Passes
+
+    def forward(
+        self, chunk: int, micro: int, *, seen: int = 0, after: tuple[int, ...] = ()
+    ) -> tuple[int, ...]:
+        """Add the forward pass of a microbatch through a chunk.
+
+        Parameters
+        ----------
+        chunk, micro : int
+        seen : int
+            Tokens that each token attends to; by default the job's sequence.
+        after : tuple of int
+            Operations that the first stage's part waits for.
+
+        Returns
+        -------
+        tuple of int
+            Its last operations.
+        """
+        x = after
+        if not self.is_first(chunk):
+            tag = self._tag(micro, chunk, 0)
+            x = (self.program.receive(_PREVIOUS, self.costs.message, tag, f"recv x{micro}"),)
+        keys = self._passes[chunk]
+        self._gather(keys[:1])
+        for at, key in enumerate(keys):
+            self._gather(keys[at + 1 : at + 2])
+            x = self._unit(key, micro, x, seen=seen or self.job.sequence)
+        if not self.is_last(chunk):
+            after_stage = self.stage + 1 == self.ways.pipeline
+            tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.ways.pipeline)
+            self.program.send(NEXT_STAGE, self.costs.message, tag, f"send x{micro}", x)
+        return x
+
+    def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> None:
+        """Add the backward pass of a microbatch through a chunk.
+
+        Parameters
+        ----------
+        chunk, micro : int
+        last : bool
+            Whether it is the last microbatch of this chunk, after which gradients are complete.
+        end : tuple of int
+            The last operations of the forward pass.
+        """
+        g = end
+        if not self.is_last(chunk):
+            tag = self._tag(micro, chunk, 1)
+            g = (self.program.receive(NEXT_STAGE, self.costs.message, tag, f"recv g{micro}"),)
+        keys = self._passes[chunk][::-1]
+        self._gather(keys[:1])
+        for at, key in enumerate(keys):
+            self._gather(keys[at + 1 : at + 2])
+            g = self._unit_back(key, micro, g)
+            if last or self.ways.zero > 1:
+                self._ready.append((key, micro, (*g, *self._late)))
+                if self.is_first(chunk):
+                    self._reduce()
+        if not self.is_first(chunk):
+            before_stage = self.stage == 0
+            tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.ways.pipeline)
+            self.program.send(_PREVIOUS, self.costs.message, tag, f"send g{micro}", g)
+        if self.ways.interleave == 1 or not last:
+            self._reduce()
+
+    def update(self) -> None:
+        """Add the optimizer's step, and the collectives of ZeRO after it."""
+        self._reduce()
+        p, ways, size = self.program, self.ways, self.job.bytes_each
+        held = Held()
+        for one in self._held.values():
+            held = held.plus(one)
+        if self.model.tied and ways.pipeline > 1 and {_EMBEDDING, _HEAD} & set(self._held):
+            words = self.costs.words * self.model.hidden * size
+            self._reduced.extend(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
+        shared, own = ways.size("data"), ways.size("expert data")
+        part = held if ways.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
+        count = part.shared + part.experts
+        touched = count * (2 * self.job.optimizer_bytes + 2 * size)
+        wait = [*self._reduced, *self._late]
+        done = p.compute("optimizer", Cost(_OPTIMIZER_FLOPS * count, touched, vector=True), wait)
+        if ways.zero in (1, 2):
+            p.collect("all_gather", "data", part.shared * size, "params", [done])
+            p.collect("all_gather", "expert data", part.experts * size, "expert params", [done])
+
+    # One layer, the embedding or the head
+
+    def _unit(
+        self, key: int, micro: int, x: tuple[int, ...], *, seen: int, again: bool = False
+    ) -> tuple[int, ...]:
+        p, c = self.program, self.costs
+        ready = (*x, *self._gathered.pop(key, ()))
+        again_text = "again" if again else "fwd"
+        if key == _EMBEDDING:
+            done = p.compute(f"embedding fwd {micro}", c.embedding(), ready)
+            return self._join(f"embedding {micro}", done)
+        if key == _HEAD:
+            ready = self._elementwise(f"head norm {micro}", c.norm(), ready)
+            done = p.compute(f"head fwd {micro}", c.head(), self._open(f"head {micro}", ready))
+            if self.job.mode == "training":
+                return p.collect("all_reduce", "tensor", 12 * c.tokens, f"loss {micro}", [done])
+            size = self.job.micro * c.words * self.job.bytes_each
+            return p.collect("all_gather", "tensor", size, f"logits {micro}", [done])
+        name = f"L{key} {again_text} {micro}"
+        x = self._elementwise(f"{name} attn norm", c.norm(), ready, again=again)
+        x = self._attention(name, self._open(f"{name} attn", x), seen, 1, again=again)
+        x = self._elementwise(f"{name} attn residual", c.residual(), x, again=again)
+        x = self._open(f"{name} mlp", self._elementwise(f"{name} mlp norm", c.norm(), x, again=again))
+        if not self.model.has_experts(key):
+            done = p.compute(f"{name} mlp", c.mlp(), x, again=again)
+            x = self._join(f"{name} mlp", done)
+            return self._elementwise(f"{name} mlp residual", c.residual(), x, again=again)
+        done = p.compute(f"{name} router", c.around_experts(), x, again=again)
+        sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
+        done = p.compute(f"{name} experts", c.experts(), sent, again=again)
+        back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", [done])
+        x = self._join(f"{name} mlp", *back)
+        return self._elementwise(f"{name} mlp residual", c.residual(), x, again=again)
+
+    def _unit_back(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
+        p, c = self.program, self.costs
+        ready = (*g, *self._gathered.pop(key, ()))
+        if key == _EMBEDDING:
+            return (p.compute(f"embedding bwd {micro}", c.embedding(), ready),)
+        if key == _HEAD:
+            done = p.compute(f"head bwd {micro}", c.head().times(2), ready)
+            g = self._join(f"head bwd {micro}", done)
+            return self._elementwise(f"head norm bwd {micro}", c.norm().times(2), g)
+        if self.job.recompute:
+            # The layer's input is in memory: only its parameters have to arrive.
+            again = self._unit(key, micro, ready[len(g) :], seen=self.job.sequence, again=True)
+            ready = (*ready, *again)
+        name = f"L{key} bwd {micro}"
+        ready = self._elementwise(f"{name} mlp residual", c.residual().times(2), ready)
+        g = self._open(f"{name} mlp", ready, back=True)
+        if self.model.has_experts(key):
+            back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
+            done = p.compute(f"{name} experts", c.experts().times(2), back)
+            sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
+            done = p.compute(f"{name} router", c.around_experts().times(2), sent)
+        else:
+            done = p.compute(f"{name} mlp", c.mlp().times(2), g)
+        g = self._elementwise(f"{name} mlp norm", c.norm().times(2), self._join(f"{name} mlp", done))
+        g = self._elementwise(f"{name} attn residual", c.residual().times(2), g)
+        g = self._open(f"{name} attn", g, back=True)
+        g = self._attention(name, g, self.job.sequence, 2)
+        return self._elementwise(f"{name} attn norm", c.norm().times(2), g)
+
+    def _elementwise(
+        self, name: str, cost: Cost, x: tuple[int, ...], *, again: bool = False
+    ) -> tuple[int, ...]:
+        """Add an element-wise operation, if the job counts them."""
+        if not self.job.elementwise:
+            return x
+        return (self.program.compute(name, cost, x, again=again),)
+
+    def _attention(
+        self, name: str, x: tuple[int, ...], seen: int, times: int, *, again: bool = False
+    ) -> tuple[int, ...]:
+        """Add attention; with context parallelism, keys and values are passed around (ring attention)."""
+        p, c, parts = self.program, self.costs, self.ways.context
+        ends, core = c.projections().times(times), c.attention(seen // parts).times(times)
+        if parts == 1:
+            whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
+            x = (p.compute(f"{name} attn", whole, x, again=again),)
+            x = self._elementwise(f"{name} softmax", c.softmax(seen).times(times), x, again=again)
+            return self._join(f"{name} attn", *x)
+        # The projections come first in a forward pass; in a backward pass they wait for the gradients.
+        back = times > 1
+        have = x if back else (p.compute(f"{name} qkv", ends, x, again=again),)
+        done: tuple[int, ...] = ()
+        for step in range(parts):
+            coming: tuple[int, ...] = ()
+            # In a backward pass gradients follow keys and values, and go one step further.
+            blocks = times if step < parts - 1 else times - 1
+            if blocks:
+                tag, self._ring = self._ring, self._ring + 1
+                own = done if back else ()
+                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [*have, *own])
+                coming = (p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}"),)
+            done = (p.compute(f"{name} ring{step}", core, have, again=again),)
+            have = coming
+        done = self._elementwise(f"{name} softmax", c.softmax(seen).times(times), done, again=again)
+        if back:
+            done = (p.compute(f"{name} qkv", ends, (*done, *have)),)
+        return self._join(f"{name} attn", *done)
+
+    def _join(self, name: str, *after: int) -> tuple[int, ...]:
+        """Add the sum of the partial products of tensor parallelism."""
+        kind = "reduce_scatter" if self.ways.sequence else "all_reduce"
+        return self.program.collect(kind, "tensor", self.costs.activation, f"{name} sum", after)
+
+    def _open(self, name: str, x: tuple[int, ...], *, back: bool = False) -> tuple[int, ...]:
+        """Add the all-gather of what sequence parallelism divides."""
+        if not self.ways.sequence:
+            return x
+        part = self.costs.activation // self.ways.tensor
+        got = self.program.collect("all_gather", "tensor", part, f"{name} gather", x)
+        if back:
+            # The layer's input is divided too; it is gathered while gradients are computed.
+            self._late = self.program.collect("all_gather", "tensor", part, f"{name} input", x)
+        return (*x, *got)
+
+    # Parameters and gradients
+
+    def _gather(self, keys: list[int]) -> None:
+        """Add ZeRO 3's all-gathers of the next parameters, which overlap with computations."""
+        if self.ways.zero < 3:
+            return
+        for key in keys:
+            held, size = self._held[key], self.job.bytes_each
+            after = [self.program.computed]
+            found: list[int] = []
+            for group, count in (("data", held.shared), ("expert data", held.experts)):
+                part = -(-count // self.ways.size(group)) * size
+                found.extend(self.program.collect("all_gather", group, part, f"params {key}", after))
+            self._gathered[key] = tuple(found)
+
+    def _reduce(self) -> None:
+        """Add the sums of gradients over replicas; only the optimizer waits for them.
+
+        Messages to other stages are added before, so that they do not wait for the sums.
+        """
+        kind = "reduce_scatter" if self.ways.zero else "all_reduce"
+        for key, micro, wait in self._ready:
+            held, size = self._held[key], self.job.bytes_each
+            for group, count in (("data", held.shared), ("expert data", held.experts)):
+                if self.ways.size(group) > 1 and count:
+                    name = f"L{key} grads {micro}"
+                    self._reduced.extend(self.program.collect(kind, group, count * size, name, wait))
+        self._ready.clear()
+
+    def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
+        """Give the tag of a message into a chunk of a stage; gradients have odd ones."""
+        at = chunk * self.ways.pipeline + (self.stage if stage is None else stage)
+        return 2 * (micro * self.ways.pipeline * self.ways.interleave + at) + back
+
+    def send_words(self, size: int, number: int, after: tuple[int, ...]) -> None:
+        """Add the sending of generated tokens to the first stage."""
+        self.program.send(NEXT_STAGE, size, self._tag(number, 0, 0, stage=0), f"send words {number}", after)
+
+    def receive_words(self, size: int, number: int) -> int:
+        """Add the receipt of the last stage's generated tokens."""
+        return self.program.receive(_PREVIOUS, size, self._tag(number, 0, 0), f"recv words {number}")

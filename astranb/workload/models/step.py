@@ -1,0 +1,540 @@
+"""One step of a model on all ranks, as traces, files or operations; and the cluster that it runs on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.chakra import Attribute, CollectiveType, Distinct, Hole, Node, NodeType, Template, Trace
+from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+from astranb.core.state import require_bytes
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    RECV,
+    SEND,
+    InfraNetwork,
+    Network,
+    Operations,
+    System,
+    Workload,
+    read_network,
+    read_system,
+)
+
+from .convolutional import data_parallel
+from .dlrm import Dlrm, recommendation
+from .job import Job
+from .library import Model, find_model
+from .parallelism import GROUPS, PEERS, Parallelism
+from .pipeline import check, stage_program
+from .program import Program
+from .roofline import DEFAULT_GPU, Roofline, roofline
+from .transformer import Transformer
+
+__all__ = ["Cluster", "ModelStep", "machine", "workload"]
+
+_KINDS: Final = {
+    int(NodeType.COMP): COMPUTE,
+    int(NodeType.COMM_SEND): SEND,
+    int(NodeType.COMM_RECV): RECV,
+    int(NodeType.COMM_COLL): COLLECTIVE,
+}
+_COLLECTIVES: Final = {-1: 0} | {
+    int(CollectiveType[name.upper()]): number for name, number in COLLECTIVE_NAMES.items()
+}
+_OWN: Final = "own"
+_SAMPLES: Final = 32
+"""Default pictures or samples of a microbatch of a rank."""
+_NODE_BYTES: Final = 500
+"""Bytes of an operation here and in the tables of a run."""
+_RING_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+_PER_NODE = 8
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a workload is simulated on.
+
+    Parameters
+    ----------
+    network : Network or InfraNetwork
+    system : System
+    peak_flops : float
+        FLOP/s of a rank, the reference of utilisation.
+    assumed : list of str
+        The assumptions, one line each.
+    """
+
+    network: Network | InfraNetwork
+    system: System
+    peak_flops: float
+    assumed: list[str] = field(default_factory=list)
+
+
+class ModelStep:
+    """What every rank does in one step of a model.
+
+    Parameters
+    ----------
+    parallelism : Parallelism
+    stages : sequence of Program
+        One for each stage of the pipeline.
+    tokens : int
+        Tokens, pictures or samples of the step.
+    gpu : Roofline, optional
+        The GPU that gives the durations of computations; by default they have none.
+    unit : str
+        Tokens, pictures or samples.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import workload
+    >>> step = workload("gpt3-125m", Parallelism(data=2, tensor=2))
+    >>> step.ranks, len(step.trace(0)), step.groups
+    (4, 118, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
+    """
+
+    def __init__(
+        self,
+        parallelism: Parallelism,
+        stages: Sequence[Program],
+        tokens: int,
+        gpu: Roofline | None = None,
+        unit: str = "tokens",
+    ) -> None:
+        self.parallelism, self.stages = parallelism, tuple(stages)
+        self.tokens, self.gpu, self.unit = tokens, gpu, unit
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return self.parallelism.ranks
+
+    @property
+    def nodes(self) -> int:
+        """The number of operations of all ranks."""
+        return sum(map(len, self.stages)) * self.parallelism.per_stage
+
+    @property
+    def spans_all(self) -> bool:
+        """Whether a collective is among all ranks, and so crosses all dimensions of the network."""
+        used = {GROUPS[group] for one in self.stages for group in one.group if group >= 0}
+        return any(self.parallelism.size(name) == self.ranks for name in used)
+
+    @property
+    def model_flops(self) -> int:
+        """Floating-point operations of the model's matrices on all ranks, without recomputation."""
+        return sum(sum(one.useful) for one in self.stages) * self.parallelism.per_stage
+
+    @cached_property
+    def _numbered(self) -> list[tuple[int, str, list[int]]]:
+        """All groups with their numbers, which have the same number of digits."""
+        found = list(self.parallelism.groups())
+        used = {GROUPS[group] for one in self.stages for group in one.group if group >= 0}
+        found = [one for one in found if one[0] in used]
+        first = 1
+        while 9 * first < len(found):
+            first *= 10
+        return [(first + at, name, members) for at, (name, members) in enumerate(found)]
+
+    @property
+    def groups(self) -> dict[int, list[int]]:
+        """The ranks of each numbered group, as in ASTRA-sim's file of communicator groups."""
+        return {number: members for number, _, members in self._numbered}
+
+    @cached_property
+    def _number(self) -> dict[str, list[int]]:
+        """The number of each rank's group; -1 for none, or for that of all ranks."""
+        found = {name: [-1] * self.ranks for name in GROUPS}
+        for number, name, members in self._numbered:
+            for rank in members:
+                found[name][rank] = number
+        return found
+
+    def trace_bytes(self, rank: int) -> bytes:
+        """Give the contents of a rank's trace file.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        bytes
+        """
+        stage = self.parallelism.stage(self._known(rank))
+        ends = {name: self.parallelism.peer(at, rank) for at, name in enumerate(PEERS)} | {_OWN: rank}
+        widths = {name: max(1, -(-who.bit_length() // 7)) for name, who in ends.items()}
+        values: dict[str, int | str] = {**ends}
+        for name in GROUPS:
+            values[name] = str(self._number[name][rank])
+        key = (stage, *widths.values())
+        if key not in self._templates:
+            self._templates[key] = Template(self._nodes(stage, widths))
+        return self._templates[key].filled(values)
+
+    @cached_property
+    def _templates(self) -> dict[tuple[int, ...], Template]:
+        return {}
+
+    def trace(self, rank: int) -> Trace:
+        """Give a rank's trace.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        Trace
+        """
+        return Trace(self.trace_bytes(rank), f"rank {rank}")
+
+    def write(self, prefix: str | Path) -> list[Path]:
+        """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``.
+
+        Parameters
+        ----------
+        prefix : str or Path
+
+        Returns
+        -------
+        list of Path
+            The files written.
+
+        Raises
+        ------
+        InputError
+            A file cannot be written.
+        """
+        written = []
+        for rank in range(self.ranks):
+            file = Path(f"{prefix}.{rank}.et")
+            with whole_file(file) as out:
+                out.write(self.trace_bytes(rank))
+            written.append(file)
+        file = Path(f"{prefix}.groups.json")
+        with whole_file(file) as out:
+            out.write(json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode())
+        return [*written, file]
+
+    def operations(self) -> list[Operations]:
+        """Give the operations of all ranks; ranks that do the same share them.
+
+        Returns
+        -------
+        list of Operations
+
+        Raises
+        ------
+        InputError
+            They would not fit in memory.
+        """
+        hint = "take fewer ranks, microbatches or layers"
+        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", hint=hint)
+        known: dict[tuple[Any, ...], Operations] = {}
+        plain = [_plain(one, self._durations(one)) for one in self.stages]
+        names = [Distinct.of(one.names) for one in self.stages]
+        listed = []
+        for rank in range(self.ranks):
+            stage = self.parallelism.stage(rank)
+            rows, start, deps, group, peer = plain[stage]
+            numbers = [self._number[name][rank] for name in GROUPS]
+            peers = [self.parallelism.peer(at, rank) for at in range(len(PEERS))]
+            used = tuple(peers[at] for at in np.unique(peer[peer >= 0]).tolist())
+            key = (stage, *[numbers[at] for at in np.unique(group[group >= 0]).tolist()], *used)
+            if key not in known:
+                mine = rows.copy()
+                mine["group"] = np.array([*numbers, -1], np.int64)[group]
+                mine["peer"] = np.array([*peers, -1], np.int64)[peer]
+                known[key] = Operations(mine, start, deps, names=names[stage])
+            listed.append(known[key])
+        return listed
+
+    def on(self, network: Network | InfraNetwork | None = None, gpu: str | None = None) -> Workload:
+        """Put the step on a cluster, as ``astranb run --model`` does.
+
+        Parameters
+        ----------
+        network : Network or InfraNetwork, optional
+            Default: that of :func:`machine`.
+        gpu : str, optional
+            The GPU whose roofline limits computations. Default: :data:`DEFAULT_GPU`.
+
+        Raises
+        ------
+        InputError
+            The network has another number of NPUs.
+        """
+        cluster = machine(self, gpu or DEFAULT_GPU, network=network)
+        return Workload(self.operations(), cluster.network, cluster.system, groups=self.groups)
+
+    def _known(self, rank: int) -> int:
+        if not 0 <= rank < self.ranks:
+            raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
+        return rank
+
+    def _durations(self, program: Program) -> np.ndarray:
+        """Give the durations of computations on the GPU in microseconds, rounded up."""
+        if self.gpu is None:
+            return np.zeros(len(program), np.int64)
+        took = [
+            self.gpu.microseconds(flops, size) if kind == NodeType.COMP else 0
+            for kind, flops, size in zip(program.kind, program.flops, program.size, strict=True)
+        ]
+        return np.array(took, np.int64)
+
+    def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
+        """Give a stage's nodes, with holes for the values that differ between its ranks."""
+        program, made = self.stages[stage], []
+        durations = self._durations(program).tolist()
+        digits = len(str(self._numbered[0][0])) if self._numbered else 1
+        host = Attribute(False, "bool_val")  # noqa: FBT003 - an attribute's value
+        for number, kind in enumerate(program.kind):
+            attributes: dict[str, Attribute] = {"is_cpu_op": host}
+            holes: dict[str, Hole] = {}
+            size = program.size[number]
+            if kind == NodeType.COMP:
+                attributes["num_ops"] = Attribute(program.flops[number], "int64_val")
+                attributes["tensor_size"] = Attribute(size, "uint64_val")
+            else:
+                attributes["comm_size"] = Attribute(size, "int64_val")
+            if kind == NodeType.COMM_COLL:
+                attributes["comm_type"] = Attribute(program.collective[number], "int64_val")
+                group = GROUPS[program.group[number]]
+                if self.parallelism.size(group) < self.ranks:
+                    holes["pg_name"] = Hole(group, digits, is_text=True)
+            elif kind != NodeType.COMP:
+                attributes["comm_tag"] = Attribute(program.tag[number], "int32_val")
+                ends = [_OWN, PEERS[program.peer[number]]]
+                if kind == NodeType.COMM_RECV:
+                    ends.reverse()
+                holes = {
+                    key: Hole(who, widths[who])
+                    for key, who in zip(("comm_src", "comm_dst"), ends, strict=True)
+                }
+            node = Node(
+                number, program.names[number], kind, program.deps[number],
+                duration_us=durations[number], attributes=attributes,
+            )  # fmt: skip
+            made.append((node, holes))
+        return made
+
+
+def _plain(
+    program: Program, durations: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Give a stage's operations without the numbers of groups and peers."""
+    rows = np.zeros(len(program), Operations.of([]).rows.dtype)
+    rows["involved"] = (1 << 62) - 1
+    for name, column in (
+        ("kind", [_KINDS[kind] for kind in program.kind]),
+        ("flops", program.flops),
+        ("bytes", program.size),
+        ("tag", program.tag),
+        ("collective", [_COLLECTIVES[one] for one in program.collective]),
+        ("duration_us", durations),
+    ):
+        rows[name] = column
+    start = np.concatenate([[0], np.cumsum([len(each) for each in program.deps])]).astype(np.int64)
+    deps = np.array([dep for each in program.deps for dep in each], np.int64)
+    return rows, start, deps, np.array(program.group), np.array(program.peer)
+
+
+def workload(
+    model: str | Model,
+    parallelism: Parallelism | None = None,
+    *,
+    batch: int | None = None,
+    microbatches: int | None = None,
+    sequence: int | None = None,
+    mode: str = "training",
+    tokens: int = 1,
+    recompute: bool = False,
+    elementwise: bool = False,
+    dropout: bool = False,
+    expert_imbalance: float = 1.0,
+    gpu: Roofline | None = None,
+) -> ModelStep:
+    """Give what every rank does in one step of a model.
+
+    Parameters
+    ----------
+    model : str or model
+        A name in :data:`MODELS`, a file for :func:`read_model`, or a model.
+    parallelism : Parallelism, optional
+        By default one rank.
+    batch : int, optional
+        Sequences of a step, over all replicas. Default: one per microbatch and replica; of models without
+        sequences 32 samples.
+    microbatches : int, optional
+        Default: four per stage of a pipeline, or as many as divide the batch; one without a pipeline.
+    sequence : int, optional
+        Tokens of a sequence. Default: the model's.
+    mode : str
+        ``training``, ``prefill`` or ``decode``.
+    tokens : int
+        Tokens that decoding generates.
+    recompute : bool
+        Whether the backward pass computes activations again.
+    elementwise : bool
+        Whether norms, residuals and softmax are operations of their own, each a pass over memory.
+    dropout : bool
+        Whether dropout is one, too.
+    expert_imbalance : float
+        Load of the busiest expert of a layer, relative to the mean.
+    gpu : Roofline, optional
+        The GPU that gives the durations in the traces.
+
+    Returns
+    -------
+    ModelStep
+
+    Raises
+    ------
+    InputError
+        The arguments do not fit together.
+
+    Examples
+    --------
+    >>> step = workload("llama2-7b", Parallelism(tensor=8), mode="decode", batch=32, sequence=1024)
+    >>> step.model_flops // step.tokens
+    13751549952
+    """
+    ways = parallelism or Parallelism()
+    known = find_model(model) if isinstance(model, str) else model
+    each = None if batch is None else batch // ways.data
+    micro = microbatches or _microbatches(ways, each)
+    if not isinstance(known, Transformer):
+        if sequence is not None:
+            raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
+        if elementwise or dropout or expert_imbalance != 1:
+            what = (
+                f"{known.name} is not a transformer: elementwise, dropout and expert_imbalance do not apply"
+            )
+            raise InputError(what, where="model", hint="leave them out")
+        each = batch or ways.data * micro * _SAMPLES
+        job = Job(ways, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
+        if isinstance(known, Dlrm):
+            return ModelStep(ways, [recommendation(known, job)], job.batch, gpu, "samples")
+        return ModelStep(ways, [data_parallel(known, job)], job.batch, gpu, "pictures")
+    job = Job(
+        ways,
+        sequence or known.sequence,
+        batch or ways.data * micro,
+        micro,
+        mode=mode,
+        tokens=tokens,
+        recompute=recompute,
+        elementwise=elementwise,
+        dropout=dropout,
+        expert_imbalance=expert_imbalance,
+    )
+    check(known, job)
+    stages = [stage_program(known, job, stage) for stage in range(ways.pipeline)]
+    return ModelStep(ways, stages, job.new_tokens, gpu)
+
+
+def _microbatches(ways: Parallelism, each: int | None) -> int:
+    """Give the number of microbatches that hides most of the pipeline's bubble and divides the batch."""
+    most = 4 * ways.pipeline if ways.pipeline > 1 else 1
+    if not each:
+        return most
+    step = ways.pipeline if ways.interleave > 1 else 1
+    return max((n for n in range(step, min(most, each) + 1, step) if each % n == 0), default=step)
+
+
+def machine(
+    step: ModelStep,
+    gpu: str = DEFAULT_GPU,
+    system: str | Path | None = None,
+    network: str | Path | Network | InfraNetwork | None = None,
+    **options: Any,
+) -> Cluster:
+    """Return the cluster that a model runs on: described by files, or assumed.
+
+    Parameters
+    ----------
+    step : ModelStep
+        What runs; it sets the number of ranks, and whether chunking a collective helps.
+    gpu : str
+        The GPU whose roofline limits computations, where no system is described.
+    system, network : str or Path, optional
+        ASTRA-sim 2.0's files; the network may be a :class:`Network` or :class:`InfraNetwork` too.
+    **options
+        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
+
+    Returns
+    -------
+    Cluster
+
+    Raises
+    ------
+    InputError
+        A file cannot be used, or the network has another number of NPUs.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import Parallelism
+    >>> machine(workload("gpt3-125m", Parallelism(data=16))).network.topology
+    ['Switch', 'Switch']
+    """
+    ranks, assumed = step.ranks, []
+    described: Network | InfraNetwork
+    if network is None:
+        described = tiers = _two_tiers(ranks)
+        text = f"{tiers.npus_count[0]} GPUs per node at 450 GB/s and 500 ns (NVLink 4)"
+        if len(tiers.npus_count) > 1:
+            text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns per GPU (400 Gbit/s)"
+        assumed.append(f"{text}; replace with --network FILE")
+    else:
+        described = network if isinstance(network, Network | InfraNetwork) else read_network(network)
+    if described.npus != ranks:
+        what = f"a network of {described.npus} NPUs, and {ranks} ranks"
+        raise InputError(
+            what,
+            where=described.where,
+            hint="make the product of the degrees of parallelism equal npus_count",
+        )
+    if system is not None:
+        settings = read_system(system, **options)
+        peak = settings.peak_flops if settings.roofline else 0.0
+        return Cluster(described, settings, peak or roofline(gpu).peak_flops, assumed)
+    card = roofline(gpu)
+    dims = len(described.topology)
+    # Chunks overlap only where a collective crosses several dimensions.
+    chunks = 4 if dims > 1 and step.spans_all else 1
+    settings = System.from_document(
+        {
+            **{f"{name}-implementation": ["ring"] * dims for name in _RING_COLLECTIVES},
+            "all-to-all-implementation": ["direct"] * dims,
+            "preferred-dataset-splits": chunks,
+            "collective-optimization": "localBWAware",
+            "roofline-enabled": 1,
+            "peak-perf": card.peak_flops / 1e12,
+            "local-mem-bw": card.memory_Bps / 1e9,
+        },
+        "the assumed system",
+        **options,
+    )
+    text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s"
+    split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
+    assumed.append(f"peak rates of {text}; ring algorithms, {split}; replace with --system FILE")
+    return Cluster(described, settings, card.peak_flops, assumed)
+
+
+def _two_tiers(ranks: int) -> Network:
+    """Return nodes of at most eight GPUs, connected by switches."""
+    node = next(count for count in range(min(_PER_NODE, ranks), 0, -1) if ranks % count == 0)
+    if node == ranks:
+        return Network(["Switch"], [ranks], [450], [500], "the assumed network")
+    return Network(["Switch", "Switch"], [node, ranks // node], [450, 50], [500, 2000], "the assumed network")

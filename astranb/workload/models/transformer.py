@@ -1,0 +1,228 @@
+"""Transformers as data: their sizes and numbers of parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from astranb.core.errors import InputError, near
+
+__all__ = ["Block", "Transformer"]
+
+_NORMS = ("layer", "rms")
+_MOST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Block:
+    """The parameters of a part of a layer, by how tensor parallelism divides them.
+
+    Parameters
+    ----------
+    split : int
+        Parameters of matrices that tensor parallelism divides.
+    whole : int
+        Parameters of matrices that every rank of a tensor group has.
+    small : int
+        Norms and biases, which are not in matrix products; every rank has all of them.
+    """
+
+    split: int = 0
+    whole: int = 0
+    small: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them, each once."""
+        return self.split + self.whole + self.small
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A decoder-only transformer, dense or with experts.
+
+    Parameters
+    ----------
+    name : str
+    layers, hidden, heads, ffn : int
+        Layers, width, heads of queries, width inside the MLP.
+    vocab : int
+        Words; 0 for a model without embedding and head.
+    sequence : int
+        Default tokens of a sequence.
+    kv_heads : int
+        Heads of keys and values (grouped-query attention); 0: as many as ``heads``.
+    head_size : int
+        0: ``hidden // heads``.
+    gated : bool
+        Whether the MLP has three matrices (SwiGLU) instead of two.
+    biases : bool
+        Whether matrices of layers have biases.
+    norm : str
+        ``layer`` (two vectors) or ``rms`` (one).
+    positions : int
+        Learned embeddings of positions; 0: none.
+    tied : bool
+        Whether the head is the embedding.
+    experts, top_k, shared_experts, expert_ffn : int
+        Experts of a layer, experts per token, shared experts, and the inner width of an expert
+        (0: ``ffn``). No experts: dense.
+    dense_layers : int
+        The number of first layers that are dense in a model with experts.
+    q_rank, kv_rank, rope_size, v_size : int
+        Latent attention (DeepSeek): widths of the latent queries, of the latent keys and values, of the
+        rotary part of a head, and of a head of values. ``kv_rank`` 0: none.
+    source : str
+        The publication of the numbers.
+
+    Raises
+    ------
+    InputError
+        A value is not valid.
+
+    Examples
+    --------
+    >>> Transformer("mine", layers=2, hidden=64, heads=4, ffn=256, vocab=1000).parameters
+    226944
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    vocab: int
+    sequence: int = 2048
+    kv_heads: int = 0
+    head_size: int = 0
+    gated: bool = False
+    biases: bool = False
+    norm: str = "layer"
+    positions: int = 0
+    tied: bool = False
+    experts: int = 0
+    top_k: int = 0
+    shared_experts: int = 0
+    expert_ffn: int = 0
+    dense_layers: int = 0
+    q_rank: int = 0
+    kv_rank: int = 0
+    rope_size: int = 0
+    v_size: int = 0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the values, and set the defaults that follow from others."""
+        where = f"model {self.name!r}"
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                low = 1 if field.name in ("layers", "hidden", "heads", "ffn", "sequence") else 0
+                if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= _MOST:
+                    what = f"{field.name} is {value!r:.40}"
+                    raise InputError(what, where=where, hint=f"take a whole number, {low} to {_MOST}")
+            elif not isinstance(value, bool if field.type == "bool" else str):
+                raise InputError(f"{field.name} is {value!r:.40}", where=where, hint=f"take a {field.type}")
+        if self.norm not in _NORMS:
+            raise InputError(f"unknown norm {self.norm[:40]!r}", where=where, hint=near(self.norm, _NORMS))
+        for name, value in (
+            ("kv_heads", self.kv_heads or self.heads),
+            ("head_size", self.head_size or self.hidden // self.heads),
+            ("expert_ffn", self.expert_ffn or self.ffn),
+        ):
+            object.__setattr__(self, name, value)
+        if self.heads % self.kv_heads or not self.head_size:
+            what = f"{self.heads} heads of queries and {self.kv_heads} of keys, of {self.head_size}"
+            raise InputError(what, where=where, hint="let kv_heads divide heads, and heads hidden")
+        if bool(self.experts) != bool(self.top_k) or self.top_k > self.experts:
+            what = f"top_k is {self.top_k} of {self.experts} experts"
+            raise InputError(what, where=where, hint="give both, top_k the smaller")
+        if self.kv_rank and not (self.rope_size and self.v_size and self.q_rank):
+            raise InputError(
+                "kv_rank without q_rank, rope_size and v_size", where=where, hint="give all four"
+            )
+        if self.experts and self.biases:
+            raise InputError("experts with biases", where=where, hint="leave one of them out")
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether attention uses latent vectors."""
+        return self.kv_rank > 0
+
+    @property
+    def key_size(self) -> int:
+        """The width of a head of queries and keys."""
+        return self.head_size + self.rope_size if self.is_latent else self.head_size
+
+    @property
+    def value_size(self) -> int:
+        """The width of a head of values."""
+        return self.v_size if self.is_latent else self.head_size
+
+    @property
+    def cache_width(self) -> int:
+        """Numbers per token in a layer's key-value cache."""
+        return self.kv_rank + self.rope_size if self.is_latent else 2 * self.kv_heads * self.head_size
+
+    @property
+    def _norm(self) -> int:
+        return self.hidden * (2 if self.norm == "layer" else 1)
+
+    def has_experts(self, layer: int) -> bool:
+        """Say whether a layer has experts."""
+        return self.experts > 0 and layer >= self.dense_layers
+
+    @property
+    def attention(self) -> Block:
+        """Attention of a layer, its norm included."""
+        h, n = self.hidden, self.heads
+        out = n * self.value_size * h
+        if self.is_latent:
+            split = self.q_rank * n * self.key_size + self.kv_rank * n * (self.head_size + self.v_size) + out
+            whole = h * self.q_rank + h * (self.kv_rank + self.rope_size)
+            return Block(split, whole, self._norm + self.q_rank + self.kv_rank)
+        wide = (n + 2 * self.kv_heads) * self.head_size
+        return Block(h * wide + out, 0, self._norm + (wide + h if self.biases else 0))
+
+    @property
+    def mlp(self) -> Block:
+        """A dense MLP, its norm included."""
+        matrices = 3 if self.gated else 2
+        biases = (self.ffn * (matrices - 1) + self.hidden) if self.biases else 0
+        return Block(matrices * self.hidden * self.ffn, 0, self._norm + biases)
+
+    @property
+    def expert(self) -> int:
+        """Parameters of one expert."""
+        return (3 if self.gated else 2) * self.hidden * self.expert_ffn
+
+    @property
+    def around_experts(self) -> Block:
+        """Router, shared experts and norm of a layer with experts."""
+        return Block(self.shared_experts * self.expert, self.hidden * self.experts, self._norm)
+
+    def layer(self, layer: int) -> int:
+        """Parameters of a layer."""
+        if self.has_experts(layer):
+            return self.attention.total + self.around_experts.total + self.experts * self.expert
+        return self.attention.total + self.mlp.total
+
+    @property
+    def embedding(self) -> int:
+        """Parameters before the first layer."""
+        return (self.vocab + self.positions) * self.hidden
+
+    @property
+    def head(self) -> int:
+        """Parameters after the last layer: the last norm, and the head unless it is tied."""
+        return (self._norm + (0 if self.tied else self.vocab * self.hidden)) if self.vocab else 0
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return self.embedding + sum(map(self.layer, range(self.layers))) + self.head
+
+    @property
+    def active_parameters(self) -> int:
+        """The number of parameters used for one token."""
+        idle = (self.experts - self.top_k) * self.expert
+        return self.parameters - idle * sum(map(self.has_experts, range(self.layers)))

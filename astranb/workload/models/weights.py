@@ -1,0 +1,65 @@
+"""The parameters that a rank holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .parallelism import Parallelism
+from .transformer import Block, Transformer
+
+__all__ = ["Held", "chunks", "of_embedding", "of_head", "of_layer"]
+
+
+class Held(NamedTuple):
+    """Parameters that a rank holds.
+
+    Attributes
+    ----------
+    shared : int
+        Those that every data-parallel rank has.
+    experts : int
+        Those that only ranks with the same experts have.
+    """
+
+    shared: int = 0
+    experts: int = 0
+
+    def plus(self, other: Held) -> Held:
+        """Both."""
+        return Held(self.shared + other.shared, self.experts + other.experts)
+
+
+def _part(block: Block, tensor: int) -> int:
+    return block.split // tensor + block.whole + block.small
+
+
+def of_layer(model: Transformer, ways: Parallelism, layer: int) -> Held:
+    """Give the parameters of a layer."""
+    shared = _part(model.attention, ways.tensor)
+    if not model.has_experts(layer):
+        return Held(shared + _part(model.mlp, ways.tensor))
+    own = model.experts // ways.expert * model.expert // ways.tensor
+    return Held(shared + _part(model.around_experts, ways.tensor), own)
+
+
+def of_embedding(model: Transformer, ways: Parallelism) -> Held:
+    """Give the parameters of the embedding, on the first stage."""
+    return Held(-(-model.vocab // ways.tensor) * model.hidden + model.positions * model.hidden)
+
+
+def of_head(model: Transformer, ways: Parallelism) -> Held:
+    """Give the parameters after the last layer, on the last stage; a tied head is a copy of the embedding."""
+    words = -(-model.vocab // ways.tensor) * model.hidden
+    norm = model.head - (0 if model.tied else model.vocab * model.hidden)
+    return Held(norm + (0 if model.tied and ways.pipeline == 1 else words))
+
+
+def chunks(model: Transformer, ways: Parallelism, stage: int) -> list[range]:
+    """Give the layers of each chunk of a stage; the first chunks may have one more."""
+    count = ways.pipeline * ways.interleave
+    each, more = divmod(model.layers, count)
+    found = []
+    for number in range(stage, count, ways.pipeline):
+        first = number * each + min(number, more)
+        found.append(range(first, first + each + (number < more)))
+    return found

@@ -1,0 +1,121 @@
+"""Norms, residuals, softmax and dropout, and experts that are not used alike: against closed forms."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astranb.chakra import NodeType
+from astranb.core.errors import InputError
+from astranb.workload.models import Parallelism, workload
+from tests.workload.models.support import collected, tiny
+
+SMALL = ("norm", "residual", "softmax")
+
+
+def counted(program):
+    """Operations and bytes of all that is no product of matrices, but the optimizer's and the embedding's."""
+    rows = [
+        row for row, name in enumerate(program.names)
+        if program.kind[row] == NodeType.COMP and any(what in name for what in SMALL)
+    ]  # fmt: skip
+    return sum(program.flops[row] for row in rows), sum(program.size[row] for row in rows)
+
+
+@pytest.mark.parametrize("norm, each", [("layer", 8), ("rms", 4)])
+@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_training_step_of_one_rank(norm, each, dropout, recompute):
+    model = tiny(norm=norm)
+    step = workload(model, batch=2, elementwise=True, dropout=dropout, recompute=recompute)
+    tokens = 2 * model.sequence
+    between, scores = tokens * model.hidden, tokens * model.sequence * model.heads
+    # Forward once and backward twice as much, with recomputation forward again; two bytes a number.
+    passes = (4 if recompute else 3) * model.layers
+    drop_flops, drop_bytes = (2, 5) if dropout else (0, 0)  # in, out and a mask of a byte
+    flops = passes * (2 * each * between + 2 * (1 + drop_flops) * between + (5 + drop_flops) * scores)
+    touched = passes * (2 * 4 * between + 2 * (6 + drop_bytes) * between + (4 + drop_bytes) * scores)
+    # And the norm before the head, which is not done again.
+    flops, touched = flops + 3 * each * between, touched + 3 * 4 * between
+    assert counted(step.stages[0]) == (flops, touched)
+    assert step.model_flops == workload(model, batch=2, recompute=recompute).model_flops
+
+
+def test_what_tensor_and_sequence_parallelism_divide():
+    model = tiny(vocab=0)
+    tokens = model.sequence
+    between, scores = tokens * model.hidden, tokens * model.sequence * model.heads
+    for ways, parts in ((Parallelism(tensor=4), 1), (Parallelism(tensor=4, sequence=True), 4)):
+        step = workload(model, ways, elementwise=True)
+        expected = 3 * model.layers * ((8 + 12) * between // parts + 4 * scores // 4)
+        assert counted(step.stages[0])[1] == expected
+    ring = workload(model, Parallelism(context=4), elementwise=True)
+    assert counted(ring.stages[0])[1] == 3 * model.layers * (20 * between + 4 * scores) // 4
+
+
+def test_decoding_goes_over_what_is_there():
+    model = tiny(vocab=0)
+    step = workload(model, mode="decode", batch=3, sequence=20, elementwise=True)
+    program = step.stages[0]
+    softmax = [program.flops[row] for row, name in enumerate(program.names) if "softmax" in name]
+    assert len(softmax) == model.layers
+    assert {one // (5 * 3 * model.heads) for one in softmax} <= {20, 21}
+
+
+def test_nothing_changes_where_nothing_is_asked_for():
+    plain, same = workload(tiny()), workload(tiny(), elementwise=False, expert_imbalance=1.0)
+    assert plain.trace_bytes(0) == same.trace_bytes(0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from([1, 2, 4, 8]), st.integers(4, 16))
+def test_the_rank_with_the_busiest_expert(ranks, quarters):
+    busiest = quarters / 4
+    model = tiny(vocab=0, experts=8, top_k=2, layers=2)
+    ways = Parallelism(data=8, expert=ranks)
+    even, uneven = workload(model, ways), workload(model, ways, expert_imbalance=busiest)
+    each = 8 // ranks  # experts of a rank: one has so much, the others share what is left
+    load = (busiest + (each - 1) * (8 - busiest) / 7) / each
+    for kind in ("flops", "size"):
+        one, other = (
+            [getattr(step.stages[0], kind)[row] for row, name in enumerate(step.stages[0].names)
+             if name.endswith("experts")]
+            for step in (even, uneven)
+        )  # fmt: skip
+        assert len(one) == 2 * model.layers
+        if kind == "flops":
+            assert other == pytest.approx([load * flops for flops in one], abs=2)
+        else:
+            assert all(b >= a for a, b in zip(one, other, strict=True))
+    sent, more = (collected(step.trace(0), "all_to_all") for step in (even, uneven))
+    assert more[0] == sent[0]
+    assert more[1] == pytest.approx(load * sent[1], abs=sent[0])
+    # Of the whole job as much is done.
+    assert uneven.model_flops == even.model_flops
+
+
+def test_all_tokens_go_to_somebody():
+    # Over all ranks of an expert group loads add up to their number: one is busiest, the others alike.
+    count, ranks, busiest = 8, 4, 3.0
+    each = count // ranks
+    one = (busiest + (each - 1) * (count - busiest) / (count - 1)) / each
+    others = (count - busiest) / (count - 1)
+    assert one + (ranks - 1) * others == pytest.approx(ranks)
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        ({"expert_imbalance": 2.0}, "no expert with 2.0 times the mean"),
+        ({"dropout": True}, "dropout needs elementwise"),
+        ({"dropout": True, "elementwise": True, "mode": "prefill"}, "dropout does not apply to prefill"),
+    ],
+)
+def test_what_is_of_no_use_is_refused(more, message):
+    with pytest.raises(InputError, match=message):
+        workload(tiny(), **more)
+    with pytest.raises(InputError, match="take 1 to 4"):
+        workload(tiny(experts=8, top_k=2), expert_imbalance=5.0)
+    with pytest.raises(InputError, match="is not a transformer"):
+        workload("resnet-50", elementwise=True)
