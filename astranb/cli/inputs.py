@@ -209,17 +209,19 @@ def _traces(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject
 
 
 def _layers(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
-    from astranb.engine.layers import lines_of, load
+    from astranb.engine.layers import cacheline_inputs
+    from astranb.sim import Simulation
+    from astranb.workload.astrasim1 import load
 
     table_row(args)
     if args.training_loops is not None:
         _run_file(args.training_loops)
-    run = load(
+    workload = load(
         args.workload,
         args.system,
         args.network,
         changes={name.replace("_", "-"): values for name, values in given(args, *_NETWORK_KEYS).items()},
-        congested=fidelity == "congestion",
+        congestion=fidelity == "congestion",
         compat=args.compat is not None,
         **given(
             args, "compute_scale", "comm_scale", "injection_scale",
@@ -227,11 +229,11 @@ def _layers(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject
         ),
     )  # fmt: skip
     if fidelity == "cacheline":
-        inputs, durations = lines_of(run)
+        inputs, durations = cacheline_inputs(workload)
         return Subject(
             args, LAYERS, fidelity, _by_lines(args, args.workload, inputs, durations, record=record)
         )
-    return Subject(args, LAYERS, fidelity, _by_messages(run, Path(args.workload).name, record=record))
+    return Subject(args, LAYERS, fidelity, Simulation(None, workload, record=record, checkpoint_bytes=0))
 
 
 def table_row(args: argparse.Namespace) -> tuple[int, int]:
@@ -245,15 +247,13 @@ def table_row(args: argparse.Namespace) -> tuple[int, int]:
 
 def _by_messages(run: Any, title: str, *, record: bool) -> Simulation:
     """Take a run over; one that is not recorded and has identical NPUs is computed at once."""
-    from astranb.engine.layers import LayerEngine
-    from astranb.engine.messages import MessageEngine, Run
+    from astranb.engine.messages import MessageEngine
     from astranb.sim import Simulation
 
-    if not record and getattr(run, "folds", False):
+    if not record and run.folds:
         run.finish()
     run.record(on=record)
-    engine = MessageEngine(run, title) if isinstance(run, Run) else LayerEngine(run, title)
-    return Simulation.of_engine(engine, checkpoint_bytes=0)
+    return Simulation.of_engine(MessageEngine(run, title), checkpoint_bytes=0)
 
 
 def _by_lines(

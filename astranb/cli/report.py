@@ -259,8 +259,8 @@ def _layers_document(subject: Subject) -> dict[str, Any]:
     return {
         "workload": subject.args.workload,
         "compat": subject.args.compat,
-        "training_loop": run.workload.loop,
-        "npus": run.network.npus,
+        "training_loop": run.inputs.table.loop,
+        "npus": run.inputs.network.npus,
         "passes": len(result.pass_end_ps),
         "time_ps": result.time_ps,
         "compute_ps": result.compute_ps,
@@ -279,7 +279,7 @@ def _layers_document(subject: Subject) -> dict[str, Any]:
                 result.chunks_per_dim, result.chunk_ps_per_dim, result.busy_ps_per_dim, strict=True
             )
         ],
-        "state_hash": run.state_hash(),
+        "state_hash": run.digest(),
     }
 
 

@@ -11,8 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
 from astranb.engine.cacheline import CacheLineEngine, Graph
 from astranb.engine.cacheline._assumptions import presets_of
-from astranb.engine.layers import LayerEngine, lines_of
-from astranb.engine.layers import Run as LayerRun
+from astranb.engine.layers import LayerEngine, LayerRun, cacheline_inputs
 from astranb.engine.messages import MessageEngine
 from astranb.engine.messages import Run as MessageRun
 from astranb.engine.protocol import Engine
@@ -81,7 +80,7 @@ def open_engine(
             described = what if infra is None else dataclasses.replace(what, network=_layered(infra))
             described = dataclasses.replace(described, congestion=chosen == "congestion")
             return LayerEngine(LayerRun(described, record=record), what.title)
-        inputs, durations = lines_of(LayerRun(what))
+        inputs, durations = cacheline_inputs(what)
         what, fidelity = Graph.of(inputs, what.title, durations), "cacheline"
     elif isinstance(what, Workload) or (isinstance(what, Collective) and fidelity not in (None, "cacheline")):
         collective = None

@@ -10,7 +10,7 @@ import pytest
 
 import astranb as anb
 from astranb.cli import main
-from tests.workload.test_astrasim1_files import NETWORK, SYSTEM, TABLE
+from tests.workload.astrasim1.test_files import NETWORK, SYSTEM, TABLE
 
 RUN = ["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "2KiB", "--json"]
 

@@ -98,15 +98,17 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
 
 
 MAKE_LAYERS = """import astranb as anb
-from astranb.engine.layers import Run
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, System, Workload
+from astranb.workload.astrasim1 import (
+    Algorithm, HierarchicalNetwork, Layer, LayerSystem, LayerTable, LayerWorkload, Part
+)
 part = Part(20_000)
 layers = tuple(
     Layer(f"conv{n}", part, part, Part(20_000, "ALLREDUCE", 8 << n << 20), update_ns=100) for n in range(4)
 )
 torus = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500,) * 3, (50,) * 3)
-system = System({"all-reduce": (Algorithm("ring"),) * 3}, splits=4)
-sim = anb.Simulation.of_run(Run(Workload("DATA", layers), system, torus, 2), title="four layers")"""
+system = LayerSystem({"all-reduce": (Algorithm("ring"),) * 3}, splits=4)
+workload = LayerWorkload(LayerTable("DATA", layers), system, torus, 2, title="four layers")
+sim = anb.Simulation(None, workload)"""
 
 
 def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab) -> None:

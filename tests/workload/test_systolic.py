@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
-from astranb.workload.astrasim1 import read_workload, write_workload
+from astranb.workload.astrasim1 import read_layer_table, write_layer_table
 from astranb.workload.systolic import (
     GOOGLE_TPU,
     Array,
@@ -64,7 +64,7 @@ def test_turning_the_product_round_swaps_weights_and_inputs(gemm, array):
 def test_convolutions_are_products():
     assert convolution(224, 224, 3, 64, filter_height=3, filter_width=3, padding=1) == Gemm(50176, 27, 64)
     assert convolution(56, 56, 64, 256, stride=2, batch=4) == Gemm(4 * 28 * 28, 64, 256)
-    with pytest.raises(InputError, match="without output"):
+    with pytest.raises(InputError, match="has no output"):
         convolution(2, 2, 3, 4, filter_height=3, filter_width=3)
 
 
@@ -110,12 +110,12 @@ def test_a_table_of_shapes_becomes_a_workload_file(tmp_path):
     shapes = read_shapes(file)
     assert shapes == [Shape("a", Gemm(1024, 512, 128)), Shape("b", Gemm(1024, 16, 512))]
     table = layer_table(shapes, "MODEL", 8)
-    write_workload(table, tmp_path / "workload.txt")
-    again = read_workload(tmp_path / "workload.txt")
+    write_layer_table(table, tmp_path / "workload.txt")
+    again = read_layer_table(tmp_path / "workload.txt")
     assert (again.loop, again.layers) == (table.loop, table.layers)
     own = [Shape(s.name, s.gemm, "DATA") for s in shapes]
-    write_workload(layer_table(own, "HYBRID_CUSTOMIZED", 8), tmp_path / "workload.txt")
-    assert [layer.policy for layer in read_workload(tmp_path / "workload.txt").layers] == ["DATA", "DATA"]
+    write_layer_table(layer_table(own, "HYBRID_CUSTOMIZED", 8), tmp_path / "workload.txt")
+    assert [layer.policy for layer in read_layer_table(tmp_path / "workload.txt").layers] == ["DATA", "DATA"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_table_of_shapes_becomes_a_workload_file(tmp_path):
         ("Layer,m,n,k\na,1,2,3\nb,1,-2,3\n", "line 3: n is '-2'"),
         ("Layer,m,n,k\na,1,2,x\n", "line 2: k is 'x'"),
         ("Layer,m,n,k\na,1,2,3,DATTA\n", "line 2: unknown policy 'DATTA'; did you mean 'DATA'"),
-        (b"\xff\xfe\x00", "no text"),
+        (b"\xff\xfe\x00", "not a text file"),
     ],
 )
 def test_shapes_that_are_of_no_use(text, message, tmp_path):

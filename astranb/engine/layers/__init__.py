@@ -1,22 +1,17 @@
-"""The layer engine: ASTRA-sim 1.0's training loops, one NPU for all."""
+"""The layer engine: ASTRA-sim 1.0's training loops, with one NPU that represents all."""
 
-from ._cacheline import lines_of
-from ._csv import result_tables, write_tables
 from ._engine import LayerEngine
-from ._files import load, read_network
-from ._plan import retime
-from ._result import LAYER_COLUMNS, Result
-from ._run import Run
+from .cacheline_inputs import cacheline_inputs
+from .result import LAYER_COLUMNS, LayerResult
+from .result_files import result_tables, write_tables
+from .run import LayerRun
 
 __all__ = [
     "LAYER_COLUMNS",
     "LayerEngine",
-    "Result",
-    "Run",
-    "lines_of",
-    "load",
-    "read_network",
+    "LayerResult",
+    "LayerRun",
+    "cacheline_inputs",
     "result_tables",
-    "retime",
     "write_tables",
 ]

@@ -8,9 +8,9 @@ import numpy as np
 
 from astranb.engine.operations.about import About
 
-from . import _tables as t
-from ._depend import dependencies, slots_of
-from ._run import Run
+from . import tables as t
+from .dependencies import dependencies, slots_of
+from .run import LayerRun
 
 __all__ = ["PARTS", "Program", "about_of"]
 
@@ -43,13 +43,13 @@ class Program(NamedTuple):
     slot: np.ndarray
 
 
-def about_of(run: Run) -> tuple[About, Program]:
+def about_of(run: LayerRun) -> tuple[About, Program]:
     """Gather what there is to know.
 
     A computation waits for the one before it, and for the collectives that the program has waited for
     between them; a collective waits for the same.
     """
-    m, layers = run.machine, run.workload.layers
+    m, layers = run.machine, run.inputs.table.layers
     at, slot = slots_of(m)
     collective = np.asarray(m.operations.kind)[at] == t.ISSUE
     names: list[str] = []
@@ -68,7 +68,7 @@ def about_of(run: Run) -> tuple[About, Program]:
         np.where(collective, np.array(size, np.int64)[slot], 0),
         2 * slot + collective,
         names,
-        [run.network.topologies[dim] for dim in run.levels.physical],
+        [run.inputs.network.topologies[dim] for dim in run.built.levels.physical],
         first,
         parents,
         len(at),

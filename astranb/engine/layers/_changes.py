@@ -16,11 +16,11 @@ from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
-from . import _tables as t
+from . import tables as t
 from ._about import Program
 from ._paths import Place, resolve
-from ._plan import retime
-from ._run import Run
+from .chunks import retime
+from .run import LayerRun
 
 __all__ = ["EVENTS", "apply", "bandwidth_now", "on_event", "parameters", "read_edit"]
 
@@ -40,7 +40,7 @@ _CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANG
 _HINT = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
 
 
-def on_event(kind: str | None, path: str | None, run: Run, about: About, program: Program) -> Breakpoint:
+def on_event(kind: str | None, path: str | None, run: LayerRun, about: About, program: Program) -> Breakpoint:
     """Stop after an event of a kind that concerns an object.
 
     Raises
@@ -68,7 +68,7 @@ def on_event(kind: str | None, path: str | None, run: Run, about: About, program
     return Breakpoint(f"{said}{f' of {place.path}' if path else ''}", rows=rows, object=place.path)
 
 
-def read_edit(path: str, value: float | str | bool, run: Run, about: About) -> Edit:
+def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About) -> Edit:
     """Check a change and make an edit of it.
 
     Raises
@@ -88,16 +88,16 @@ def read_edit(path: str, value: float | str | bool, run: Run, about: About) -> E
     return Edit(run.events, f"{place.path}.{name}", str(value), place.kind, field, rows, number, run.now_ps)
 
 
-def number(edit: Edit, edits: Sequence[Edit], run: Run) -> float:
+def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
     """What an edit is about as it is now, in the unit of its field."""
     if edit.field == "speed":
         return ([1.0] + [e.number for e in edits if e.path == edit.path])[-1]
     if edit.field == "rate_Bpns":
         return bandwidth_now(run, edits, edit.rows[0]) / 1e9
-    return _network(run, edits).latency_ns[run.levels.physical[edit.rows[0]]]
+    return _network(run, edits).latency_ns[run.built.levels.physical[edit.rows[0]]]
 
 
-def apply(edit: Edit, edits: Sequence[Edit], run: Run, base_ps: np.ndarray) -> None:
+def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray) -> None:
     """Carry an edit out: computations and phases that have begun keep their times."""
     m = run.machine
     if edit.field == "speed":
@@ -108,23 +108,23 @@ def apply(edit: Edit, edits: Sequence[Edit], run: Run, base_ps: np.ndarray) -> N
         rows["time_ps"][mine] = np.round(base_ps[mine] / edit.number).astype(np.int64)
         return
     network = _network(run, [*edits, edit])
-    retime(m.phases, run.planned, network, run.system, congested=run.congested)
+    retime(m.phases, run.built.planned, network, run.inputs.system, congestion=run.inputs.congestion)
 
 
-def _network(run: Run, edits: Sequence[Edit]) -> HierarchicalNetwork:
+def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
     """The network as edits have left it."""
-    bandwidth, latency = list(run.network.bandwidth), list(run.network.latency_ns)
+    bandwidth, latency = list(run.inputs.network.bandwidth), list(run.inputs.network.latency_ns)
     for edit in edits:
         if edit.field == "rate_Bpns":
             # As the network's file says it: ASTRA-sim 1.0 takes gigabytes for gibibytes.
-            unit = 2**30 / 1e9 if run.network.compat else 1.0
-            bandwidth[run.levels.physical[edit.rows[0]]] = edit.number / unit
+            unit = 2**30 / 1e9 if run.inputs.network.compat else 1.0
+            bandwidth[run.built.levels.physical[edit.rows[0]]] = edit.number / unit
         elif edit.field == "latency_ns":
-            latency[run.levels.physical[edit.rows[0]]] = edit.number
-    return replace(run.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
+            latency[run.built.levels.physical[edit.rows[0]]] = edit.number
+    return replace(run.inputs.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
 
 
-def parameters(place: Place, run: Run, edits: Sequence[Edit]) -> list[Parameter]:
+def parameters(place: Place, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
     """What can be changed of an object, as it stands now."""
     found = []
     for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
@@ -133,7 +133,7 @@ def parameters(place: Place, run: Run, edits: Sequence[Edit]) -> list[Parameter]
             value = f"{([1.0] + [e.number for e in edits if e.path == path])[-1]:g}"
             effect = "now, for computations that have not begun"
         else:
-            latency = _network(run, edits).latency_ns[run.levels.physical[place.dim]]
+            latency = _network(run, edits).latency_ns[run.built.levels.physical[place.dim]]
             value = format_time(round(latency * 1000))
             if name == "bandwidth":
                 value = format_bandwidth(bandwidth_now(run, edits, place.dim))
@@ -142,7 +142,7 @@ def parameters(place: Place, run: Run, edits: Sequence[Edit]) -> list[Parameter]
     return found
 
 
-def bandwidth_now(run: Run, edits: Sequence[Edit], dim: int) -> float:
+def bandwidth_now(run: LayerRun, edits: Sequence[Edit], dim: int) -> float:
     """Bytes a second of a link of a dimension, as edits have left it."""
     network = _network(run, edits)
-    return network.bandwidth[run.levels.physical[dim]] * (2**30 if network.compat else 1e9)
+    return network.bandwidth[run.built.levels.physical[dim]] * (2**30 if network.compat else 1e9)

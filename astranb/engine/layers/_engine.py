@@ -20,11 +20,11 @@ from astranb.engine.why import Why
 
 from . import _changes, _looking
 from . import _result_tables as _tables
-from . import _tables as t
+from . import tables as t
 from ._paths import FIELDS, find, resolve
-from ._run import owners
 from ._state import LayerState
 from ._store import run_of, said_of
+from .run import condition_tables
 
 __all__ = ["LayerEngine"]
 
@@ -181,7 +181,7 @@ class LayerEngine(LayerState):
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The inputs, and how phases were planned: no code, so that loops of one's own are not needed."""
-        columns = {"sent": self.run.sent, "planned": self.run.planned, "base_ps": self.base_ps}
+        columns = {"sent": self.run.built.sent, "planned": self.run.built.planned, "base_ps": self.base_ps}
         return {**said_of(self.run), "title": self.title}, columns
 
     @classmethod
@@ -192,4 +192,4 @@ class LayerEngine(LayerState):
 
 
 def _read(where: Found, machine: t.Machine) -> int:
-    return int(owners(machine)[where.owner][where.field][list(where.rows)].sum())
+    return int(condition_tables(machine)[where.owner][where.field][list(where.rows)].sum())

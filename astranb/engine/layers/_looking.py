@@ -12,7 +12,7 @@ from astranb.engine.operations.about import ALGORITHMS, STATES
 from astranb.engine.why import Step, Why
 
 from . import _changes
-from . import _tables as t
+from . import tables as t
 from ._about import PARTS
 from ._paths import Place, resolve
 from ._state import LayerState
@@ -113,7 +113,7 @@ def _chunks(state: LayerState, which: Any) -> dict[str, Any]:
         s = m.streams[row]
         c, chunk = m.collectives[int(s.collective)], m.chunks[int(s.chunk)]
         phase = f"phase {int(s.phase - chunk.first_phase) + 1} of {int(chunk.phases)}"
-        how = ALGORITHMS[int(state.run.planned["algorithm"][int(s.phase)])]
+        how = ALGORITHMS[int(state.run.built.planned["algorithm"][int(s.phase)])]
         dim = int(m.phases[int(s.phase)].queue) // int(m.clock[0].queues)
         label = state.about.label(int(state.program.of[int(c.operation)]))
         where = "runs" if s.running else "waits"
@@ -129,7 +129,7 @@ def _rank(state: LayerState, place: Place) -> dict[str, Any]:
     said = ", ".join(f"{count:,} {word}" for word, count in zip(STATES, counts, strict=True) if count)
     clock = m.clock[0]
     end = int(state.ends_ps()[0])
-    stands = f"all {state.run.network.npus:,} ranks, which do the same at the same time"
+    stands = f"all {state.run.inputs.network.npus:,} ranks, which do the same at the same time"
     rows = [
         ("stands for", stands),
         ("operations", f"{about.own:,}: {said}" if about.own else "none"),
@@ -143,7 +143,7 @@ def _rank(state: LayerState, place: Place) -> dict[str, Any]:
     near = np.flatnonzero((states == 1) | (states == 2))[:_MOST]
     layers = [
         {"path": f"layer[{layer.name}]", "text": f"layer {layer.name}"}
-        for layer in state.run.workload.layers[:_MOST]
+        for layer in state.run.inputs.table.layers[:_MOST]
     ]
     dims = [{"path": f"dim[{dim}]", "text": f"dim {dim}"} for dim in range(len(about.topology))]
     children = [*_children(state, near), *layers, *dims]
@@ -153,7 +153,7 @@ def _rank(state: LayerState, place: Place) -> dict[str, Any]:
 def _op(state: LayerState, place: Place) -> dict[str, Any]:
     about, m, row = state.about, state.machine, place.operation
     start, end = (int(times[row]) for times in state.times_ps())
-    layer = state.run.workload.layers[int(state.program.slot[row]) // 3]
+    layer = state.run.inputs.table.layers[int(state.program.slot[row]) // 3]
     what = about.what(row)
     rows = [
         ("what", what),
@@ -186,7 +186,7 @@ def _op(state: LayerState, place: Place) -> dict[str, Any]:
 
 
 def _layer(state: LayerState, place: Place) -> dict[str, Any]:
-    layer, m = state.run.workload.layers[place.layer], state.machine
+    layer, m = state.run.inputs.table.layers[place.layer], state.machine
     said = (layer.forward, layer.input_gradient, layer.weight_gradient)
     rows = [("speed", _changes.parameters(place, state.run, state.edits)[0].value)]
     for slot in place.slots:

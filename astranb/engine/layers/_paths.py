@@ -10,7 +10,7 @@ from astranb.engine.breakpoints import Found
 from astranb.engine.operations.about import About
 
 from ._about import PARTS, Program
-from ._run import Run
+from .run import LayerRun
 
 __all__ = ["FIELDS", "Place", "find", "resolve"]
 
@@ -70,7 +70,7 @@ class Place:
         return tuple(3 * self.layer + part for part in parts) if self.layer >= 0 else ()
 
 
-def resolve(path: str, run: Run, about: About) -> Place:
+def resolve(path: str, run: LayerRun, about: About) -> Place:
     """Find what a path names; a layer's name alone names the layer.
 
     Raises
@@ -79,7 +79,7 @@ def resolve(path: str, run: Run, about: About) -> Place:
         There is no such thing.
     """
     text = path.strip()
-    names = [layer.name for layer in run.workload.layers]
+    names = [layer.name for layer in run.inputs.table.layers]
     if text in names:
         return _layer(names.index(text), names, None, path)
     if found := _LAYER.match(text):
@@ -92,9 +92,9 @@ def resolve(path: str, run: Run, about: About) -> Place:
         return Place("dim", f"dim[{dim}]", dim=dim)
     if not (found := _PATH.match(text)):
         raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
-    rank = _number(found["rank"], run.network.npus, "rank", path)
+    rank = _number(found["rank"], run.inputs.network.npus, "rank", path)
     if rank:
-        hint = f"write rank[0], which stands for all {run.network.npus}"
+        hint = f"write rank[0], which stands for all {run.inputs.network.npus}"
         raise InputError(f"rank {rank} does what rank 0 does, at the same time", where=path[:80], hint=hint)
     if found["kind"] == "dim":
         dim = _number(found["which"], dims, "dimension", path)
@@ -116,7 +116,7 @@ def resolve(path: str, run: Run, about: About) -> Place:
     return Place("rank", "rank[0]")
 
 
-def find(path: str, name: str, run: Run, about: About, program: Program) -> Found:
+def find(path: str, name: str, run: LayerRun, about: About, program: Program) -> Found:
     """Find the field that a condition's word means.
 
     Raises

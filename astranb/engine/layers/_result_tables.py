@@ -10,8 +10,8 @@ from astranb.core.units import format_time
 from astranb.engine.critical_path import Segment
 from astranb.engine.operations.about import segment
 
-from ._result import LAYER_COLUMNS
 from ._state import LayerState
+from .result import LAYER_COLUMNS
 
 __all__ = ["collectives", "critical_path", "dimension", "layers", "lines"]
 
@@ -31,7 +31,7 @@ def collectives(state: LayerState) -> list[dict[str, Any]]:
         rows.append(
             {
                 "name": about.label(row), "collective": about.what(row), "bytes": size,
-                "ranks": state.run.network.npus, "chunks": int(c.chunks), "start_ps": first,
+                "ranks": state.run.inputs.network.npus, "chunks": int(c.chunks), "start_ps": first,
                 "last_start_ps": first, "end_ps": last, "skew_ps": 0, "done": last >= 0,
                 "algbw_Bps": size * 1e12 / took if last >= 0 and took else 0.0,
             }
@@ -57,18 +57,18 @@ def dimension(state: LayerState, dim: int, time_ps: int, bandwidth_Bps: float) -
     m, run = state.machine, state.run
     each = int(m.clock[0].queues)
     mine = np.asarray(m.phases.queue) // each == dim
-    sent = int((run.sent[mine].sum(axis=1) * np.asarray(m.phases.over)[mine]).sum())
+    sent = int((run.built.sent[mine].sum(axis=1) * np.asarray(m.phases.over)[mine]).sum())
     queues: Any = m.queues[dim * each : (dim + 1) * each]
     inside = np.where(queues.inside > 0, state.now_ps - queues.since_ps, 0)
-    physical = run.levels.physical[dim]
-    scale = run.network.total_bandwidth[physical] / run.network.bandwidth[physical]
+    physical = run.built.levels.physical[dim]
+    scale = run.inputs.network.total_bandwidth[physical] / run.inputs.network.bandwidth[physical]
     could = scale * bandwidth_Bps * time_ps / 1e12
     return {
         "dimension": dim,
-        "shape": f"{state.about.topology[dim]} of {run.levels.units[dim]}",
+        "shape": f"{state.about.topology[dim]} of {run.built.levels.units[dim]}",
         "bandwidth_Bps": bandwidth_Bps,
         "chunks": int(queues.chunks.sum()),
-        "bytes": sent * run.network.npus,
+        "bytes": sent * run.inputs.network.npus,
         "busy_ps": int((queues.busy_ps + inside).max(initial=0)),
         "utilisation": sent / could if could else 0.0,
     }
@@ -79,7 +79,7 @@ def lines(state: LayerState) -> list[str]:
     exposed = np.asarray(state.machine.slots.exposed_ps).reshape(-1, 3).sum(axis=1)
     order = np.argsort(-exposed, kind="stable")[:_MOST]
     found = [
-        f"  {format_time(int(exposed[number]))}  {state.run.workload.layers[number].name}"
+        f"  {format_time(int(exposed[number]))}  {state.run.inputs.table.layers[number].name}"
         for number in order.tolist()
         if exposed[number]
     ]

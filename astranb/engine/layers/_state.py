@@ -10,10 +10,10 @@ import numpy as np
 from astranb.engine.edits import Edit
 from astranb.engine.operations.engine import OperationEngine
 
-from . import _tables as t
+from . import tables as t
 from ._about import about_of
-from ._loop import DTYPES
-from ._run import Run, owners
+from .loop import DTYPES
+from .run import LayerRun, condition_tables
 
 __all__ = ["LayerState"]
 
@@ -25,7 +25,7 @@ class LayerState(OperationEngine):
 
     Parameters
     ----------
-    run : Run
+    run : LayerRun
     title : str
         What runs.
     base_ps : ndarray, optional
@@ -45,22 +45,22 @@ class LayerState(OperationEngine):
     }
     lanes: ClassVar[Sequence[str]] = ("compute", "communication", "waiting")
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
-    not_simulated: ClassVar[Sequence[str]] = t.NOTES
+    not_simulated: ClassVar[Sequence[str]] = t.RECORDS
     collective = None
 
     def __init__(
-        self, run: Run, title: str = "workload", base_ps: Any = None, edits: Sequence[Edit] = ()
+        self, run: LayerRun, title: str = "workload", base_ps: Any = None, edits: Sequence[Edit] = ()
     ) -> None:
         self.run, self.title = run, title
         self.about, self.program = about_of(run)
         self.base_ps = np.array(run.machine.operations.time_ps) if base_ps is None else base_ps
         self.edits = list(edits)
-        self.fidelity = "congestion" if run.congested else "analytical"
+        self.fidelity = "congestion" if run.inputs.congestion else "analytical"
 
     @property
     def owners(self) -> Sequence[Any]:
         """The tables that conditions may name."""
-        return owners(self.machine)
+        return condition_tables(self.machine)
 
     @property
     def ranks(self) -> int:
@@ -70,12 +70,12 @@ class LayerState(OperationEngine):
     @property
     def stands_for(self) -> int:
         """All ranks of the network."""
-        return self.run.network.npus
+        return self.run.inputs.network.npus
 
     @property
     def places(self) -> Sequence[str]:
         """The layers."""
-        return [f"layer[{layer.name}]" for layer in self.run.workload.layers]
+        return [f"layer[{layer.name}]" for layer in self.run.inputs.table.layers]
 
     def config(self) -> dict[str, int]:
         """Numbers that the run was made with."""
@@ -150,7 +150,7 @@ class LayerState(OperationEngine):
             "chunk": np.asarray(rows.chunk),
             "phase": np.asarray(rows.nth),
             "dim": np.asarray(m.phases.queue)[phase] // int(m.clock[0].queues),
-            "algorithm": self.run.planned["algorithm"][phase],
+            "algorithm": self.run.built.planned["algorithm"][phase],
             **{name: np.asarray(rows[name]) for name in ("queued_ps", "begun_ps", "end_ps")},
         }
 

@@ -6,47 +6,56 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, Part, System, Workload
-from astranb.workload.astrasim1._policies import Levels
+from astranb.workload.astrasim1 import (
+    Algorithm,
+    HierarchicalNetwork,
+    Layer,
+    LayerSystem,
+    LayerTable,
+    LayerWorkload,
+    Part,
+)
+from astranb.workload.astrasim1.levels import Levels
 
-from ._build import Built
-from ._run import Run
+from .build import Built
+from .run import LayerRun
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ._tables import Machine
+    from .tables import Machine
 
 __all__ = ["run_of", "said_of"]
 
 
-def said_of(run: Run) -> dict[str, Any]:
+def said_of(run: LayerRun) -> dict[str, Any]:
     """Give a run's inputs as what JSON has."""
     return {
-        "workload": dataclasses.asdict(run.workload),
-        "system": dataclasses.asdict(run.system),
-        "network": dataclasses.asdict(run.network),
-        "levels": dataclasses.asdict(run.levels),
-        "congested": run.congested,
+        "table": dataclasses.asdict(run.inputs.table),
+        "system": dataclasses.asdict(run.inputs.system),
+        "network": dataclasses.asdict(run.inputs.network),
+        "levels": dataclasses.asdict(run.built.levels),
+        "congestion": run.inputs.congestion,
     }
 
 
-def run_of(said: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machine: Machine) -> Run:
+def run_of(said: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machine: Machine) -> LayerRun:
     """Make a run of its inputs and its tables."""
     layers = []
-    for layer in said["workload"]["layers"]:
+    for layer in said["table"]["layers"]:
         fields: dict[str, Any] = {
             name: Part(**value) if isinstance(value, dict) else value for name, value in layer.items()
         }
         layers.append(Layer(**fields))
-    workload = Workload(**{**_tuples(said["workload"]), "layers": tuple(layers)})
+    table = LayerTable(**{**_tuples(said["table"]), "layers": tuple(layers)})
     algorithms = {
         name: tuple(Algorithm(*one) for one in each) for name, each in said["system"]["algorithms"].items()
     }
-    system = System(**{**said["system"], "algorithms": algorithms})
+    system = LayerSystem(**{**said["system"], "algorithms": algorithms})
     network = HierarchicalNetwork(**_tuples(said["network"]))
     built = Built(machine, sent, planned, Levels(**_tuples(said["levels"])))
-    return Run.of_built(workload, system, network, built, congested=said["congested"])
+    inputs = LayerWorkload(table, system, network, len(machine.pass_ends), said["congestion"])
+    return LayerRun(inputs, built)
 
 
 def _tuples(said: Mapping[str, Any]) -> dict[str, Any]:

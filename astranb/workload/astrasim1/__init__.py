@@ -1,34 +1,34 @@
-"""ASTRA-sim 1.0's layer tables: training loops, hierarchical collectives, exposed communication.
+"""ASTRA-sim 1.0's inputs: layer tables, training loops, hierarchical networks and system layers.
 
-A *training loop* says in which order the layers of a table compute, communicate and wait. The
-collectives are cut into chunks, each of which goes through phases, one in each dimension of the
-network. The state is tables, and the loop can stop after any event.
+A *training loop* says in which order the layers of a table compute, communicate and wait. The system
+layer cuts collectives into chunks, each of which passes through phases in the dimensions of the network.
 """
 
 from __future__ import annotations
 
-from ._layers import Layer, Part, Workload
-from ._loops import Action, Layers, training_loop
-from ._network import HierarchicalNetwork
-from ._shipped import loop_names
-from ._system import Algorithm, System
-from ._text import is_layer_table, read_system, read_workload, write_workload
-from .inputs import LayerWorkload
+from .inputs import LayerWorkload, load
+from .loops import Action, Layers, loop_names, training_loop
+from .network import HierarchicalNetwork, read_network
+from .system import Algorithm, LayerSystem, read_system
+from .table import Layer, LayerTable, Part
+from .table_file import is_layer_table, read_layer_table, write_layer_table
 
 __all__ = [
     "Action",
     "Algorithm",
     "HierarchicalNetwork",
     "Layer",
+    "LayerSystem",
+    "LayerTable",
     "LayerWorkload",
     "Layers",
     "Part",
-    "System",
-    "Workload",
     "is_layer_table",
+    "load",
     "loop_names",
+    "read_layer_table",
+    "read_network",
     "read_system",
-    "read_workload",
     "training_loop",
-    "write_workload",
+    "write_layer_table",
 ]

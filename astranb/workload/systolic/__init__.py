@@ -1,9 +1,9 @@
-"""A systolic array as compute model: layers given as shapes become times, and a layer table."""
+"""Compute times of layer shapes on a systolic array, and layer tables made from them."""
 
 from __future__ import annotations
 
-from ._array import DATAFLOWS, GOOGLE_TPU, Array, Gemm, convolution, roofline_ns
-from ._table import POLICIES, Shape, layer_table, read_shapes
+from .array import DATAFLOWS, GOOGLE_TPU, Array, Gemm, convolution, roofline_ns
+from .shapes import POLICIES, Shape, layer_table, read_shapes
 
 __all__ = [
     "DATAFLOWS",

@@ -4,11 +4,17 @@ import dataclasses
 from typing import Any
 
 from astranb.chakra._columns import Distinct
-from astranb.engine.layers import Run
+from astranb.engine.layers import LayerRun
 from astranb.sim import Simulation
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, Layer, LayerWorkload, Part
-from astranb.workload.astrasim1 import System as LayerSystem
-from astranb.workload.astrasim1 import Workload as LayerTable
+from astranb.workload.astrasim1 import (
+    Algorithm,
+    HierarchicalNetwork,
+    Layer,
+    LayerSystem,
+    LayerTable,
+    LayerWorkload,
+    Part,
+)
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System, Workload
 
 SYSTEM: dict[str, Any] = {
@@ -80,25 +86,25 @@ CONVS = tuple(
 )
 
 
-def layers(
+def inputs_of(
     loop: str = "DATA",
     layers: tuple[Layer, ...] = CONVS,
     passes: int = 2,
     network: HierarchicalNetwork = TORUS,
     **system: Any,
 ) -> LayerWorkload:
-    """A layer table: by default three layers, trained on 64 ranks."""
+    """Inputs of a layer table: by default three layers, trained on 64 ranks."""
     dims = len(network.units)
     algorithms = dict.fromkeys(_KINDS, (Algorithm("ring"),) * dims)
-    described = LayerSystem(algorithms, **{"splits": 4, **system})
-    return LayerWorkload(LayerTable(loop, layers), described, network, passes)
+    table, layer_system = LayerTable(loop, layers), LayerSystem(algorithms, **{"splits": 4, **system})
+    return LayerWorkload(table, layer_system, network, passes)
 
 
-def run_of(*args: Any, **more: Any) -> Run:
-    """The engine's run of it."""
-    return Run(layers(*args, **more))
+def run_of(*args: Any, **more: Any) -> LayerRun:
+    """A run of these inputs."""
+    return LayerRun(inputs_of(*args, **more))
 
 
 def sim_of(*args: Any, record: bool = True, **more: Any) -> Simulation:
     """The same under the verbs."""
-    return Simulation(None, layers(*args, **more), record=record)
+    return Simulation(None, inputs_of(*args, **more), record=record)

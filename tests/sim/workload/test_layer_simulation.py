@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.layers import LayerEngine, Run
+from astranb.engine.layers import LayerRun
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
     Layer,
+    LayerTable,
+    LayerWorkload,
     Part,
-    Workload,
     read_system,
     training_loop,
-    write_workload,
+    write_layer_table,
 )
 
 from .support import CONVS, TORUS, run_of, sim_of
 
 UNITS = ("event", "cycle", "operation", "phase", "pass")
 WHOLE = run_of()
-WHOLE.step()
+WHOLE.go()
 
 
 @st.composite
@@ -63,11 +64,11 @@ def test_steps_of_any_kind_are_the_run(made, steps):
             assert parts.counts[unit] == before + n
         elif stop.why != "end" and unit != "cycle":
             assert parts.counts[unit] >= before + n
-    run.step(parts.events)
-    assert run.state_hash() == parts.state_hash()
-    run.step()
+    run.go(steps=parts.events)
+    assert run.digest() == parts.state_hash()
+    run.go()
     assert parts.run().why == "end"
-    assert run.state_hash() == parts.state_hash()
+    assert run.digest() == parts.state_hash()
     assert parts.result.time_ps == run.result().time_ps
 
 
@@ -114,10 +115,10 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     layers, other = CONVS, network
     if why == "speed":
         change = ("rank[0].speed", "0.5")
-        layers = Workload("DATA", CONVS).scaled(compute_scale=2).layers
+        layers = LayerTable("DATA", CONVS).scaled(compute_scale=2).layers
     elif why == "layer":
         change = ("conv1.speed", "0.5")
-        slow = Workload("DATA", CONVS[1:2]).scaled(compute_scale=2).layers
+        slow = LayerTable("DATA", CONVS[1:2]).scaled(compute_scale=2).layers
         layers = (CONVS[0], *slow, CONVS[2])
     elif why == "bandwidth":
         change = ("dim[1].bandwidth", f"{5 * 2**30 if compat else 5 * 10**9} B/s")
@@ -128,9 +129,11 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     sim, changed = sim_of(network=network), run_of(layers=layers, network=other)
     sim.set(*change)
     sim.run()
-    changed.step()
+    changed.go()
     assert sim.now_ps == changed.now_ps > WHOLE.now_ps
-    assert sim.result.table("layers") == Simulation.of_engine(LayerEngine(changed)).result.table("layers")
+    built = Simulation(None, changed.inputs)
+    built.run()
+    assert sim.result.table("layers") == built.result.table("layers")
     end = sim.state_hash()
     sim.back(7)
     sim.step(7)
@@ -290,7 +293,7 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
     row = sim.result.per_rank()[0]
     assert (row["end_ps"], row["compute_ps"]) == (result.time_ps, result.compute_ps)
     assert row["astrasim_exposed_comm_ps"] == result.exposed_comm_ps
-    if not sim.engine.run.network.compat:  # no nanoseconds between steps: what is not computed is waited
+    if not sim.engine.run.inputs.network.compat:  # steps take no time: the rest is exposed
         spans = sim.engine.lane_spans()
         waited = (spans.end_ps - spans.start_ps)[spans.lane == 2]
         assert int(waited.sum()) == result.exposed_comm_ps
@@ -395,7 +398,7 @@ def test_loops_step_side_by_side():
 
 
 def test_files_are_told_by_their_content(tmp_path):
-    write_workload(Workload("DATA", CONVS), tmp_path / "w.txt")
+    write_layer_table(LayerTable("DATA", CONVS), tmp_path / "w.txt")
     keys = {"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1}
     keys |= {"preferred-dataset-splits": 4, "all-reduce-implementation": "ring_ring_ring"}
     keys |= {"collective-optimization": "localBWAware"}
@@ -408,9 +411,9 @@ def test_files_are_told_by_their_content(tmp_path):
     sim = anb.Simulation.of_files(tmp_path / "w.txt", tmp_path / "s.txt", tmp_path / "n.json", passes=2)
     assert sim.title == "w.txt"
     sim.run()
-    run = Run(Workload("DATA", CONVS), read_system(tmp_path / "s.txt"), TORUS, 2)
-    run.step()
-    assert sim.state_hash() == run.state_hash()
+    run = LayerRun(LayerWorkload(LayerTable("DATA", CONVS), read_system(tmp_path / "s.txt"), TORUS, 2))
+    run.go()
+    assert sim.state_hash() == run.digest()
 
 
 def test_a_layers_run_is_watched_and_compared_as_any_other():

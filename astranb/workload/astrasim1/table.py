@@ -1,0 +1,153 @@
+"""A layer table: a training loop and its layers, as ASTRA-sim 1.0's workload files describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from astranb.core.errors import InputError
+
+__all__ = ["COLLECTIVES", "Layer", "LayerTable", "Part"]
+
+COLLECTIVES = ("NONE", "ALLREDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL")
+"""The collectives that a part of a layer may issue."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The forward pass, the input gradient or the weight gradient of a layer.
+
+    Parameters
+    ----------
+    compute_ns : int
+    collective : str
+        One of :data:`COLLECTIVES`.
+    size : int
+        Bytes per NPU; of an all-gather the bytes that each NPU contributes.
+    """
+
+    compute_ns: int = 0
+    collective: str = "NONE"
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the collective and the numbers."""
+        if self.collective not in COLLECTIVES:
+            raise InputError(
+                f"unknown collective {self.collective[:40]!r}", hint=f"use {', '.join(COLLECTIVES)}"
+            )
+        if self.compute_ns < 0 or self.size < 0:
+            raise InputError("a time or a size is negative", hint="use 0 or more")
+        if self.collective != "NONE" and self.size == 0:
+            raise InputError(f"{self.collective} of 0 bytes", hint="give its size, or use NONE")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer.
+
+    Parameters
+    ----------
+    name : str
+    forward, input_gradient, weight_gradient : Part
+    update_ns : int
+        Time between the end of a collective of this layer and the end of the wait for it.
+    policy : str, optional
+        How this layer is parallelised if layers differ (``HYBRID_CUSTOMIZED``).
+    """
+
+    name: str
+    forward: Part = Part()
+    input_gradient: Part = Part()
+    weight_gradient: Part = Part()
+    update_ns: int = 0
+    policy: str | None = None
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """A training loop and its layers.
+
+    Parameters
+    ----------
+    loop : str
+        A name registered with :func:`training_loop`.
+    layers : tuple of Layer
+    group : int, optional
+        Number of NPUs of a model-parallel group (``HYBRID_TRANSFORMER``).
+    checkpoints : tuple of int
+        Layers whose activations are kept (activation checkpointing).
+    initiates : tuple of int
+        Layers before whose input gradient the activations are recomputed.
+    last_bottom : int, optional
+        The last layer of DLRM's bottom MLP.
+    where : str
+        The file's name, for error messages.
+
+    Examples
+    --------
+    >>> layer = Layer("a", weight_gradient=Part(10, "ALLREDUCE", 1024), update_ns=1)
+    >>> LayerTable("DATA", (layer,)).scaled(comm_scale=2).layers[0].weight_gradient.size
+    2048
+    """
+
+    loop: str
+    layers: tuple[Layer, ...]
+    group: int | None = None
+    checkpoints: tuple[int, ...] = ()
+    initiates: tuple[int, ...] = ()
+    last_bottom: int | None = None
+    where: str = "workload"
+
+    def __post_init__(self) -> None:
+        """Check the numbers of layers."""
+        if not self.layers:
+            raise InputError("there are no layers", where=self.where, hint="give at least one")
+        for name in ("checkpoints", "initiates"):
+            for layer in getattr(self, name):
+                if not 0 <= layer < len(self.layers):
+                    raise InputError(
+                        f"{name} name layer {layer} of {len(self.layers)}",
+                        where=self.where,
+                        hint="count layers from 0",
+                    )
+
+    def scaled(
+        self, compute_scale: float = 1.0, comm_scale: float = 1.0, *, compat: bool = False
+    ) -> LayerTable:
+        """Return a table with multiplied compute times and sizes.
+
+        Parameters
+        ----------
+        compute_scale, comm_scale : float
+        compat : bool
+            Multiply 32-bit floats as ASTRA-sim 1.0 does, also if the scale is 1.
+        """
+
+        def times(scale: float) -> Callable[[int], int]:
+            if compat:
+                return lambda value: int(np.float32(value) * np.float32(scale))
+            return lambda value: value if scale == 1 else int(value * scale)
+
+        compute, comm = times(compute_scale), times(comm_scale)
+
+        def part(one: Part) -> Part:
+            size = comm(one.size)
+            if one.collective != "NONE":
+                size = max(size, 1)
+            return Part(compute(one.compute_ns), one.collective, size)
+
+        return replace(
+            self,
+            layers=tuple(
+                replace(
+                    layer,
+                    forward=part(layer.forward),
+                    input_gradient=part(layer.input_gradient),
+                    weight_gradient=part(layer.weight_gradient),
+                )
+                for layer in self.layers
+            ),
+        )
