@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["Dcqcn", "Ecn", "Fabric", "Fault", "Network", "Pfc", "Roce", "compile_fabric"]
 
 if TYPE_CHECKING:
-    from ._fabric import Fabric as Fabric
-    from ._fabric import compile_fabric as compile_fabric
-    from ._options import Fault as Fault
-    from ._options import Network as Network
-    from ._roce import Dcqcn as Dcqcn
-    from ._roce import Ecn as Ecn
-    from ._roce import Pfc as Pfc
-    from ._roce import Roce as Roce
+    from .fabric import Fabric as Fabric
+    from .fabric import compile_fabric as compile_fabric
+    from .options import Fault as Fault
+    from .options import Network as Network
+    from .roce import Dcqcn as Dcqcn
+    from .roce import Ecn as Ecn
+    from .roce import Pfc as Pfc
+    from .roce import Roce as Roce
 
-# Whoever needs a network without links and routes loads neither these nor InfraGraph.
+# Loaded on first use, so that a network of dimensions needs neither links nor InfraGraph.
 _LAZY = {
-    "Dcqcn": "_roce",
-    "Ecn": "_roce",
-    "Fabric": "_fabric",
-    "Fault": "_options",
-    "Network": "_options",
-    "Pfc": "_roce",
-    "Roce": "_roce",
-    "compile_fabric": "_fabric",
+    "Dcqcn": "roce",
+    "Ecn": "roce",
+    "Fabric": "fabric",
+    "Fault": "options",
+    "Network": "options",
+    "Pfc": "roce",
+    "Roce": "roce",
+    "compile_fabric": "fabric",
 }
 
 

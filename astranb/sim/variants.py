@@ -15,7 +15,7 @@ from astranb.engine.cacheline._build import LAUNCHES
 from astranb.engine.edits import Parameter
 from astranb.gpu import Preset, preset
 from astranb.net import Network
-from astranb.net._options import MULTIPATHS
+from astranb.net.options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS
 
 __all__ = ["options", "parameters", "rebuilt"]

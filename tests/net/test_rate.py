@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.ticks import transfer_ps
-from astranb.net._roce import Dcqcn, Roce, roce_row
 from astranb.net.rate import FLOW, ONE, catch_up, cut, spend
+from astranb.net.roce import Dcqcn, Roce, roce_row
 
 LINE = 12_500_000_000
 LEAST = 1_250_000

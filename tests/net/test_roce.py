@@ -9,10 +9,11 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.gpu.flow import mark
 from astranb.gpu.tables import DETAIL, LOAD, REQUEST, STORE, Machine
-from astranb.net import Dcqcn, Ecn, Pfc, Roce
-from astranb.net._roce import roce_row
+from astranb.infragraph import resolve
+from astranb.net import Dcqcn, Ecn, Pfc, Roce, compile_fabric
 from astranb.net.link import INJECTS, LINK, MARKS, PAUSES
 from astranb.net.port import QUEUE
+from astranb.net.roce import roce_row
 
 WRONG: dict[str, Any] = {"pfc": "64 KiB"}
 WRONG_TOO: dict[str, Any] = {"roce": True}
@@ -54,7 +55,7 @@ def test_parts_by_name():
 
 
 def test_what_a_link_is_to_ethernet():
-    fabric = anb.Simulation("single-tier:servers=2,server=dgx-a100", anb.collectives.all_reduce(64)).engine.fabric
+    fabric = compile_fabric(resolve("single-tier:servers=2,server=dgx-a100").expand())
     roles = {
         (fabric.graph.kind_name(int(k.src)), fabric.graph.kind_name(int(k.dst))): int(k.role)
         for k in fabric.links

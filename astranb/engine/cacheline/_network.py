@@ -9,7 +9,7 @@ from astranb.core.state import allocate
 from astranb.gpu import tables as t
 from astranb.gpu.pause import FRAMES
 from astranb.net import Fabric, Network
-from astranb.net._roce import roce_row
+from astranb.net.roce import roce_row
 from astranb.net.link import INSIDE, PAUSES
 from astranb.net.port import CLASSES
 

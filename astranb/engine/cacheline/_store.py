@@ -14,7 +14,7 @@ from astranb.engine.edits import RECORD, Edit
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
-from astranb.net._roce import read_roce
+from astranb.net.roce import read_roce
 
 from ._build import Plan, build, lower_for
 from ._graph_tables import graph_of, graph_tables

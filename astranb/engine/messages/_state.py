@@ -158,12 +158,12 @@ def _about_of(run: Run) -> About:
 
 def _link_names(network: InfraNetwork, ways: Records) -> list[str]:
     """Find the ways of the same pairs of ranks anew: their links have the same numbers."""
-    from astranb.net._message_ways import message_ways
+    from astranb.net.message_routes import message_routes
 
     pairs = {divmod(key, network.npus) for key in ways.key.tolist()}
     fabric = network.fabric
     names = []
-    for lanes in message_ways(fabric, pairs, network.npus).lanes:
+    for lanes in message_routes(fabric, pairs, network.npus).lanes:
         name = fabric.name(lanes[0]).partition("#")[0]
         names.append(name if len(lanes) == 1 else f"{name} (of {len(lanes)} lanes)")
     return names

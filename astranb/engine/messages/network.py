@@ -116,7 +116,7 @@ def _dimensions(network: Network, *, compat: bool) -> Records:
 
 def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
     """Make the routes through an infrastructure."""
-    from astranb.net._message_ways import message_ways
+    from astranb.net.message_routes import message_routes
 
     wanted = set(pairs)
     if len(wanted) > _MOST_PAIRS:
@@ -125,10 +125,10 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
             where=network.where,
             hint="use rings, or collectives in several dimensions (--dimensions)",
         )
-    found = message_ways(network.fabric, wanted, network.npus)
+    found = message_routes(network.fabric, wanted, network.npus)
     hops = allocate(max(len(found.hops), 1), t.COUNTER)
     hops.value[: len(found.hops)] = found.hops
-    routes = found.ways if len(found.ways) else allocate(1, WAY)
+    routes = found.routes if len(found.routes) else allocate(1, WAY)
     dims = allocate(len(network.npus_count), DIMENSION)
     dims.kind, dims.nodes = ROUTED, network.npus_count
     dims.stride = np.concatenate([[1], np.cumprod(network.npus_count)[:-1]])

@@ -17,6 +17,7 @@ import numpy as np
 
 from astranb.core.document import Node, contents, json_document, yaml_document
 from astranb.core.errors import InputError, near
+from astranb.net.cost import PLACES
 
 __all__ = ["HierarchicalNetwork", "read_network"]
 
@@ -25,14 +26,6 @@ _MOST_BYTES: Final = 16 << 20
 _MOST_NPUS: Final = 1 << 20
 
 _TOPOLOGIES: Final = ("Ring", "FullyConnected", "Switch")
-
-_COSTS: Final[Mapping[str, tuple[float, float, float]]] = {
-    "Tile": (1.0, 0.0, 0.0),
-    "Package": (4.0, 13.0, 0.0),
-    "Node": (4.0, 13.0, 0.0),
-    "Pod": (7.4, 23.7, 47.8),
-}
-"""Dollars per GB/s of a link, of a switch port and of a NIC, by the kind of a dimension."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +201,7 @@ class HierarchicalNetwork:
         """Cost of links, switches and NICs by their bandwidths, from ASTRA-sim 1.0's table."""
         total = 0.0
         for dim, (kind, units, links) in enumerate(zip(self.topologies, self.units, self.links, strict=True)):
-            link, switch, nic = _COSTS[self.kinds[dim]]
+            link, switch, nic = (price or 0.0 for price in PLACES[self.kinds[dim]])
             groups = self.npus // units
             if kind == "Ring":
                 half = links // 2 if self.compat else links / 2
@@ -233,7 +226,7 @@ _LISTS: Final[Mapping[str, tuple[str, Callable[[Node], Any]]]] = {
     "link-latency": ("latency_ns", lambda node: node.real(0, 1e12)),
     "link-bandwidth": ("bandwidth", lambda node: node.real(1e-6, 1e9)),
     # ASTRA-sim 1.0 reads every other word as Node; its own samples have some.
-    "dimension-type": ("kinds", lambda node: node.text() if node.text() in _COSTS else "Node"),
+    "dimension-type": ("kinds", lambda node: node.text() if node.text() in PLACES else "Node"),
     "nic-latency": ("nic_ns", lambda node: node.real(0, 1e12)),
     "router-latency": ("router_ns", lambda node: node.real(0, 1e12)),
     "hbm-latency": ("hbm_ns", lambda node: node.real(0, 1e12)),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from astranb.core.document import Node, read_document
 from astranb.core.errors import near
-from astranb.net._cost import PLACES
+from astranb.net.cost import PLACES
 
 from .memory import Memory
 from .network import TOPOLOGIES, Network

@@ -3,7 +3,7 @@
 import heapq
 from itertools import islice
 
-from astranb.net._fabric import _THROUGH_GPU_PS
+from astranb.net.fabric import _THROUGH_GPU_PS
 
 
 def costs_to(fabric, target, sources, homes):
@@ -62,7 +62,7 @@ def layers_of(steps, start, end):
     return layers
 
 
-def message_ways(fabric, pairs):
+def message_routes(fabric, pairs):
     """Give ``{(source, target): [(latency_ns, rate_Bpns, [lanes of each link])]}``."""
     spread, single = {}, {}
     instance = fabric.graph.instance

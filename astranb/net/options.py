@@ -1,4 +1,4 @@
-"""What may be chosen about a fabric: arbitration, buffers, switching, multipath, faults."""
+"""Options of a fabric: arbitration, buffers, switching, multipath, faults."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, time_ps
 
-from ._roce import Roce
 from .port import ARBITRATIONS
+from .roce import Roce
 
 __all__ = ["MULTIPATHS", "Fault", "Network"]
 
@@ -20,22 +20,22 @@ _MOST_LINES = 64
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that happens to a link at a time.
+    """A temporary change of a link.
 
     Parameters
     ----------
     link : str
-        ``A->B`` (all lanes) or ``A->B#k``; ``gpu[3]`` may stand for a name.
+        ``A->B`` (all lanes) or ``A->B#k``; ``gpu[3]`` is short for a name.
     at, until : str or int
-        From when to when; without ``until``, to the end.
+        Begin and end; without ``until`` to the end of the run.
     down : bool
-        Nothing passes; what comes waits.
+        The link is down: messages wait.
     bandwidth, latency : str or int, optional
-        What they are meanwhile.
+        Values during the fault.
     every : str or int, optional
-        A flapping link: the same again and again, one period after the other.
+        Period of a flapping link: the fault is repeated.
     times : int
-        How often, with ``every``.
+        Number of repetitions with ``every``.
 
     Examples
     --------
@@ -53,14 +53,16 @@ class Fault:
     times: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Check the values."""
         where = f"fault of {self.link!r}"
         if self.down and self.until is None:
-            raise InputError("a link that is down for ever", where=where, hint="give until=")
+            raise InputError("the link is never up again", where=where, hint="give until=")
         if not self.down and self.bandwidth is None and self.latency is None:
-            raise InputError("nothing changes", where=where, hint="give down=True, bandwidth= or latency=")
+            raise InputError(
+                "the fault changes nothing", where=where, hint="give down=True, bandwidth= or latency="
+            )
         if self.until is not None and time_ps(self.until, where=where) <= time_ps(self.at, where=where):
-            raise InputError("it ends before it begins", where=where)
+            raise InputError("the fault ends before it begins", where=where)
         if self.every is not None:
             if self.until is None:
                 raise InputError(
@@ -71,30 +73,30 @@ class Fault:
             if not 1 <= self.times <= _MOST_FLAPS:
                 raise InputError(f"times must be 1 to {_MOST_FLAPS}, got {self.times}", where=where)
         if self.bandwidth is not None and bandwidth_Bps(self.bandwidth, where=where) == 0:
-            raise InputError("a link of no bandwidth", where=where, hint="use down=True")
+            raise InputError("link bandwidth must be greater than zero", where=where, hint="use down=True")
 
     @property
     def at_ps(self) -> int:
-        """When it begins."""
+        """Begin."""
         return time_ps(self.at, where="at")
 
     @property
     def end_ps(self) -> int:
-        """When it ends; 0 for never."""
+        """End; 0 for never."""
         return 0 if self.until is None else time_ps(self.until, where="until")
 
     def values(self, bandwidth: int, latency: int) -> tuple[int, int]:
-        """Bandwidth (bytes/s) and latency (ps) while it lasts, from the usual ones."""
+        """Return bandwidth (bytes/s) and latency (ps) during the fault."""
         return (
             bandwidth if self.bandwidth is None else bandwidth_Bps(self.bandwidth, where="bandwidth"),
             latency if self.latency is None else time_ps(self.latency, where="latency"),
         )
 
     def periods(self) -> Iterator[tuple[int, int]]:
-        """Each beginning and end."""
+        """Yield begin and end of each repetition."""
         period = 0 if self.every is None else time_ps(self.every, where="every")
-        for turn in range(self.times if period else 1):
-            yield self.at_ps + turn * period, self.end_ps + turn * period if self.until is not None else 0
+        for number in range(self.times if period else 1):
+            yield self.at_ps + number * period, self.end_ps + number * period if self.until is not None else 0
 
 
 @dataclass(frozen=True)
@@ -104,23 +106,22 @@ class Network:
     Parameters
     ----------
     arbitration : str
-        ``"fifo"``: first come, first served; ``"round_robin"``: requests and responses in
-        turn; ``"fair"``: data and control (signals, polls) in turn as well.
+        ``"fifo"``: in order of arrival; ``"round_robin"``: requests and responses alternate;
+        ``"fair"``: data and control (signals, polls) alternate too.
     buffers : int
-        Messages that find room behind a link, in each class; 0 for no limit. A full buffer
-        stops the link before it, and what waits behind its first message.
+        Capacity of the buffer behind a link in messages per class; 0 for no limit. A full buffer
+        blocks the link before it, and all messages behind its first one.
     cut_through : bool
-        A message goes on when its header has come, not its last bit.
+        A message is forwarded when its header has arrived, not its last bit.
     multipath : str
-        ``"interleave"``: equal ways in turn by address; ``"static"``: one way a pair;
-        ``"flow_hash"``: by thread block and target; ``"spray"``: each message the next.
+        ``"interleave"``: equal-cost routes by address; ``"static"``: one route per pair;
+        ``"flow_hash"``: by thread block and target; ``"spray"``: each message takes the next route.
     faults : tuple of Fault
     coalesce : int
-        Consecutive lines of a move that travel as one request: fewer events, and times that
-        are no longer exact (``docs/fidelity.md`` has by how much).
-
+        Number of consecutive lines of a move that travel as one request: fewer events, but times
+        are no longer exact (see ``docs/fidelity.md``).
     roce : Roce, optional
-        What Ethernet does under load: pause frames, marks, rates of senders.
+        Ethernet under load: pause frames, ECN marks, rate limits of senders.
 
     Examples
     --------
@@ -137,7 +138,7 @@ class Network:
     roce: Roce | None = None
 
     def __post_init__(self) -> None:
-        """Refuse names that do not exist."""
+        """Check the values."""
         for what, known in (("arbitration", ARBITRATIONS), ("multipath", MULTIPATHS)):
             if getattr(self, what) not in known:
                 raise InputError(
@@ -149,7 +150,7 @@ class Network:
             raise InputError(
                 f"buffers must be a number of messages, got {self.buffers!r}",
                 where="network",
-                hint="0 is no limit",
+                hint="0 means no limit",
             )
         if (
             isinstance(self.coalesce, bool)
@@ -167,5 +168,5 @@ class Network:
 
     @property
     def managed(self) -> bool:
-        """Whether links need queues: limited buffers, classes that are told apart, or Ethernet."""
+        """Whether links need queues: limited buffers, separate classes, or Ethernet."""
         return self.buffers > 0 or self.arbitration != "fifo" or self.roce is not None

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.infragraph import load, resolve
 from astranb.net import compile_fabric
-from astranb.net._message_ways import message_ways
-from tests.net import ways_whole
+from astranb.net.message_routes import message_routes
+from tests.net import every_route
 
 
 def same(fabric, pairs):
     """Ways as tables and the long way are the same."""
     npus = len(fabric.gpus)
-    found = message_ways(fabric, pairs, npus)
+    found = message_routes(fabric, pairs, npus)
     said: dict[tuple[int, int], list[tuple[float, float, list[list[int]]]]] = {}
-    for way in found.ways:
+    for way in found.routes:
         lanes = [found.lanes[k] for k in found.hops[way.first_hop : way.first_hop + way.hops]]
         said.setdefault(divmod(int(way.key), npus), []).append((way.latency_ns, way.rate_Bpns, lanes))
         for own, wire in zip(lanes, found.hops[way.first_hop : way.first_hop + way.hops], strict=True):
@@ -28,8 +28,8 @@ def same(fabric, pairs):
             packets = 0 if 0 in gaps_ps else sum(1000 / gap for gap in gaps_ps)
             assert found.wires[wire].gap_ns == pytest.approx(1 / packets if packets else 0)
         assert way.gap_ns == found.wires.gap_ns[found.hops[way.first_hop : way.first_hop + way.hops]].max()
-    assert said == ways_whole.message_ways(fabric, pairs)
-    assert found.ways.key.tolist() == sorted(found.ways.key.tolist())
+    assert said == every_route.message_routes(fabric, pairs)
+    assert found.routes.key.tolist() == sorted(found.routes.key.tolist())
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_ways_over_drawn_infrastructures(document, data):
     every = list(permutations(range(len(fabric.gpus)), 2))
     pairs = set(data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=12)))
     try:
-        expected = ways_whole.message_ways(fabric, pairs)
+        expected = every_route.message_routes(fabric, pairs)
     except LookupError:  # no way
         with pytest.raises(InputError, match="no route"):
-            message_ways(fabric, pairs, len(fabric.gpus))
+            message_routes(fabric, pairs, len(fabric.gpus))
         return
     assert expected
     same(fabric, pairs)

@@ -1,4 +1,4 @@
-"""What may be chosen about Ethernet: pause frames, marking, and rates of senders."""
+"""Options of Ethernet under load: pause frames (PFC), ECN marks, and rate limits (DCQCN)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _read(of: object, names: tuple[str, ...], read: Callable[..., int], least: i
 
 
 def _in_order(of: object, low: str, high: str) -> None:
-    """Refuse thresholds in the wrong order, or larger than any buffer."""
+    """Raise an error for thresholds in the wrong order, or larger than any buffer."""
     where = type(of).__name__.lower()
     small, large = (size_bytes(getattr(of, name), where=f"{where}, {name}") for name in (low, high))
     if not 0 < small < large:
@@ -47,10 +47,10 @@ class Pfc:
     Parameters
     ----------
     xoff : str or int
-        Bytes that have come over a link and wait in the node at its end, of one class,
-        above which that node sends a pause frame.
+        Queued bytes of one class that have arrived over a link, above which the receiving node
+        sends a pause frame.
     xon : str or int
-        Bytes below which it lets the sender go on.
+        Bytes below which the sender resumes.
 
     Examples
     --------
@@ -62,20 +62,20 @@ class Pfc:
     xon: int | str = "48 KiB"
 
     def __post_init__(self) -> None:
-        """Refuse thresholds in the wrong order."""
+        """Check the thresholds."""
         _in_order(self, "xon", "xoff")
 
 
 @dataclass(frozen=True)
 class Ecn:
-    """Marking by switches: the longer a queue, the more of what joins it is marked.
+    """ECN marks by switches: the longer a queue, the more of the arriving packets are marked.
 
     Parameters
     ----------
     kmin, kmax : str or int
-        Bytes in a queue up to which nothing is marked, and from which everything is.
+        Queue lengths in bytes up to which no packet and from which every packet is marked.
     pmax : float
-        Share marked just below ``kmax``.
+        Share of marked packets just below ``kmax``.
 
     Notes
     -----
@@ -92,7 +92,7 @@ class Ecn:
     pmax: float = 0.01
 
     def __post_init__(self) -> None:
-        """Refuse thresholds in the wrong order, and what is no share."""
+        """Check the thresholds and the share."""
         _in_order(self, "kmin", "kmax")
         if isinstance(self.pmax, bool) or not isinstance(self.pmax, int | float) or not 0 < self.pmax <= 1:
             raise InputError(f"pmax must be a share above 0, got {self.pmax!r}", where="ecn", hint="as 0.01")
@@ -100,26 +100,26 @@ class Ecn:
 
 @dataclass(frozen=True)
 class Dcqcn:
-    """Rates of senders, by congestion notifications.
+    """Rate limits of senders, controlled by congestion notification packets (CNP).
 
     Parameters
     ----------
     gain : float
-        g: how fast alpha follows what is notified.
+        g: how fast alpha follows the notifications.
     interval : str or int
-        Least time between two notifications of a flow.
+        Minimum time between two notifications of a flow.
     alpha_timer : str or int
-        Time without one after which alpha decays.
+        Time without a notification after which alpha decays.
     increase_timer : str or int
         Time between two increases of a rate.
     byte_counter : str or int
         Bytes between two increases of a rate.
     recovery : int
-        F: steps of fast recovery, before a rate is raised above what it was.
+        F: number of fast-recovery steps before a rate exceeds its former value.
     additive, hyper : str or int
-        How much by step then (R_AI), and once time and bytes both count more than F (R_HAI).
+        Increase per step after that (R_AI), and when timer and byte counter both exceed F (R_HAI).
     least : str or int
-        No flow is made slower than this.
+        Minimum rate of a flow.
 
     Notes
     -----
@@ -143,7 +143,7 @@ class Dcqcn:
     least: int | str = "10 Mbps"
 
     def __post_init__(self) -> None:
-        """Refuse times and rates of nothing."""
+        """Check the values."""
         where = "dcqcn"
         if isinstance(self.gain, bool) or not isinstance(self.gain, int | float) or not 0 < self.gain <= 1:
             raise InputError(f"gain must be a share above 0, got {self.gain!r}", where=where, hint="as 1/256")
@@ -158,19 +158,19 @@ class Dcqcn:
 
 @dataclass(frozen=True)
 class Roce:
-    """What Ethernet does under load; each part is left out with ``None``.
+    """Ethernet under load; ``None`` leaves a part out.
 
-    It holds on links of the types ``eth*``, on cables between instances and on links of no
-    known type. NVLink, PCIe and what is inside a switch have credits of their own.
+    It applies to links of type ``eth*``, to cables between instances and to links of unknown
+    type. NVLink, PCIe and links inside a switch have credits of their own.
 
     Parameters
     ----------
     pfc : Pfc or None
         Pause frames.
     ecn : Ecn or None
-        Marks.
+        ECN marks.
     dcqcn : Dcqcn or None
-        Rates of senders; they need marks.
+        Rate limits of senders; they need ECN.
 
     Examples
     --------
@@ -183,7 +183,7 @@ class Roce:
     dcqcn: Dcqcn | None = field(default_factory=Dcqcn)
 
     def __post_init__(self) -> None:
-        """Refuse what is of another kind, and rates without marks."""
+        """Check the types, and that DCQCN has ECN."""
         for name, kind in zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True):
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
@@ -193,18 +193,16 @@ class Roce:
                     hint=f"write {name}=anb.net.{kind.__name__}(...)",
                 )
         if self.dcqcn is not None and self.ecn is None:
-            raise InputError(
-                "dcqcn without ecn: nothing would ever be notified", where="roce", hint="add ecn"
-            )
+            raise InputError("dcqcn without ecn would never be notified", where="roce", hint="add ecn")
 
     @classmethod
     def of(cls, text: str) -> Roce:
-        """Read the names of the parts, with their defaults: ``"pfc,ecn,dcqcn"``.
+        """Parse names of parts, with default values: ``"pfc,ecn,dcqcn"``.
 
         Raises
         ------
         InputError
-            There is no such part.
+            A name is unknown.
         """
         names = [name.strip() for name in text.split(",")]
         for name in names:
@@ -215,16 +213,16 @@ class Roce:
         )
 
 
-def read_roce(said: dict[str, Any] | None) -> Roce | None:
-    """Make the options of what ``dataclasses.asdict`` made of them."""
-    if said is None:
+def read_roce(document: dict[str, Any] | None) -> Roce | None:
+    """Return the options from their ``dataclasses.asdict``."""
+    if document is None:
         return None
     kinds = zip(_PARTS, (Pfc, Ecn, Dcqcn), strict=True)
-    return Roce(**{name: None if said[name] is None else kind(**said[name]) for name, kind in kinds})
+    return Roce(**{name: None if document[name] is None else kind(**document[name]) for name, kind in kinds})
 
 
 def roce_row(roce: Roce | None, buffers: int) -> Records:
-    """The options as numbers: one row of ROCE, all zero where there is no Ethernet to speak of."""
+    """Return the options as one row of ROCE, all zero without them."""
     table = allocate(1, ROCE)
     row = table[0]
     row.buffers = buffers

@@ -1,4 +1,4 @@
-"""From an infrastructure to a fabric: one record per directed lane, and the ways between GPUs."""
+"""The fabric compiled from an infrastructure: a record per directed lane, and the routes between GPUs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,25 +18,71 @@ from astranb.core.ticks import transfer_ps
 from astranb.infragraph import Graph, NodeKind
 
 from ._nearest import Incoming, costs_to
-from ._onward import Onward, Outgoing
 from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
 
-__all__ = ["Fabric", "compile_fabric"]
+__all__ = ["Fabric", "NextHops", "compile_fabric"]
 
 _PROBE_BYTES = 4096
-"""A way's cost is the time one message of this size needs on it alone: among equally long
-ways the fast links win (NVLink before PCIe), among equally fast ones the short."""
+"""The cost of a route is the time of one message of this size: among routes of equal length the
+fastest wins (NVLink before PCIe), among equally fast ones the shortest."""
 
 _ETHERNET = ("eth", "cable", "unknown")
-"""Link types that have pause frames, marks and rates; InfiniBand has credits and its own marks."""
+"""Link types with pause frames, ECN marks and rate limits; InfiniBand has credits and its own marks."""
 
 _THROUGH_GPU_PS = 10**9
-"""Extra cost of passing through a GPU: only where there is no other way (rings, tori)."""
+"""Additional cost of passing through a GPU: used only without another route (rings, tori)."""
+
+
+class Outgoing(NamedTuple):
+    """The links out of each node, as arrays.
+
+    Parameters
+    ----------
+    first : ndarray of int64, shape (nodes + 1,)
+        First row of each node.
+    source, target, price : ndarray of int64
+        The node, the next node, and the cost of the link.
+    ranked : ndarray of bool
+        Whether the next node is a GPU.
+    """
+
+    first: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    price: np.ndarray
+    ranked: np.ndarray
+
+
+class NextHops:
+    """The next nodes on routes of least cost to a target, for every node.
+
+    Parameters
+    ----------
+    outgoing : Outgoing
+    cost : list of int
+        Of each node to the target.
+    target : int
+    toll_ps : int
+        Additional cost of passing through a GPU.
+    """
+
+    def __init__(self, outgoing: Outgoing, cost: list[int], target: int, toll_ps: int) -> None:
+        self.cost = cost
+        costs = np.array(cost, np.int64)
+        behind = costs[outgoing.target]
+        toll = np.where(outgoing.ranked & (outgoing.target != target), toll_ps, 0)
+        good = (behind >= 0) & (behind + outgoing.price + toll == costs[outgoing.source])
+        self._after: list[int] = outgoing.target[good].tolist()
+        self._first: list[int] = np.concatenate([[0], np.cumsum(good)])[outgoing.first].tolist()
+
+    def __getitem__(self, node: int) -> list[int]:
+        """Return the next nodes of a node, in the order of the fabric."""
+        return self._after[self._first[node] : self._first[node + 1]]
 
 
 @dataclass
 class Fabric:
-    """Directed lanes and the equal-cost ways between the GPUs that talk to each other.
+    """Directed lanes, and the equal-cost routes between GPUs.
 
     Attributes
     ----------
@@ -44,7 +91,7 @@ class Fabric:
     links : recarray of LINK
         One row per lane and direction.
     lane : ndarray of int64, shape (links,)
-        Number of the lane among its parallel ones.
+        Index of the lane among parallel lanes.
     gpus : ndarray of int64, shape (ranks,)
         Node of each rank.
     """
@@ -58,14 +105,14 @@ class Fabric:
     _names: dict[str, int] = field(default_factory=dict, repr=False)
 
     def name(self, link: int) -> str:
-        """Name a lane: ``dgx.0.xpu.0->dgx.0.nvsw.0#1`` (``#k`` where there are several)."""
+        """Return a lane's name: ``dgx.0.xpu.0->dgx.0.nvsw.0#1`` (``#k`` if there are several)."""
         row = self.links[link]
         several = any(len(lanes) > 1 for to, lanes, _ in self._out[int(row.src)] if to == int(row.dst))
         plain = f"{self.graph.name(int(row.src))}->{self.graph.name(int(row.dst))}"
         return f"{plain}#{self.lane[link]}" if several else plain
 
     def find(self, name: str) -> list[int]:
-        """Lanes by name: all lanes of ``A->B``, or the one of ``A->B#k``.
+        """Return lanes by name: all lanes of ``A->B``, or lane ``A->B#k``.
 
         Raises
         ------
@@ -105,7 +152,7 @@ class Fabric:
 
     @property
     def per_node(self) -> int:
-        """Consecutive ranks of one instance; all ranks where instances hold different numbers."""
+        """Number of ranks per instance; all ranks if instances have different numbers."""
         owners = [".".join(self.graph.name(int(g)).split(".")[:2]) for g in self.gpus]
         sizes = {len(list(group)) for _, group in groupby(owners)}
         return sizes.pop() if len(sizes) == 1 and len(set(owners)) > 1 else len(owners)
@@ -113,26 +160,26 @@ class Fabric:
     def routes(
         self, pairs: Iterable[tuple[int, int]]
     ) -> tuple[dict[tuple[int, int], list[list[int]]], list[str]]:
-        """Find all equally good ways for pairs of ranks.
+        """Find all equal-cost routes for pairs of ranks.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
-            Ranks that exchange lines, in one direction each.
+            Source and target ranks.
 
         Returns
         -------
-        ways : dict
-            For each pair the list of ways, each a list of links.
+        routes : dict
+            The routes of each pair, each a list of links.
         notes : list of str
-            What had to be assumed.
+            Assumptions.
 
         Raises
         ------
         InputError
-            A pair has no way; both GPUs are named.
+            A pair has no route; the error names both GPUs.
         """
-        ways: dict[tuple[int, int], list[list[int]]] = {}
+        routes: dict[tuple[int, int], list[list[int]]] = {}
         through = False
         for target, sources in self._by_target(pairs).items():
             starts = {int(self.gpus[source]) for source in sources}
@@ -140,46 +187,45 @@ class Fabric:
             for source in sources:
                 start = self._start(source, target, cost)
                 through |= cost[start] >= _THROUGH_GPU_PS
-                ways[source, target] = list(self._walk(start, int(self.gpus[target]), cost))
+                routes[source, target] = list(self._walk(start, int(self.gpus[target]), cost))
         notes = (
-            ["some GPUs reach each other only through other GPUs, which pass their lines on"]
+            ["some GPUs reach each other only through other GPUs, which forward their lines"]
             if through
             else []
         )
-        return ways, notes
+        return routes, notes
 
-    def shortest(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Onward]]:
-        """Find the nodes on all equally good ways of pairs of ranks.
+    def next_hops(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], NextHops]]:
+        """Find the nodes on all equal-cost routes of pairs of ranks.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
-            Ranks that send to each other, in one direction each.
+            Source and target ranks.
 
         Yields
         ------
         pair : (int, int)
-        onward : Onward
-            For each node on a way, the nodes that may come next: one for all pairs with the same
-            target.
+        next_hops : NextHops
+            The same object for all pairs with the same target.
 
         Raises
         ------
         InputError
-            A pair has no way; both GPUs are named.
+            A pair has no route; the error names both GPUs.
         """
         for target, sources in self._by_target(pairs).items():
             end = int(self.gpus[target])
             starts = {int(self.gpus[source]) for source in sources}
-            # Through servers in between only where there is no other way: it spares looking into all.
+            # Search through other servers only if there is no other route: this is faster.
             around = {int(self._incoming.home[node]) for node in (end, *starts)}
             cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS, around)
             if any(cost[start] < 0 for start in starts):
                 cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
-            onward = Onward(self._outgoing, cost, end, _THROUGH_GPU_PS)
+            next_hops = NextHops(self._outgoing, cost, end, _THROUGH_GPU_PS)
             for source in sources:
                 self._start(source, target, cost)
-                yield (source, target), onward
+                yield (source, target), next_hops
 
     @cached_property
     def bundles(self) -> dict[tuple[int, int], list[int]]:
@@ -188,14 +234,14 @@ class Fabric:
 
     @staticmethod
     def _by_target(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-        """Sort pairs by where they lead to."""
+        """Return the sources of each target."""
         wanted: dict[int, list[int]] = defaultdict(list)
         for source, target in sorted(set(pairs)):
             wanted[target].append(source)
         return wanted
 
     def _start(self, source: int, target: int, cost: list[int]) -> int:
-        """Give the node of a rank that has a way to another."""
+        """Return the node of a rank, after a check that it has a route to another."""
         start = int(self.gpus[source])
         if cost[start] < 0:
             raise InputError(
@@ -207,7 +253,7 @@ class Fabric:
         return start
 
     def _next(self, node: int, target: int, cost: list[int]) -> list[tuple[int, list[int]]]:
-        """Give the nodes after one on ways of least cost, with the lanes to them."""
+        """Return the next nodes on routes of least cost, with the lanes to them."""
         gpus = self._ranked
         return [
             (to, lanes)
@@ -217,10 +263,10 @@ class Fabric:
         ]
 
     def _walk(self, node: int, target: int, cost: list[int]) -> Iterable[list[int]]:
-        """Enumerate every way of least cost, lane by lane, in a fixed order.
+        """Enumerate the routes of least cost, lane by lane, in a fixed order.
 
-        A message keeps its lane number where the next bundle has it, and wraps round
-        where it has fewer lanes: parallel ways do not multiply with every hop.
+        A message keeps its lane number if the next bundle has it, and wraps around if it has
+        fewer lanes, so that parallel routes do not multiply with every hop.
         """
         for to, lanes in self._next(node, target, cost):
             tails = [[]] if to == target else list(self._walk(to, target, cost))
@@ -235,7 +281,7 @@ class Fabric:
 
     @cached_property
     def _outgoing(self) -> Outgoing:
-        """Where each node leads to, and for how much."""
+        """The links out of each node, with their costs."""
         bundles = sorted(self._out.items())
         rows = [(src, to, price) for src, found in bundles for to, _, price in found]
         source, target, price = np.array(rows, np.int64).reshape(-1, 3).T
@@ -244,21 +290,21 @@ class Fabric:
 
     @cached_property
     def _incoming(self) -> Incoming:
-        """From where each node is reached, and for how much; without nodes that lead nowhere."""
-        around = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
-        ends = [node for node, others in around.items() if len(others) < 2 and node not in self._ranked]
+        """The links into each node, with their costs; dead ends are left out."""
+        neighbours = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
+        ends = [node for node, others in neighbours.items() if len(others) < 2 and node not in self._ranked]
         while ends:
             node = ends.pop()
-            for other in around.pop(node):
-                around[other].discard(node)
-                if len(around[other]) == 1 and other not in self._ranked:
+            for other in neighbours.pop(node):
+                neighbours[other].discard(node)
+                if len(neighbours[other]) == 1 and other not in self._ranked:
                     ends.append(other)
         rows = np.array(
             sorted(
                 (dst, src, price)
                 for src, bundles in self._out.items()
                 for dst, _, price in bundles
-                if src in around and dst in around
+                if src in neighbours and dst in neighbours
             ),
             np.int64,
         ).reshape(-1, 3)
@@ -271,7 +317,7 @@ class Fabric:
 
 
 def compile_fabric(graph: Graph) -> Fabric:
-    """Turn every edge of an infrastructure into directed lanes.
+    """Return the fabric of an infrastructure: every edge becomes directed lanes.
 
     Parameters
     ----------
@@ -285,7 +331,7 @@ def compile_fabric(graph: Graph) -> Fabric:
     Raises
     ------
     InputError
-        There is no GPU.
+        The infrastructure has no GPU.
     """
     if len(graph.gpus) == 0:
         raise InputError(
@@ -303,10 +349,10 @@ def compile_fabric(graph: Graph) -> Fabric:
     links["dst"] = np.where(backward, graph.a[edge], graph.b[edge])
     links["bandwidth_Bps"] = np.where(backward, graph.bandwidth_ba_Bps[edge], graph.bandwidth_ab_Bps[edge])
     links["latency_ps"] = graph.latency_ps[edge]
-    # A GPU at the far end takes the line in itself; anything else has to pass it on.
+    # A GPU at the far end receives the line; any other node forwards it.
     passes_on = graph.kind[links["dst"]] != NodeKind.XPU
     links["forward_ps"] = np.where(passes_on, graph.forward_ps[links["dst"]], 0)
-    # A NIC has a rate of messages, and a GPU stands for its own; a switch has none.
+    # A NIC has a message rate, and so has a GPU, which includes its own NIC; a switch has none.
     kind = graph.kind[links["src"]]
     links["gap_ps"] = np.where((kind == NodeKind.NIC) | (kind == NodeKind.XPU), graph.gap_ps[edge], 0)
     links["role"] = _roles(graph, edge, links)
@@ -324,10 +370,10 @@ def compile_fabric(graph: Graph) -> Fabric:
 
 
 def _roles(graph: Graph, edge: np.ndarray, links: Records) -> np.ndarray:
-    """What each lane is to pause frames, marks and rates: they belong to Ethernet and the like.
+    """Return the role of each lane for pause frames, ECN marks and rate limits, which Ethernet has.
 
-    NVLink, PCIe and what is inside a host have credits instead. A link of no known type
-    counts as Ethernet.
+    NVLink, PCIe and links inside a host have credits instead. A link of unknown type counts as
+    Ethernet.
     """
     types = np.array([link.type for link in graph.links] or [""])
     ethernet = np.array([name.startswith(_ETHERNET) for name in types])[graph.link[edge]]

@@ -1,4 +1,4 @@
-"""What a network costs: so many dollars for each GB/s of a link, a switch's port and a NIC.
+"""Cost of a network: dollars per GB/s of links, switch ports and NICs.
 
 Source: ASTRA-sim 1.0's cost model (``CostModel.cc`` and ``HierarchicalTopology.cc`` of
 astra-network-analytical, tutorial ASPLOS 2022; MIT licence).
@@ -14,7 +14,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 
 if TYPE_CHECKING:
-    from ._fabric import Fabric
+    from .fabric import Fabric
 
 __all__ = ["PLACES", "cost_dollars", "fabric_cost_dollars"]
 
@@ -24,22 +24,22 @@ PLACES: Final = {
     "Node": (4.0, 13.0, 0.0),
     "Pod": (7.4, 23.7, 47.8),
 }
-"""Dollars for each GB/s of a link, of a port of a switch and of a NIC, by where a dimension is."""
+"""Dollars per GB/s of a link, of a switch port and of a NIC, by the kind of a dimension."""
 
 
 def cost_dollars(
     links: Sequence[tuple[str, Sequence[int]]], bandwidth: Sequence[float], places: Sequence[str] = ()
 ) -> float:
-    """Give the cost of a hierarchical network.
+    """Return the cost of a hierarchical network.
 
     Parameters
     ----------
     links : sequence of (str, sequence of int)
-        For each dimension ``Ring``, ``Mesh``, ``FullyConnected`` or ``Switch``, and the NPUs of each of
-        its directions. The links go both ways and count once; a switch has a link to each NPU of
-        its dimension and of those before.
+        For each dimension ``Ring``, ``Mesh``, ``FullyConnected`` or ``Switch``, and the number of NPUs
+        in each of its directions. A bidirectional link counts once; a switch has a link to each NPU
+        of its dimension and of those before.
     bandwidth : sequence of float
-        Of one link of each dimension, in 10^9 bytes a second.
+        Of one link of each dimension, in 10^9 bytes per second.
     places : sequence of str, optional
         ``Tile``, ``Package``, ``Node`` or ``Pod`` for each dimension (``Node``).
 
@@ -51,7 +51,7 @@ def cost_dollars(
     Raises
     ------
     InputError
-        There is no such place, or no switch in it.
+        A kind is unknown, or has no switches.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def cost_dollars(
             up_to *= nodes
             if kind == "Switch":
                 if port is None or nic is None:
-                    raise InputError(f"there are no switches in a {place}", hint="take Package, Node or Pod")
+                    raise InputError(f"there are no switches in a {place}", hint="use Package, Node or Pod")
                 total += npus * bandwidth[at] * (link + port + nic)
                 continue
             each = {"Ring": nodes if nodes > 1 else 0, "Mesh": nodes - 1}.get(kind, nodes * (nodes - 1) // 2)
@@ -82,10 +82,10 @@ def cost_dollars(
 
 
 def fabric_cost_dollars(fabric: Fabric) -> float:
-    """Give the cost of an infrastructure: ``Node`` within an instance, ``Pod`` between instances.
+    """Return the cost of an infrastructure: ``Node`` within an instance, ``Pod`` between instances.
 
-    Each lane is a link, and a port of the switches at its ends; where one leaves a NIC for
-    another instance, the NIC counts too. What is on a chip costs nothing.
+    Each lane costs a link, and a port of the switches at its ends; a lane from a NIC to another
+    instance costs the NIC too. Links on a chip cost nothing.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def fabric_cost_dollars(fabric: Fabric) -> float:
 
     graph = fabric.graph
     lanes = fabric.links
-    # Each lane stands there twice, once in each direction.
+    # Each lane is listed twice, once in each direction.
     rate = lanes["bandwidth_Bps"] / 2e9
     between = graph.instance[lanes["src"]] != graph.instance[lanes["dst"]]
     total = np.zeros(len(lanes))
