@@ -13,13 +13,13 @@ from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
 from ._file import rank_file, read, read_ranks, write
+from ._layer_table import layer_table_trace
 from ._link import Linked, link
 from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import as_document, summary
 from ._synthesize import synthesize
 from ._template import Hole, Template
-from ._text import layer_table_trace
 from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 
-from ._message import framed
-from ._node import encode_metadata, encode_node
+from ._message import encode_metadata, encode_node, framed
 from ._schema import VERSION, Attribute, CollectiveType, Node, NodeType, Value
 from ._trace import Trace
 

@@ -1,15 +1,20 @@
-"""A host's execution trace and what a device did, joined.
+"""Join a host's execution trace with the device's trace of the same run.
 
-As ``chakra_trace_link`` of mlcommons/chakra: a kernel belongs to the operation that launched it, found by
-the launch's correlation id, then the thread and the external id; host operations meet Kineto's by the
-id of their record function. Times of gaps between threads become dependencies, and so do waits of streams
-for each other and of the host for the device, as far as the trace tells of them (that tool has them from
-Holistic Trace Analysis).
+As in ``chakra_trace_link`` of mlcommons/chakra, a kernel belongs to the operation that launched it: found
+by the launch's correlation id, else by thread and external id. Host operations are matched with Kineto's by
+the id of their record function. Gaps between threads become dependencies, and so do waits of streams for
+each other and of the host for the device (which that tool takes from Holistic Trace Analysis).
+
+A stream that waits for an event (``cudaStreamWaitEvent``) waits for what was launched into another stream
+before the event was recorded there: Kineto's ``cuda_sync`` events name that stream and the record's
+correlation id. A host that waits (``cudaStreamSynchronize`` and others) resumes when that work is done.
+Waits for which a file has too little information are left out.
 """
 
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +22,8 @@ from astranb.core.errors import InputError
 
 from ._kineto import Event, kineto_events
 from ._pytorch import pytorch_document
-from ._syncs import synchronisations
 
-__all__ = ["Linked", "link"]
+__all__ = ["Linked", "link", "synchronisations"]
 
 _GAP_US: Final = 1000
 """A thread that pauses for longer goes on because another one did something."""
@@ -202,3 +206,105 @@ def _pauses(hosts: list[Event]) -> None:
                 ]
                 before = max(found, key=lambda one: one.start, default=None) or before
             event.after = before
+
+
+_Streams = dict[int, list[tuple[float, Event]]]
+"""What was launched into each stream, with the start of its launch."""
+
+_STREAM_WAITS: Final = "Stream Wait Event"
+_ALL_STREAMS: Final = frozenset(["cudaDeviceSynchronize", "cuCtxSynchronize", "hipDeviceSynchronize"])
+_OF_ONE: Final = frozenset(
+    [
+        *("cudaStreamSynchronize", "cudaEventSynchronize", "cuStreamSynchronize", "cuEventSynchronize"),
+        *("hipStreamSynchronize", "hipEventSynchronize"),
+    ]
+)
+
+
+def synchronisations(events: Iterable[Event], known: Iterable[Event]) -> list[tuple[Event, Event]]:
+    """Find what waits for what of a device.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        All of a trace, in the order of their starts.
+    known : iterable of Event
+        Those of hosts and devices between which waits are wanted.
+
+    Returns
+    -------
+    list of (Event, Event)
+        The first operation that has to wait, and the last one that it waits for.
+    """
+    calls = {one.correlation: one for one in events if one.is_call and one.correlation >= 0}
+    streams: _Streams = {}
+    threads: dict[str, list[Event]] = {}
+    for one in known:
+        if one.is_device:
+            launch = calls.get(one.correlation)
+            if launch is not None and _stream(one) >= 0:
+                streams.setdefault(_stream(one), []).append((launch.start, one))
+        else:
+            threads.setdefault(one.thread, []).append(one)
+    for launched in streams.values():
+        launched.sort(key=lambda pair: pair[0])
+    for hosts in threads.values():
+        hosts.sort(key=lambda one: one.start)
+    found: list[tuple[Event, Event]] = []
+    told = {one.correlation: one for one in events if one.category == "cuda_sync" and one.correlation >= 0}
+    for one in events:
+        if one.category == "cuda_sync" and one.name == _STREAM_WAITS:
+            found += _between(one, calls, streams)
+        elif one.is_call and (one.name in _ALL_STREAMS or one.name in _OF_ONE):
+            found += _by_host(one, told.get(one.correlation), calls, streams, threads)
+    return list(dict.fromkeys(found))
+
+
+def _stream(event: Event) -> int:
+    """The stream of an event; -1 where none is said."""
+    said = event.stream
+    return said if isinstance(said, int) and not isinstance(said, bool) else -1
+
+
+def _launched_before(launched: list[tuple[float, Event]], when: float) -> list[Event]:
+    """The last operation launched before a time, if there is one."""
+    at = bisect.bisect_left(launched, when, key=lambda pair: pair[0])
+    return [launched[at - 1][1]] if at else []
+
+
+def _between(wait: Event, calls: dict[int, Event], streams: _Streams) -> list[tuple[Event, Event]]:
+    """A stream waits for another."""
+    call, record = calls.get(wait.correlation), calls.get(wait.wait_record)
+    launched = streams.get(_stream(wait), [])
+    if call is None or record is None or wait.wait_stream == _stream(wait):
+        return []
+    at = bisect.bisect_right(launched, call.start, key=lambda pair: pair[0])
+    return [
+        (later, earlier)
+        for _, later in launched[at : at + 1]
+        for earlier in _launched_before(streams.get(wait.wait_stream, []), record.start)
+    ]
+
+
+def _by_host(
+    call: Event,
+    told: Event | None,
+    calls: dict[int, Event],
+    streams: _Streams,
+    threads: dict[str, list[Event]],
+) -> list[tuple[Event, Event]]:
+    """A thread of the host waits for streams, or for an event in one."""
+    waited = list(streams) if call.name in _ALL_STREAMS else []
+    when = call.start
+    if not waited and told is not None:
+        record = calls.get(told.wait_record)
+        waited = [_stream(told) if record is None else told.wait_stream]
+        when = call.start if record is None else record.start
+    hosts = threads.get(call.thread, [])
+    at = bisect.bisect_left(hosts, call.end, key=lambda one: one.start)
+    return [
+        (later, earlier)
+        for later in hosts[at : at + 1]
+        for stream in waited
+        for earlier in _launched_before(streams.get(stream, []), when)
+    ]

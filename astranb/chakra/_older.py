@@ -14,8 +14,7 @@ from typing import Final
 
 from astranb.core.errors import InputError
 
-from ._message import framed, parts
-from ._node import encode_metadata, encode_node
+from ._message import encode_metadata, encode_node, framed, parts
 from ._schema import Attribute, CollectiveType, Node, NodeType, Plain, Value
 from ._wire import FIXED32, LENGTH, VARINT, Found
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
-from ._attributes import Attributes
-from ._columns import Distinct, Lists, offsets
+from ._columns import Attributes, Distinct, Lists, offsets
 from ._message import decode_attribute, parts
 from ._older import renewed
 from ._schema import Attribute

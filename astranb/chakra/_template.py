@@ -9,8 +9,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
-from ._message import encode_attribute, framed, varint
-from ._node import encode_metadata, encode_node
+from ._message import encode_attribute, encode_metadata, encode_node, framed, varint
 from ._schema import VERSION, Attribute, Node
 
 __all__ = ["Hole", "Template"]

@@ -13,8 +13,7 @@ from astranb.core.arrays import distinct
 from astranb.core.errors import InputError
 
 from ._columns import Distinct, Lists, offsets
-from ._message import framed
-from ._node import decode_node, encode_metadata, encode_node
+from ._message import decode_node, encode_metadata, encode_node, framed
 from ._parse import parse
 from ._schema import VERSION, Attribute, Node, Value
 from ._wire import Ints

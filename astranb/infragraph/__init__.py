@@ -8,13 +8,12 @@ has to be quick for a whole data centre.
 from __future__ import annotations
 
 from ._blueprints import blueprint, blueprints, resolve
-from ._convert import convert
 from ._dimensions import dimensions
 from ._graph import Graph, Link
 from ._infra import Infra
 from ._link_types import LINK_TYPES, LinkType
-from ._load import load
-from ._model import NodeKind
+from ._load import convert, load
+from ._plan import NodeKind
 
 __all__ = [
     "LINK_TYPES",

@@ -18,9 +18,8 @@ from astranb.core.document import Place, Source
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, time_ps
 
-from ._endpoints import Selection, pick
 from ._link_types import link_type
-from ._model import Component, Device, Plan
+from ._plan import Component, Device, Plan, Selection, pick
 
 __all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
 

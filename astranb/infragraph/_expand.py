@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._model import Device, Join, Plan
+from ._plan import Device, Join, Plan
 
 __all__ = ["Edges", "expand_edges", "expand_nodes"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from astranb.core.errors import InputError
 
 from ._annotate import Annotations, locate
-from ._model import Device, NodeKind, Plan
+from ._plan import Device, NodeKind, Plan
 
 __all__ = ["Graph", "Link"]
 

@@ -20,10 +20,8 @@ from astranb.core.files import whole_file
 from ._annotate import Annotations, read_annotations
 from ._expand import expand_edges, expand_nodes
 from ._graph import Graph, Link
-from ._model import NodeKind, Plan
-from ._nodes import forward_latencies, rank_order
-from ._physical import check_links, physical
-from ._planner import plan
+from ._physical import check_links, forward_latencies, physical, rank_order
+from ._plan import NodeKind, Plan, plan
 from ._schema import check_annotations, check_infrastructure
 
 __all__ = ["Infra"]

@@ -1,20 +1,291 @@
-"""From a checked document to a plan: every name, index and slice resolved, or refused.
+"""The plan of an expansion: every name, index and slice of a checked document resolved, or refused.
 
-What would not fit in memory is refused here, before any of it is laid out.
+A plan knows the number of every node and the size of every edge declaration before any array is
+made, so that a document that does not fit in memory is refused first.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import prod
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray  # noqa: TC002 - Selection is shown by help()
 
 from astranb.core.document import Place, Source
 from astranb.core.errors import near
 
-from ._endpoints import Selection, pick, split_endpoint
-from ._model import Component, Device, Instance, Join, LinkRow, NodeKind, Plan
 from ._schema import CHOICES
 
-__all__ = ["plan"]
+__all__ = [
+    "Component",
+    "Device",
+    "Instance",
+    "Join",
+    "LinkRow",
+    "NodeKind",
+    "Plan",
+    "Selection",
+    "pick",
+    "plan",
+    "split_endpoint",
+]
+
+
+class NodeKind(IntEnum):
+    """What a node is, as ``Graph.kind`` holds it."""
+
+    CPU = 0
+    XPU = 1
+    NIC = 2
+    MEMORY = 3
+    PORT = 4
+    SWITCH = 5
+    CUSTOM = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A component of a device: ``count`` units, each one node or one nested device.
+
+    ``type`` is what the upstream package calls the node's type: the choice, or the custom
+    type (``"None"`` for a custom component without one).
+    """
+
+    name: str
+    description: str
+    count: int
+    type: str
+    kind: NodeKind | None
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """A link name in its scope: the device that declares it, or the infrastructure (``""``)."""
+
+    name: str
+    scope: str
+    description: str
+    physical: dict[str, Any]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One edge declaration, resolved: two selections, how they pair, and which link."""
+
+    ep1: Selection
+    ep2: Selection
+    scheme: str
+    link: int
+    place: Place
+
+    @property
+    def size(self) -> int:
+        """How many pairs it makes at most."""
+        if self.scheme == "many2many":
+            return self.ep1.size * self.ep2.size
+        return min(self.ep1.size, self.ep2.size) if self.scheme == "one2one" else self.ep1.size
+
+
+@dataclass(slots=True)
+class Device:
+    """A device: components in document order, with the first node and nodes per unit of each."""
+
+    name: str
+    description: str
+    index: int
+    components: dict[str, Component] = field(default_factory=dict)
+    links: dict[str, int] = field(default_factory=dict)
+    joins: list[Join] = field(default_factory=list)
+    base: dict[str, int] = field(default_factory=dict)
+    stride: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """``count`` copies of a device; copy k starts at node ``base + k * device.size``."""
+
+    name: str
+    device: Device
+    count: int
+    base: int
+    first_copy: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything an expansion needs.
+
+    Attributes
+    ----------
+    devices : dict of str to Device
+    instances : dict of str to Instance
+    links : list of LinkRow
+        Every link of every scope; edges refer to rows.
+    components : list of (Device, Component)
+        Every component of every device; nodes refer to rows.
+    joins : list of Join
+        Edges between instances.
+    nodes : int
+    warnings : list of str
+        What is allowed but was perhaps not meant.
+    """
+
+    devices: dict[str, Device] = field(default_factory=dict)
+    instances: dict[str, Instance] = field(default_factory=dict)
+    links: list[LinkRow] = field(default_factory=list)
+    components: list[tuple[Device, Component]] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+    nodes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def instance(self, name: str) -> Instance:
+        """Find an instance.
+
+        Raises
+        ------
+        ValueError
+            There is none of that name.
+        """
+        if name not in self.instances:
+            raise ValueError(f"there is no instance {name!r}; {near(name, self.instances)}")
+        return self.instances[name]
+
+    def descend(
+        self, device: Device, path: list[tuple[str, str | None]]
+    ) -> tuple[Selection, Device | Component]:
+        """Select nodes by a path of (name, slice) inside a device.
+
+        Returns
+        -------
+        selection : Selection
+            First nodes of the selected units, counted from the device's first node.
+        reached : Device or Component
+            The nested device, or the component, whose units these are.
+
+        Raises
+        ------
+        ValueError
+            With a plain reason.
+        """
+        levels = []
+        whole = False
+        for step, (name, inside) in enumerate(path):
+            component = device.components.get(name)
+            if component is None:
+                raise ValueError(
+                    f"device {device.name!r} has no component {name!r}; {near(name, device.components)}"
+                )
+            units = pick(inside, component.count)
+            levels.append((device.base[name], device.stride[name], units))
+            whole = inside is None
+            if component.kind is not None:
+                if step + 1 < len(path):
+                    raise ValueError(
+                        f"component {name!r} of device {device.name!r} is no device: nothing is inside it"
+                    )
+                return Selection(tuple(levels), whole), component
+            device = self.devices[name]
+        return Selection(tuple(levels), whole), device
+
+
+_BRACKETS = re.compile(r"(?P<name>[^.]*?)\[(?P<inside>[^\[\]]*)\]\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Nodes as a nest of strided ranges; outer levels vary slowest.
+
+    Attributes
+    ----------
+    levels : tuple of (int, int, range)
+        First node, nodes per unit and selected units of each level.
+    whole : bool
+        True where the innermost component was named without a slice.
+    """
+
+    levels: tuple[tuple[int, int, range], ...]
+    whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many nodes are selected."""
+        return prod(len(units) for _, _, units in self.levels)
+
+    def nodes(self) -> NDArray[np.int64]:
+        """Lay the nodes out: int64, shape ``(size,)``."""
+        nodes = np.zeros(1, np.int64)
+        for base, stride, units in self.levels:
+            step = base + stride * np.arange(units.start, units.stop, units.step, dtype=np.int64)
+            nodes = (nodes[:, None] + step[None, :]).ravel()
+        return nodes
+
+
+def split_endpoint(text: str) -> tuple[str, str | None]:
+    """Split ``"gpu[0:4]"`` into ``("gpu", "0:4")``; without brackets the second is None.
+
+    Examples
+    --------
+    >>> split_endpoint("gpu[0:4]"), split_endpoint("gpu")
+    (('gpu', '0:4'), ('gpu', None))
+    """
+    match = _BRACKETS.match(text)
+    return (match["name"], match["inside"]) if match else (text, None)
+
+
+def pick(inside: str | None, count: int) -> range:
+    """Resolve what stands in the brackets against how many there are.
+
+    Parameters
+    ----------
+    inside : str or None
+        ``"3"``, ``"0:4"``, ``"::2"``, ``"-1"``; None, ``""`` and ``":"`` mean all.
+    count : int
+        How many units there are.
+
+    Returns
+    -------
+    range
+        The selected units, in the order they are named.
+
+    Raises
+    ------
+    ValueError
+        With a plain reason: not a slice, outside the range, or nothing selected.
+
+    Examples
+    --------
+    >>> pick("0:4:2", 8), pick("-1", 8), pick(None, 3)
+    (range(0, 4, 2), range(7, 8), range(0, 3))
+    """
+    parts = (inside or ":").split(":")
+    if len(parts) > 3 or not all(re.fullmatch(r"\s*-?[0-9]{1,18}\s*|\s*", p) for p in parts):
+        raise ValueError(f"[{inside}] is not an index or a slice")
+    numbers = [int(p) if p.strip() else None for p in parts]
+    if len(numbers) == 1:
+        index = numbers[0]
+        if index is None:
+            return range(count)
+        if not -count <= index < count:
+            raise ValueError(f"index {index} is outside 0 … {count - 1}")
+        return range(index % count, index % count + 1)
+    if len(numbers) == 3 and numbers[2] == 0:
+        raise ValueError(f"[{inside}] has step 0")
+    for bound in numbers[:2]:
+        if bound is not None and not -count <= bound <= count:
+            raise ValueError(f"[{inside}] runs past the {count} there are")
+    units = range(*slice(*numbers).indices(count))
+    if not units:
+        raise ValueError(f"[{inside}] selects nothing of {count}")
+    return units
+
 
 _MAX_NESTING = 32
 _MAX_BYTES = 4 * 2**30

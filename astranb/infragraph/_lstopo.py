@@ -11,8 +11,8 @@ from itertools import combinations
 
 from astranb.core.xml import Tag
 
+from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot
 from ._link_types import recognise
-from ._machine import Machine, Part, Slot, Wire
 
 __all__ = ["read_lstopo"]
 
@@ -28,7 +28,7 @@ _MOST = 4096
 _FASTEST_MBPS = 10**7  # hwloc writes a huge one for a GPU with itself
 
 
-def read_lstopo(root: Tag, name: str) -> Machine:
+def read_lstopo(root: Tag, name: str) -> DetectedServer:
     """Make a machine of a ``<topology>``.
 
     Raises
@@ -36,7 +36,7 @@ def read_lstopo(root: Tag, name: str) -> Machine:
     InputError
         There is no machine in it, elements are nested beyond reason, or a matrix is not square.
     """
-    machine = Machine(name)
+    machine = DetectedServer(name)
     _Reader(machine).read(root)
     return machine
 
@@ -44,12 +44,12 @@ def read_lstopo(root: Tag, name: str) -> Machine:
 class _Reader:
     """What is found on the way through the tree."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: DetectedServer) -> None:
         self.machine = machine
-        self._by_index: dict[int, Part] = {}
-        self._cpus: list[Part] = []
-        self._bridges: list[tuple[Part | None, Slot]] = []
-        self._switches: list[Part] = []
+        self._by_index: dict[int, DetectedPart] = {}
+        self._cpus: list[DetectedPart] = []
+        self._bridges: list[tuple[DetectedPart | None, PcieSlot]] = []
+        self._switches: list[DetectedPart] = []
 
     def read(self, root: Tag) -> None:
         machine = next(iter(root.inside("object")), None)
@@ -59,7 +59,7 @@ class _Reader:
             self.machine.name = said
         self._walk(machine, None, 0)
         if not self._cpus:
-            self._cpus.append(Part("cpu"))
+            self._cpus.append(DetectedPart("cpu"))
             self.machine.notes.append("no CPU package is told: one is taken")
         self.machine.parts += self._cpus
         astray = 0
@@ -78,13 +78,13 @@ class _Reader:
                 self._join(tag, family)
         self._unconnected()
 
-    def _walk(self, tag: Tag, cpu: Part | None, depth: int) -> None:
+    def _walk(self, tag: Tag, cpu: DetectedPart | None, depth: int) -> None:
         """Find packages and the host bridges in or beside them."""
         _bounded(tag, depth)
         for inner in tag.inside("object"):
             kind = inner.text("type")
             if kind in {"Package", "Socket"}:
-                package = Part(
+                package = DetectedPart(
                     "cpu", f"package {inner.text('os_index', '?')}", _infos(inner).get("CPUModel", "")
                 )
                 self._cpus.append(package)
@@ -92,21 +92,21 @@ class _Reader:
             elif kind == "Bridge":
                 self._bridges.append((cpu, self._slot(inner, depth + 1)))
             elif kind == "PCIDev":
-                found = Slot(None, inside=[self._slot(inner, depth + 1)])
+                found = PcieSlot(None, inside=[self._slot(inner, depth + 1)])
                 self._bridges.append((cpu, found))
             elif kind not in {"PU", "Core"}:
                 self._walk(inner, cpu, depth + 1)
 
-    def _slot(self, tag: Tag, depth: int) -> Slot:
+    def _slot(self, tag: Tag, depth: int) -> PcieSlot:
         _bounded(tag, depth)
         address = tag.text("pci_busid", "").lower()
         wire = _upwards(tag)
         if tag.text("type") == "PCIDev":
-            return Slot(self._device(tag, address), wire, address)
+            return PcieSlot(self._device(tag, address), wire, address)
         found = [self._slot(t, depth + 1) for t in tag.inside("object") if t.text("type") in _ON_PCI]
-        return Slot(None, wire, address, _cards(found))
+        return PcieSlot(None, wire, address, _cards(found))
 
-    def _device(self, tag: Tag, address: str) -> Part | None:
+    def _device(self, tag: Tag, address: str) -> DetectedPart | None:
         match = _PCI.match(tag.text("pci_type", "").lower())
         code, vendor = (match[1], match[2]) if match else ("", "")
         systems = [t for t in tag.inside("object") if t.text("type") == "OSDev"]
@@ -117,19 +117,19 @@ class _Reader:
             numbers = [int(m[1]) for t in systems if (m := _DEVICE.fullmatch(t.text("name", "")))]
             if not (numbers or _COPROCESSOR in types or vendor in {_NVIDIA, _AMD} or code != "0300"):
                 return None  # the console's graphics
-            part = Part("gpu", address, model, min(numbers, default=1 << 20))
+            part = DetectedPart("gpu", address, model, min(numbers, default=1 << 20))
         elif code == "0680" and (vendor == _NVIDIA or tag.text("subtype", "") == "NVSwitch"):
-            self._switches.append(Part("nvsw", address, model))
+            self._switches.append(DetectedPart("nvsw", address, model))
             self._note(self._switches[-1], tag)
             return None  # on PCIe for its management: no data passes there
         elif code[:2] == "02" or code == "0c06":
-            part = Part("nic" if _RDMA in types else "eth", address, model)
+            part = DetectedPart("nic" if _RDMA in types else "eth", address, model)
         else:
             return None
         self._note(part, tag, *systems)
         return part
 
-    def _note(self, part: Part, *tags: Tag) -> None:
+    def _note(self, part: DetectedPart, *tags: Tag) -> None:
         for tag in tags:
             self._by_index[tag.number("gp_index", 0, 10**9, 0)] = part
 
@@ -169,9 +169,9 @@ def _bounded(tag: Tag, depth: int) -> None:
         raise tag.error(f"elements are nested deeper than {_DEEPEST}", "is it a file of lstopo's?")
 
 
-def _cards(slots: list[Slot]) -> list[Slot]:
+def _cards(slots: list[PcieSlot]) -> list[PcieSlot]:
     """Take the functions of a card as one: they share its link."""
-    cards: dict[tuple[str, str], Slot] = {}
+    cards: dict[tuple[str, str], PcieSlot] = {}
     for number, slot in enumerate(slots):
         card = slot.address.rpartition(".")[0]
         key = (card or str(number), slot.part.kind if slot.part else str(number))
@@ -185,15 +185,15 @@ def _infos(*tags: Tag) -> dict[str, str]:
     return {info.text("name", ""): info.text("value", "") for tag in tags for info in tag.inside("info")}
 
 
-def _upwards(tag: Tag) -> Wire:
+def _upwards(tag: Tag) -> DetectedLink:
     """The PCIe link above: lstopo gives GB/s, and 0 where it does not know."""
     try:
         rate = float(tag.text("pci_link_speed", "0"))
     except ValueError:
         rate = 0.0
     if not 1e-3 <= rate < 1e6:
-        return Wire("pcie")
-    return Wire(
+        return DetectedLink("pcie")
+    return DetectedLink(
         f"pcie at {rate:.3g} GBps".replace(".", "_").replace("+", ""), float(f"{rate:.3g}"), "PCIe, as found"
     )
 
@@ -206,10 +206,10 @@ def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
     return [int(match[1]) for match in found]
 
 
-def _wire(a: Part, b: Part, family: str, rate: int) -> tuple[Wire, int]:
+def _wire(a: DetectedPart, b: DetectedPart, family: str, rate: int) -> tuple[DetectedLink, int]:
     """The kind of link, and how many lanes of it make up a rate in MB/s."""
     known, _ = recognise(family, "", f"{a.model} {b.model}".lower())
     lane = known.bandwidth_Bps // 10**6
     if rate % lane == 0 and rate // lane <= 64:
-        return Wire(known.name, lane / 1000, known.bandwidth_source), rate // lane
-    return Wire(f"{family} at {rate} MBps", rate / 1000, "as found"), 1
+        return DetectedLink(known.name, lane / 1000, known.bandwidth_source), rate // lane
+    return DetectedLink(f"{family} at {rate} MBps", rate / 1000, "as found"), 1

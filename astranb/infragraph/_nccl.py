@@ -13,8 +13,8 @@ from astranb.core.errors import InputError
 from astranb.core.xml import Tag
 
 from ._annotate import pcie_Bps
+from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot
 from ._link_types import LINK_TYPES
-from ._machine import Machine, Part, Slot, Wire
 
 __all__ = ["read_nccl"]
 
@@ -25,12 +25,14 @@ _KINDS = {"0x03": "gpu", "0x12": "gpu", "0x02": "nic", "0x0c06": "nic", "0x0604"
 _TO_SWITCH, _TO_CPU = "0x068000", "0x068001"
 _BY_SM = ((100, "B200", 5), (90, "H100", 4), (80, "A100", 3), (70, "V100", 2), (60, "P100", 1))
 _NARROW_SM = 86
-_NARROW = Wire("nvlink3-14GBps", 14.0625, "NVIDIA data sheet of A40: 112.5 GB/s both ways over 4 links")
+_NARROW = DetectedLink(
+    "nvlink3-14GBps", 14.0625, "NVIDIA data sheet of A40: 112.5 GB/s both ways over 4 links"
+)
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*GT/s", re.ASCII)
 
 
-def read_nccl(root: Tag, name: str) -> Machine:
+def read_nccl(root: Tag, name: str) -> DetectedServer:
     """Make a machine of a ``<system>``.
 
     Raises
@@ -38,7 +40,7 @@ def read_nccl(root: Tag, name: str) -> Machine:
     InputError
         A PCI address stands twice, a number is none, or elements are nested beyond reason.
     """
-    machine = Machine(name)
+    machine = DetectedServer(name)
     _Reader(machine).read(root)
     return machine
 
@@ -46,24 +48,24 @@ def read_nccl(root: Tag, name: str) -> Machine:
 class _Reader:
     """What is found on the way through the tree."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: DetectedServer) -> None:
         self.machine = machine
-        self._at: dict[str, Part] = {}
-        self._links: list[tuple[Part, int, Tag]] = []
+        self._at: dict[str, DetectedPart] = {}
+        self._links: list[tuple[DetectedPart, int, Tag]] = []
         """Each GPU, its compute capability as NCCL writes it (80), and a link of it."""
-        self._over: dict[Part, Part] = {}
+        self._over: dict[DetectedPart, DetectedPart] = {}
         """The CPU over each GPU."""
 
     def read(self, root: Tag) -> None:
-        hosts: dict[str, list[Part]] = {}
+        hosts: dict[str, list[DetectedPart]] = {}
         for tag in root.inside("cpu"):
-            cpu = Part("cpu", f"NUMA {tag.text('numaid', '?')}", tag.text("vendor", ""))
+            cpu = DetectedPart("cpu", f"NUMA {tag.text('numaid', '?')}", tag.text("vendor", ""))
             self.machine.parts.append(cpu)
             hosts.setdefault(tag.text("host_hash", ""), []).append(cpu)
             for inner in tag.inside("pci"):
                 self.machine.hang(self._slot(inner, cpu, 1), cpu)
             for inner in tag.inside("nic"):
-                self.machine.hang(Slot(self._nic(inner, "")), cpu)
+                self.machine.hang(PcieSlot(self._nic(inner, "")), cpu)
         for cpus in hosts.values():
             self.machine.join_cpus(cpus)
         if len(hosts) > 1:
@@ -72,7 +74,7 @@ class _Reader:
             )
         self._join()
 
-    def _slot(self, tag: Tag, cpu: Part, depth: int) -> Slot:
+    def _slot(self, tag: Tag, cpu: DetectedPart, depth: int) -> PcieSlot:
         if depth > _DEEPEST:
             raise tag.error(f"elements are nested deeper than {_DEEPEST}", "is it a file of NCCL's?")
         address, code = tag.text("busid").lower(), tag.text("class", "").lower()
@@ -89,10 +91,12 @@ class _Reader:
             if address in self._at:
                 raise tag.error(f"the address {address!r} stands twice", "keep one of them")
             self._at[address] = part
-        return Slot(part, _upwards(tag), address, [self._slot(t, cpu, depth + 1) for t in tag.inside("pci")])
+        return PcieSlot(
+            part, _upwards(tag), address, [self._slot(t, cpu, depth + 1) for t in tag.inside("pci")]
+        )
 
-    def _gpu(self, tag: Tag | None, address: str, cpu: Part) -> Part:
-        part = Part("gpu", address, "", 1 << 20)
+    def _gpu(self, tag: Tag | None, address: str, cpu: DetectedPart) -> DetectedPart:
+        part = DetectedPart("gpu", address, "", 1 << 20)
         if tag:
             sm = tag.number("sm", 0, 10_000, 0)
             part.model = next((model for least, model, _ in _BY_SM if sm >= least), "")
@@ -105,23 +109,23 @@ class _Reader:
         self._over[part] = cpu
         return part
 
-    def _nic(self, tag: Tag | None, address: str) -> Part:
+    def _nic(self, tag: Tag | None, address: str) -> DetectedPart:
         ports = tag.inside("net") if tag else []
         said = [f"{p.text('name', '?')} {p.number('speed', -1, 10**9, 0) / 1000:g} Gb/s" for p in ports]
-        return Part("nic", address, " + ".join(said))
+        return DetectedPart("nic", address, " + ".join(said))
 
     def _join(self) -> None:
         """Join what NVLink, xGMI and C2C join: each pair is told from both of its ends."""
-        switches: dict[str, Part] = {}
-        seen: set[frozenset[Part]] = set()
+        switches: dict[str, DetectedPart] = {}
+        seen: set[frozenset[DetectedPart]] = set()
         missing: dict[str, int] = {}
         for gpu, sm, tag in self._links:
             target, towards = tag.text("target", "").lower(), tag.text("tclass", "").lower()
             lanes = tag.number("count", 1, _MOST_LANES, 1)
             if tag.element.tag == "c2c" or towards == _TO_CPU:
-                other: Part | None = self._over[gpu]
+                other: DetectedPart | None = self._over[gpu]
             elif towards == _TO_SWITCH:
-                other = switches.setdefault(target, Part("nvsw", target))
+                other = switches.setdefault(target, DetectedPart("nvsw", target))
             else:
                 other = self._at.get(target)
             if other is None or other.kind not in {"gpu", "nvsw", "cpu"}:
@@ -136,7 +140,7 @@ class _Reader:
             )
 
 
-def _wire(tag: Tag, sm: int) -> Wire:
+def _wire(tag: Tag, sm: int) -> DetectedLink:
     """The kind of link by the generation of the GPU."""
     if tag.element.tag == "xgmi":
         known = LINK_TYPES["xgmi"]
@@ -147,12 +151,12 @@ def _wire(tag: Tag, sm: int) -> Wire:
             return _NARROW
         generation = next((g for least, _, g in _BY_SM if sm >= least), 0)
         if not generation:
-            return Wire("nvlink")
+            return DetectedLink("nvlink")
         known = LINK_TYPES[f"nvlink{generation}"]
-    return Wire(known.name, known.bandwidth_Bps / 1e9, known.bandwidth_source)
+    return DetectedLink(known.name, known.bandwidth_Bps / 1e9, known.bandwidth_source)
 
 
-def _upwards(tag: Tag) -> Wire:
+def _upwards(tag: Tag) -> DetectedLink:
     """The PCIe link above; without a rate where speed or width is not known."""
     speed = _SPEED.match(tag.text("link_speed", "").strip())
     try:
@@ -160,8 +164,8 @@ def _upwards(tag: Tag) -> Wire:
     except InputError:
         width = 0  # "Unknown", and the like
     if not speed or not 0 < width <= 32 or not float(speed[1]):
-        return Wire("pcie")
+        return DetectedLink("pcie")
     generation = _GENERATIONS.get(float(speed[1]), "")
     name = f"pcie{generation}-x{width}" if generation else f"pcie-{speed[1]}GT-x{width}".replace(".", "_")
     rate = round(pcie_Bps(Decimal(speed[1]), width) / 1e9, 3)
-    return Wire(name, rate, f"PCIe, {speed[1]} GT/s, {width} lanes")
+    return DetectedLink(name, rate, f"PCIe, {speed[1]} GT/s, {width} lanes")

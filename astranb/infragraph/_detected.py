@@ -1,4 +1,4 @@
-"""One server as tools find it: parts, what joins them, and the InfraGraph document of both."""
+"""A server as tools detect it: its parts and links, and the InfraGraph document made from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
-__all__ = ["Machine", "Part", "Slot", "Wire"]
+__all__ = ["DetectedLink", "DetectedPart", "DetectedServer", "PcieSlot"]
 
 _CHOICES = {"gpu": "xpu", "nvsw": "switch", "pciesw": "switch", "nic": "nic", "eth": "nic", "cpu": "cpu"}
 _IDLE_GBPS = 8.0
@@ -20,18 +20,18 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_() -]+")
 
 
 @dataclass(eq=False, slots=True)
-class Part:
+class DetectedPart:
     """A GPU, NVSwitch, PCIe switch, NIC or CPU.
 
     Attributes
     ----------
     kind : str
-        The name that its component gets: gpu, nvsw, pciesw, nic, eth (a NIC without RDMA) or cpu.
+        Name of its component: gpu, nvsw, pciesw, nic, eth (a NIC without RDMA) or cpu.
     address : str
-        Where it was found, as ``0000:07:00.0``.
+        PCI address, as ``0000:07:00.0``.
     model : str
     order : int
-        Among its kind: GPUs by CUDA device, the rest as found (0).
+        Position among parts of its kind: GPUs by CUDA device, others as listed (0).
     """
 
     kind: str
@@ -41,49 +41,49 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """A kind of link; a bandwidth of None is not known, in GB/s of one lane and direction."""
+class DetectedLink:
+    """A kind of link, with its bandwidth in GB/s per lane and direction (None: unknown)."""
 
     name: str
     GBps: float | None = None
     description: str = ""
 
 
-_PCIE = Wire("pcie")
+_PCIE = DetectedLink("pcie")
 
 
 @dataclass(eq=False, slots=True)
-class Slot:
-    """A place on PCIe: a part, or a bridge with what is behind it; the wire leads upwards."""
+class PcieSlot:
+    """A PCIe slot: a part, or a bridge with the slots behind it; its link leads upstream."""
 
-    part: Part | None
-    wire: Wire = _PCIE
+    part: DetectedPart | None
+    wire: DetectedLink = _PCIE
     address: str = ""
-    inside: list[Slot] = field(default_factory=list)
+    inside: list[PcieSlot] = field(default_factory=list)
 
-    def kept(self) -> list[Slot]:
-        """What is behind it and leads to a part."""
+    def kept(self) -> list[PcieSlot]:
+        """Return the slots behind it that lead to a part."""
         return [slot for slot in self.inside if slot.part or slot.kept()]
 
 
 @dataclass(slots=True)
-class Machine:
-    """Parts and joints, collected by the reader of a format."""
+class DetectedServer:
+    """The parts and links that the reader of a format has found."""
 
     name: str
-    parts: list[Part] = field(default_factory=list)
-    joints: list[tuple[Part, Part, Wire, int]] = field(default_factory=list)
+    parts: list[DetectedPart] = field(default_factory=list)
+    joints: list[tuple[DetectedPart, DetectedPart, DetectedLink, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def join(self, a: Part, b: Part, wire: Wire, lanes: int = 1) -> None:
-        """Join two parts by some lanes of a kind of link."""
+    def join(self, a: DetectedPart, b: DetectedPart, wire: DetectedLink, lanes: int = 1) -> None:
+        """Connect two parts by lanes of a kind of link."""
         self.joints.append((a, b, wire, lanes))
 
-    def hang(self, slot: Slot, onto: Part, above: Wire = _PCIE) -> None:
-        """Hang what is in a PCIe slot onto a CPU or a switch.
+    def hang(self, slot: PcieSlot, onto: DetectedPart, above: DetectedLink = _PCIE) -> None:
+        """Connect a PCIe slot to a CPU or a switch.
 
-        A bridge with one thing behind it is a port, and its rate bounds that of the way; one
-        with several is a PCIe switch.
+        A bridge with one slot behind it is a port, and limits the rate of the link; one with
+        several is a PCIe switch.
         """
         known = [wire for wire in (above, slot.wire) if wire.GBps is not None]
         wire = min(known, key=lambda wire: wire.GBps or 0.0, default=_PCIE)
@@ -91,31 +91,31 @@ class Machine:
         if slot.part is None and len(kept) == 1:
             self.hang(kept[0], onto, wire)
         elif slot.part or kept:
-            part = slot.part or Part("pciesw", slot.address)
+            part = slot.part or DetectedPart("pciesw", slot.address)
             self.parts.append(part)
             self.join(onto, part, wire)
             for inner in kept:
                 self.hang(inner, part)
             if part.kind == "gpu" and wire.GBps is not None and wire.GBps < _IDLE_GBPS:
                 self.notes.append(
-                    f"PCIe of GPU {part.address} is said to carry {wire.GBps:g} GB/s: an idle GPU lowers it"
+                    f"PCIe of GPU {part.address} is reported with {wire.GBps:g} GB/s: an idle GPU lowers it"
                 )
 
-    def join_cpus(self, cpus: Sequence[Part]) -> None:
-        """Join all CPUs of a host, by what no file tells.
+    def join_cpus(self, cpus: Sequence[DetectedPart]) -> None:
+        """Connect all CPUs of a host by an unspecified link.
 
         Raises
         ------
         InputError
-            There are more than a host has.
+            There are more CPUs than a host can have.
         """
         if len(cpus) > _MOST_CPUS:
             raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, hint="is the file whole?")
         for a, b in combinations(cpus, 2):
-            self.join(a, b, Wire("cpu fabric"))
+            self.join(a, b, DetectedLink("cpu fabric"))
 
     def document(self) -> dict[str, Any]:
-        """Give it as an InfraGraph document of one host."""
+        """Return an InfraGraph document of one host."""
         members = {kind: [p for p in self.parts if p.kind == kind] for kind in _CHOICES}
         members = {
             kind: sorted(found, key=lambda part: part.order) for kind, found in members.items() if found
@@ -146,9 +146,11 @@ class Machine:
             "instances": [{"name": "host", "device": device, "count": 1}],
         }
 
-    def _edges(self, members: dict[str, list[Part]], place: dict[Part, str]) -> Iterator[dict[str, Any]]:
-        """Edges, once for each lane; all with all as one."""
-        groups: dict[tuple[str, str, str, int], list[tuple[Part, Part]]] = {}
+    def _edges(
+        self, members: dict[str, list[DetectedPart]], place: dict[DetectedPart, str]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield edges, one for each lane; a full mesh is one edge."""
+        groups: dict[tuple[str, str, str, int], list[tuple[DetectedPart, DetectedPart]]] = {}
         for a, b, wire, lanes in self.joints:
             groups.setdefault((a.kind, b.kind, wire.name, lanes), []).append((a, b))
         for (one, other, link, lanes), pairs in groups.items():
@@ -167,17 +169,17 @@ class Machine:
                 }
 
 
-def _described(parts: list[Part]) -> str:
+def _described(parts: list[DetectedPart]) -> str:
     models = "; ".join(dict.fromkeys(part.model for part in parts if part.model))
     places = ", ".join(part.address for part in parts if part.address)
     return ": ".join(filter(None, (models, places)))
 
 
-def _link(wire: Wire) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": wire.name}
+def _link(wire: DetectedLink) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": wire.name}
     if wire.description:
-        said["description"] = wire.description
+        found["description"] = wire.description
     if wire.GBps is not None:
         rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": wire.GBps}
-        said["physical"] = {"bandwidth": rate}
-    return said
+        found["physical"] = {"bandwidth": rate}
+    return found
