@@ -89,7 +89,7 @@ class _Reader:
             self.machine.notes.append(f"{address} of class {code[:20] or '?'} is left out")
         if part:
             if address in self._at:
-                raise tag.error(f"the address {address!r} stands twice", "keep one of them")
+                raise tag.error(f"duplicate address {address!r}", "keep one of them")
             self._at[address] = part
         return PcieSlot(
             part, _upwards(tag), address, [self._slot(t, cpu, depth + 1) for t in tag.inside("pci")]

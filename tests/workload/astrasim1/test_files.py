@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
-<<<<<<< HEAD:tests/workload/test_astrasim1_files.py
-from astranb.engine.layers import LayerEngine, load, read_network
-=======
 from astranb.engine.layers import LayerEngine, LayerRun
->>>>>>> fbdbf90 (The layer engine by concept, its inputs in workload/astrasim1: load() returns a LayerWorkload that needs no engine; LayerRun is internal and has one digest):tests/workload/astrasim1/test_files.py
 from astranb.engine.layers._paths import FIELDS
 from astranb.workload.astrasim1 import (
     Algorithm,
