@@ -1,4 +1,4 @@
-"""Traces made in Python, a call a node."""
+"""Build traces in Python, one call per node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TraceBuilder:
     version : str
         Of the schema, to be written.
     **metadata : value
-        What the trace says about itself.
+        Metadata of the trace.
 
     Examples
     --------
@@ -128,8 +128,8 @@ class TraceBuilder:
             Its id.
         """
         size = None if tensor_size is None else size_bytes(tensor_size, where=f"tensor_size of {name!r}")
-        said: dict[str, Value] = {"is_cpu_op": cpu, "num_ops": num_ops, "tensor_size": size}
-        return self.add(NodeType.COMP, name, said, after=after, duration_us=duration_us)
+        declared: dict[str, Value] = {"is_cpu_op": cpu, "num_ops": num_ops, "tensor_size": size}
+        return self.add(NodeType.COMP, name, declared, after=after, duration_us=duration_us)
 
     def collective(
         self,
@@ -175,7 +175,7 @@ class TraceBuilder:
         if collective not in _COLLECTIVES:
             hint = near(collective, _COLLECTIVES)
             raise InputError(f"there is no collective {collective!r} in Chakra", where=name, hint=hint)
-        said: dict[str, Value] = {
+        declared: dict[str, Value] = {
             "is_cpu_op": False,
             "comm_type": int(_COLLECTIVES[collective]),
             "comm_size": size_bytes(size, where=f"size of {name or collective!r}"),
@@ -184,7 +184,9 @@ class TraceBuilder:
             "involved_dim": None if dims is None else tuple(bool(one) for one in dims),
             "comm_priority": priority,
         }
-        return self.add(NodeType.COMM_COLL, name or collective, said, after=after, duration_us=duration_us)
+        return self.add(
+            NodeType.COMM_COLL, name or collective, declared, after=after, duration_us=duration_us
+        )
 
     def send(
         self,
@@ -314,21 +316,21 @@ class TraceBuilder:
         name: str,
         after: int | Iterable[int],
     ) -> int:
-        said: dict[str, Value] = {
+        declared: dict[str, Value] = {
             "is_cpu_op": False,
             "comm_src": source,
             "comm_dst": target,
             "comm_size": size_bytes(size, where=f"size of {name!r}"),
             "comm_tag": tag,
         }
-        return self.add(kind, name, said, after=after)
+        return self.add(kind, name, declared, after=after)
 
     def _memory(self, kind: NodeType, size: int | str, name: str, after: int | Iterable[int]) -> int:
-        said: dict[str, Value] = {
+        declared: dict[str, Value] = {
             "is_cpu_op": False,
             "tensor_size": size_bytes(size, where=f"size of {name!r}"),
         }
-        return self.add(kind, name, said, after=after)
+        return self.add(kind, name, declared, after=after)
 
     def _known(self, after: int | Iterable[int], name: str) -> tuple[int, ...]:
         ids = (after,) if isinstance(after, int) else tuple(after)

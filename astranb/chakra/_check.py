@@ -1,4 +1,4 @@
-"""Whether a trace can be run at all."""
+"""Check whether a trace can be run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check(trace: Trace) -> None:
     """Refuse a trace that cannot be run.
 
     Every node has an id of its own and a type, every node that one waits for is there, and
-    no node waits for itself by way of others. Sizes are not negative, and a collective says
+    no node waits for itself through others. Sizes are not negative, and a collective says
     which one it is.
 
     Parameters
@@ -38,7 +38,7 @@ def check(trace: Trace) -> None:
     >>> check(Trace.of([Node(1, "a", 4, data_deps=(2,)), Node(2, "b", 4, data_deps=(1,))]))
     Traceback (most recent call last):
         ...
-    astranb.core.errors.InputError: trace: nodes wait for each other in a circle: 1 'a' waits for 2 'b', which
+    astranb.core.errors.InputError: trace: nodes wait for each other in a cycle: 1 'a' waits for 2 'b', which
     waits for 1 'a'; drop one of these dependencies
     """
     _types(trace)
@@ -73,9 +73,9 @@ def topological_order(trace: Trace) -> Ints:
     middle = names[1:]
     if len(middle) > _SHOWN:
         middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
-    told = ", which waits for ".join([*middle, names[0]])
+    chain = ", which waits for ".join([*middle, names[0]])
     raise InputError(
-        f"nodes wait for each other in a circle: {names[0]} waits for {told}",
+        f"nodes wait for each other in a cycle: {names[0]} waits for {chain}",
         where=trace.source,
         hint="drop one of these dependencies",
     )
@@ -92,9 +92,9 @@ def _types(trace: Trace) -> None:
     wrong = np.flatnonzero(collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType))))
     if len(wrong):
         row = int(wrong[0])
-        said = int(trace.comm_type[row])
+        declared = int(trace.comm_type[row])
         what = (
-            f"comm_type is {said}, which is none"
+            f"comm_type is {declared}, which is unknown"
             if trace.has("comm_type")[row]
             else "a collective without comm_type"
         )
@@ -118,7 +118,7 @@ def _sizes(trace: Trace) -> None:
     wrong = np.flatnonzero(messages & ~barrier & (trace.comm_size < 0))
     if len(wrong):
         what = f"{NodeType(int(trace.type[wrong[0]])).name} without comm_size"
-        raise InputError(what, where=trace.place(int(wrong[0])), hint="say how many bytes")
+        raise InputError(what, where=trace.place(int(wrong[0])), hint="give the number of bytes")
 
 
 def _ordered(parents: Lists) -> tuple[list[int], list[int]]:

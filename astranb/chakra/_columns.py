@@ -140,15 +140,15 @@ class Attributes:
             data[begin[at] : stop[at]].decode("utf-8", "surrogateescape"): number
             for number, at in enumerate(first)
         }
-        said = found.where((found.number > 2) & (found.number <= _LAST))
-        wrong = np.flatnonzero(said.wire != _WIRES[said.number])
+        declared = found.where((found.number > 2) & (found.number <= _LAST))
+        wrong = np.flatnonzero(declared.wire != _WIRES[declared.number])
         if len(wrong):
-            bad = int(said.owner[wrong[0]])
+            bad = int(declared.owner[wrong[0]])
             what = f"the value of attribute {list(self.words)[self._name[bad]]!r} is laid out wrongly"
             where = f"{source}: the node in row {self._node[bad]}"
             raise InputError(what, where=where, hint="is it a Chakra trace?")
         self._kind, self._bits = np.zeros((2, len(some.owner)), np.int64)
-        self._kind[said.owner], self._bits[said.owner] = said.number, said.value
+        self._kind[declared.owner], self._bits[declared.owner] = declared.number, declared.value
 
     def has(self, name: str) -> NDArray[np.bool_]:
         """Tell which nodes have an attribute."""
@@ -194,14 +194,14 @@ class Attributes:
         numbers, first = intern(np.frombuffer(self._data, np.uint8), start, end)
         index = np.full(self._rows, -1, np.int64)
         index[self._node[which]] = numbers
-        said = []
+        declared = []
         for at in first:
             try:
-                said.append(decode_attribute(self._data[start[at] : end[at]])[1])
+                declared.append(decode_attribute(self._data[start[at] : end[at]])[1])
             except InputError as error:
                 where = f"{self._source}: {name} of the node in row {self._node[which[at]]}"
                 raise InputError(error.what, where=where, hint="is it a Chakra trace?") from None
-        return Distinct(index, tuple(said))
+        return Distinct(index, tuple(declared))
 
     def _which(self, name: str) -> Ints:
         number = self.words.get(name)

@@ -1,4 +1,4 @@
-"""Two traces side by side: what is in one and not in the other, and where they part."""
+"""Compare two traces: differing numbers, and the first node that differs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compare(first: Trace, second: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``same``: whether all that simulators read of the nodes is the same, their order included;
+        ``same``: whether all node fields that simulators read are equal, including their order;
         ``identical``: whether all bytes are. ``differences``: by name what :func:`summary` counts
         differently, each with both numbers. ``same_structure``: whether nodes are of the same types
         and wait for each other alike. ``first_difference``: the first row where they part, with
@@ -44,17 +44,17 @@ def compare(first: Trace, second: Trace) -> dict[str, Any]:
     >>> from astranb.chakra import TraceBuilder
     >>> one, other = TraceBuilder(), TraceBuilder()
     >>> _ = one.compute("a", num_ops=10), other.compute("a", num_ops=12)
-    >>> said = compare(one.build(), other.build())
-    >>> said["same"], said["differences"], said["first_difference"]["fields"]
+    >>> result = compare(one.build(), other.build())
+    >>> result["same"], result["differences"], result["first_difference"]["fields"]
     (False, {'num_ops': [10, 12]}, ['num_ops'])
     """
-    told = summary(first), summary(second)
+    summaries = summary(first), summary(second)
     differences: dict[str, list[int]] = {}
     for name in _COUNTS:
-        _note(differences, name, told[0][name], told[1][name])
+        _note(differences, name, summaries[0][name], summaries[1][name])
     for name in ("types", "collectives"):
-        for kind in sorted(set(told[0][name]) | set(told[1][name])):
-            values = [one[name].get(kind, 0) for one in told]
+        for kind in sorted(set(summaries[0][name]) | set(summaries[1][name])):
+            values = [one[name].get(kind, 0) for one in summaries]
             if name == "types":
                 _note(differences, f"types {kind}", *values)
             else:

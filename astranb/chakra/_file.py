@@ -1,4 +1,4 @@
-"""Files of traces: ``.et``, compressed or not, one a rank."""
+"""Trace files: ``.et``, compressed or not, one per rank."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def read(path: str | Path) -> Trace:
     Parameters
     ----------
     path : str or Path
-        A ``.et`` file; gzip is told by its contents, not by its name.
+        A ``.et`` file; gzip is recognised by its contents, not by its name.
 
     Returns
     -------
     Trace
-        As it stands in the file: :func:`check` says whether it can be run.
+        As in the file: :func:`check` tests whether it can be run.
 
     Raises
     ------
@@ -157,9 +157,7 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
     found = {int(match[1]) for match in matches if match}
     if not found:
         what = f"no trace {base.name}.0.et"
-        raise InputError(
-            what, where=str(base.parent), hint="give what stands before .0.et in the files' names"
-        )
+        raise InputError(what, where=str(base.parent), hint="give the part of the files' names before .0.et")
     count = max(found) + 1 if ranks is None else ranks
     missing = sorted(set(range(min(count, len(found) + 8))) - found)  # a rank in a name may be 10**9
     if missing:

@@ -1,4 +1,4 @@
-"""What ran on the device: Kineto's traces (``torch.profiler.profile``), read as events."""
+"""Device activity from Kineto's traces (``torch.profiler.profile``), read as events."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def kineto_events(path: str | Path) -> list[Event]:
     Raises
     ------
     InputError
-        It is no Kineto trace.
+        It is not a Kineto trace.
     """
     document = read_document(path, MOST_BYTES, form="json", strict=False)
     items = document.get("traceEvents").items()

@@ -108,7 +108,7 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
 
 def _whole(word: str, where: str) -> int:
     if not (word.isascii() and word.isdecimal() and len(word) < 16):
-        raise InputError(f"{word[:40]!r} is no whole number", where=where, hint="correct it")
+        raise InputError(f"{word[:40]!r} is not a whole number", where=where, hint="correct it")
     return int(word)
 
 

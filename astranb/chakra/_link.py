@@ -26,7 +26,7 @@ from ._pytorch import pytorch_document
 __all__ = ["Linked", "link", "synchronisations"]
 
 _GAP_US: Final = 1000
-"""A thread that pauses for longer goes on because another one did something."""
+"""A longer gap of a thread is taken as a wait for another thread."""
 
 
 class Linked(NamedTuple):
@@ -209,7 +209,7 @@ def _pauses(hosts: list[Event]) -> None:
 
 
 _Streams = dict[int, list[tuple[float, Event]]]
-"""What was launched into each stream, with the start of its launch."""
+"""Launches into each stream, with their start times."""
 
 _STREAM_WAITS: Final = "Stream Wait Event"
 _ALL_STREAMS: Final = frozenset(["cudaDeviceSynchronize", "cuCtxSynchronize", "hipDeviceSynchronize"])
@@ -251,19 +251,21 @@ def synchronisations(events: Iterable[Event], known: Iterable[Event]) -> list[tu
     for hosts in threads.values():
         hosts.sort(key=lambda one: one.start)
     found: list[tuple[Event, Event]] = []
-    told = {one.correlation: one for one in events if one.category == "cuda_sync" and one.correlation >= 0}
+    recorded = {
+        one.correlation: one for one in events if one.category == "cuda_sync" and one.correlation >= 0
+    }
     for one in events:
         if one.category == "cuda_sync" and one.name == _STREAM_WAITS:
             found += _between(one, calls, streams)
         elif one.is_call and (one.name in _ALL_STREAMS or one.name in _OF_ONE):
-            found += _by_host(one, told.get(one.correlation), calls, streams, threads)
+            found += _by_host(one, recorded.get(one.correlation), calls, streams, threads)
     return list(dict.fromkeys(found))
 
 
 def _stream(event: Event) -> int:
-    """The stream of an event; -1 where none is said."""
-    said = event.stream
-    return said if isinstance(said, int) and not isinstance(said, bool) else -1
+    """The stream of an event; -1 for none."""
+    declared = event.stream
+    return declared if isinstance(declared, int) and not isinstance(declared, bool) else -1
 
 
 def _launched_before(launched: list[tuple[float, Event]], when: float) -> list[Event]:
@@ -288,7 +290,7 @@ def _between(wait: Event, calls: dict[int, Event], streams: _Streams) -> list[tu
 
 def _by_host(
     call: Event,
-    told: Event | None,
+    recorded: Event | None,
     calls: dict[int, Event],
     streams: _Streams,
     threads: dict[str, list[Event]],
@@ -296,9 +298,9 @@ def _by_host(
     """A thread of the host waits for streams, or for an event in one."""
     waited = list(streams) if call.name in _ALL_STREAMS else []
     when = call.start
-    if not waited and told is not None:
-        record = calls.get(told.wait_record)
-        waited = [_stream(told) if record is None else told.wait_stream]
+    if not waited and recorded is not None:
+        record = calls.get(recorded.wait_record)
+        waited = [_stream(recorded) if record is None else recorded.wait_stream]
         when = call.start if record is None else record.start
     hosts = threads.get(call.thread, [])
     at = bisect.bisect_left(hosts, call.end, key=lambda one: one.start)

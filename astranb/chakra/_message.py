@@ -86,7 +86,7 @@ def _fixed(data: bytes, at: int, size: int) -> tuple[int, int]:
 
 
 def parts(data: bytes) -> Iterator[tuple[int, int, int | bytes, bytes]]:
-    """Take a message apart.
+    """Split a message into fields.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def parts(data: bytes) -> Iterator[tuple[int, int, int | bytes, bytes]]:
     Yields
     ------
     number, wire, value, raw
-        A field: its bits as an unsigned number, or its bytes; and all of it as it stands.
+        A field: its bits as an unsigned number, or its bytes; and its encoded bytes.
 
     Raises
     ------
     InputError
-        It is no message.
+        It is not a message.
     """
     at = 0
     while at < len(data):
@@ -309,7 +309,7 @@ def _packed(number: int, ids: tuple[int, ...]) -> bytes:
 def _tensors(number: int, info: tuple[str, str, str] | None) -> bytes:
     if info is None:
         return b""
-    return text(number, b"".join(text(n + 1, said) for n, said in enumerate(info) if said))
+    return text(number, b"".join(text(n + 1, declared) for n, declared in enumerate(info) if declared))
 
 
 def encode_node(node: Node) -> bytes:
@@ -350,11 +350,11 @@ def encode_node(node: Node) -> bytes:
 
 
 def _info(message: bytes) -> tuple[str, str, str]:
-    said = ["", "", ""]
+    declared = ["", "", ""]
     for number, _, value, _ in parts(message):
         if number in (1, 2, 3) and isinstance(value, bytes):
-            said[number - 1] = value.decode("utf-8", "surrogateescape")
-    return said[0], said[1], said[2]
+            declared[number - 1] = value.decode("utf-8", "surrogateescape")
+    return declared[0], declared[1], declared[2]
 
 
 def decode_node(data: bytes) -> Node:

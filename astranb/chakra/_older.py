@@ -2,7 +2,7 @@
 
 What is read here is in the history of mlcommons/chakra's ``et_def/et_def.proto``: between
 July 2023 (0.0.3) and October 2023 a node had one list of parents, attributes in field 11, and
-an attribute said its type first. Collectives had other numbers. The runtime (µs) was an
+an attribute declared its type first. Collectives had other numbers. The runtime (µs) was an
 attribute. The schema before (0.0.1, ``.eg`` files) had a field for each attribute and does
 not say in which unit a node's time is; it is not read.
 """
@@ -77,7 +77,7 @@ def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
         ages = (_age(data[start:end]) for start, end in looked_at)
         age = next((age for age in ages if age), "today")  # the first that tells
     except InputError:
-        return None  # what is wrong with it will be said where it is read
+        return None  # what is wrong with it is reported where it is read
     if age == "today":
         return None
     if age == "0.0.1":
@@ -89,8 +89,8 @@ def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
         try:
             message = data[start:end]
             if row == 0 and _is_metadata(message):
-                said = (value for _, _, value, _ in parts(message))
-                metadata = dict(_attribute(value) for value in said if isinstance(value, bytes))
+                declared = (value for _, _, value, _ in parts(message))
+                metadata = dict(_attribute(value) for value in declared if isinstance(value, bytes))
             else:
                 out.append(framed(encode_node(_node(message))))
         except InputError as error:
@@ -119,7 +119,7 @@ def _age(message: bytes) -> str:
 def _node(message: bytes) -> Node:
     number, kind, name = 0, 0, ""
     parents: list[int] = []
-    said = [["", "", ""], ["", "", ""]]
+    declared = [["", "", ""], ["", "", ""]]
     attributes: dict[str, Attribute] = {}
     other = b""
     for field, _, value, raw in parts(message):
@@ -133,7 +133,7 @@ def _node(message: bytes) -> Node:
             name = value.decode("utf-8", "surrogateescape")
         elif field in _TENSORS and isinstance(value, bytes):
             way, place = _TENSORS[field]
-            said[way][place] = value.decode("utf-8", "surrogateescape")
+            declared[way][place] = value.decode("utf-8", "surrogateescape")
         elif field == 11 and isinstance(value, bytes):
             key, attribute = _attribute(value)
             attributes[key] = attribute
@@ -143,7 +143,7 @@ def _node(message: bytes) -> Node:
     collective = attributes.get("comm_type", Attribute(None)).value
     if isinstance(collective, int) and 0 <= collective < len(_COLLECTIVES):
         attributes["comm_type"] = Attribute(int(_COLLECTIVES[collective]), "int64_val")
-    inputs, outputs = ((one[0], one[1], one[2]) if any(one) else None for one in said)
+    inputs, outputs = ((one[0], one[1], one[2]) if any(one) else None for one in declared)
     return Node(
         number,
         name,

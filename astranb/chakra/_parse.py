@@ -67,7 +67,7 @@ def parse(data: bytes, source: str) -> Parsed:
     Raises
     ------
     InputError
-        It is no Chakra trace, or cut off.
+        It is not a Chakra trace, or truncated.
     """
     if not data:
         raise InputError("empty", where=source, hint="give a Chakra trace")

@@ -122,10 +122,10 @@ class _Op:
         self.children: list[int] = []
         self.is_gpu = item.has("cat")
         self.start = item.get("ts").real(0, 1e18) if item.has("ts") else 0.0
-        self.said = {}
+        self.declared = {}
         if item.has("attrs"):
             for one in item.get("attrs").items():
-                self.said[one.get("name").text()] = one.get("value").value
+                self.declared[one.get("name").text()] = one.get("value").value
 
     def waits(self) -> Iterator[int]:
         """What else it waits for: another thread, the device."""
@@ -156,25 +156,27 @@ class _Op:
         duration = 0
         if self.item.has("exclusive_dur") and "Optimizer.step" not in self.name:
             duration = int(self.item.get("exclusive_dur").real(0, 1e15))
-        said: dict[str, Any] = {"is_cpu_op": Attribute(not self.is_gpu, "bool_val")}
+        declared: dict[str, Any] = {"is_cpu_op": Attribute(not self.is_gpu, "bool_val")}
         for name in _INTEGERS:
-            value = self.said.get(name)
+            value = self.declared.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and -_BIG < value < _BIG:
-                said[name] = Attribute(value, "int64_val")
-        if isinstance(self.said.get("op_schema"), str):
-            said["op_schema"] = Attribute(self.said["op_schema"], "string_val")
+                declared[name] = Attribute(value, "int64_val")
+        if isinstance(self.declared.get("op_schema"), str):
+            declared["op_schema"] = Attribute(self.declared["op_schema"], "string_val")
         if self.item.get("stream", 0).value is not None:
-            said["stream"] = Attribute(self.item.get("stream", 0).number(-_BIG, _BIG), "int64_val")
+            declared["stream"] = Attribute(self.item.get("stream", 0).number(-_BIG, _BIG), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
-            said["comm_size"] = Attribute(self._bytes(), "int64_val")
-            group = self.item.get("pg_name", "").value or ops.get(self.parent, self).said.get("pg_name", "")
+            declared["comm_size"] = Attribute(self._bytes(), "int64_val")
+            group = self.item.get("pg_name", "").value or ops.get(self.parent, self).declared.get(
+                "pg_name", ""
+            )
             if isinstance(group, str) and group:
-                said["pg_name"] = Attribute(group, "string_val")
+                declared["pg_name"] = Attribute(group, "string_val")
         if kind == NodeType.COMM_COLL:
-            said["comm_type"] = Attribute(int(self._collective()), "int64_val")
+            declared["comm_type"] = Attribute(int(self._collective()), "int64_val")
         start = int(self.start - begun) if self.start else 0
         return Node(
-            self.id, self.name, kind, tuple(deps), (self.parent,), start, duration, said,
+            self.id, self.name, kind, tuple(deps), (self.parent,), start, duration, declared,
             self._texts("inputs"), self._texts("outputs"),
         )  # fmt: skip
 
@@ -183,7 +185,7 @@ class _Op:
         for word, kind in _KINDS.items():
             if word in plain:
                 return kind
-        raise self.item.error(f"{self.name[:80]!r} is no collective that is known", f"as {', '.join(_KINDS)}")
+        raise self.item.error(f"{self.name[:80]!r} is not a known collective", f"as {', '.join(_KINDS)}")
 
     def _texts(self, side: str) -> tuple[str, str, str]:
         value = self.item.get(side)

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 VERSION: Final = "0.0.4"
-"""The schema's version that is written unless told otherwise: the one that ASTRA-sim 2.0 reads."""
+"""The schema version that is written by default: the one that ASTRA-sim 2.0 reads."""
 
 Plain: TypeAlias = "bool | int | float | str | bytes"
 Value: TypeAlias = "Plain | tuple[Plain, ...] | None"
@@ -137,7 +137,7 @@ class Attribute(NamedTuple):
     kind : str
         As the schema names it: ``int64_val``, ``bool_list``; ``""`` where it has no value.
     doc : str
-        What somebody wrote about it.
+        Documentation.
     """
 
     value: Value

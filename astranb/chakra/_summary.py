@@ -1,4 +1,4 @@
-"""What a trace consists of, in a few numbers, and node by node."""
+"""Summary of a trace, and its nodes as documents."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def summary(trace: Trace) -> dict[str, Any]:
     >>> from astranb.chakra import TraceBuilder
     >>> step = TraceBuilder()
     >>> _ = step.collective("all_reduce", 1024, after=step.compute("forward", num_ops=10**6))
-    >>> said = summary(step.build())
-    >>> said["types"], said["collectives"], said["depth"]
+    >>> document = summary(step.build())
+    >>> document["types"], document["collectives"], document["depth"]
     ({'COMP': 1, 'COMM_COLL': 1}, {'all_reduce': {'count': 1, 'bytes': 1024}}, 2)
     """
     collective = trace.type == NodeType.COMM_COLL
@@ -52,7 +52,7 @@ def summary(trace: Trace) -> dict[str, Any]:
     return {
         "source": trace.source,
         "version": trace.version,
-        "metadata": {name: _value(said) for name, said in trace.metadata.items()},
+        "metadata": {name: _value(document) for name, document in trace.metadata.items()},
         "nodes": len(trace),
         "dependencies": len(trace.parents.flat),
         "depth": _depth(trace),
@@ -69,21 +69,21 @@ def summary(trace: Trace) -> dict[str, Any]:
 
 def as_document(node: Node) -> dict[str, Any]:
     """A node as JSON can hold it: bytes as hexadecimal digits, what it does not have left out."""
-    said: dict[str, Any] = {"id": node.id, "name": _readable(node.name)}
-    said["type"] = node.type.name if isinstance(node.type, NodeType) else node.type
+    document: dict[str, Any] = {"id": node.id, "name": _readable(node.name)}
+    document["type"] = node.type.name if isinstance(node.type, NodeType) else node.type
     for name in ("data_deps", "ctrl_deps", "start_us", "duration_us"):
         if getattr(node, name):
-            said[name] = getattr(node, name)
+            document[name] = getattr(node, name)
     if node.attributes:
-        said["attributes"] = {_readable(name): _value(one) for name, one in node.attributes.items()}
+        document["attributes"] = {_readable(name): _value(one) for name, one in node.attributes.items()}
     for name in ("inputs", "outputs"):
         if getattr(node, name):
-            said[name] = dict(
+            document[name] = dict(
                 zip(("values", "shapes", "types"), map(_readable, getattr(node, name)), strict=True)
             )
     if node.other:
-        said["other"] = node.other.hex()
-    return said
+        document["other"] = node.other.hex()
+    return document
 
 
 def _sum(column: Any) -> int:

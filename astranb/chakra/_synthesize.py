@@ -1,4 +1,4 @@
-"""A trace like another one: as many kinds of nodes, as large, waiting alike, and none of them the same."""
+"""Synthetic traces with the statistics of another trace: kinds, sizes and dependencies of nodes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0, groups:
 def _node(trace: Trace, donor: int, number: int, deps: tuple[int, ...], kept: list[str]) -> Node:
     kind = NodeType(int(trace.type[donor]))
     given = trace.node(donor).attributes
-    said = {name: given[name] for name in kept if name in given}
-    said["is_cpu_op"] = Attribute(bool(trace.is_cpu_op[donor]), "bool_val")
+    declared = {name: given[name] for name in kept if name in given}
+    declared["is_cpu_op"] = Attribute(bool(trace.is_cpu_op[donor]), "bool_val")
     duration = int(trace.duration_us[donor])
-    return Node(number, f"{kind.name} {number}", kind, deps, duration_us=duration, attributes=said)
+    return Node(number, f"{kind.name} {number}", kind, deps, duration_us=duration, attributes=declared)

@@ -1,4 +1,4 @@
-"""Traces that differ in a few numbers only: written once, with holes."""
+"""Traces that differ only in a few numbers: encoded once, with holes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Hole(NamedTuple):
     Attributes
     ----------
     key : str
-        What :meth:`Template.filled` is told it by.
+        Keyword of :meth:`Template.filled`.
     width : int
         Bytes of its value, the same in all of these traces.
     is_text : bool

@@ -1,4 +1,4 @@
-"""What ranks do when, for Perfetto and chrome://tracing: the JSON of trace events."""
+"""Timelines of ranks as trace-event JSON, for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ def write_timeline(
         if ranks and spans + count > most:
             break
         ranks, spans = ranks + 1, spans + count
-    said = {
+    info = {
         "spans": spans,
         "ranks": ranks,
         "ranks_left_out": len(traces) - ranks,
         "times": times[0].how if times else "",
     }
-    write_trace(file, _events(traces[:ranks], times[:ranks]), said)
-    return said
+    write_trace(file, _events(traces[:ranks], times[:ranks]), info)
+    return info
 
 
 def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""A trace: what one rank does, a row a node."""
+"""A trace of one rank, with a row per node."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Trace:
         As it was read; of an older schema, as today's (:mod:`astranb.chakra`).
     source : str
     version : str
-        Of the schema, as the trace says; empty where it does not.
+        Of the schema; empty if the trace does not give it.
     metadata : dict of str to Attribute
-        What the trace says about itself.
+        Metadata of the trace.
     id : array of uint64
     type : array of int32
         As :class:`NodeType`.
@@ -57,7 +57,7 @@ class Trace:
     Raises
     ------
     InputError
-        It is no Chakra trace, or cut off; the text names the byte.
+        It is not a Chakra trace, or truncated; the text names the byte.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Trace:
         version : str
             Of the schema, to be written.
         metadata : mapping, optional
-            What the trace says about itself.
+            Metadata of the trace.
         source : str
             What errors call it.
 
@@ -138,7 +138,7 @@ class Trace:
         return f"<Trace {self.source}: {len(self)} nodes>"
 
     def node(self, row: int) -> Node:
-        """One node with all that the file says of it.
+        """Return one node with all its fields.
 
         Parameters
         ----------
@@ -194,8 +194,10 @@ class Trace:
         """
         column, wrong = self._attributes.integers(name, default)
         if wrong >= 0:
-            said = self.node(wrong).attributes[name]
-            what = f"{name} is {said.value!r:.60} ({said.kind}), which is no whole number below 2^63"
+            declared = self.node(wrong).attributes[name]
+            what = (
+                f"{name} is {declared.value!r:.60} ({declared.kind}), which is not a whole number below 2^63"
+            )
             raise InputError(what, where=self.place(wrong), hint="write it as int64_val")
         return column
 
@@ -215,32 +217,32 @@ class Trace:
 
     @cached_property
     def comm_type(self) -> Ints:
-        """Which collective, as :class:`CollectiveType`; -1 where a node does not say."""
+        """Which collective, as :class:`CollectiveType`; -1 if not specified."""
         return self.integers("comm_type", -1)
 
     @cached_property
     def comm_size(self) -> Ints:
-        """Bytes that are communicated; -1 where a node does not say."""
+        """Bytes that are communicated; -1 if not specified."""
         return self.integers("comm_size", -1)
 
     @cached_property
     def comm_src(self) -> Ints:
-        """The rank that a message comes from; -1 where a node does not say."""
+        """The rank that a message comes from; -1 if not specified."""
         return self.integers("comm_src", -1)
 
     @cached_property
     def comm_dst(self) -> Ints:
-        """The rank that a message goes to; -1 where a node does not say."""
+        """The rank that a message goes to; -1 if not specified."""
         return self.integers("comm_dst", -1)
 
     @cached_property
     def comm_tag(self) -> Ints:
-        """What tells messages between two ranks apart (0)."""
+        """Tag that distinguishes messages between two ranks (0)."""
         return self.integers("comm_tag")
 
     @cached_property
     def comm_priority(self) -> Ints:
-        """Which collective goes first: the higher (0)."""
+        """Priority of a collective: the highest goes first (0)."""
         return self.integers("comm_priority")
 
     @cached_property
@@ -250,31 +252,33 @@ class Trace:
 
     @cached_property
     def num_ops(self) -> Ints:
-        """Floating-point operations of a computation; -1 where a node does not say."""
+        """Floating-point operations of a computation; -1 if not specified."""
         return self.integers("num_ops", -1)
 
     @cached_property
     def tensor_size(self) -> Ints:
-        """Bytes that a computation or a load or store of memory touches; -1 where a node does not say."""
+        """Bytes that a computation or a load or store of memory touches; -1 if not specified."""
         return self.integers("tensor_size", -1)
 
     @cached_property
     def pg_name(self) -> Distinct[str]:
         """The group of ranks that a collective is among."""
-        return self.values("pg_name").map(lambda said: "" if said.value is None else str(said.value))
+        return self.values("pg_name").map(
+            lambda declared: "" if declared.value is None else str(declared.value)
+        )
 
     @cached_property
     def involved_dim(self) -> Distinct[tuple[bool, ...]]:
         """The dimensions of the network that a collective goes over."""
 
-        def told(said: Attribute) -> tuple[bool, ...]:
-            some = said.value if isinstance(said.value, tuple) else (said.value,)
-            if said.value is not None and not all(isinstance(one, int) for one in some):
-                what = f"involved_dim is {said.value!r:.60}, not truth values"
+        def recorded(declared: Attribute) -> tuple[bool, ...]:
+            some = declared.value if isinstance(declared.value, tuple) else (declared.value,)
+            if declared.value is not None and not all(isinstance(one, int) for one in some):
+                what = f"involved_dim is {declared.value!r:.60}, not truth values"
                 raise InputError(what, where=self.source, hint="write it as bool_list")
-            return () if said.value is None else tuple(bool(one) for one in some)
+            return () if declared.value is None else tuple(bool(one) for one in some)
 
-        return self.values("involved_dim").map(told)
+        return self.values("involved_dim").map(recorded)
 
     @cached_property
     def parents(self) -> Lists:

@@ -1,4 +1,4 @@
-"""Protocol buffers' wire format, walked over by a kernel: all messages of a kind at once.
+"""The wire format of protocol buffers, parsed by a kernel: all messages of a kind at once.
 
 The format is at https://protobuf.dev/programming-guides/encoding/: a message is fields, a
 field is a tag (its number and how it is laid out) and a value. Nothing here knows Chakra.
@@ -283,7 +283,7 @@ def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Foun
     Raises
     ------
     InputError
-        It is no protocol buffer; the text names the byte.
+        It is not a protocol buffer; the text names the byte.
     """
     return _walk(data, starts, ends, _FIELDS, where, what)
 

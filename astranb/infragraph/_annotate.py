@@ -218,12 +218,12 @@ def read_annotations(document: dict[str, Any], plan: Plan, source: Source, at: P
 
     for i, entry in enumerate(document.get("nodes") or []):
         place = (*at, "nodes", i)
-        said = _attributes(entry.get("attributes"), "node", source, place)
-        found.nodes.append(Note((blocks(entry, "name", place),), *said, place))
+        declared = _attributes(entry.get("attributes"), "node", source, place)
+        found.nodes.append(Note((blocks(entry, "name", place),), *declared, place))
     for i, entry in enumerate(document.get("edges") or []):
         place = (*at, "edges", i)
-        said = _attributes(entry.get("attributes"), "edge", source, place)
-        found.edges.append(Note(tuple(blocks(entry, e, place) for e in ("ep1", "ep2")), *said, place))
+        declared = _attributes(entry.get("attributes"), "edge", source, place)
+        found.edges.append(Note(tuple(blocks(entry, e, place) for e in ("ep1", "ep2")), *declared, place))
     names = {row.name for row in plan.links}
     for i, entry in enumerate(document.get("links") or []):
         place = (*at, "links", i)

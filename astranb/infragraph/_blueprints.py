@@ -219,9 +219,7 @@ _MADE = {
         },
     ),
     "ring": _Made(boxes.ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
-    "fully-connected": _Made(
-        boxes.fully_connected, "GPUs, each joined with each", {"gpus": _Whole(8, 2, 1024)}
-    ),
+    "fully-connected": _Made(boxes.fully_connected, "fully connected GPUs", {"gpus": _Whole(8, 2, 1024)}),
     "switch": _Made(boxes.switch, "GPUs on one switch", {"gpus": _Whole(8, 1, 4096)}),
     "generic": _Made(
         boxes.generic,
@@ -326,7 +324,7 @@ def blueprint(name: str) -> Infra:
             raise InputError(f"{kind} has no parameter {key!r}", where=where, hint=near(key, made.parameters))
         if key in given or not equals:
             raise InputError(
-                f"{key} {'stands twice' if key in given else 'has no value'}",
+                f"{key} {'is given twice' if key in given else 'has no value'}",
                 where=where,
                 hint="write key=value",
             )

@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 
 def _box(name: str, gpus: int, edges: list[Document], more: tuple[Document, ...] = ()) -> Document:
-    """GPUs in one box, joined by a link with round numbers."""
+    """GPUs in one box, connected by links with round numbers."""
     rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 50}
     physical = {"bandwidth": rate, "latency": {"choice": "ns", "ns": 500}}
     box = {
@@ -109,7 +109,7 @@ def torus3d(*, planes: int, rows: int, columns: int) -> Document:
 
 
 def dragonfly(*, groups: int, routers: int, gpus: int, links: int) -> Document:
-    """Groups of routers, each joined with each, and one link between any two groups.
+    """Groups of fully connected routers, with one link between any two groups.
 
     Kim et al., "Technology-driven, highly-scalable dragonfly topology" (ISCA 2008), with
     ``a`` routers of ``p`` GPUs and ``h`` links to other groups: port k of a group leads to the

@@ -1,4 +1,4 @@
-"""A network of dimensions as an infrastructure: rings, switches and joined pairs, one in each dimension."""
+"""A network of dimensions as an infrastructure: a ring, a switch or a full mesh in each dimension."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dimensions(
     sizes : sequence of int
         GPUs of each dimension.
     bandwidth_Bps, latency_ns : sequence of float
-        Of one link of each dimension, each way. Switches pass on without latency.
+        Of one link of each dimension and direction. Switches forward without latency.
     name : str
 
     Returns

@@ -32,7 +32,7 @@ class Link:
     scope : str
         Device that declares it; empty for links between instances.
     type : str
-        Link type that it was recognised as or told to be; ``"unknown"`` where nothing is known.
+        Link type, recognised or annotated; ``"unknown"`` if neither.
     """
 
     name: str
@@ -168,7 +168,7 @@ class Graph:
         Raises
         ------
         InputError
-            There is no such node, or the name stands for several.
+            There is no such node, or the name is ambiguous.
         """
         try:
             blocks = locate(self._plan, name)
@@ -176,7 +176,7 @@ class Graph:
             raise InputError(f"there is no node {name!r}: {error}", where=self.title) from None
         if not blocks.leaf or blocks.first.size != 1:
             raise InputError(
-                f"{name!r} stands for more than one node", where=self.title, hint="give the whole name"
+                f"{name!r} names more than one node", where=self.title, hint="give the full name"
             )
         return int(blocks.first.nodes()[0])
 
@@ -194,7 +194,7 @@ class Graph:
             raise InputError(f"{identifier!r}: {error}", where=self.title) from None
 
     def kind_name(self, node: int) -> str:
-        """Type of a node as the upstream package says it: ``"xpu"``, ``"pcie_slot"``."""
+        """Type of a node as the upstream package names it: ``"xpu"``, ``"pcie_slot"``."""
         return self._plan.components[int(self.component[node])][1].type
 
     def node_types(self) -> dict[str, int]:
@@ -244,7 +244,7 @@ class Graph:
         return dict(sorted(found.items()))
 
     def degree(self) -> I64:
-        """How many other nodes each node is joined with: int64, shape (nodes,)."""
+        """Number of neighbours of each node: int64, shape (nodes,)."""
         a, b, _ = self.simple_edges()
         return np.bincount(a, minlength=len(self)) + np.bincount(b, minlength=len(self))
 

@@ -100,8 +100,8 @@ class Infra:
     @property
     def name(self) -> str:
         """Name of the infrastructure; without one, that of its file."""
-        said = self._document.get("name")
-        return str(said) if said else Path(self._source.name).stem
+        declared = self._document.get("name")
+        return str(declared) if declared else Path(self._source.name).stem
 
     @property
     def description(self) -> str:
@@ -168,14 +168,14 @@ class Infra:
         return graph
 
     def profile_of_gpus(self) -> list[str | None]:
-        """GPU preset of each rank, by annotation ``astranb.profile``; None where nothing is said."""
+        """GPU preset of each rank, by annotation ``astranb.profile``; None if not annotated."""
         graph = self.expand()
         profile = np.full(len(graph), None, object)
         for note in self._annotations.nodes:
             if "astranb.profile" in note.read:
                 profile[note.about[0].nodes()] = note.read["astranb.profile"]
-        said: list[str | None] = profile[graph.gpus].tolist()
-        return said
+        declared: list[str | None] = profile[graph.gpus].tolist()
+        return declared
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document back as it came, as plain data that `load` reads again.
@@ -237,7 +237,7 @@ class Infra:
         -------
         list of str
             Nodes without edges, separate parts, pairs declared twice, names that slices cannot
-            reach, edges that join nothing, and the like; empty where there is nothing to say.
+            reach, unconnected edges and similar; empty if there are none.
         """
         graph, made = self.expand(), self._plan
         found = list(made.warnings)
@@ -254,9 +254,7 @@ class Infra:
             found.append("there is no GPU: a GPU is a component with choice: xpu")
         pairs = len(graph.a) - len(graph.simple_edges()[0])
         if pairs:
-            found.append(
-                f"{pairs:,} pairs are joined by a second link; the upstream package keeps the last only"
-            )
+            found.append(f"{pairs:,} pairs have a second link; the upstream package keeps only the last")
         names = [i.name for i in made.instances.values()] + [c.name for _, c in made.components]
         found += [
             f"name {n!r} holds brackets, which slices use too"
@@ -300,24 +298,24 @@ class Infra:
         return f"<Infra {self.name!r}: {self._plan.nodes:,} nodes, {gpus:,} GPUs>"
 
     def _repr_html_(self) -> str:
-        said = self.summary()
-        types = ", ".join(f"{n:,} {t}" for t, n in said["node_types"].items())
-        links = ", ".join(f"{n:,} {t}" for t, n in said["edges_by_link"].items())
+        declared = self.summary()
+        types = ", ".join(f"{n:,} {t}" for t, n in declared["node_types"].items())
+        links = ", ".join(f"{n:,} {t}" for t, n in declared["edges_by_link"].items())
         rows = {
-            "nodes": f"{said['nodes']:,} ({types})",
-            "edges": f"{said['edges']:,} ({links})",
-            "GPUs": f"{said['gpus']:,}",
-            "parts": f"{said['connected_components']:,}",
+            "nodes": f"{declared['nodes']:,} ({types})",
+            "edges": f"{declared['edges']:,} ({links})",
+            "GPUs": f"{declared['gpus']:,}",
+            "parts": f"{declared['connected_components']:,}",
         }
         body = "".join(
             f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items()
         )
         lists = "".join(
-            f"<details><summary>{html.escape(title)} ({len(said[key])})</summary><ul>"
-            + "".join(f"<li>{html.escape(text)}</li>" for text in said[key])
+            f"<details><summary>{html.escape(title)} ({len(declared[key])})</summary><ul>"
+            + "".join(f"<li>{html.escape(text)}</li>" for text in declared[key])
             + "</ul></details>"
             for key, title in (("assumed", "Assumed"), ("notes", "Notes"), ("warnings", "Warnings"))
-            if said[key]
+            if declared[key]
         )
         return f"<div><b>{html.escape(self.name)}</b><table>{body}</table>{lists}</div>"
 

@@ -116,9 +116,9 @@ LINK_TYPES: dict[str, LinkType] = {t.name: t for t in _TYPES}
 DEFAULT = LinkType(
     "unknown",
     12_500_000_000,
-    "nothing says otherwise: 100 Gbps, the default of astra-sim-service",
+    "nothing else is specified: 100 Gbps, the default of astra-sim-service",
     500 * _NS,
-    "nothing says otherwise",
+    "nothing else is specified",
 )
 
 CABLE = LinkType("cable", DEFAULT.bandwidth_Bps, DEFAULT.bandwidth_source, 150 * _NS, _ETH_NS)
@@ -203,18 +203,18 @@ def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]
     ('nvlink4', 'eth400')
     """
     texts = [re.sub(r"[\s_\-]+", "", text.lower()) for text in (name, description)]
-    for patterns, why, ordered in ((_NAMES, "", texts), (_VAGUE, "the name says no more", texts[::-1])):
+    for patterns, why, ordered in ((_NAMES, "", texts), (_VAGUE, "the name does not tell", texts[::-1])):
         for text in ordered:
             for pattern, family in patterns:
                 if text and (match := pattern.search(text)):
-                    told = next((v for v in match.groupdict().values() if v), "")
+                    recorded = next((v for v in match.groupdict().values() if v), "")
                     if (
                         family == "pcie"
-                        and not told
+                        and not recorded
                         and (deeper := re.search(r"gen *([3-6])", description.lower()))
                     ):
-                        told = deeper[1]
-                    found, doubt = _generation(family, told, context)
+                        recorded = deeper[1]
+                    found, doubt = _generation(family, recorded, context)
                     return found, doubt or why
     return DEFAULT, ""
 
@@ -222,9 +222,9 @@ def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]
 def _generation(family: str, number: str, context: str) -> tuple[LinkType, str]:
     if family == "ib":
         rate = _IB_RATE.get(number, number) or "ndr"
-        return LINK_TYPES[f"ib-{rate}"], "" if number else "the rate is not said"
+        return LINK_TYPES[f"ib-{rate}"], "" if number else "the rate is not specified"
     if family == "eth":
-        return LINK_TYPES[f"eth{number or 100}"], "" if number else "the rate is not said"
+        return LINK_TYPES[f"eth{number or 100}"], "" if number else "the rate is not specified"
     if family not in {"nvlink", "pcie"}:
         return LINK_TYPES[family], ""
     if number:
@@ -232,7 +232,7 @@ def _generation(family: str, number: str, context: str) -> tuple[LinkType, str]:
     for pattern, found in _GPU_NVLINK if family == "nvlink" else _GPU_PCIE:
         if match := pattern.search(context):
             return LINK_TYPES[found], f"{match[0]} is near"
-    return LINK_TYPES["nvlink4" if family == "nvlink" else "pcie5"], "the generation is not said"
+    return LINK_TYPES["nvlink4" if family == "nvlink" else "pcie5"], "the generation is not specified"
 
 
 # Kind of node (a NodeKind's name), how its component or device is called, picoseconds, label, source.

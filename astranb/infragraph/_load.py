@@ -31,7 +31,7 @@ def load(source: Any, annotations: Any = None) -> Infra:
         ``{infrastructure: …, annotations: …}`` is read as well, and so is a topology file of
         NCCL or lstopo (``.xml``; see `convert`).
     annotations : path, str, dict or object, optional
-        Annotations kept apart from the document; they replace those of a combined form.
+        Annotations outside the document; they replace those inside it.
 
     Returns
     -------

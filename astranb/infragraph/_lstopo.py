@@ -34,7 +34,7 @@ def read_lstopo(root: Tag, name: str) -> DetectedServer:
     Raises
     ------
     InputError
-        There is no machine in it, elements are nested beyond reason, or a matrix is not square.
+        There is no machine in the file, elements are nested too deeply, or a matrix is not square.
     """
     machine = DetectedServer(name)
     _Reader(machine).read(root)
@@ -42,7 +42,7 @@ def read_lstopo(root: Tag, name: str) -> DetectedServer:
 
 
 class _Reader:
-    """What is found on the way through the tree."""
+    """The state of a walk through the tree."""
 
     def __init__(self, machine: DetectedServer) -> None:
         self.machine = machine
@@ -55,12 +55,12 @@ class _Reader:
         machine = next(iter(root.inside("object")), None)
         if machine is None or machine.text("type") != "Machine":
             raise root.error("there is no object of type Machine", "write the file with 'lstopo FILE.xml'")
-        if said := _infos(machine).get("DMIProductName", "").strip():
-            self.machine.name = said
+        if declared := _infos(machine).get("DMIProductName", "").strip():
+            self.machine.name = declared
         self._walk(machine, None, 0)
         if not self._cpus:
             self._cpus.append(DetectedPart("cpu"))
-            self.machine.notes.append("no CPU package is told: one is taken")
+            self.machine.notes.append("no CPU package is recorded: one is taken")
         self.machine.parts += self._cpus
         astray = 0
         for cpu, slot in self._bridges:
@@ -69,7 +69,7 @@ class _Reader:
                 self.machine.hang(inner, cpu or self._cpus[0])
         if astray and len(self._cpus) > 1:
             self.machine.notes.append(
-                f"lstopo does not tell the CPU of {astray} PCIe bridges: they hang on the first"
+                f"lstopo does not report the CPU of {astray} PCIe bridges: they are connected to the first"
             )
         self.machine.parts += self._switches
         self.machine.join_cpus(self._cpus)
@@ -146,7 +146,7 @@ class _Reader:
                 self.machine.join(first, second, *_wire(a, b, family, rate))
 
     def _unconnected(self) -> None:
-        """Say what NVLink leaves apart: lstopo does not see the links between NVSwitches."""
+        """Report parts that NVLink does not connect: lstopo does not see links between NVSwitches."""
         linked = [(a, b) for a, b, wire, _ in self.machine.joints if wire.name.startswith("nvlink")]
         group = {part: {part} for pair in linked for part in pair}
         for a, b in linked:
@@ -202,7 +202,9 @@ def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
     words = [word for part in tag.inside(name) for word in (part.element.text or "").split()]
     found = [match for word in words if (match := pattern.fullmatch(word))]
     if len(words) > _MOST**2 or len(found) < len(words):
-        raise tag.error(f"<{name}> of {tag.text('name', '')!r} holds what is no number", "correct the file")
+        raise tag.error(
+            f"<{name}> of {tag.text('name', '')!r} holds something that is not a number", "correct the file"
+        )
     return [int(match[1]) for match in found]
 
 

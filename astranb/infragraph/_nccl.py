@@ -38,7 +38,7 @@ def read_nccl(root: Tag, name: str) -> DetectedServer:
     Raises
     ------
     InputError
-        A PCI address stands twice, a number is none, or elements are nested beyond reason.
+        A PCI address is listed twice, a number is invalid, or elements are nested too deeply.
     """
     machine = DetectedServer(name)
     _Reader(machine).read(root)
@@ -46,7 +46,7 @@ def read_nccl(root: Tag, name: str) -> DetectedServer:
 
 
 class _Reader:
-    """What is found on the way through the tree."""
+    """The state of a walk through the tree."""
 
     def __init__(self, machine: DetectedServer) -> None:
         self.machine = machine
@@ -111,11 +111,11 @@ class _Reader:
 
     def _nic(self, tag: Tag | None, address: str) -> DetectedPart:
         ports = tag.inside("net") if tag else []
-        said = [f"{p.text('name', '?')} {p.number('speed', -1, 10**9, 0) / 1000:g} Gb/s" for p in ports]
-        return DetectedPart("nic", address, " + ".join(said))
+        declared = [f"{p.text('name', '?')} {p.number('speed', -1, 10**9, 0) / 1000:g} Gb/s" for p in ports]
+        return DetectedPart("nic", address, " + ".join(declared))
 
     def _join(self) -> None:
-        """Join what NVLink, xGMI and C2C join: each pair is told from both of its ends."""
+        """Join what NVLink, xGMI and C2C join: each pair is recorded from both of its ends."""
         switches: dict[str, DetectedPart] = {}
         seen: set[frozenset[DetectedPart]] = set()
         missing: dict[str, int] = {}

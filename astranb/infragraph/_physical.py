@@ -77,8 +77,8 @@ def check_links(plan: Plan, source: Source) -> list[tuple[Rate | None, int | Non
     for row in plan.links:
         for what, choice in _LEFT_EMPTY.items():
             if row.physical.get(what) == {"choice": choice}:
-                said = f"{what} of link {row.name!r} has a choice but no value"
-                plan.warnings.append(f"{said}, as the infragraph package leaves it: taken as not given")
+                declared = f"{what} of link {row.name!r} has a choice but no value"
+                plan.warnings.append(f"{declared}, as the infragraph package writes it: ignored")
         rate = latency = None
         if (chosen := _chosen(row, "bandwidth", source)) is not None:
             key, value, where = chosen
@@ -157,24 +157,24 @@ def _context(plan: Plan, row: LinkRow, annotations: Annotations) -> str:
 def _row(plan: Plan, index: int, annotations: Annotations, stated: tuple[Rate | None, int | None]) -> _Row:
     row = plan.links[index]
     note = annotations.links.get(row.name)
-    said = note.read if note else {}
-    if "astranb.link_type" in said:
-        kind, why = said["astranb.link_type"], ""
+    declared = note.read if note else {}
+    if "astranb.link_type" in declared:
+        kind, why = declared["astranb.link_type"], ""
     else:
         kind, why = recognise(row.name, row.description, _context(plan, row, annotations))
         if kind is DEFAULT and not row.scope:
             kind, why = CABLE, "it joins instances"
     rate, latency = stated
-    both = said.get("astranb.bandwidth", rate)
+    both = declared.get("astranb.bandwidth", rate)
     return _Row(
         row.name,
         kind,
         why,
-        said.get("astranb.bandwidth_fwd", both),
-        said.get("astranb.bandwidth_rev", both),
-        said.get("astranb.latency", latency),
-        said.get("astranb.lanes"),
-        said.get("astranb.message_rate"),
+        declared.get("astranb.bandwidth_fwd", both),
+        declared.get("astranb.bandwidth_rev", both),
+        declared.get("astranb.latency", latency),
+        declared.get("astranb.lanes"),
+        declared.get("astranb.message_rate"),
     )
 
 
@@ -229,7 +229,7 @@ def _annotate_edges(
         ends = kind[np.concatenate([edges.a[hit], edges.b[hit]])]
         if "astranb.message_rate" in note.read and not np.isin(ends, (NodeKind.NIC, NodeKind.XPU)).any():
             raise annotations.source.error(
-                "a message rate of an edge between nodes that are no NIC and no GPU",
+                "a message rate of an edge between nodes that are neither a NIC nor a GPU",
                 note.place,
                 "annotate the edge that leaves the NIC",
             )
@@ -240,7 +240,7 @@ def _annotate_edges(
 
 
 def _set_edges(
-    said: dict[str, Any],
+    declared: dict[str, Any],
     hit: Ints,
     along: NDArray[np.bool_],
     edges: Edges,
@@ -249,21 +249,21 @@ def _set_edges(
     known: _Known,
 ) -> None:
     """Apply one edge annotation; ``along`` is where a -> b is its ep1 -> ep2."""
-    width = said.get("astranb.lanes", _PCIE_WIDTH)
-    both: Rate | None = said.get("astranb.bandwidth")
-    forward: Rate | None = said.get("astranb.bandwidth_fwd", both)
-    backward: Rate | None = said.get("astranb.bandwidth_rev", both)
+    width = declared.get("astranb.lanes", _PCIE_WIDTH)
+    both: Rate | None = declared.get("astranb.bandwidth")
+    forward: Rate | None = declared.get("astranb.bandwidth_fwd", both)
+    backward: Rate | None = declared.get("astranb.bandwidth_rev", both)
     for rate, ahead, behind in ((forward, made.ab, made.ba), (backward, made.ba, made.ab)):
         if rate is not None:
             ahead[hit[along]] = rate.of_width(width)
             behind[hit[~along]] = rate.of_width(width)
     known.bandwidth[hit] |= forward is not None and backward is not None
-    if "astranb.message_rate" in said:
-        made.gap[hit] = said["astranb.message_rate"]
-    if "astranb.latency" in said:
-        made.latency[hit] = said["astranb.latency"]
+    if "astranb.message_rate" in declared:
+        made.gap[hit] = declared["astranb.message_rate"]
+    if "astranb.latency" in declared:
+        made.latency[hit] = declared["astranb.latency"]
         known.latency[hit] = True
-    if "astranb.lanes" in said:
+    if "astranb.lanes" in declared:
         striped = np.asarray([r.in_transfers for r in rows])[edges.link[hit]]
         if forward is None and backward is None:
             for i in hit[striped].tolist():
@@ -271,7 +271,7 @@ def _set_edges(
                 for given, column in ((row.forward, made.ab), (row.backward, made.ba)):
                     column[i] = given.of_width(width) if given is not None else column[i]
         written = any(r is not None and r.transfers is not None for r in (forward, backward))
-        made.lanes[hit[~striped]] = 1 if written else said["astranb.lanes"]
+        made.lanes[hit[~striped]] = 1 if written else declared["astranb.lanes"]
         known.lanes[hit] = True
 
 
@@ -305,10 +305,10 @@ def _share_out(rows: list[_Row], edges: Edges, kind: NDArray[np.int8], made: Phy
         touched = np.unique(rows_of_ends)
         made.lanes[touched] = least[touched]
         fewer = np.any(share > least[rows_of_ends])
-        told = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
+        recorded = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
         for n in np.unique(count).tolist():
             split = [max(1, lanes // n + (k < lanes % n)) for k in range(n)]
-            shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + told
+            shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + recorded
             made.assumed.append(
                 f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
                 f"as {shown} ({rows[same[0]].type.bandwidth_source})"
@@ -332,7 +332,7 @@ def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> No
                 f"bandwidth of {row.name!r}: {rate} a lane and direction ({taken}; {kind.bandwidth_source})"
             ] += int(without_rate[i])
         elif row.in_transfers:
-            width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing says otherwise,"
+            width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing else is specified,"
             counted[f"width of {row.name!r}: {width} with the encoding of that PCIe generation"] += int(
                 without_rate[i]
             )

@@ -189,7 +189,7 @@ class Plan:
             if component.kind is not None:
                 if step + 1 < len(path):
                     raise ValueError(
-                        f"component {name!r} of device {device.name!r} is no device: nothing is inside it"
+                        f"component {name!r} of device {device.name!r} is not a device: nothing is inside it"
                     )
                 return Selection(tuple(levels), whole), component
             device = self.devices[name]
@@ -320,8 +320,8 @@ def plan(document: dict[str, Any], source: Source, at: Place = ()) -> Plan:
     builder.devices(document.get("devices") or [])
     builder.instances(document.get("instances") or [])
     links = {
-        said["name"]: builder.link(said, "", (*at, "links", i))
-        for i, said in enumerate(document.get("links") or [])
+        declared["name"]: builder.link(declared, "", (*at, "links", i))
+        for i, declared in enumerate(document.get("links") or [])
     }
     for i, edge in enumerate(document.get("edges") or []):
         made.joins.append(builder.join(edge, (*at, "edges", i), None, links))
@@ -370,8 +370,8 @@ class _Planner:
                     near(name, self._plan.devices),
                 )
             if text == "None":
-                said = f"custom component {name!r} of device {device.name!r} has no type"
-                self._plan.warnings.append(f"{said}: write custom: {{type: …}}")
+                declared = f"custom component {name!r} of device {device.name!r} has no type"
+                self._plan.warnings.append(f"{declared}: write custom: {{type: …}}")
             made = Component(
                 name,
                 component.get("description") or "",
@@ -396,7 +396,7 @@ class _Planner:
             )
         if other := [c for c in given if c != choice]:
             raise self._source.error(
-                f"choice is {choice!r}, but {other[0]!r} stands beside it",
+                f"choice is {choice!r}, but {other[0]!r} is given too",
                 (*place, other[0]),
                 "keep one of them",
             )
@@ -414,9 +414,10 @@ class _Planner:
                     nested = left.pop()
                     names = [n for n, _ in chain]
                     if nested in names:
-                        said = " in ".join(reversed([*names[names.index(nested) :], nested]))
+                        declared = " in ".join(reversed([*names[names.index(nested) :], nested]))
                         raise self._source.error(
-                            f"a device contains itself: {said}", (*self._at, "devices", devices[nested].index)
+                            f"a device contains itself: {declared}",
+                            (*self._at, "devices", devices[nested].index),
                         )
                     if nested not in depth:
                         chain.append((nested, self._inner(nested)))

@@ -219,18 +219,18 @@ class _Checker:
     def _name(self, value: str, at: Place) -> None:
         if not _NAME.match(value):
             bad = sorted({c for c in value if not _NAME.match(c)})
-            said = f"holds {', '.join(map(repr, bad[:5]))}" if bad else "is empty"
+            declared = f"holds {', '.join(map(repr, bad[:5]))}" if bad else "is empty"
             raise self._source.error(
-                f"name {value[:60]!r} {said}", at, "use letters, digits, spaces and any of - _ ( ) < > [ ]"
+                f"name {value[:60]!r} {declared}",
+                at,
+                "use letters, digits, spaces and any of - _ ( ) < > [ ]",
             )
 
     def _distinct(self, parts: list[dict[str, Any]], at: Place) -> None:
         seen: set[str] = set()
         for i, part in enumerate(parts):
             if part["name"] in seen:
-                raise self._source.error(
-                    f"name {part['name']!r} stands twice", (*at, i), "rename one of them"
-                )
+                raise self._source.error(f"duplicate name {part['name']!r}", (*at, i), "rename one of them")
             seen.add(part["name"])
 
 

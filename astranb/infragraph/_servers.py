@@ -17,10 +17,10 @@ Document = dict[str, Any]
 
 def component(name: str, count: int, choice: str, description: str = "", custom: str = "") -> Document:
     """One component; ``custom`` is the type of a custom one."""
-    said = {"description": description} if description else {}
+    declared = {"description": description} if description else {}
     return {
         "name": name,
-        **said,
+        **declared,
         "count": count,
         "choice": choice,
         **({"custom": {"type": custom}} if custom else {}),
@@ -219,7 +219,7 @@ SERVERS: dict[str, tuple[Callable[[], Document], str]] = {
     "dgx-a100": (_dgx_a100, "NVIDIA DGX A100: 8 GPUs, 6 NVSwitches"),
     "dgx-h100": (_dgx_h100, "NVIDIA DGX H100: 8 GPUs, 4 NVSwitches"),
     "dgx-gb200": (_dgx_gb200, "NVIDIA GB200 compute tray: 4 GPUs, 18 NVSwitches"),
-    "mi300x": (_mi300x, "AMD Instinct MI300X platform: 8 GPUs, each joined with each"),
+    "mi300x": (_mi300x, "AMD Instinct MI300X platform: 8 fully connected GPUs"),
     "xe9680": (_xe9680, "Dell PowerEdge XE9680: 8 H200, 4 NVSwitches"),
 }
 """Servers by blueprint name: how to build one, and what it is."""

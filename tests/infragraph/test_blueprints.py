@@ -78,7 +78,7 @@ def test_small_ones():
         ("clos:servers=0", r"servers: '0' is not a whole number from 1 to 16384"),
         ("clos:servers=-4", r"'-4' is not a whole number"),
         ("clos:servers=99999999999", r"is not a whole number"),
-        ("clos:servers=2,servers=3", r"servers stands twice"),
+        ("clos:servers=2,servers=3", r"servers is given twice"),
         ("clos:servers", r"servers has no value; write key=value"),
         ("clos:servers=3,per_leaf=2", r"3 servers do not divide by 2"),
         ("clos:server=dgx-h10", r"there is no 'dgx-h10'; did you mean 'dgx-h100'"),

@@ -275,7 +275,7 @@ def deep(name: str, count: int, inside: str = "") -> str:
         (f'<topology><object type="Machine">{deep("object", 5000)}</object></topology>', "deeper than 120"),
         ("<topology/>", "there is no object of type Machine"),
         ('<topology><object type="NUMANode"/></topology>', "there is no object of type Machine"),
-        (f"<system><cpu>{gpu('a', 0)}{gpu('a', 1)}</cpu></system>", "the address 'a' stands twice"),
+        (f"<system><cpu>{gpu('a', 0)}{gpu('a', 1)}</cpu></system>", "duplicate address 'a'"),
         (f"<system><cpu>{gpu('a', 0, link('b', 0))}</cpu></system>", "count=0 is out of range"),
         (f"<system><cpu>{gpu('a', 0, link('b', 10**9))}</cpu></system>", "count=1000000000 is out of range"),
         ('<system><cpu><pci class="0x030200"/></cpu></system>', "attribute 'busid' is missing"),
