@@ -86,7 +86,7 @@ def _types(trace: Trace) -> None:
     if len(wrong):
         row = int(wrong[0])
         known = ", ".join(f"{kind.value} {kind.name}" for kind in NodeType if kind)
-        what = f"its type is {trace.type[row]}, which is none"
+        what = f"its type is {trace.type[row]}, which is unknown"
         raise InputError(what, where=trace.place(row), hint=f"take one of {known}")
     collective = trace.type == NodeType.COMM_COLL
     wrong = np.flatnonzero(collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType))))

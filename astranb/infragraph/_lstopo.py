@@ -60,7 +60,7 @@ class _Reader:
         self._walk(machine, None, 0)
         if not self._cpus:
             self._cpus.append(DetectedPart("cpu"))
-            self.machine.notes.append("no CPU package is recorded: one is taken")
+            self.machine.notes.append("no CPU package is listed: one is assumed")
         self.machine.parts += self._cpus
         astray = 0
         for cpu, slot in self._bridges:

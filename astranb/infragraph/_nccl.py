@@ -115,7 +115,7 @@ class _Reader:
         return DetectedPart("nic", address, " + ".join(declared))
 
     def _join(self) -> None:
-        """Join what NVLink, xGMI and C2C join: each pair is recorded from both of its ends."""
+        """Join what NVLink, xGMI and C2C join: each pair is listed at both of its ends."""
         switches: dict[str, DetectedPart] = {}
         seen: set[frozenset[DetectedPart]] = set()
         missing: dict[str, int] = {}

@@ -52,7 +52,7 @@ def test_a_circle_is_named():
 
 
 def test_a_node_that_waits_for_itself():
-    assert "in a circle: 1 'a' waits for 1 'a';" in refused(Node(1, "a", COMP, data_deps=(1,)))
+    assert "in a cycle: 1 'a' waits for 1 'a';" in refused(Node(1, "a", COMP, data_deps=(1,)))
 
 
 def test_a_long_circle_is_shortened():
@@ -84,7 +84,7 @@ def test_parents_may_come_later():
 
 @pytest.mark.parametrize("kind", [0, 8, 99])
 def test_a_type_that_is_none(kind: int):
-    assert f"f.et: node 1 'a': its type is {kind}, which is none; take one of 1 METADATA, " in refused(
+    assert f"f.et: node 1 'a': its type is {kind}, which is unknown; take one of 1 METADATA, " in refused(
         Node(1, "a", kind)
     )
 
@@ -93,9 +93,9 @@ def test_a_type_that_is_none(kind: int):
     "attributes,said",
     [
         ({"comm_size": 1}, "a collective without comm_type; take one of 0 ALL_REDUCE"),
-        ({"comm_type": 10, "comm_size": 1}, "comm_type is 10, which is none"),
-        ({"comm_type": Attribute(-1, "int64_val"), "comm_size": 1}, "comm_type is -1, which is none"),
-        ({"comm_type": 0}, "COMM_COLL without comm_size; say how many bytes"),
+        ({"comm_type": 10, "comm_size": 1}, "comm_type is 10, which is unknown"),
+        ({"comm_type": Attribute(-1, "int64_val"), "comm_size": 1}, "comm_type is -1, which is unknown"),
+        ({"comm_type": 0}, "COMM_COLL without comm_size; give the number of bytes"),
         ({"comm_type": 0, "comm_size": -5}, "comm_size is -5; take 0 or more"),
     ],
 )

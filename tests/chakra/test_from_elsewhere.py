@@ -82,9 +82,9 @@ def test_dlrm_waits_for_its_embeddings_where_the_bottom_ends(tmp_path):
         ("DATA\n2\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "2 layers are announced, and 1 follow"),
         ("DATA\n1\nfc -1 5 NONE 0\n", "line 3: 5 columns"),
         ("DATA\n1\nfc -1 5 NON 0 6 NONE 0 7 NONE 0 9\n", "did you mean 'NONE'"),
-        ("DATA\n1\nfc -1 -5 NONE 0 6 NONE 0 7 NONE 0 9\n", "'-5' is no whole number"),
+        ("DATA\n1\nfc -1 -5 NONE 0 6 NONE 0 7 NONE 0 9\n", "'-5' is not a whole number"),
         ("HYBRID_DLRM 7\n1\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "last layer at the bottom is 7"),
-        ("DATA\n" + "9" * 30, "is no whole number"),
+        ("DATA\n" + "9" * 30, "is not a whole number"),
     ],
 )
 def test_bad_tables_are_told_by_line(tmp_path, text, said):

@@ -90,7 +90,7 @@ def test_a_bad_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     write(file, Trace.of([Node(1, "a", NodeType.COMP, data_deps=(1,))]))
     assert main(["chakra", "info", str(file)]) == 2
     assert capsys.readouterr().err == (
-        f"astranb: {file}: nodes wait for each other in a circle: 1 'a' waits for 1 'a'; "
+        f"astranb: {file}: nodes wait for each other in a cycle: 1 'a' waits for 1 'a'; "
         "drop one of these dependencies\n"
     )
     assert main(["chakra", "json", str(file)]) == 0  # it can still be looked at

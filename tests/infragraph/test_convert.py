@@ -246,14 +246,14 @@ def test_lstopo(tmp_path: Path) -> None:
 def test_lstopo_without_nvml_and_packages(tmp_path: Path) -> None:
     infra = lstopo(tmp_path, f'<object type="Bridge" bridge_type="0-1">{v100(1)}</object>')
     assert edges(infra) == {("cpu.0", "gpu.0"): ("pcie at 31_5 GBps", 1)}
-    assert infra.notes == ["no CPU package is told: one is taken"]
+    assert infra.notes == ["no CPU package is listed: one is assumed"]
 
 
 def test_bridges_without_a_package_hang_on_the_first_cpu(tmp_path: Path) -> None:
     host = f'<object type="Bridge" bridge_type="0-1">{v100(1)}</object>'
     infra = lstopo(tmp_path, package(0), package(1), host)
     assert ("cpu.0", "gpu.0") in edges(infra)
-    assert any("they hang on the first" in note for note in infra.notes)
+    assert any("they are connected to the first" in note for note in infra.notes)
 
 
 def deep(name: str, count: int, inside: str = "") -> str:
@@ -281,7 +281,7 @@ def deep(name: str, count: int, inside: str = "") -> str:
         ('<system><cpu><pci class="0x030200"/></cpu></system>', "attribute 'busid' is missing"),
         (f"<system>{'<cpu/>' * 300}</system>", "300 CPUs in one host"),
         (f'<topology><object type="Machine"/>{nvlinks("0 1", "1 0")}</topology>', "a matrix is square"),
-        (f'<topology><object type="Machine"/>{nvlinks("0 x")}</topology>', "holds what is no number"),
+        (f'<topology><object type="Machine"/>{nvlinks("0 x")}</topology>', "holds something that is not a number"),
     ],
 )
 def test_what_is_wrong_is_one_line(

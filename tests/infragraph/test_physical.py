@@ -214,7 +214,7 @@ def test_gigatransfers():
     }
     graph = load(document).expand()
     assert values(graph, "host.0.gpu.0", "host.0.nic.0")[:2] == (1, 63_015_384_615)
-    assert any("width of 'pcie5': 16 lanes, as nothing says otherwise" in text for text in graph.assumed)
+    assert any("width of 'pcie5': 16 lanes, as nothing else is specified" in text for text in graph.assumed)
     annotations = notes(
         links=[({"name": "pcie5"}, {"astranb.lanes": "8"})],
         edges=[({"ep1": "host.0.gpu.1", "ep2": "host.0.nic.1"}, {"astranb.lanes": "4"})],
