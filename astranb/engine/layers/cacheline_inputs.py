@@ -16,12 +16,12 @@ from .chunks import COLLECTIVES
 from .dependencies import dependencies, slots_of
 
 if TYPE_CHECKING:
-    from astranb.engine.messages import Inputs
+    from astranb.workload.astrasim2 import Workload
 
 __all__ = ["cacheline_inputs"]
 
 
-def cacheline_inputs(inputs: LayerWorkload) -> tuple[Inputs, np.ndarray]:
+def cacheline_inputs(inputs: LayerWorkload) -> tuple[Workload, np.ndarray]:
     """Return the inputs and durations that :class:`astranb.engine.cacheline.workload.Graph` takes.
 
     The update of weights after a collective is a CPU operation. A collective runs among the ranks
@@ -33,12 +33,11 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Inputs, np.ndarray]:
 
     Returns
     -------
-    inputs : Inputs
+    workload : Workload
         The operations are the same on every rank, except for the groups of collectives.
     durations_ns : ndarray of int64
         Of each operation.
     """
-    from astranb.engine.messages import Inputs
     from astranb.workload import astrasim2 as other
 
     built = build(inputs)
@@ -93,7 +92,7 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Inputs, np.ndarray]:
     }
     system = other.System.from_document(words, inputs.system.where)
     numbered = {number: ranks for ranks, number in groups.items()}
-    return Inputs(operations, network, system, other.Memory(), numbered), np.array(took, np.int64)
+    return other.Workload(operations, network, system, groups=numbered), np.array(took, np.int64)
 
 
 def _dimensions(built: Built, npus: int, collective: int) -> int:

@@ -5,8 +5,10 @@ All NPUs do the same at the same time, so one of them is simulated: see :mod:`.p
 
 from __future__ import annotations
 
-from astranb.core.jit import Entry, Records, kernel, kernel_apart
-from astranb.engine.messages._noted import PHASE_BEGINS, PHASE_ENDS
+from astranb.core.entry import Entry
+from astranb.core.handle import handle
+from astranb.core.jit import Records, kernel
+from astranb.engine.messages.tables import PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.stops import BREAK, ENDED, REACHED, STEPS, TIME
 
 from .recording import PASSED, POINT, WATCH, begin, check_conditions, end, record_phase
@@ -68,7 +70,7 @@ def _earlier(m: Machine, one: int, other: int) -> bool:
     return bool(a.sequence < b.sequence)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _schedule(
     m: Machine, event: int, delay_ps: int, rank: int, last_ps: int, message_ps: int, queue: int
 ) -> None:
@@ -167,7 +169,7 @@ def _place(m: Machine, stream: int, queue: int) -> int:
     return int(before)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _enter(m: Machine, stream: int) -> None:
     """Insert a stream into the queue of its phase."""
     s = m.streams[stream]
@@ -188,7 +190,7 @@ def _enter(m: Machine, stream: int) -> None:
     q.inside += 1
 
 
-@kernel_apart
+@kernel(inline=False)
 def _serve(m: Machine, queue: int) -> None:
     """Start the next streams of a queue, up to the number that it serves at once."""
     q = m.queues[queue]
@@ -304,7 +306,7 @@ def _wait(m: Machine, operation: int) -> bool:
     return True
 
 
-@kernel_apart
+@kernel(inline=False)
 def _advance(m: Machine) -> None:
     """Run the program until time has to pass."""
     clock = m.clock
@@ -373,7 +375,7 @@ def _updated(m: Machine, number: int) -> None:
         _advance(m)
 
 
-@kernel_apart
+@kernel(inline=False)
 def _limit_reached(m: Machine, limits: Records) -> int:
     """Return the limit that is reached before the next event, 0 for none."""
     clock = m.clock[0]
@@ -411,10 +413,10 @@ def run_layers(
     queue_words: Records,
 ) -> int:
     """Handle events until none is left or a limit is reached; returns why it stopped."""
-    m = Machine(
+    m = handle(Machine(
         clock, operations, slots, collectives, chunks, phases, streams, queues, events, pass_ends, watch,
         points, passed,
-    )  # fmt: skip
+    ))  # fmt: skip
     while True:
         if clock[0].events >= limits[0].events:
             return STEPS

@@ -476,7 +476,6 @@ def _congested_ps(
         [network.topologies[dim]], [nodes], [network.link_bandwidth(dim)], [network.latency_ns[dim]]
     )
     operation = {"kind": astrasim2.COLLECTIVE, "collective": collective, "bytes": max(size, 1)}
-    result = simulate(
-        [astrasim2.Operations.of([operation])] * nodes, links, own, aware=True, compat=network.compat
-    )
+    ranks = [astrasim2.Operations.of([operation])] * nodes
+    result = simulate(astrasim2.Workload(ranks, links, own, compat=network.compat), congestion=True)
     return int(result.end_ns.max()) * 1000

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from astranb.core.jit import Records, kernel, kernel_apart
+from astranb.core.jit import Records, kernel
 from astranb.core.state import allocate
-from astranb.engine.messages._noted import BEGINS, ENDS, NOTHING, PHASE_BEGINS
-from astranb.engine.messages._notes import holds
+from astranb.engine.messages.tables import BEGINS, ENDS, NOTHING, PHASE_BEGINS
+from astranb.engine.messages.recording import holds
 
 from .tables import ISSUE, Machine
 
@@ -93,7 +93,7 @@ def recording_tables(phases: int, *, record: bool) -> dict[str, Records]:
     return {"watch": watch, "points": allocate(_MOST_POINTS, POINT), "passed": passed}
 
 
-@kernel_apart
+@kernel(inline=False)
 def _report(m: Machine, what: int, operation: int, queue: int) -> None:
     """Record an occurrence, and check the breakpoints on it."""
     watch = m.watch[0]
@@ -141,7 +141,7 @@ def end(m: Machine, operation: int) -> None:
         _report(m, ENDS, operation, -1)
 
 
-@kernel_apart
+@kernel(inline=False)
 def record_phase(m: Machine, stream: int, what: int) -> None:
     """Record the begin or the end of a chunk's phase."""
     s = m.streams[stream]
@@ -160,7 +160,7 @@ def record_phase(m: Machine, stream: int, what: int) -> None:
     row.end_ps = m.clock[0].now_ps
 
 
-@kernel_apart
+@kernel(inline=False)
 def check_conditions(
     m: Machine, clock: Records, operations: Records, slots: Records, collectives: Records, queues: Records
 ) -> None:

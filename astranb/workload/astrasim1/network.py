@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.document import Node, contents, json_document, yaml_document
+from astranb.core.document import Node, Source, read_document
 from astranb.core.errors import InputError, near
 from astranb.net.cost import PLACES
 
@@ -245,23 +245,24 @@ _KEYS: Final = ("topology-name", "dimensions-count", "use-fast-version", *_LISTS
 
 def _yaml_document(path: str | Path) -> Node:
     """Read YAML of the congestion-aware backend as the equivalent JSON: one link in each direction."""
-    node = yaml_document(path, contents(path, _MOST_BYTES))
+    node = read_document(path, _MOST_BYTES)
     value = node.value
     if not isinstance(value, dict):
         raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
     for key in value:
         if key not in _YAML_KEYS:
-            raise node.error(f"unknown key {str(key)[:60]!r}", near(str(key)[:60], _YAML_KEYS))
+            raise node.get(key).error(f"unknown key {key[:60]!r}", near(key[:60], _YAML_KEYS))
     document = {name: node.get(key).value for key, name in _YAML_KEYS.items()}
     if isinstance(value["topology"], str):
         document["topologies-per-dim"] = [value["topology"]]
-    kinds = [kind.choice(_TOPOLOGIES) for kind in Node(document["topologies-per-dim"], str(path)).items()]
+    source = Source(str(path))
+    kinds = [kind.choice(_TOPOLOGIES) for kind in Node(document["topologies-per-dim"], source).items()]
     units = [count.number(1, _MOST_NPUS) for count in node.get("npus_count").items()]
     full = [max(count - 1, 1) for count in units]
     document["links-count"] = [
         {"Ring": 2, "Switch": 1}.get(kind, most) for kind, most in zip(kinds, full, strict=False)
     ]
-    return Node(document, str(path))
+    return Node(document, source)
 
 
 def read_network(
@@ -286,13 +287,13 @@ def read_network(
     if Path(path).suffix in (".yml", ".yaml"):
         document = _yaml_document(path)
     else:
-        document = json_document(path, contents(path, _MOST_BYTES))
+        document = read_document(path, _MOST_BYTES, form="json", strict=False)
     if not isinstance(document.value, dict):
         raise document.error(f"an object is expected, not {document.brief}", "see ASTRA-sim 1.0's samples")
     document.value.update({key: list(values) for key, values in (changes or {}).items()})
     for key in document.value:
         if key not in _KEYS:
-            raise document.error(f"unknown key {str(key)[:60]!r}", near(str(key)[:60], _KEYS))
+            raise document.get(key).error(f"unknown key {key[:60]!r}", near(key[:60], _KEYS))
     if document.has("topology-name"):
         document.get("topology-name").choice(("Hierarchical",))
     lists = {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
 from astranb.net._astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
-from astranb.net._cost import cost_dollars
+from astranb.net.cost import cost_dollars
 
 if TYPE_CHECKING:
     from astranb.infragraph import Infra
@@ -231,7 +231,7 @@ class InfraNetwork:
 
     def cost_dollars(self) -> float:
         """Give the cost of its links, switches and NICs at the rates of ASTRA-sim 1.0."""
-        from astranb.net._cost import fabric_cost_dollars
+        from astranb.net.cost import fabric_cost_dollars
 
         return fabric_cost_dollars(self.fabric)
 
