@@ -18,8 +18,8 @@ from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.gpu.cache import EMPTY
 from astranb.net import Fabric, Network
-from astranb.net.options import MULTIPATHS
 from astranb.net.link import LINK
+from astranb.net.options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
 from astranb.net.rate import FLOW
 
