@@ -281,7 +281,7 @@ def deep(name: str, count: int, inside: str = "") -> str:
         ('<system><cpu><pci class="0x030200"/></cpu></system>', "attribute 'busid' is missing"),
         (f"<system>{'<cpu/>' * 300}</system>", "300 CPUs in one host"),
         (f'<topology><object type="Machine"/>{nvlinks("0 1", "1 0")}</topology>', "a matrix is square"),
-        (f'<topology><object type="Machine"/>{nvlinks("0 x")}</topology>', "holds something that is not a number"),
+        (f'<topology><object type="Machine"/>{nvlinks("0 x")}</topology>', "something that is not a number"),
     ],
 )
 def test_what_is_wrong_is_one_line(
