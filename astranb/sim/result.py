@@ -65,7 +65,7 @@ class Result:
             reason = "a workload is more than one collective: it has no single size"
             found |= {"algbw_Bps": reason, "busbw_Bps": reason}
         elif not self.finished:
-            found |= {name: "the run has not ended" for name in ("algbw_Bps", "busbw_Bps")}
+            found |= dict.fromkeys(("algbw_Bps", "busbw_Bps"), "the run has not ended")
         return found
 
     @property
