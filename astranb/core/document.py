@@ -190,11 +190,10 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
 
 
 def _neighbour(file: Path) -> str:
-    """Ask for the file of the same kind in its folder whose name is nearest; empty where none is near."""
+    """Suggest files of the folder with a near name: documents, and files with the same extension."""
     if not file.parent.is_dir():
         return ""
-    kinds = {".yaml", ".yml", ".json"}
-    kinds = kinds if file.suffix.lower() in kinds else {file.suffix.lower()}
+    kinds = {".yaml", ".yml", ".json", file.suffix.lower()}
     names = (one.name for one in islice(file.parent.iterdir(), _MOST_NEIGHBOURS))
     hint = near(file.name, (name for name in names if Path(name).suffix.lower() in kinds))
     return hint if hint.startswith("did") else ""
