@@ -32,8 +32,8 @@ anb.Workbench(sim)._feed.state(fine=True)
 with open("/proc/self/status") as status:
     print(1024 * int(re.search(r"VmHWM:\\s*(\\d+)", status.read())[1]))
 """
-"""A whole process with recorder, history and what a browser is sent. (Its resource usage would
-count what this process had in memory when it started that one.)"""
+"""A whole process with recorder, history and the data that a browser is sent. (Its resource usage
+would include the memory of the process that started it.)"""
 
 _RUN = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "1MiB", "--json"]
 
@@ -42,8 +42,8 @@ def main() -> int:
     """Print the table; ``--json`` prints it as one document."""
     parser = argparse.ArgumentParser(prog="make bench", description=main.__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--no-browser", action="store_true", help="leave out what needs a browser")
-    parser.add_argument("--no-large", action="store_true", help="leave out the runs of a minute each")
+    parser.add_argument("--no-browser", action="store_true", help="skip rows that need a browser")
+    parser.add_argument("--no-large", action="store_true", help="skip runs that take a minute each")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
 
@@ -74,18 +74,18 @@ def main() -> int:
 
 
 def fidelity(row: Any) -> None:
-    """Errors against published times up to 1 MiB; docs/fidelity.md has all of them."""
+    """Measure errors against published times up to 1 MiB; docs/fidelity.md has all of them."""
     from .fidelity import fit, points
 
     found = list(points(2**20))
     fit(found)
-    for what, wanted in (("in sight while building", False), ("blind", True)):
+    for what, wanted in (("known while building", False), ("blind", True)):
         free = [abs(p.error) for p in found if not p.fitted and p.blind == wanted]
         row(f"mean error of {len(free)} published times, {what}", 100 * sum(free) / len(free), "%", "15 %")
 
 
 def engine(row: Any, bare: float) -> None:
-    """Events and line hops a second of the engine, beside the bare loop."""
+    """Measure events and line hops per second of the engine, beside the bare loop."""
     for algorithm in ("ring", "allpairs", "allpairs_oneshot"):
         for record in (False, True):
             sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("1 MiB", algorithm), record=record)
@@ -118,11 +118,11 @@ def engine(row: Any, bare: float) -> None:
     sim.back(100_000)
     took = perf_counter() - began
     replay = 100_000 / bare
-    row("back over 100,000 events", took * 1e3, "ms", "as many events of the bare queue", took / replay)
+    row("back over 100,000 events", took * 1e3, "ms", "the same events of the bare queue", took / replay)
 
 
 def processes(row: Any) -> None:
-    """Whole processes: import, the run, the first compilation."""
+    """Measure whole processes: import, a run, the first compilation."""
     empty = _process(["-c", "pass"])
     row("an empty Python process", empty, "s")
     imported = _process(["-c", "import astranb"])
@@ -137,10 +137,10 @@ def processes(row: Any) -> None:
             took / empty,
         )
     if sys.platform == "linux":
-        told = subprocess.run([sys.executable, "-c", _RESIDENT], check=True, capture_output=True).stdout
-        resident = int(told)
+        printed = subprocess.run([sys.executable, "-c", _RESIDENT], check=True, capture_output=True).stdout
+        resident = int(printed)
         row(
-            "most resident in a recorded 1 MiB run",
+            "peak memory of a recorded 1 MiB run",
             resident / 1e6,
             "MB",
             "the limit of 500 MB",
@@ -158,7 +158,7 @@ def processes(row: Any) -> None:
 
 
 def infrastructure(row: Any) -> None:
-    """Expansion of a large InfraGraph document."""
+    """Measure the expansion of a large InfraGraph document."""
     text = data_centre()
     began = perf_counter()
     graph = anb.infragraph.load(text).expand()
@@ -173,7 +173,7 @@ def infrastructure(row: Any) -> None:
 
 
 def _process(arguments: list[str], repeats: int = 5, **environment: str) -> float:
-    """Median seconds of a whole Python process, after one that warms the disk cache."""
+    """Return the median seconds of a whole Python process, after one that warms the disk cache."""
     took = []
     for _ in range(repeats + (repeats > 1)):
         began = perf_counter()

@@ -1,7 +1,7 @@
 """How quickly the workbench answers, in a real JupyterLab and a real browser.
 
-Every figure of the workbench stands beside a bare ipywidgets button of the same notebook:
-what the machine, JupyterLab and the kernel take anyway.
+Every figure is compared with a bare ipywidgets button of the same notebook, whose time the machine,
+JupyterLab and the kernel need in any case.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _page(chrome: Browser, lab: Lab, cells: list[str], *, workbenches: int) -> P
 
 
 def _steps(page: Page, row: Callable[..., None]) -> None:
-    """Click Step to painted picture, in turn with a bare button."""
+    """Measure from a click on Step to the painted picture, alternating with a bare button."""
     bare, step = [], []
     page.evaluate(_TIMED)
     for _ in range(_CLICKS):

@@ -44,7 +44,7 @@ EDGES
 
 
 def data_centre() -> str:
-    """Write the document."""
+    """Return the document."""
     pairs = [
         f"  - {{ep1: {{component: 'pcisw[{s}]'}}, ep2: {{component: '{part}[{2 * s}:{2 * s + 2}]'}}, "
         "scheme: many2many, link: pcie5}"

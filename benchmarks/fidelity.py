@@ -1,8 +1,8 @@
-"""Simulated against published times: one fitted number a group, the error of every point.
+"""Simulated against published times: one fitted number per group, the error of every point.
 
-``python -m benchmarks.fidelity [--most 4MiB] [--write]`` prints the table; ``--write`` renews
-the one in docs/fidelity.md. The fitted number is what happens outside the kernel that is
-simulated: the launch, the library's prologue, and for device times the kernel's own setup.
+``python -m benchmarks.fidelity [--most 4MiB] [--write]`` prints the table; ``--write`` updates
+the one in docs/fidelity.md. The fitted number is the time outside the simulated kernel: the launch,
+the library's prologue and, for device times, the setup of the kernel.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from astranb.core.units import size_bytes
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "published.json"
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "fidelity.md"
 _BEGIN, _END = "<!-- table: python -m benchmarks.fidelity --write -->", "<!-- end of the table -->"
-_COALESCED = ((2**28, 8), (2**26, 4))  # beyond so many bytes, so many lines a request
+_COALESCED = ((2**28, 8), (2**26, 4))  # from this number of bytes on, lines per request
 _STEP_US = 0.1
 _MOST_US = 20.0
 
 
 @dataclass
 class Point:
-    """One published time and ours."""
+    """A published time and the simulated one."""
 
     group: str
     size: str
@@ -48,7 +48,7 @@ class Point:
 
 
 def simulate(group: dict[str, Any], size: str) -> float:
-    """The fastest of the group's protocols, in µs; from 1 MiB on with the library's number of blocks."""
+    """Return the time of the group's fastest protocol in µs; from 1 MiB on, with the library's channels."""
     channels = None if size_bytes(size) < 2**20 else group["channels"]
     infra = (
         group["infra"]
@@ -59,7 +59,7 @@ def simulate(group: dict[str, Any], size: str) -> float:
     best = float("inf")
     for protocol in group["protocols"]:
         if protocol != "Simple" and size_bytes(size) > 2**20 and len(group["protocols"]) > 1:
-            continue  # far beyond its range, and slow to simulate
+            continue  # outside its range and slow to simulate
         wanted = Collective.of(
             group["collective"], size, group["algorithm"], protocol=protocol, channels=channels
         )
@@ -84,7 +84,7 @@ def points(most: int) -> Iterator[Point]:
 
 
 def fit(found: list[Point]) -> None:
-    """Give each group the overhead that makes the mean error of its fitted points least."""
+    """Set the overhead of each group to minimize the mean error of its fitted points."""
     groups: dict[str, list[Point]] = defaultdict(list)
     for point in found:
         groups[point.group].append(point)
@@ -101,7 +101,7 @@ def fit(found: list[Point]) -> None:
 
 
 def table(found: list[Point]) -> str:
-    """The points, and the mean absolute error of each group, as Markdown."""
+    """Return the points and the mean absolute error of each group as Markdown."""
     rows = [
         "| system and collective | size | published µs | simulated µs | + fitted µs | error |",
         "|---|---|---|---|---|---|",
@@ -115,7 +115,7 @@ def table(found: list[Point]) -> str:
     rows += ["", "| system and collective | points not fitted | mean absolute error |", "|---|---|---|"]
     names = list(dict.fromkeys(p.group for p in found))
     parts = {name: [p for p in found if p.group == name] for name in names}
-    parts["all that were in sight"] = [p for p in found if not p.blind]
+    parts["all known while building"] = [p for p in found if not p.blind]
     parts["all blind"] = [p for p in found if p.blind]
     for name, members in parts.items():
         free = [abs(p.error) for p in members if not p.fitted]
@@ -125,7 +125,7 @@ def table(found: list[Point]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the table, and renew the document."""
+    """Print the table and update the document."""
     most = "1GiB"
     if "--most" in arguments:
         most = arguments[arguments.index("--most") + 1]

@@ -1,8 +1,8 @@
-"""The full grids of ASTRA-sim 3.0's figures on its generic GPU, recorded once and kept as data.
+"""The full grids of ASTRA-sim 3.0's figures on its generic GPU, recorded as data.
 
 ``python -m benchmarks.figures [4 10 11 12 13 14]`` runs the figures named (about half an hour
-for all), line by line, and writes them to tests/data/figures.json. The notebooks show them,
-and run the smaller points again: what is recorded is what the present simulator says.
+for all), line by line, and writes them to tests/data/figures.json. The notebooks show them
+and run the smaller points again, which checks that the recorded results are current.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Point:
     size : int
         Bytes of a rank's larger buffer.
     channels : int
-        Sets of thread blocks; with put and get a set has one for each peer.
+        Channels; with put and get, each has one thread block per peer.
     ports, latency : int
-        Of 32 GiB/s each; ns from GPU to GPU.
+        Ports of 32 GiB/s each; latency in ns from GPU to GPU.
     changes : dict
-        Numbers of the GPU preset that are other than its own.
+        Changed numbers of the GPU preset.
     """
 
     figure: str
@@ -50,7 +50,7 @@ class Point:
     changes: dict[str, int] = field(default_factory=dict)
 
     def simulate(self) -> anb.Simulation:
-        """Run it."""
+        """Run the point and return its simulation."""
         sim = anb.Simulation(
             f"generic:gpus={self.gpus},ports={self.ports},latency={self.latency}",
             Collective.of(
@@ -66,12 +66,12 @@ class Point:
 
 
 def powers(first: int, last: int) -> list[int]:
-    """From first to last, each twice the one before."""
+    """Return the powers of two times ``first`` up to ``last``."""
     return [first << k for k in range((last // first).bit_length())]
 
 
 def grid() -> Iterator[Point]:
-    """Every point of every figure, small ones first."""
+    """Yield every point of every figure, small ones first."""
     for ports in (8, 32):
         for latency in (500, 5000):
             for size in powers(128 * _KIB, 16 * _MIB):
@@ -104,8 +104,8 @@ def grid() -> Iterator[Point]:
 
 
 def main(figures: list[str]) -> None:
-    """Run what is asked for, and write each figure when it is done."""
-    Point("", 2, "all_gather", "allpairs", 1024, 1).simulate()  # to compile is no part of the first point
+    """Run some figures and write each one when it is complete."""
+    Point("", 2, "all_gather", "allpairs", 1024, 1).simulate()  # compiles outside the first point
     found = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
     for figure in figures or ["4", "10", "11", "12", "13", "14"]:
         rows = []

@@ -1,4 +1,4 @@
-"""From asking for a workbench of 1,024 GPUs to its first painted picture, and the bytes that it takes."""
+"""The time from ``Workbench(sim)`` with 1,024 GPUs to its first picture, and the bytes sent for it."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def first_picture(chrome: Browser, lab: Lab, row: Callable[..., None]) -> None:
         "1,024-GPU Clos: Workbench(sim) to the first picture (limit 2 s)",
         first / 1000, "s", f"the limit of {_LIMIT_S:g} s", first / 1000 / _LIMIT_S,
     )  # fmt: skip
-    row("  until its utilisation is told, too", whole / 1000, "s")
+    row("  until its utilisation is painted, too", whole / 1000, "s")
     row("  bytes of the scene", evaluate(page, _SCENE) / 1e3, "kB")
     page.close()

@@ -1,6 +1,6 @@
-"""The large runs, line by line: seconds, events, lines and simulated time a second, and memory.
+"""The large runs, line by line: seconds, events, lines and simulated time per second, and memory.
 
-``python -m benchmarks.large`` prints one JSON line a run; ``make bench`` shows them.
+``python -m benchmarks.large NUMBER`` prints the JSON document of one run; ``make bench`` runs all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 RUNS = (
-    # what, infrastructure, collective, size, algorithm, channels, lines a request, limit in seconds
+    # what, infrastructure, collective, size, algorithm, channels, lines per request, limit in seconds
     ("8 GPUs, 64 MiB two-shot all-reduce", "dgx-h100", "all_reduce", "64MiB", "allpairs", None, 1, 20.0),
     ("64 GPUs, 16 MiB", "single-tier:servers=8", "all_reduce", "16MiB", "hierarchical", 16, 1, 60.0),
     ("16 generic GPUs, 16 MiB all-gather", "generic:gpus=16", "all_gather", "16MiB", "allpairs", 60, 1, 60.0),
@@ -27,7 +27,7 @@ RUNS = (
 def measure(
     infra: str, collective: str, size: str, algorithm: str, channels: int | None, coalesce: int
 ) -> dict[str, Any]:
-    """Run one, in this process."""
+    """Measure one run in this process."""
     import astranb as anb
     from astranb.collectives import Collective
 
@@ -50,7 +50,7 @@ def measure(
 
 
 def large(row: Any, bare: float) -> None:
-    """Every large run in a process of its own."""
+    """Measure every large run in a process of its own."""
     took: dict[Any, float] = {}
     for number, run in enumerate(RUNS):
         what, coalesce, limit = run[0], run[6], run[7]
@@ -67,8 +67,8 @@ def large(row: Any, bare: float) -> None:
         row("  simulated time", found["simulated_ns"] / seconds, "ns/s")
         exact = took.setdefault(run[1:6], found["simulated_ns"] if coalesce == 1 else 0.0)
         if coalesce > 1 and exact:
-            row("  time, against that of line by line", found["simulated_ns"] / exact, "")
-        row("  most resident", found["resident"] / 1e6, "MB", "8 GiB", found["resident"] / 2**33)
+            row("  simulated time, relative to line by line", found["simulated_ns"] / exact, "")
+        row("  peak memory", found["resident"] / 1e6, "MB", "8 GiB", found["resident"] / 2**33)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["WINDOW", "lod", "window"]
 
 _SPANS = 10_000_000
-_LANES = 192
-_IN_SIGHT = 32  # lanes of a screen
+_TRACKS = 192
+_VISIBLE = 32  # tracks of a screen
 _COLUMNS = 512
 _QUERIES = 30
 _LOADS = 5
@@ -55,28 +55,28 @@ _LOADED = """async code => {
 
 
 def lod(row: Callable[..., None]) -> None:
-    """Ten million spans of 192 lanes: put in order once, then looked at in windows."""
+    """Measure sorting ten million spans of 192 tracks once, and then reading windows of them."""
     random = np.random.default_rng(1)
-    each = _SPANS // _LANES
-    spans = np.zeros(_LANES * each, SPAN)
-    length = random.integers(500, 5000, (_LANES, each))
+    each = _SPANS // _TRACKS
+    spans = np.zeros(_TRACKS * each, SPAN)
+    length = random.integers(500, 5000, (_TRACKS, each))
     spans["end_ps"] = np.cumsum(length, axis=1).ravel()
     spans["start_ps"] = spans["end_ps"] - length.ravel()
-    spans["block"] = np.repeat(np.arange(_LANES), each)
+    spans["block"] = np.repeat(np.arange(_TRACKS), each)
     spans["state"] = random.integers(0, 4, len(spans))
     end_ps = int(spans["end_ps"].max())
     began = perf_counter()
     stretch = flatten(
-        0, end_ps, _LANES, 10, spans["block"], spans["state"], spans["start_ps"], spans["end_ps"]
+        0, end_ps, _TRACKS, 10, spans["block"], spans["state"], spans["start_ps"], spans["end_ps"]
     )
-    stretch.spent(np.array([0]), np.array([0]))  # what is worked out at the first question
-    row(f"{len(spans):,} spans put in order", perf_counter() - began, "s")
+    stretch.spent(np.array([0]), np.array([0]))  # fills the tables that the first look-up makes
+    row(f"{len(spans):,} spans sorted", perf_counter() - began, "s")
     for what, part in (("all of the time", 1.0), ("a hundredth of it", 0.01), ("a millionth of it", 1e-6)):
         took = [
             _query(stretch, random.random() * (1 - part) * end_ps, part * end_ps) for _ in range(_QUERIES)
         ]
         row(
-            f"{_IN_SIGHT} lanes x {_COLUMNS} columns of {what}",
+            f"{_VISIBLE} tracks x {_COLUMNS} columns of {what}",
             1e3 * median(took),
             "ms",
             "16 ms",
@@ -85,11 +85,11 @@ def lod(row: Callable[..., None]) -> None:
 
 
 def _query(stretch: Stretch, start_ps: float, length_ps: float) -> float:
-    """Seconds for one window of what a screen shows."""
+    """Return the seconds that one window of a screen takes."""
     edges = np.linspace(start_ps, start_ps + length_ps, _COLUMNS + 1).astype(np.int64)
-    lanes = np.repeat(np.arange(_IN_SIGHT), len(edges))
+    tracks = np.repeat(np.arange(_VISIBLE), len(edges))
     began = perf_counter()
-    spent = stretch.spent(lanes, np.tile(edges, _IN_SIGHT)).reshape(_IN_SIGHT, len(edges), -1)
+    spent = stretch.spent(tracks, np.tile(edges, _VISIBLE)).reshape(_VISIBLE, len(edges), -1)
     shares = np.diff(spent, axis=1)
     took = perf_counter() - began
     whole = np.diff(edges)[None, :]

@@ -34,7 +34,7 @@ PICTURES = {
 _WIDTH, _LEFT, _TOP, _ROW, _RIGHT = 720, 64, 40, 46, 20
 _INK = ("#ffffff", "#000000")
 _MOST_NUMBERS = 32
-_DARK = (0, 2, 5)  # chunks on whose colour white is read better
+_DARK = (0, 2, 5)  # chunks whose colour needs white text
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Arrow:
 
 
 def arrows(sim: anb.Simulation) -> list[Arrow]:
-    """Take from a finished run which chunk went from where to where, and when."""
+    """Return the transfers of chunks between ranks in a finished run."""
     program = sim.engine.work.program(sim.engine.program.ranks, sim.engine.fabric.per_node)
     # The order of the simulation's table of operations (collectives/lowering/lower.py).
     blocks = sorted(program.blocks, key=lambda b: (b.rank, b.unit != "sm", b.kernel))
@@ -63,10 +63,10 @@ def arrows(sim: anb.Simulation) -> list[Arrow]:
         here, operation = operations[number]
         chunks = [*operation.sources, *operation.targets]
         named = next((chunk for chunk in chunks if chunk.buffer in {"input", "output"}), chunks[0])
-        ways = {(here, chunk.rank) for chunk in operation.targets} | {
+        moves = {(here, chunk.rank) for chunk in operation.targets} | {
             (chunk.rank, here) for chunk in operation.sources
         }
-        found += [Arrow(a, b, named.index, int(start), int(end)) for a, b in sorted(ways) if a != b]
+        found += [Arrow(a, b, named.index, int(start), int(end)) for a, b in sorted(moves) if a != b]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Take pictures of what lessons show: docs/lessons/NOTEBOOK/CELL.png, for the rendered pages.
+"""Take the pictures of the lessons for the rendered pages: docs/lessons/NOTEBOOK/CELL.png.
 
     python -m scripts.lesson_pictures [NOTEBOOK.ipynb]...
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 FOLDER = REPOSITORY / "docs" / "lessons"
 WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 256, 760, 120
 SHOWS = ".anb-workbench, .anb-editor, .jp-RenderedSVG, canvas"
-"""What a cell's output has where a picture says more than text."""
+"""Elements of a cell's output that are shown as a picture."""
 NOT_TEXT = ".jp-OutputArea-child:not(:has(.jp-RenderedText))"
 
 
 def picture(shot: bytes) -> Image.Image:
-    """A small picture of few colours."""
+    """Return a small picture of few colours."""
     image = Image.open(io.BytesIO(shot)).convert("RGB")
     size = WIDTH, image.height * WIDTH // image.width
     small = image.resize(size, Image.Resampling.LANCZOS)
@@ -42,7 +42,7 @@ def picture(shot: bytes) -> Image.Image:
 
 
 def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
-    """Run the cells of an open notebook; give how many pictures there are."""
+    """Run the cells of an open notebook; return the number of pictures."""
     taken = 0
     for index, cell in enumerate(cells):
         if cell["cell_type"] != "code":
@@ -52,12 +52,12 @@ def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
         output = page.locator(".jp-Cell.jp-mod-active .jp-Cell-outputArea").first
         if not output.locator(NOT_TEXT).count():
             continue
-        try:  # a view comes a moment after its cell is done
+        try:  # a view appears shortly after its cell has run
             output.locator(SHOWS).first.wait_for(timeout=5000)
         except PlaywrightTimeout:
             continue
         output.scroll_into_view_if_needed()
-        page.wait_for_timeout(1500)  # views ask for what they draw
+        page.wait_for_timeout(1500)  # views request their data
         box = output.bounding_box()
         if not box:
             continue

@@ -2,8 +2,8 @@
 
     python -m scripts.workbench_picture [FILE.gif]
 
-Starts JupyterLab and Chromium as the browser tests do, opens a notebook with a workbench, lets the
-simulation go on and back by the verbs that anybody has, and takes a picture of what the page shows.
+Starts JupyterLab and Chromium as the browser tests do, opens a notebook with a workbench, moves the
+simulation forward and back with its public methods, and records the page.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def settled(page: Page, bench: Locator, events: int) -> None:
 
 
 def frames(page: Page, bench: Locator) -> list[Image.Image]:
-    """Go on and back, a picture a step."""
+    """Step forward and back, with one picture per step."""
     taken = []
     evaluate(page, "workbench.select('gpu[3]')")
     times = [(k + 1) * STEP_NS for k in range(ON)]
@@ -54,11 +54,11 @@ def frames(page: Page, bench: Locator) -> list[Image.Image]:
             evaluate(page, f"(sim.goto('{max(now, STEP_NS)} ns') and None)")
         settled(page, bench, evaluate(page, "sim.events"))
         taken.append(Image.open(io.BytesIO(bench.screenshot())).convert("RGB"))
-    # Down to the end of the lanes; what is below would only make the file larger.
-    top, lanes = bench.bounding_box(), bench.locator(".anb-timeline").first.bounding_box()
+    # Down to the end of the timelines: the rest would only make the file larger.
+    top, timelines = bench.bounding_box(), bench.locator(".anb-timeline").first.bounding_box()
     assert top
-    assert lanes
-    height = int(lanes["y"] + lanes["height"] - top["y"]) + 4
+    assert timelines
+    height = int(timelines["y"] + timelines["height"] - top["y"]) + 4
     return [picture.crop((0, 0, picture.width, height)) for picture in taken]
 
 

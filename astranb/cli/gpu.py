@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _rows(preset: Any) -> list[dict[str, Any]]:
-    from astranb.gpu._preset_file import NUMBERS
+    from astranb.gpu.presets import NUMBERS
 
     return [
         {"number": n, "value": getattr(preset, n), "unit": _unit(n), "source": preset.sources.get(n, "")}
@@ -72,23 +72,23 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _from(args: argparse.Namespace) -> int:
-    from astranb.explore import held_against, preset_from
+    from astranb.explore import compare_to_measured, preset_from
     from astranb.gpu import read_measured, write_preset
 
     measured = read_measured(args.file)
     made = preset_from(measured, like=args.like, name=args.name, infra=args.infra)
     changed = [row for row in _rows(made) if row["source"].startswith("measured")]
-    held: list[Any] = held_against(made, measured, args.infra).to_dict("records")
+    compared: list[Any] = compare_to_measured(made, measured, args.infra).to_dict("records")
     path = args.output or f"{made.name}.preset.json"
     write_preset(made, path)
     if args.json:
-        held = [{k: None if _missing(v) else v for k, v in row.items()} for row in held]
-        print_json({"name": made.name, "file": str(path), "measured": changed, "held_against": held})
+        compared = [{k: None if _missing(v) else v for k, v in row.items()} for row in compared]
+        print_json({"name": made.name, "file": str(path), "measured": changed, "comparison": compared})
         return 0
     print(f"wrote {made.name}, based on {args.like}, to {path}; use it with --gpu {path}")
     _print_numbers(changed)
     print(f"\n{'':<30} {'measured':>10} {'simulated':>10}")
-    for row in held:
+    for row in compared:
         if _missing(row["simulated"]):
             reason = "not modelled by this preset" if args.infra else "crosses a link; give --infra"
             print(f"{row['what']:<30} {row['measured']:>10.4g} {'':>10} {row['unit']:<5} {reason}")

@@ -20,6 +20,7 @@ from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_
 if TYPE_CHECKING:
     import numpy as np
 
+    from astranb.collectives import Collective
     from astranb.sim import Simulation
     from astranb.workload.astrasim2 import InfraNetwork, Workload
     from astranb.workload.models import Cluster, ModelStep
@@ -46,6 +47,7 @@ class Subject:
         Of a model.
     cluster : Cluster, optional
         Of a model: the machine, with what was assumed about it.
+    collective : Collective, optional
     """
 
     args: argparse.Namespace
@@ -54,6 +56,7 @@ class Subject:
     sim: Simulation
     workload: ModelStep | None = None
     cluster: Cluster | None = None
+    collective: Collective | None = None
 
     @cached_property
     def per_rank(self) -> list[dict[str, Any]]:
@@ -161,15 +164,13 @@ def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Sub
     algorithm = algorithm_of(args.algorithm)
     options = given(args, "channels", "protocol") | ({} if args.root is None else {"root": int(args.root)})
     collective = Collective.of(args.collective, args.size, algorithm, **options)
-    network = Network(
-        **given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce"),
-        roce=None if args.roce is None else Roce.of(args.roce),
-    )
-    sim = Simulation(
-        args.infra, collective,
-        network=network, record=record, checkpoint_bytes=0, **given(args, "gpu", "fidelity", "launch"),
-    )  # fmt: skip
-    return Subject(args, COLLECTIVE, fidelity, sim)
+    shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
+    if args.roce is not None:
+        shared["roce"] = Roce.of(args.roce)
+    network = Network(**shared) if shared else None
+    options = given(args, "gpu", "fidelity", "launch")
+    sim = Simulation(args.infra, collective, network=network, record=record, checkpoint_bytes=0, **options)
+    return Subject(args, COLLECTIVE, fidelity, sim, collective=collective)
 
 
 def _model(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:

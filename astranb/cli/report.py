@@ -80,14 +80,16 @@ def _without_done(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _collective_document(subject: Subject) -> dict[str, Any]:
     sim: Any = subject.sim
+    collective: Any = subject.collective
+    by_lines = subject.fidelity == "cacheline"
     return {
-        "collective": sim.engine.work.name,
-        "algorithm": sim.engine.work.algorithm_name,
-        "protocol": sim.engine.work.protocol,
-        "size_bytes": sim.engine.work.size,
+        "collective": collective.name,
+        "algorithm": collective.algorithm_name,
+        "protocol": collective.protocol if by_lines else None,
+        "size_bytes": collective.size,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": sim.result.busbw_Bps / 1e9,
-        **_machine(sim),
+        **(_machine(sim) if by_lines else {"infra": subject.args.infra, "state_hash": sim.state_hash()}),
     }
 
 

@@ -69,7 +69,7 @@ def _read_sources(package: Path) -> dict[str, bytes]:
             place = os.path.relpath(path, package).replace(os.sep, "/")
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123
                 data = file.read()
-            if b"@kernel" in data or b"np.dtype(" in data or place in _COMPILER:
+            if b"@kernel" in data or b"np.dtype(" in data or place in _COMPILER or name == "kinds.py":
                 found[place] = data
     return dict(sorted(found.items()))
 

@@ -1,10 +1,10 @@
-"""Who was in which state when, for any window of time and any number of columns.
+"""The time that the tracks of a timeline spend in each state, for any window and number of columns.
 
-A stretch of time holds the changes of state of many lanes, sorted by lane and time, on one
-axis: a lane's place on it is its number times the stretch's length. For every state the time
-spent in it up to a place on this axis is known at every sixteenth change, and worked out from
-there at any other place. So what happened in a window of a row is two look-ups, whether it
-holds ten spans or ten million; sums are of integers, and exact.
+A stretch of time holds the changes of state of many tracks on one axis, sorted by track and time:
+a track begins at its number times the stretch's length. The time spent in each state up to a point
+of this axis is stored at every sixteenth change and computed from there for other points. So a
+window of a track takes two look-ups, whether it holds ten spans or ten million. Sums are of
+integers and exact.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import numpy as np
 __all__ = ["NOTHING", "Stretch", "flatten", "join"]
 
 NOTHING = 15
-"""The state of a lane that is in none."""
+"""The state of a track that is in no state."""
 
-_EVERY = 16  # changes between two places at which the sums are kept
+_EVERY = 16  # changes between two stored sums
 _NEVER = np.iinfo(np.int64).max
-_AT_ONCE = 2048  # places that are looked up together: what that takes stays in the processor's cache
+_AT_ONCE = 2048  # points looked up together: their data fits in the processor's cache
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """The changes of state of some lanes in a stretch of time.
+    """The changes of state of some tracks in a stretch of time.
 
     Parameters
     ----------
     start_ps, end_ps : int
-        All lanes are in no state before and after.
-    lanes : int
+        All tracks are in no state before and after.
+    tracks : int
     states : int
         How many states there are, at most 15.
     key : ndarray of int64, shape (changes,)
-        When, on the axis of all lanes: ``lane * (length + 1) + time - start_ps``, ascending.
+        Times on the axis of all tracks: ``track * (length + 1) + time - start_ps``, ascending.
     old, new : ndarray of uint8, shape (changes,)
-        From which state to which; ``NOTHING`` is none.
+        States before and after the change, or ``NOTHING``.
 
     Examples
     --------
-    >>> lane, state = np.array([0, 1]), np.array([2, 0])
-    >>> one = flatten(0, 100, 2, 3, lane, state, np.array([10, 50]), np.array([30, 90]))
+    >>> track, state = np.array([0, 1]), np.array([2, 0])
+    >>> one = flatten(0, 100, 2, 3, track, state, np.array([10, 50]), np.array([30, 90]))
     >>> one.spent(np.array([0, 0, 1]), np.array([0, 15, 0])).tolist()
     [[0, 0, 0], [0, 0, 5], [0, 0, 20]]
     >>> (one.spent(np.array([1]), np.array([80])) - one.spent(np.array([1]), np.array([0]))).tolist()
@@ -52,24 +52,24 @@ class Stretch:
 
     start_ps: int
     end_ps: int
-    lanes: int
+    tracks: int
     states: int
     key: np.ndarray
     old: np.ndarray
     new: np.ndarray
 
     def __len__(self) -> int:
-        """Changes of state."""
+        """Return the number of changes of state."""
         return len(self.key)
 
     @property
     def pitch(self) -> int:
-        """From one lane to the next on the axis."""
+        """Distance from one track to the next on the axis."""
         return self.end_ps - self.start_ps + 1
 
     @property
     def _sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """At every 16th change: its place, the time spent up to there, and lanes by state before it."""
+        """Return for every 16th change its point, the time in each state up to it, and the tracks in each."""
         n, width = len(self.key), NOTHING + 1
         blocks = max(1, -(-n // _EVERY))
         first = self.key[::_EVERY] if n else np.zeros(1, np.int64)
@@ -95,9 +95,9 @@ class Stretch:
 
     @cached_property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """A row for every sixteen changes: their sums, places and states, side by side in memory.
+        """Return a row for every sixteen changes: their sums, points and states, adjacent in memory.
 
-        A look-up takes up one row, and most of what it takes is the way to memory.
+        A look-up reads one row; most of its time is one access to memory.
         """
         first, spent, count = self._sums
         fill = -len(self.key) % _EVERY
@@ -111,20 +111,20 @@ class Stretch:
         table[:, at + _EVERY :] = both.astype(np.uint8).view(np.int64).reshape(len(first), -1)
         return first, table
 
-    def spent(self, lane: np.ndarray, time_ps: np.ndarray) -> np.ndarray:
-        """Time spent in each state from some fixed moment up to given times of given lanes.
+    def spent(self, track: np.ndarray, time_ps: np.ndarray) -> np.ndarray:
+        """Return the time spent in each state from a fixed moment up to given times of given tracks.
 
         Parameters
         ----------
-        lane, time_ps : ndarray of int64, shape (n,)
-            Times outside the stretch count as its ends. Quickest in ascending order.
+        track, time_ps : ndarray of int64, shape (n,)
+            Times outside the stretch count as its ends. Fastest in ascending order.
 
         Returns
         -------
         ndarray of int64, shape (n, states)
-            Picoseconds. Only differences within one lane mean anything.
+            Picoseconds. Only differences within one track mean anything.
         """
-        at = np.clip(time_ps, self.start_ps, self.end_ps) - self.start_ps + lane * self.pitch
+        at = np.clip(time_ps, self.start_ps, self.end_ps) - self.start_ps + track * self.pitch
         answer = np.zeros((len(at), self.states), np.int64)
         if len(self.key):
             for part in range(0, len(at), _AT_ONCE):
@@ -137,7 +137,7 @@ class Stretch:
         rows, n = table[block], self.states
         keys = n + (n + 1) // 2
         rest = at[:, None] - rows[:, keys : keys + _EVERY]
-        reached = np.flatnonzero(rest > 0)  # changes between the kept sum and the place
+        reached = np.flatnonzero(rest > 0)  # changes between the stored sum and the point
         state = np.ascontiguousarray(rows[:, keys + _EVERY :]).view(np.uint8).ravel()[reached]
         time = rest.ravel()[reached].astype(np.float64)
         query, size = reached // _EVERY * 16, len(at) * 16
@@ -147,45 +147,45 @@ class Stretch:
         answer += rows[:, :n] + count * np.maximum(at - first[block], 0)[:, None]
         return answer
 
-    def range_of(self, lane: int, start_ps: int, end_ps: int) -> tuple[int, int]:
-        """The changes that a lane's spans in a window are between: from one, up to another."""
-        base = lane * self.pitch - self.start_ps
+    def range_of(self, track: int, start_ps: int, end_ps: int) -> tuple[int, int]:
+        """Return the range of changes that bounds the spans of a track in a window."""
+        base = track * self.pitch - self.start_ps
         low, high = (min(max(t, self.start_ps), self.end_ps) + base for t in (start_ps, end_ps))
         first = int(np.searchsorted(self.key, low, "right")) - 1
         last = int(np.searchsorted(self.key, high, "left"))
-        return max(first, int(np.searchsorted(self.key, lane * self.pitch, "left"))), last
+        return max(first, int(np.searchsorted(self.key, track * self.pitch, "left"))), last
 
-    def spans(self, lane: int, start_ps: int, end_ps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The spans of a lane that overlap a window: states, starts and ends in ps, in their order."""
-        first, last = self.range_of(lane, start_ps, end_ps)
+    def spans(self, track: int, start_ps: int, end_ps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return states, starts and ends in ps of the spans of a track that overlap a window."""
+        first, last = self.range_of(track, start_ps, end_ps)
         state = self.new[first:last]
-        start = self.key[first:last] - lane * self.pitch + self.start_ps
-        after = self.key[first + 1 : last + 1] - lane * self.pitch + self.start_ps
+        start = self.key[first:last] - track * self.pitch + self.start_ps
+        after = self.key[first + 1 : last + 1] - track * self.pitch + self.start_ps
         end = np.append(after, self.end_ps)[: len(start)]
         real = state != NOTHING
         return state[real], start[real], end[real]
 
     def until(self, end_ps: int) -> Stretch:
-        """The part before a time."""
-        lane, time = np.divmod(self.key, self.pitch)
+        """Return the part before a time."""
+        track, time = np.divmod(self.key, self.pitch)
         kept = time < end_ps - self.start_ps
         pitch = end_ps - self.start_ps + 1
-        ends = np.arange(self.lanes) * pitch + pitch - 1  # whatever state a lane is in ends there
-        key = np.concatenate([lane[kept] * pitch + time[kept], ends])
-        new = np.concatenate([self.new[kept], np.full(self.lanes, NOTHING, np.uint8)])
+        ends = np.arange(self.tracks) * pitch + pitch - 1  # every state ends there
+        key = np.concatenate([track[kept] * pitch + time[kept], ends])
+        new = np.concatenate([self.new[kept], np.full(self.tracks, NOTHING, np.uint8)])
         order = np.argsort(key, kind="stable")
-        return _changes(self.start_ps, end_ps, self.lanes, self.states, key[order], new[order])
+        return _changes(self.start_ps, end_ps, self.tracks, self.states, key[order], new[order])
 
     def folded(self, group: np.ndarray, groups: int) -> Stretch:
-        """The same with each group of lanes as one, in which several may be in one state.
+        """The same with each group of tracks as one, in which several may be in one state.
 
         Parameters
         ----------
-        group : ndarray of int64, shape (lanes,)
+        group : ndarray of int64, shape (tracks,)
         groups : int
         """
-        lane, time = self.key // self.pitch, self.key % self.pitch
-        key = group[lane] * self.pitch + time
+        track, time = self.key // self.pitch, self.key % self.pitch
+        key = group[track] * self.pitch + time
         order = np.argsort(key, kind="stable")
         return Stretch(
             self.start_ps, self.end_ps, groups, self.states, key[order], self.old[order], self.new[order]
@@ -195,21 +195,21 @@ class Stretch:
 def flatten(
     start_ps: int,
     end_ps: int,
-    lanes: int,
+    tracks: int,
     states: int,
-    lane: np.ndarray,
+    track: np.ndarray,
     state: np.ndarray,
     from_ps: np.ndarray,
     to_ps: np.ndarray,
 ) -> Stretch:
-    """Make a stretch of spans that may overlap: of several states of a lane the lowest counts.
+    """Make a stretch of spans that may overlap: of several states of a track the lowest counts.
 
     Parameters
     ----------
     start_ps, end_ps : int
         Spans are cut off there.
-    lanes, states : int
-    lane, state, from_ps, to_ps : ndarray of int64, shape (spans,)
+    tracks, states : int
+    track, state, from_ps, to_ps : ndarray of int64, shape (spans,)
         In any order.
 
     Returns
@@ -218,9 +218,9 @@ def flatten(
     """
     begin, end = np.clip(from_ps, start_ps, end_ps), np.clip(to_ps, start_ps, end_ps)
     kept = end > begin
-    lane, state, begin, end = (column[kept].astype(np.int64) for column in (lane, state, begin, end))
+    track, state, begin, end = (column[kept].astype(np.int64) for column in (track, state, begin, end))
     pitch = end_ps - start_ps + 1
-    first, last = lane * pitch + begin - start_ps, lane * pitch + end - start_ps
+    first, last = track * pitch + begin - start_ps, track * pitch + end - start_ps
     order = np.argsort(first, kind="stable")
     if (last[order][:-1] <= first[order][1:]).all():  # one after the other
         key = np.stack([first[order], last[order]], axis=1).ravel()
@@ -238,24 +238,24 @@ def flatten(
             if mine.any():
                 current[np.cumsum(np.where(mine, step, 0), dtype=np.int32) > 0] = one
     final = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, bool)
-    return _changes(start_ps, end_ps, lanes, states, key[final], current[final])
+    return _changes(start_ps, end_ps, tracks, states, key[final], current[final])
 
 
 def join(one: Stretch, other: Stretch) -> Stretch:
-    """Two stretches of the same lanes, the second of which begins where the first ends."""
+    """Two stretches of the same tracks, the second of which begins where the first ends."""
     pitch = other.end_ps - one.start_ps + 1
     parts = [s.key + (s.key // s.pitch) * (pitch - s.pitch) + s.start_ps - one.start_ps for s in (one, other)]
     key = np.concatenate(parts)
     order = np.argsort(key, kind="stable")  # at one time, what ends comes before what begins
     key, new = key[order], np.concatenate([one.new, other.new])[order]
     last = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, bool)
-    return _changes(one.start_ps, other.end_ps, one.lanes, one.states, key[last], new[last])
+    return _changes(one.start_ps, other.end_ps, one.tracks, one.states, key[last], new[last])
 
 
 def _changes(
-    start_ps: int, end_ps: int, lanes: int, states: int, key: np.ndarray, new: np.ndarray
+    start_ps: int, end_ps: int, tracks: int, states: int, key: np.ndarray, new: np.ndarray
 ) -> Stretch:
     """A stretch of the places at which a state begins, without those that change nothing."""
     old = np.append(np.uint8(NOTHING), new[:-1]).astype(np.uint8)
     real = old != new
-    return Stretch(start_ps, end_ps, lanes, states, key[real], old[real], new[real])
+    return Stretch(start_ps, end_ps, tracks, states, key[real], old[real], new[real])

@@ -1,7 +1,7 @@
-"""Floor 6: many runs. Which algorithm is best where, what a simulated GPU measures, and fits of presets."""
+"""Floor 7: many runs. The best algorithm, microbenchmarks of a GPU, presets from measurements."""
 
 from ._best import best_algorithm
-from ._fit import held_against, preset_from
+from ._fit import compare_to_measured, preset_from
 from ._microbench import microbenchmarks
 
-__all__ = ["best_algorithm", "held_against", "microbenchmarks", "preset_from"]
+__all__ = ["best_algorithm", "compare_to_measured", "microbenchmarks", "preset_from"]

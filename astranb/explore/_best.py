@@ -1,4 +1,4 @@
-"""Try every algorithm of a collective at every protocol, and compare."""
+"""Compare all algorithms and protocols of a collective."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def best_algorithm(
     launch: str = "none",
     most_events: int = _MOST_EVENTS,
 ) -> pd.DataFrame:
-    """Run every algorithm of a collective at every protocol it is written for.
+    """Run every algorithm of a collective with every protocol that it supports.
 
     Parameters
     ----------
@@ -45,20 +45,20 @@ def best_algorithm(
     gpu, channels, root, network, launch
         As for :class:`astranb.Simulation` and :class:`astranb.collectives.Collective`.
     most_events : int
-        A run that is slower than the best so far and has handled so many events is given up.
+        A run that is slower than the best so far stops after this number of events.
 
     Returns
     -------
     pandas.DataFrame
-        One row a way to do it, the fastest first: ``algorithm``, ``protocol``, ``size_bytes``,
-        ``time_ps``, ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``,
-        ``said`` (why it could not run; its times are missing then). Tables of several sizes
+        One row for each algorithm and protocol, the fastest first: ``algorithm``, ``protocol``,
+        ``size_bytes``, ``time_ps``, ``algbw_Bps``, ``busbw_Bps``, ``slower`` (times the fastest), ``events``,
+        ``reason`` (why it could not run; its times are missing then). Tables of several sizes
         make a figure: :func:`astranb.export.figures.latency_curve`.
 
     Raises
     ------
     InputError
-        The collective or the infrastructure does not exist, or nothing could run.
+        The collective or the infrastructure is unknown, or no algorithm can run.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def best_algorithm(
             wanted = Collective.of(
                 collective, size, found.name, channels=channels, root=root, protocol=protocol
             )
-            row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "said": ""}
+            row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "reason": ""}
             row["size_bytes"] = wanted.size
             rows.append(row)
             try:
@@ -90,11 +90,11 @@ def best_algorithm(
                 )
                 sim.step(most_events)
                 if not sim.finished and best_ps is not None and sim.now_ps > best_ps:
-                    row["said"] = f"given up after {sim.events:,} events: slower than the best"
+                    row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
                     continue
                 sim.run()
             except AstranbError as error:
-                row["said"] = str(error)
+                row["reason"] = str(error)
                 continue
             result = sim.result
             best_ps = min(best_ps or result.time_ps, result.time_ps)
@@ -105,9 +105,9 @@ def best_algorithm(
                 "events": sim.events,
             }
     if best_ps is None:
-        raise InputError(f"no algorithm of {collective} can run: {rows[0]['said']}", where=where.name)
+        raise InputError(f"no algorithm of {collective} can run: {rows[0]['reason']}", where=where.name)
     first = ["algorithm", "protocol", "size_bytes", "time_ps", "slower"]
-    table = pd.DataFrame(rows).reindex(columns=[*first, "algbw_Bps", "busbw_Bps", "events", "said"])
+    table = pd.DataFrame(rows).reindex(columns=[*first, "algbw_Bps", "busbw_Bps", "events", "reason"])
     table["slower"] = table["time_ps"] / best_ps
     table = table.sort_values(["time_ps", "algorithm", "protocol"], kind="stable", ignore_index=True)
     return table.astype({"time_ps": "Int64", "events": "Int64"})

@@ -1,7 +1,7 @@
-"""A preset of what was measured on a real GPU: each number that a measurement tells is fitted.
+"""Fit a preset to measurements of a real GPU.
 
-The fit runs the simulated microbenchmarks: a number is right when the simulated GPU measures
-what the real one did. One row tells one number; they are gone through until all agree.
+The fit runs the simulated microbenchmarks: a number is right when the simulated GPU measures the same
+as the real one. Each row determines one number. The fit repeats until all rows agree.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 from astranb.core.errors import InputError
 from astranb.gpu import PRESETS, Measured, Preset, read_measured
 from astranb.gpu import preset as find_preset
-from astranb.gpu._measured import LINKED, ROWS, blocks_of
-from astranb.gpu._preset_file import NUMBERS, checked_name
+from astranb.gpu.measured import LINKED, ROWS, blocks_of
+from astranb.gpu.presets import NUMBERS, checked_name
 
 from ._microbench import TWO, measure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["held_against", "preset_from"]
+__all__ = ["compare_to_measured", "preset_from"]
 
-_CLOSE = 0.005  # a row that is as near as this tells nothing more
-_MISSED = 0.03  # one that stays further off needs more lines under way
+_CLOSE = 0.005  # relative error of a row that needs no further fit
+_MISSED = 0.03  # relative error above which a row needs more lines in flight
 _SWEEPS = 4
 _STEPS = 14
 _MOST_UNROLL, _MOST_OUTSTANDING = 64, 4096
-_MOST_PEAK = 2  # times what streaming reads reach
-_LIMITED = 0.7  # blocks that copy at more than this of the most are held up by links
+_MOST_PEAK = 2  # times the bandwidth of streaming reads
+_LIMITED = 0.7  # above this share of the highest bandwidth, links limit a copy
 
 
 def preset_from(
@@ -42,29 +42,29 @@ def preset_from(
     name: str | None = None,
     infra: str | None = None,
 ) -> Preset:
-    """Make a preset of what was measured on a real GPU.
+    """Fit a preset to measurements of a real GPU.
 
     Parameters
     ----------
     measured : str or Path or dict or Measured
-        What ``benchmarks/gpu_microbench.py`` has written.
+        The output of ``benchmarks/gpu_microbench.py``.
     like : str or Path or Preset
-        The preset to start from: what was not measured stays as it is there.
+        The preset to start from; it gives the numbers that were not measured.
     name : str, optional
-        Of the new preset; after the device where not given.
+        The name of the new preset; by default that of the device.
     infra : str, optional
-        The machine that was measured, for what crosses links. Without it copies to a peer
-        tell nothing: they say as much about the links as about the GPU.
+        The machine that was measured, for measurements across links. Without it, copies to a
+        peer are not used because they depend on the links as well.
 
     Returns
     -------
     Preset
-        The source of each number says whether it was measured.
+        The source of each number records whether it was measured.
 
     Raises
     ------
     InputError
-        The measurement cannot be read, or ``like`` has no L2 and one was measured.
+        The measurement cannot be read, or it has an L2 and ``like`` has none.
 
     Examples
     --------
@@ -80,36 +80,36 @@ def preset_from(
     base = like if isinstance(like, Preset) else find_preset(like)
     if base.l2_bytes == 0 and any("L2" in what for what in found.rows):
         raise InputError(
-            f"an L2 was measured, and a {base.name} has none",
+            f"the measurement has an L2, but {base.name} has none",
             where=found.where,
-            hint="take one that has, as --like h100-sxm",
+            hint="start from a preset with an L2, for example --like h100-sxm",
         )
     fit = _Fit(found, base, infra)
     fit.facts()
     for _ in range(_SWEEPS):
         if not fit.sweep():
             break
-    unsaid = {n: f"not measured, as {base.name}: {base.sources.get(n, '')}" for n in NUMBERS}
-    return replace(fit.preset, name=checked_name(name or _name_of(found)), sources=unsaid | fit.told)
+    unmeasured = {n: f"not measured, as {base.name}: {base.sources.get(n, '')}" for n in NUMBERS}
+    return replace(fit.preset, name=checked_name(name or _name_of(found)), sources=unmeasured | fit.sources)
 
 
-def held_against(
+def compare_to_measured(
     gpu: str | Path | Preset, measured: str | Path | dict[str, Any] | Measured, infra: str | None = None
 ) -> pd.DataFrame:
-    """Hold what a simulated GPU measures against what was measured on a real one.
+    """Compare what a simulated GPU measures with measurements of a real one.
 
     Parameters
     ----------
     gpu : str or Path or Preset
     measured : str or Path or dict or Measured
     infra : str, optional
-        The machine that was measured; without it what crosses a link is not simulated.
+        The machine that was measured; without it, measurements across a link are not simulated.
 
     Returns
     -------
     pandas.DataFrame
-        ``what``, ``measured``, ``simulated``, ``unit``, and ``off`` (relative). What the
-        simulated GPU has not, or needs ``infra``, is missing.
+        ``what``, ``measured``, ``simulated``, ``unit``, and ``off`` (relative). ``simulated`` is
+        missing where the simulated GPU does not have it or it needs ``infra``.
     """
     import pandas as pd
 
@@ -129,14 +129,14 @@ def _linked(what: str) -> bool:
 
 
 def _name_of(found: Measured) -> str:
-    """A name after the device's own."""
+    """Return a preset name made from the name of the device."""
     name = re.sub(r"[^a-z0-9]+", "-", found.device.lower()).strip("-")[:40] or "my-gpu"
     return f"{name}-measured" if name in PRESETS else name
 
 
 @dataclass
 class _Fit:
-    """A preset under way, and what told each of its numbers."""
+    """The preset so far, and the source of each fitted number."""
 
     found: Measured
     preset: Preset
@@ -144,40 +144,40 @@ class _Fit:
 
     def __post_init__(self) -> None:
         self.base = self.preset
-        self.told: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
         self.known: dict[tuple[str, Preset, str], float] = {}
 
     def take(self, why: str, **numbers: int) -> None:
-        """Change numbers, and say why."""
+        """Change numbers and record the reason as their source."""
         device = f" ({self.found.device})" if self.found.device else ""
         self.preset = self.preset.but(**numbers)
-        self.told |= dict.fromkeys(numbers, f"measured: {why}{device}")
+        self.sources |= dict.fromkeys(numbers, f"measured: {why}{device}")
 
     def facts(self) -> None:
-        """What needs no simulation: what the device says of itself, and kernels' periods."""
+        """Take what needs no simulation: the properties of the device and the periods of kernels."""
         facts, base, clock = self.found.facts, self.base, self.found.clock_MHz
         if "sms" in facts:
             self.take(f"the device has {facts['sms']}", sms=facts["sms"])
         if "memory_bytes" in facts:
-            self.take("the device says so", hbm_bytes=facts["memory_bytes"])
+            self.take("reported by the device", hbm_bytes=facts["memory_bytes"])
         if "l2_bytes" in facts and base.l2_bytes:
             near = facts.get("near_bytes", base.near_bytes * facts["l2_bytes"] // base.l2_bytes)
-            self.take("the device says so", l2_bytes=facts["l2_bytes"])
+            self.take("reported by the device", l2_bytes=facts["l2_bytes"])
             if "near_bytes" in facts:
-                self.take("the device is of this kind", near_bytes=near)
+                self.take("from the kind of the device", near_bytes=near)
             else:
                 self.take(f"the same part of the L2 as in a {base.name}", near_bytes=near)
         if clock and not base.mesh:
             cycle_ps = 1e6 / clock
             why = f"a clock of {clock:g} MHz"
-            self.take(f"64 B a clock, {why}", issue_ps=max(1, round(base.line_bytes / 64 * cycle_ps)))
-            self.take(f"one clock more, {why}", atomic_ps=round(cycle_ps))
+            self.take(f"64 B per clock, {why}", issue_ps=max(1, round(base.line_bytes / 64 * cycle_ps)))
+            self.take(f"one more clock, {why}", atomic_ps=round(cycle_ps))
         for what, number in (("kernel launch", "launch_ps"), ("kernel in a graph", "graph_ps")):
             if what in self.found.rows:
                 self.take(self._why(what), **{number: max(1, round(self.found.rows[what] * 1000))})
 
     def sweep(self) -> bool:
-        """Fit each number once; whether any had to change."""
+        """Fit each number once; return whether any changed."""
         before = self.preset
         self._near()
         self._one("L2 hit, far", "far_ps", 10**9)
@@ -192,12 +192,12 @@ class _Fit:
         return f"{what} {self.found.rows[what]:.4g} {ROWS.get(what, 'GB/s')}"
 
     def _one(self, what: str, number: str, most: int) -> None:
-        """A number that one row tells."""
+        """Fit a number to one row."""
         start = max(1, getattr(self.preset, number))
         self._solve(what, lambda x: {number: round(start * x)}, (0.5 / start, most / start))
 
     def _near(self) -> None:
-        """The way to the L2 and its own time are told together: they keep their proportion."""
+        """Fit the latencies to the L2 and inside it together; their proportion stays."""
         noc, own = max(1, self.preset.noc_ps), max(1, self.preset.l2_ps)
         if self.preset.mesh:
             noc = 0
@@ -205,7 +205,7 @@ class _Fit:
         self._solve("L2 hit, near", lambda x: {"noc_ps": round(noc * x), "l2_ps": round(own * x)}, bounds)
 
     def _cache(self) -> None:
-        """Bandwidth of the L2; one far above what was measured is no answer to too few lines under way."""
+        """Fit the bandwidth of the L2, up to a bound: beyond it, too few lines are in flight."""
         what, rate = "streaming reads, L2", self.preset.l2_Bps
         if what in self.found.rows:
             most = _MOST_PEAK * self.found.rows[what] * 1e9
@@ -214,13 +214,13 @@ class _Fit:
             self._widen(what, TWO)
 
     def _streaming(self) -> None:
-        """Bandwidth of memory; with its peak known, what opening rows costs of it."""
+        """Fit the bandwidth of memory or, if its peak is known, the time that opening a row takes."""
         what, peak = "streaming reads", self.found.memory_GBps
         value = self.found.rows.get(what)
         if value is None:
             return
         if peak is not None and value <= peak <= 2 * _MOST_PEAK * value:
-            self.take(f"{peak:.4g} GB/s by clock and width of the memory", hbm_Bps=round(peak * 1e9))
+            self.take(f"{peak:.4g} GB/s from clock and width of the memory", hbm_Bps=round(peak * 1e9))
             start = max(1, self.preset.row_miss_ps)
             self._solve(what, lambda x: {"row_miss_ps": round(start * x)}, (0.5 / start, 1e6 / start))
         else:
@@ -233,7 +233,7 @@ class _Fit:
         self._widen(what, TWO)
 
     def _copies(self) -> None:
-        """The fewest blocks that links do not hold up tell how much one SM keeps under way."""
+        """Fit the requests in flight of an SM to the copy by the fewest blocks, if links do not limit it."""
         copies = self.found.copies()
         if self.infra is None or not copies:
             return
@@ -247,22 +247,22 @@ class _Fit:
         self._widen(what, self.infra)
 
     def _widen(self, what: str, infra: str) -> None:
-        """Keep more lines under way where a row needs them to come up to its value."""
+        """Increase the lines in flight while a row stays below its measured value."""
         while (off := self._off(what, infra)) is not None and off < -_MISSED:
             preset = self.preset
             wider = {"unroll": preset.unroll * 2}
             wider["max_outstanding"] = max(preset.max_outstanding, preset.warps_per_block * wider["unroll"])
             if max(wider["unroll"] / _MOST_UNROLL, wider["max_outstanding"] / _MOST_OUTSTANDING) > 1:
                 return
-            told = dict(self.told)
-            self.take(f"{self._why(what)} takes more lines under way", **wider)
+            sources = dict(self.sources)
+            self.take(f"{self._why(what)} needs more lines in flight", **wider)
             now = self._off(what, infra)
-            if now is None or now < off + _CLOSE:  # that is not what it lacks
-                self.preset, self.told = preset, told
+            if now is None or now < off + _CLOSE:  # more lines do not help
+                self.preset, self.sources = preset, sources
                 return
 
     def _off(self, what: str, infra: str) -> float | None:
-        """How far the row is off, as a logarithm; None where it was not measured."""
+        """Return the logarithmic error of a row; None if it was not measured."""
         if what not in self.found.rows:
             return None
         return self._error(what, self.preset, infra)
@@ -306,7 +306,7 @@ class _Fit:
 
 
 def _next(tried: dict[float, float], low: float, high: float) -> float | None:
-    """Where to try next: the secant of the two best, or the middle of what encloses the zero."""
+    """Return the next point to try: the secant of the two best, or the middle of the enclosing interval."""
     ordered = sorted(tried, key=lambda x: abs(tried[x]))
     a, b = ordered[:2]
     below = [x for x in sorted(tried) if tried[x] < 0]
@@ -327,7 +327,7 @@ def _next(tried: dict[float, float], low: float, high: float) -> float | None:
 
 
 def _beyond(tried: dict[float, float], low: float, high: float) -> float | None:
-    """Where nothing changes, look further and further out: below first, then above."""
+    """Return a point further out where the error is constant: below first, then above."""
     least, most = min(tried), max(tried)
     width = max(0.5, most - least)
     if least > low:

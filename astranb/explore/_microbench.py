@@ -1,4 +1,4 @@
-"""Small programs that measure a simulated GPU as one measures a real one."""
+"""Small programs that measure a simulated GPU like a real one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from astranb.collectives import Collective, Program
 from astranb.core.errors import WrongResult
+from astranb.engine.cacheline import CacheLineEngine
 from astranb.gpu import Preset
 from astranb.gpu import preset as find_preset
-from astranb.gpu._measured import ROWS, blocks_of
+from astranb.gpu.measured import ROWS, blocks_of
 from astranb.sim import Simulation
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["TWO", "measure", "microbenchmarks"]
 
 TWO = "switch:gpus=2"
-"""Two GPUs on a switch: what crosses no link is the same on any infrastructure."""
+"""Two GPUs on a switch, for measurements that do not depend on the infrastructure."""
 
 _BLOCKS = (1, 4, 16, 64)
 
 
 def microbenchmarks(gpu: str | Path | Preset, infra: str = TWO) -> pd.DataFrame:
-    """Measure latencies, bandwidths and a flag's way on a simulated GPU.
+    """Measure latencies and bandwidths of a simulated GPU.
 
     ``benchmarks/gpu_microbench.py`` measures the same on a real one.
 
@@ -34,17 +35,17 @@ def microbenchmarks(gpu: str | Path | Preset, infra: str = TWO) -> pd.DataFrame:
     gpu : str or Path or Preset
         A preset, its name or its file.
     infra : str
-        Two or more GPUs, for what crosses a link.
+        Two or more GPUs, for measurements across a link.
 
     Returns
     -------
     pandas.DataFrame
-        ``what``, ``value`` and ``unit``: latency of a load that hits the L2 and of one that
-        goes to memory (pointer chase), the same with buffers beyond the near half of the L2,
-        bandwidth of streaming reads from memory and from the L2, a system-wide fence behind
-        a store, the period of empty kernels (launched, and in a graph), one way of a flag
-        between two GPUs without and with data and a fence before it, and the bandwidth of a
-        copy by 1 to 64 thread blocks. What the GPU does not have is left out.
+        ``what``, ``value`` and ``unit``: latencies of a load from the L2 and from memory
+        (pointer chase), also with buffers beyond the near half of the L2; bandwidths of
+        streaming reads from memory and from the L2; a system-wide fence after a store; the
+        period of empty kernels, launched and in a graph; the one-way latency of a flag between
+        two GPUs, alone and after data and a fence; and the bandwidth of a copy by 1 to 64 thread
+        blocks. What the GPU does not have is omitted.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def microbenchmarks(gpu: str | Path | Preset, infra: str = TWO) -> pd.DataFrame:
 
 
 def measure(gpu: Preset, infra: str, what: str) -> float | None:
-    """Measure one row of :func:`microbenchmarks`; None where the GPU has no such thing."""
+    """Measure one row of :func:`microbenchmarks`; None if the GPU does not have it."""
     if blocks_of(what):
         return _copy(gpu, infra, blocks_of(what))
     if gpu.l2_bytes == 0 and "L2" in what:
@@ -88,17 +89,18 @@ def measure(gpu: Preset, infra: str, what: str) -> float | None:
 
 def _run(
     gpu: Preset, infra: str, size: int, write: object, channels: int = 1, launch: str = "none"
-) -> Simulation:
-    """Run a program that is no collective: its result does not count."""
+) -> CacheLineEngine:
+    """Run a program that is not a collective, without checking its result."""
     wanted = Collective.of("broadcast", size, write, channels=channels)  # type: ignore[arg-type]
     sim = Simulation(infra, wanted, gpu=gpu, record=False, checkpoint_bytes=0, launch=launch)
     with suppress(WrongResult):
         sim.run()
-    return sim
+    engine: CacheLineEngine = sim.engine
+    return engine
 
 
 def _chase(gpu: Preset, infra: str, lines: int = 1) -> tuple[float, float]:
-    """Load a line that nobody has touched, and then again: mean ns of each, one at a time."""
+    """Return the mean ns of the first and the second load of lines, one load at a time."""
 
     def write(p: Program) -> None:
         block = p.block(0)
@@ -108,9 +110,9 @@ def _chase(gpu: Preset, infra: str, lines: int = 1) -> tuple[float, float]:
             block.copy(p.input(0)[chunk], p.scratch(0)[100 + chunk])
 
     slow = gpu.but(warps_per_block=1, unroll=1)
-    sim = _run(slow, infra, gpu.line_bytes * lines * 8, write)
-    ops = sim.engine.machine.ops
-    # The last of a move's stores is issued when its last load is back.
+    machine = _run(slow, infra, gpu.line_bytes * lines * 8, write).machine
+    ops = machine.ops
+    # A move issues its last store when its last load has returned.
     taken = (ops["issued_ps"] - ops["started_ps"]) / ops["lines"] / 1000
     if lines > 1:
         taken = taken - gpu.issue_ps / 1000
@@ -119,16 +121,16 @@ def _chase(gpu: Preset, infra: str, lines: int = 1) -> tuple[float, float]:
 
 
 def _stream(gpu: Preset, infra: str) -> float:
-    """GB/s of reads from memory by every SM at once, from the first load to the last."""
+    """Return GB/s of reads from memory by all SMs at once, from the first load to the last."""
     blocks = gpu.sms * gpu.seats
     size = blocks * 8 * gpu.line_bytes * 384
 
     def write(p: Program) -> None:
         p.block(0).copy(p.input(0)[0], p.scratch(0)[0])
 
-    sim = _run(gpu, infra, size, write, channels=blocks)
-    channels = sim.engine.machine.channels
-    first, last = int(sim.engine.machine.gpus[0].first_channel), int(sim.engine.machine.gpus[0].channels)
+    machine = _run(gpu, infra, size, write, channels=blocks).machine
+    channels = machine.channels
+    first, last = int(machine.gpus[0].first_channel), int(machine.gpus[0].channels)
     mine = channels[first : first + last]
     ended = int(mine["free_at_ps"].max())
     began = gpu.noc_ps
@@ -136,28 +138,28 @@ def _stream(gpu: Preset, infra: str) -> float:
 
 
 def _stream_l2(gpu: Preset, infra: str) -> float:
-    """GB/s that the L2 serves every SM at once; it takes as long for a store as for a load."""
-    few, many = (_served(gpu, infra, turns) for turns in (2, 6))
+    """Return GB/s of the L2 for all SMs at once; a store takes as long as a load."""
+    few, many = (_served(gpu, infra, repeats) for repeats in (2, 6))
     return (many[0] - few[0]) * gpu.line_bytes / (many[1] - few[1]) * 1000
 
 
-def _served(gpu: Preset, infra: str, turns: int) -> tuple[int, float]:
-    """Lines that the L2's slices serve when all SMs copy the same lines again and again, and until when."""
+def _served(gpu: Preset, infra: str, repeats: int) -> tuple[int, float]:
+    """Return the lines that the L2 serves while all SMs copy the same lines, and the time of the last one."""
     blocks = gpu.sms * gpu.seats
 
     def write(p: Program) -> None:
         block = p.block(0)
-        for turn in range(turns):
-            block.copy(p.input(0)[0], p.scratch(0)[turn])
+        for number in range(repeats):
+            block.copy(p.input(0)[0], p.scratch(0)[number])
 
-    sim = _run(gpu, infra, blocks * 8 * gpu.line_bytes * 48, write, channels=blocks)
-    first, count = int(sim.engine.machine.gpus[0].first_slice), gpu.l2_slices
-    mine = sim.engine.machine.slices[first : first + count]
+    machine = _run(gpu, infra, blocks * 8 * gpu.line_bytes * 48, write, channels=blocks).machine
+    first, count = int(machine.gpus[0].first_slice), gpu.l2_slices
+    mine = machine.slices[first : first + count]
     return int(mine["lines"].sum()), float(mine["free_at_ps"].mean())
 
 
 def _fence(gpu: Preset, infra: str) -> float:
-    """Ns from a store until a system-wide fence behind it lets go."""
+    """Return the ns from a store until a system-wide fence after it completes."""
 
     def write(p: Program) -> None:
         block = p.block(0)
@@ -169,7 +171,7 @@ def _fence(gpu: Preset, infra: str) -> float:
 
 
 def _kernels(gpu: Preset, infra: str, launch: str) -> float:
-    """Ns from the start of one empty kernel to that of the next."""
+    """Return the ns from the start of one empty kernel to the start of the next."""
 
     def write(p: Program) -> None:
         for name in ("one", "two"):
@@ -181,29 +183,29 @@ def _kernels(gpu: Preset, infra: str, launch: str) -> float:
 
 
 def _flag(gpu: Preset, infra: str, *, fenced: bool) -> float:
-    """One way of a flag between two GPUs that wait for each other in turn, in ns."""
-    turns = 16
+    """Return the one-way latency in ns of a flag that two GPUs send back and forth."""
+    round_trips = 16
 
     def write(p: Program) -> None:
-        gates = [p.semaphore(0), p.semaphore(1)]
+        semaphores = [p.semaphore(0), p.semaphore(1)]
         blocks = [p.block(0), p.block(1)]
 
-        def send(turn: int, me: int) -> None:
+        def send(number: int, me: int) -> None:
             if fenced:
-                blocks[me].put(p.input(me)[0], p.scratch(1 - me)[turn])
-            blocks[me].signal(gates[1 - me])
-            blocks[1 - me].wait(gates[1 - me])
+                blocks[me].put(p.input(me)[0], p.scratch(1 - me)[number])
+            blocks[me].signal(semaphores[1 - me])
+            blocks[1 - me].wait(semaphores[1 - me])
 
-        for turn in range(turns):
-            send(turn, 0)
-            send(turn, 1)
+        for number in range(round_trips):
+            send(number, 0)
+            send(number, 1)
 
-    sim = _run(gpu, infra, gpu.line_bytes, write)
-    return float(sim.engine.machine.gpus["ended_ps"].max()) / (2 * turns) / 1000
+    machine = _run(gpu, infra, gpu.line_bytes, write).machine
+    return float(machine.gpus["ended_ps"].max()) / (2 * round_trips) / 1000
 
 
 def _copy(gpu: Preset, infra: str, blocks: int) -> float:
-    """GB/s of a copy to another GPU by so many thread blocks."""
+    """Return GB/s of a copy to another GPU by a number of thread blocks."""
     size = 8 * blocks * gpu.line_bytes * 256
 
     def write(p: Program) -> None:
@@ -211,5 +213,5 @@ def _copy(gpu: Preset, infra: str, blocks: int) -> float:
         for chunk in range(p.input_chunks):
             block.put(p.input(0)[chunk], p.output(1)[chunk])
 
-    sim = _run(gpu, infra, size, write, channels=blocks)
-    return size / int(sim.engine.machine.gpus["ended_ps"].max()) * 1000
+    machine = _run(gpu, infra, size, write, channels=blocks).machine
+    return size / int(machine.gpus["ended_ps"].max()) * 1000

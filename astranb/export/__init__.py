@@ -1,26 +1,25 @@
-"""What leaves the notebook: traces, figures for analysis, the picture of an infrastructure.
+"""Floor 7: export of figures for analysis and of pictures of an infrastructure.
 
-``perfetto`` writes a trace for Perfetto and Chrome, ``figures`` draws with Bokeh, ``draw`` an
-InfraGraph as a picture, ``pyvis`` as a page to drag about. Pages that play, pictures and GIFs come
-from :class:`astranb.Workbench` (``to_html``, ``to_svg``, ``to_png``, ``to_gif``, ``animate``),
-tables from ``sim.result.to_dataframe``.
+``figures`` draws with Bokeh, ``draw`` writes an infrastructure as a picture, ``pyvis`` as a page
+with draggable nodes. Pages that play without a kernel, pictures and GIFs of a run come from
+:class:`astranb.Workbench` (``to_html``, ``to_svg``, ``to_png``, ``to_gif``, ``animate``), tables from
+``sim.result.to_dataframe`` and Perfetto traces from ``sim.result.to_perfetto``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._draw import draw
-from ._pyvis import pyvis
+from .infrastructure import draw, pyvis
 
 if TYPE_CHECKING:
     from . import figures as figures
 
-__all__ = ["draw", "figures", "perfetto", "pyvis"]
+__all__ = ["draw", "figures", "pyvis"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load Bokeh only when a figure is asked for: it takes a second."""
+    """Load Bokeh, which takes a second, only when it is used."""
     if name == "figures":
         from importlib import import_module
 

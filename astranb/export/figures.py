@@ -1,34 +1,38 @@
 """Figures for analysis, with Bokeh: latency curves, rooflines, heat maps, Gantt charts.
 
-Every function returns a Bokeh figure in one look (Okabe-Ito and cividis, light or dark);
-:func:`show` shows one in a notebook, :func:`save` writes one to a file, both without a
+Every function returns a Bokeh figure in the same style (Okabe-Ito and cividis, light or dark).
+:func:`show` shows a figure in a notebook and :func:`save` writes it to a file, both without a
 network. Names from files are shown as text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astranb.core.colours import Colours
+from astranb.core.colours import Colours, busy_colour
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
+from astranb.core.files import whole_file
+from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_bytes, format_time
-from astranb.engine.cacheline import SPAN_STATES
+from astranb.engine.cacheline import SPAN_STATES, CacheLineEngine
 from astranb.gpu import Preset
 from astranb.gpu import preset as find_preset
+from astranb.gpu import tables as t
 from astranb.sim import Simulation
 
-from ._roofline import reached, roofs_of_preset, roofs_of_run
-from ._traffic import traffic
-
 with needs_extra("anb.export.figures"):
-    from bokeh.models import FixedTicker, HoverTool
-
-    from ._scales import colour_bar, mapper, named
-    from ._theme import load, plain, save, show, styled, titled
+    from bokeh.embed import file_html
+    from bokeh.io import output_notebook
+    from bokeh.io import show as bokeh_show
+    from bokeh.models import ColorBar, FixedTicker, HoverTool, LinearColorMapper
+    from bokeh.plotting import figure
+    from bokeh.resources import INLINE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,10 +45,12 @@ _HATCHES = (" ", "x", "/", ".")  # of SPAN_STATES: never colour alone
 _STATE_COLOURS = ("#0072b2", "#d55e00", "#e69f00", "#56b4e9")
 _MOST_SPANS = 20_000
 _MOST_BINS = 512
+_FONT = "system-ui, sans-serif"
+_loaded = False
 
 
 def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = "", dark: bool = False) -> Any:
-    """Draw time over size, both logarithmic, a line for each way to do it.
+    """Draw time over size, both logarithmic, with one line for each algorithm and protocol.
 
     Parameters
     ----------
@@ -52,9 +58,9 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
         Columns ``size_bytes`` and ``time_ps``, as :func:`astranb.explore.best_algorithm` gives
         them for one size each; rows without a time are left out.
     by : str
-        The column that tells lines apart; ``algorithm`` and ``protocol`` where not given.
+        The column whose values get a line each; by default ``algorithm`` and ``protocol``.
     dark : bool
-        For dark ground.
+        Colours for a dark background.
 
     Returns
     -------
@@ -86,7 +92,7 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
     if table.empty:
         raise InputError("no row has a size and a time", where="latency_curve")
     colours = Colours.of(dark)
-    drawn = titled("Time over size", x_axis_type="log", y_axis_type="log")
+    drawn = _new_figure("Time over size", x_axis_type="log", y_axis_type="log")
     drawn.xaxis.axis_label = "bytes of the larger buffer of a rank"
     drawn.yaxis.axis_label = "time (µs)"
     groups = table.groupby(keys, sort=False) if keys else [("", table)]
@@ -95,10 +101,10 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
         data = {
             "size": rows["size_bytes"].astype(float).tolist(),
             "us": [float(ps) / 1e6 for ps in rows["time_ps"]],
-            "said": [format_bytes(int(size)) for size in rows["size_bytes"]],
+            "label": [format_bytes(int(size)) for size in rows["size_bytes"]],
             "took": [format_time(int(ps)) for ps in rows["time_ps"]],
         }
-        words = plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
+        words = _plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
         colour = colours.lines[number % len(colours.lines)]
         dash = _DASHES[number // len(colours.lines) % len(_DASHES)]
         same = {"source": data, "color": colour, "legend_label": words, "name": words}
@@ -108,21 +114,21 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
     every = max(1, -(-len(sizes) // 12))
     drawn.xaxis.ticker = FixedTicker(ticks=sizes[::every])
     drawn.xaxis.major_label_overrides = {size: format_bytes(size) for size in sizes}
-    drawn.add_tools(HoverTool(tooltips=[("", "$name"), ("size", "@said"), ("time", "@took")]))
+    drawn.add_tools(HoverTool(tooltips=[("", "$name"), ("size", "@label"), ("time", "@took")]))
     drawn.add_layout(drawn.legend[0], "right")
-    return styled(drawn, colours)
+    return _styled(drawn, colours)
 
 
 def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
-    """Draw what bounds a GPU's bandwidth: bytes under way, or the width of its ways.
+    """Draw what bounds a GPU's bandwidth: the bytes in flight, or the bandwidth of its parts.
 
     Parameters
     ----------
     of : Simulation or Preset or str
-        A run also has the roof of its links and a point for each rank; a preset, its name or
-        its file has what is inside a GPU.
+        A simulation adds the roof of its links and a point for each rank to the roofs inside
+        the GPU; a preset, its name or its file has only the latter.
     dark : bool
-        For dark ground.
+        Colours for a dark background.
 
     Returns
     -------
@@ -130,10 +136,10 @@ def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
 
     Notes
     -----
-    Little's law: bandwidth = bytes under way / latency, up to what slices, channels, issue
-    slots or lanes carry. Latencies are those of one line on an idle machine. A rank's point
-    stands at the bytes that the SMs it uses can keep under way, and at the payload that left
-    it over the whole time: far below the roof it waited for something else.
+    Little's law: bandwidth = bytes in flight / latency, up to the bandwidth of slices, channels,
+    issue slots or links. Latencies are those of one line on an idle machine. A rank's point is at
+    the bytes that its SMs in use can keep in flight and at its outgoing payload divided by the total
+    time. A rank far below the roof waited for something else.
 
     Examples
     --------
@@ -141,37 +147,105 @@ def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
     'What bounds the bandwidth of h100-sxm'
     """
     colours = Colours.of(dark)
-    run = of if isinstance(of, Simulation) else None
+    run = _engine_of(of, "roofline") if isinstance(of, Simulation) else None
     gpu = run.presets[0] if run else of if isinstance(of, Preset) else find_preset(str(of))
-    roofs = roofs_of_run(run) if run else roofs_of_preset(gpu)
+    roofs = _roofs_of_run(run) if run else _roofs_of_preset(gpu)
     one_sm = gpu.max_outstanding * gpu.line_bytes
-    under_way = np.geomspace(gpu.line_bytes, 2 * gpu.sms * one_sm, 200)
-    where = f" in {run.collective.title} on {run.infra.name}" if run else ""
-    drawn = titled(f"What bounds the bandwidth of {gpu.name}{where}", x_axis_type="log", y_axis_type="log")
-    drawn.xaxis.axis_label = "bytes under way in a GPU"
+    in_flight = np.geomspace(gpu.line_bytes, 2 * gpu.sms * one_sm, 200)
+    where = f" in {run.work.title} on {run.infra.name}" if run else ""
+    drawn = _new_figure(
+        f"What bounds the bandwidth of {gpu.name}{where}", x_axis_type="log", y_axis_type="log"
+    )
+    drawn.xaxis.axis_label = "bytes in flight in a GPU"
     drawn.yaxis.axis_label = "bandwidth (GB/s, GB = 10⁹ bytes)"
     for number, roof in enumerate(roofs):
         words = f"{roof.name}: {format_time(roof.latency_ps)}, {roof.flat_Bps / 1e9:,.0f} GB/s"
         drawn.line(
-            under_way, roof.at(under_way) / 1e9, color=colours.lines[number], line_width=2,
+            in_flight, roof.at(in_flight) / 1e9, color=colours.lines[number], line_width=2,
             line_dash=_DASHES[number % len(_DASHES)], legend_label=words,
         )  # fmt: skip
     if run:
-        x, rates = reached(run)
+        x, rates = _reached(run)
         seen = rates > 0
         data = {"x": x[seen], "y": rates[seen] / 1e9, "rank": [f"GPU{k}" for k in np.flatnonzero(seen)]}
         words = "ranks of this run"
         drawn.scatter(
             "x", "y", source=data, size=11, marker="star", color=colours.ink, legend_label=words, name="ranks"
         )
-        hover = HoverTool(tooltips=[("", "@rank"), ("under way", "@x bytes"), ("out", "@y GB/s")])
+        hover = HoverTool(tooltips=[("", "@rank"), ("in flight", "@x bytes"), ("out", "@y GB/s")])
         hover.renderers = drawn.select({"name": "ranks"})
         drawn.add_tools(hover)
-    ticks = [2**k for k in range(7, 40, 3) if under_way[0] <= 2**k <= under_way[-1]]
+    ticks = [2**k for k in range(7, 40, 3) if in_flight[0] <= 2**k <= in_flight[-1]]
     drawn.xaxis.ticker = FixedTicker(ticks=ticks)
     drawn.xaxis.major_label_overrides = {tick: format_bytes(tick) for tick in ticks}
     drawn.legend.location = "bottom_right"
-    return styled(drawn, colours)
+    return _styled(drawn, colours)
+
+
+@dataclass(frozen=True)
+class _Roof:
+    """One limit: a slope by Little's law up to a constant bandwidth.
+
+    Attributes
+    ----------
+    name : str
+    latency_ps : int
+        Round trip of one line on an idle machine.
+    flat_Bps : float
+    """
+
+    name: str
+    latency_ps: int
+    flat_Bps: float  # noqa: N815 - unit in the name
+
+    def at(self, in_flight_bytes: np.ndarray) -> np.ndarray:
+        """Return the bandwidth at a number of bytes in flight."""
+        return np.minimum(in_flight_bytes * 1e12 / max(1, self.latency_ps), self.flat_Bps)
+
+
+def _roofs_of_preset(gpu: Preset) -> list[_Roof]:
+    """Return the limits inside one GPU: its memory, its L2, the issue slots of its SMs."""
+    l2_ps = 2 * gpu.noc_ps + gpu.l2_ps
+    found = [_Roof("memory", l2_ps + gpu.hbm_ps, gpu.hbm_Bps)]
+    if gpu.l2_bytes:
+        found.append(_Roof("L2", l2_ps, gpu.l2_Bps))
+    issued_Bps = gpu.sms * gpu.line_bytes * gpu.bulk_lines * 1e12 / max(1, gpu.issue_ps)  # noqa: N806
+    return [*found, _Roof("issue slots", l2_ps, issued_Bps)]
+
+
+def _roofs_of_run(engine: CacheLineEngine) -> list[_Roof]:
+    """Return the limits of a run's first GPU and of its links, for a round trip to the farthest peer."""
+    gpu, links = engine.presets[0], engine.machine.links
+    found = _roofs_of_preset(gpu)
+    used = np.unique(np.asarray(engine.machine.route_links))
+    out = used[links["src"][used] == engine.fabric.gpus[0]]
+    if not len(out):
+        return found
+    peers = [(0, rank) for rank in range(1, len(engine.fabric.gpus))]
+    routes, _ = engine.fabric.routes([*peers, *((b, a) for a, b in peers)])
+
+    def latency(pair: tuple[int, int]) -> int:
+        route = routes[pair][0]
+        passed = sum(int(engine.fabric.graph.forward_ps[int(links["dst"][link])]) for link in route[:-1])
+        size = gpu.line_bytes + gpu.header_bytes
+        return passed + sum(
+            int(links["latency_ps"][k]) + transfer_ps(size, int(links["bandwidth_Bps"][k])) for k in route
+        )
+
+    farthest = max(latency((a, b)) + latency((b, a)) for a, b in peers)
+    payload = gpu.line_bytes / (gpu.line_bytes + gpu.header_bytes)
+    wide = float(links["bandwidth_Bps"][out].sum()) * payload
+    return [*found, _Roof("links out of the GPU", 2 * gpu.noc_ps + gpu.l2_ps + farthest, wide)]
+
+
+def _reached(engine: CacheLineEngine) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each rank the bytes that its SMs in use can keep in flight, and its outgoing bandwidth."""
+    machine = engine.machine
+    used = np.zeros(len(machine.gpus))
+    taken = np.unique(machine.blocks["sm"][machine.blocks["sm"] >= 0])
+    np.add.at(used, machine.sms["gpu"][taken], 1)
+    lines = machine.gpus["max_outstanding"] * machine.gpus["line_bytes"]
+    return used * lines, _traffic(engine).sum(axis=1) * 1e12 / max(1, engine.time_ps)
 
 
 def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> Any:
@@ -182,9 +256,9 @@ def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> A
     sim : Simulation
     what : str
         ``"traffic"``: GPU by GPU, payload (see :func:`traffic`); ``"links"``: link by time, the
-        busy fraction of each bin of the recording, parallel lanes averaged.
+        busy fraction in each bin of the recording, averaged over parallel links.
     dark : bool
-        For dark ground.
+        Colours for a dark background.
 
     Returns
     -------
@@ -208,19 +282,20 @@ def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> A
     """
     if what not in ("traffic", "links"):
         raise InputError(f"there is no map {what!r}", where="heat_map", hint=near(what, ("traffic", "links")))
-    return (_traffic_map if what == "traffic" else _links_map)(sim, Colours.of(dark))
+    engine = _engine_of(sim, "heat_map")
+    return (_traffic_map if what == "traffic" else _links_map)(engine, Colours.of(dark))
 
 
-def _traffic_map(sim: Simulation, colours: Colours) -> Any:
-    found = traffic(sim)
+def _traffic_map(engine: CacheLineEngine, colours: Colours) -> Any:
+    found = _traffic(engine)
     ranks = len(found)
     names = [f"GPU{rank}" for rank in range(ranks)]
-    drawn = titled(
-        f"Bytes from GPU to GPU: {sim.engine.work.title} on {sim.engine.infra.name}",
+    drawn = _new_figure(
+        f"Bytes from GPU to GPU: {engine.work.title} on {engine.infra.name}",
         x_range=(0, ranks), y_range=(ranks, 0), height=520,
     )  # fmt: skip
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = "to", "from"
-    scale = mapper(colours, float(found.max(initial=0)))
+    scale = _cividis(colours, float(found.max(initial=0)))
     drawn.image([found.astype(float)], x=0, y=0, dw=ranks, dh=ranks, color_mapper=scale)
     if ranks <= 16:
         rows, columns = np.nonzero(found)
@@ -230,69 +305,106 @@ def _traffic_map(sim: Simulation, colours: Colours) -> Any:
             columns + 0.5, rows + 0.5, [format_bytes(int(b)) for b in found[rows, columns]],
             text_align="center", text_baseline="middle", text_font_size="10px", text_color=ink.tolist(),
         )  # fmt: skip
-    named(drawn.xaxis[0], names)
-    named(drawn.yaxis[0], names)
+    _name_ticks(drawn.xaxis[0], names)
+    _name_ticks(drawn.yaxis[0], names)
     drawn.add_tools(HoverTool(tooltips=[("bytes", "@image{0,0}")], mode="mouse"))
     drawn.grid.visible = False
-    colour_bar(drawn, colours, scale, "bytes")
-    return styled(drawn, colours)
+    _colour_bar(drawn, colours, scale, "bytes")
+    return _styled(drawn, colours)
 
 
-def _links_map(sim: Simulation, colours: Colours) -> Any:
-    noted = sim.engine.recorder.activity()
-    bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
+def _links_map(engine: CacheLineEngine, colours: Colours) -> Any:
+    recorded = engine.recorder.activity()
+    bins, bin_ps = int(recorded["bins"]), int(recorded["bin_ps"])
     if not bins:
         raise InputError("nothing was recorded", where="heat_map", hint="Simulation(..., record=True)")
     pairs: dict[str, list[int]] = {}
-    for link in np.flatnonzero(noted["link_busy"].any(axis=1)).tolist():
-        pairs.setdefault(sim.engine.fabric.name(link).partition("#")[0], []).append(link)
+    for link in np.flatnonzero(recorded["link_busy"].any(axis=1)).tolist():
+        pairs.setdefault(engine.fabric.name(link).partition("#")[0], []).append(link)
     if not pairs:
         raise InputError("no line has crossed a link yet", where="heat_map")
     fold = -(-bins // _MOST_BINS)
     width = -(-bins // fold)
     rows = np.zeros((len(pairs), width * fold))
-    for number, lanes in enumerate(pairs.values()):
-        rows[number, :bins] = noted["link_busy"][lanes].mean(axis=0)
+    for number, links in enumerate(pairs.values()):
+        rows[number, :bins] = recorded["link_busy"][links].mean(axis=0)
     rows = rows.reshape(len(pairs), width, fold).mean(axis=2)
     end_us = width * fold * bin_ps / 1e6
-    drawn = titled(
-        f"How busy links were: {sim.engine.work.title} on {sim.engine.infra.name}",
+    drawn = _new_figure(
+        f"How busy links were: {engine.work.title} on {engine.infra.name}",
         x_range=(0, end_us), y_range=(len(pairs), 0), height=max(320, min(1200, 60 + 14 * len(pairs))),
     )  # fmt: skip
     drawn.xaxis.axis_label = f"time (µs; a column is {format_time(fold * bin_ps)})"
-    scale = mapper(colours, 1.0)
+    scale = _cividis(colours, 1.0)
     drawn.image([rows], x=0, y=0, dw=end_us, dh=len(pairs), color_mapper=scale)
-    named(drawn.yaxis[0], _short(list(pairs)), most=80)
+    _name_ticks(drawn.yaxis[0], _short(list(pairs)), most=80)
     drawn.add_tools(HoverTool(tooltips=[("busy", "@image{0%}"), ("time", "$x{0.000} µs")], mode="mouse"))
     drawn.grid.visible = False
-    colour_bar(drawn, colours, scale, "busy")
-    return styled(drawn, colours)
+    _colour_bar(drawn, colours, scale, "busy")
+    return _styled(drawn, colours)
 
 
 def _short(links: Sequence[str]) -> list[str]:
-    """Leave out what all names of links begin with, on both sides of the arrow."""
+    """Remove the common prefix of all names of links, on both sides of the arrow."""
     ends = [link.split("->", 1) for link in links]
     levels = list(zip(*(name.split(".")[:-1] for pair in ends for name in pair), strict=False))
     same = next((k for k, level in enumerate(levels) if len(set(level)) > 1), len(levels))
     return ["->".join(name.split(".", same)[same] for name in pair) for pair in ends]
 
 
+def traffic(sim: Simulation) -> np.ndarray:
+    """Return the bytes that operations have moved from each GPU to each other one so far.
+
+    Parameters
+    ----------
+    sim : Simulation
+
+    Returns
+    -------
+    ndarray of int64, shape (ranks, ranks)
+        ``[a, b]``: payload from a to b, without headers, signals and polls; 0 on the
+        diagonal. A load counts as sent by the GPU that is read. A line counts when its load is
+        issued; in-switch reductions and multicasts count once for every GPU.
+    """
+    return _traffic(_engine_of(sim, "traffic"))
+
+
+def _traffic(engine: CacheLineEngine) -> np.ndarray:
+    ops, operands, ranks = engine.machine.ops, engine.machine.operands, len(engine.machine.gpus)
+    moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] >= 0))
+    row = ops[moves]
+    done = row["lines"] - row["left"]
+    whole = (row["lines"] - 1) * row["payload"].astype(np.int64) + row["last_bytes"]
+    moved = np.minimum(done * row["payload"].astype(np.int64), whole)
+    me = np.asarray(engine.machine.blocks["gpu"][row["block"]])
+    found = np.zeros((ranks, ranks), np.int64)
+    for first, count, outward in (("first_source", "sources", False), ("first_target", "targets", True)):
+        for k in range(int(row[count].max(initial=0))):
+            has = row[count] > k
+            other = np.asarray(operands["gpu"][row[first][has] + k])
+            ends = (me[has], other) if outward else (other, me[has])
+            np.add.at(found, ends, moved[has])
+    np.fill_diagonal(found, 0)
+    return found
+
+
 def gantt(sim: Simulation, *, dark: bool = False) -> Any:
-    """Draw what every thread block did when.
+    """Draw what every thread block did over time.
 
     Parameters
     ----------
     sim : Simulation
     dark : bool
-        For dark ground.
+        Colours for a dark background.
 
     Returns
     -------
     bokeh.plotting.figure
-        Colours and hatching tell moving, signalling, waiting and draining apart. Of more
-        than 20,000 spans the longest are drawn, and the title says so.
+        Moving, signalling, waiting and draining differ in colour and hatching. Beyond 20,000
+        spans only the longest are drawn, as the title reports.
     """
-    spans = sim.spans()
+    engine = _engine_of(sim, "gantt")
+    spans = engine.spans()
     left_out = max(0, len(spans) - _MOST_SPANS)
     if left_out:
         length = spans["end_ps"] - spans["start_ps"]
@@ -300,16 +412,18 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
     colours = Colours.of(dark)
     blocks, place = np.unique(spans["block"], return_inverse=True)
     first: dict[int, int] = {}
-    for number, gpu in enumerate(sim.engine.machine.blocks["gpu"].tolist()):
+    for number, gpu in enumerate(engine.machine.blocks["gpu"].tolist()):
         first.setdefault(gpu, number)
-    owners = sim.engine.machine.blocks["gpu"][blocks].tolist()
+    owners = engine.machine.blocks["gpu"][blocks].tolist()
     names = [f"GPU{g} block {b - first[g]}" for g, b in zip(owners, blocks.tolist(), strict=True)]
-    title = f"What thread blocks did: {sim.engine.work.title} on {sim.engine.infra.name}"
+    title = f"What thread blocks did: {engine.work.title} on {engine.infra.name}"
     if left_out:
         title += f" (the {len(spans):,} longest of {len(spans) + left_out:,} spans)"
-    drawn = titled(title, y_range=(max(1, len(names)), 0), height=max(260, min(1200, 80 + 15 * len(names))))
+    drawn = _new_figure(
+        title, y_range=(max(1, len(names)), 0), height=max(260, min(1200, 80 + 15 * len(names)))
+    )
     drawn.xaxis.axis_label = "time (µs)"
-    phases = [*map(plain, sim.engine.program.phase_names), ""]
+    phases = [*map(_plain, engine.program.phase_names), ""]
     for state, word in enumerate(SPAN_STATES):
         mine = np.flatnonzero(spans["state"] == state)
         if not len(mine):
@@ -329,11 +443,148 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
             hatch_pattern=_HATCHES[state], hatch_color=colours.back, hatch_alpha=0.6, hatch_scale=6,
             legend_label=word, name=word,
         )  # fmt: skip
-    named(drawn.yaxis[0], names)
+    _name_ticks(drawn.yaxis[0], names)
     tips = [("", "@block"), ("doing", "$name"), ("for", "@took"), ("phase", "@phase")]
     drawn.add_tools(HoverTool(tooltips=tips))
     drawn.ygrid.visible = False
     if drawn.legend:
         drawn.add_layout(drawn.legend[0], "above")
         drawn.legend.orientation = "horizontal"
-    return styled(drawn, colours)
+    return _styled(drawn, colours)
+
+
+def _engine_of(sim: Simulation, figure: str) -> CacheLineEngine:
+    """Return the engine of a simulation if it records what the figures show."""
+    if not isinstance(sim.engine, CacheLineEngine):
+        raise InputError(
+            f"{sim.fidelity} runs have no thread blocks and lines to draw",
+            where=figure,
+            hint="use Simulation(..., fidelity='cacheline')",
+        )
+    return sim.engine
+
+
+def load() -> None:
+    """Load BokehJS into the notebook page from the installed package, without a network.
+
+    :func:`show` calls this once. Call it again after reloading the page.
+    """
+    global _loaded  # noqa: PLW0603 - one page, one kernel
+    output_notebook(resources=INLINE, hide_banner=True)
+    _loaded = True
+
+
+def show(drawn: Any) -> None:
+    """Show a figure in a notebook, without a network.
+
+    Parameters
+    ----------
+    drawn : figure
+        A figure from the functions of this module.
+
+    Raises
+    ------
+    InputError
+        The code does not run in a notebook.
+    """
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        get_ipython = None
+    shell = get_ipython() if get_ipython is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        raise InputError("not in a notebook", where="figures.show", hint="use figures.save(fig, path)")
+    if not _loaded:
+        load()
+    bokeh_show(drawn)
+
+
+def save(drawn: Any, path: str | Path) -> Path:
+    """Write a figure as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    drawn : figure
+    path : str or Path
+        An existing file is replaced only when the new one is complete.
+
+    Returns
+    -------
+    Path
+        The file, 1 MB or more because it contains BokehJS.
+    """
+    title = drawn.title.text if getattr(drawn, "title", None) else "astranb"
+    text = file_html(drawn, INLINE, title)
+    # Without this, a dark figure has a white frame.
+    style = f"<style>body{{background:{drawn.background_fill_color}}}</style></head>"
+    with whole_file(Path(path)) as file:
+        file.write(text.replace("</head>", style, 1).encode())
+    return Path(path)
+
+
+def _plain(text: str) -> str:
+    """Return a text that Bokeh shows unchanged: two dollars would begin a formula."""
+    return text.replace("$$", "$\N{ZERO WIDTH SPACE}$")
+
+
+def _new_figure(title: str, **options: Any) -> Any:
+    """Create a figure with the tools that all figures have."""
+    return figure(
+        title=_plain(title),
+        sizing_mode="stretch_width",
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        **{"height": 420, **options},
+    )
+
+
+def _styled(drawn: Any, colours: Colours) -> Any:
+    """Set the colours and the font of a figure."""
+    drawn.background_fill_color = colours.back
+    drawn.border_fill_color = colours.back
+    drawn.outline_line_color = colours.faint
+    drawn.title.text_color = colours.ink
+    drawn.title.text_font = _FONT
+    drawn.title.text_font_size = "14px"
+    for axis in drawn.axis:
+        axis.axis_line_color = axis.major_tick_line_color = colours.line
+        axis.minor_tick_line_color = None
+        axis.axis_label_text_color = colours.ink
+        axis.major_label_text_color = colours.dim
+        axis.axis_label_text_font = axis.major_label_text_font = _FONT
+        axis.axis_label_text_font_style = "normal"
+    for grid in drawn.grid:
+        grid.grid_line_color = colours.faint
+    for legend in drawn.legend:
+        legend.background_fill_color = colours.back
+        legend.background_fill_alpha = 0.85
+        legend.border_line_color = colours.faint
+        legend.label_text_color = colours.ink
+        legend.label_text_font = _FONT
+        legend.label_text_font_size = "12px"
+        legend.click_policy = "hide"
+    drawn.toolbar.logo = None
+    return drawn
+
+
+def _cividis(colours: Colours, high: float) -> Any:
+    """Return a map from 0 to a value to 64 steps of cividis; zero has the colour of the panel."""
+    palette = [busy_colour(k / 63, colours) for k in range(64)]
+    return LinearColorMapper(palette=palette, low=1e-9 * (high or 1), high=high or 1, low_color=colours.panel)
+
+
+def _colour_bar(drawn: Any, colours: Colours, of: Any, title: str) -> None:
+    """Add a colour bar at the right of a figure."""
+    bar = ColorBar(color_mapper=of, title=_plain(title), width=12)
+    bar.background_fill_color = colours.back
+    bar.title_text_color = colours.ink
+    bar.major_label_text_color = colours.dim
+    bar.title_text_font_style = "normal"
+    drawn.add_layout(bar, "right")
+
+
+def _name_ticks(axis: Any, names: Sequence[str], *, most: int = 48) -> None:
+    """Label the positions 0.5, 1.5, ... of an axis; with many names, only every n-th."""
+    every = max(1, -(-len(names) // most))
+    labels = {number + 0.5: _plain(names[number]) for number in range(0, len(names), every)}
+    axis.ticker = FixedTicker(ticks=list(labels))
+    axis.major_label_overrides = labels

@@ -74,6 +74,7 @@ def open_engine(
         raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
     if isinstance(what, ModelStep):
         what = what.on(_network(infra), gpu)
+        gpu = gpu if fidelity == "cacheline" else None  # its computations have their durations already
     if isinstance(what, LayerWorkload):
         chosen = fidelity or ("congestion" if what.congestion else "analytical")
         if chosen != "cacheline":

@@ -28,6 +28,6 @@ def test_draw(tmp_path, capsys, monkeypatch):
     assert "GPU3" in Path("ring.html").read_text()
     capsys.readouterr()
     assert main(["infra", "draw", "ring:gpus=4", "--output", "ring.gif"]) == 2
-    assert capsys.readouterr().err == "astranb: ring.gif: no picture is known by '.gif'; take .svg or .html\n"
+    assert capsys.readouterr().err == "astranb: ring.gif: unknown file extension '.gif'; use .svg or .html\n"
     assert main(["infra", "draw", "ring:gpus=4", "-o", "ring.svg", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"file": "ring.svg"}

@@ -61,7 +61,7 @@ def test_save(tmp_path, capsys):
         ([*RUN, "--size", "-5"], "negative"),
         ([*RUN, "--size", "-1MiB"], "negative"),
         ([*RUN, "--size", "1PiB"], "memory"),
-        ([*RUN, "--size", "0"], "0 bytes"),
+        ([*RUN, "--size", "0"], "at least 1 B"),
         ([*RUN, "--size", "1KiB", "--algorithm", "rign"], "did you mean 'ring'"),
         ([*RUN, "--size", "1KiB", "--gpu", "h100"], "h100-sxm"),
         ([*RUN, "--size", "1KiB", "--fidelity", "exact"], "fidelity"),

@@ -14,9 +14,8 @@ from astranb.chakra import TraceBuilder, write
 from astranb.cli import main, parser
 from astranb.cli.run_options import _GROUPS, COLLECTIVE, LAYERS, MODEL, TRACES, kind_of
 from astranb.collectives import Collective
-from astranb.engine import layers, messages
 from astranb.net import Network
-from astranb.workload import models
+from astranb.workload import astrasim1, astrasim2, models
 
 OPTIONS = {option.name: option for group in _GROUPS for option in group.options}
 
@@ -58,9 +57,9 @@ def test_every_option_has_help_and_applies_to_something():
         ),
         (models.workload, {"tokens": "tokens", "mode": "mode", "expert_imbalance": "expert_imbalance"}),
         (models.machine, {"gpu": "gpu"}),
-        (messages.load, {"num_queues_per_dim": "queues", "injection_scale": "injection_scale"}),
+        (astrasim2.load, {"num_queues_per_dim": "queues", "injection_scale": "injection_scale"}),
         (
-            layers.load,
+            astrasim1.load,
             {
                 "num_passes": "passes",
                 "num_queues_per_dim": "queues",

@@ -21,7 +21,7 @@ def test_every_way_is_tried_and_the_fastest_comes_first():
 
 def test_what_cannot_run_says_why():
     table = anb.explore.best_algorithm("ring:gpus=3", "all_reduce", "1 KiB", channels=1)
-    said = dict(zip(table["algorithm"], table["said"], strict=True))
+    said = dict(zip(table["algorithm"], table["reason"], strict=True))
     assert "no switch joins all GPUs" in said["switch"]
     assert "power of two" in said["halving_doubling"]
     assert table["time_ps"].iloc[:3].notna().all()

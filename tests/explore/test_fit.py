@@ -36,7 +36,7 @@ def measurement(gpu, infra=TWO, *, peak=True, only=None):
     [
         ("a100-sxm", "h100-sxm", TWO, True),
         ("a100-sxm", "h100-sxm", "dgx-h100", False),
-        # An MI300X keeps half as many lines under way as an H200 needs.
+        # An MI300X keeps half as many lines in flight as an H200 needs.
         ("h200-sxm", "mi300x", TWO, False),
     ],
 )
@@ -48,22 +48,22 @@ def test_the_round_trip(gpu, like, infra, peak):
     assert set(again.index) == {row["what"] for row in found["measured"]}
     for row in found["measured"]:
         assert again[row["what"]] == pytest.approx(row["value"], rel=0.05), row["what"]
-    held = anb.explore.held_against(made, found, infra)
-    assert held["off"].abs().max() < 0.05
+    compared = anb.explore.compare_to_measured(made, found, infra)
+    assert compared["off"].abs().max() < 0.05
 
 
-def test_every_number_says_whether_it_was_measured():
+def test_the_source_of_every_number_records_whether_it_was_measured():
     only = {"L2 hit, near", "fence after a store", "copy to a peer, 1 blocks"}
     found = measurement("a100-sxm", only=only)
     made = anb.explore.preset_from(found, like="h100-sxm", name="mine")
     h100, a100 = anb.gpu.preset("h100-sxm"), anb.gpu.preset("a100-sxm")
-    said = {name for name, source in made.sources.items() if source.startswith("measured: ")}
-    assert said == {
+    printed = {name for name, source in made.sources.items() if source.startswith("measured: ")}
+    assert printed == {
         "sms", "l2_bytes", "near_bytes", "hbm_bytes", "issue_ps", "atomic_ps", "noc_ps", "l2_ps", "fence_ps",
     }  # fmt: skip
     assert (made.sms, made.l2_bytes, made.near_bytes) == (a100.sms, a100.l2_bytes, a100.near_bytes)
     assert made.fence_ps == pytest.approx(a100.fence_ps, rel=0.01)
-    for name in set(made.sources) - said:
+    for name in set(made.sources) - printed:
         assert getattr(made, name) == getattr(h100, name)
         assert made.sources[name] == f"not measured, as h100-sxm: {h100.sources[name]}"
 
@@ -71,8 +71,8 @@ def test_every_number_says_whether_it_was_measured():
 def test_what_crosses_links_tells_nothing_without_them():
     found = measurement("a100-sxm", only={"flag, one way", "copy to a peer, 1 blocks", "memory"})
     made = anb.explore.preset_from(found)
-    held = anb.explore.held_against(made, found).set_index("what")
-    assert held["simulated"].isna().to_dict() == {
+    compared = anb.explore.compare_to_measured(made, found).set_index("what")
+    assert compared["simulated"].isna().to_dict() == {
         "memory": False, "flag, one way": True, "copy to a peer, 1 blocks": True,
     }  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_slow_block_keeps_less_under_way():
     made = anb.explore.preset_from(found, infra="dgx-h100")
     assert made.max_outstanding < 200
     assert made.sources["max_outstanding"].startswith("measured: copy to a peer, 1 blocks")
-    assert anb.explore.held_against(made, found, "dgx-h100")["off"].abs().max() < 0.05
+    assert anb.explore.compare_to_measured(made, found, "dgx-h100")["off"].abs().max() < 0.05
 
 
 def test_a_fast_block_keeps_more_under_way():
@@ -92,20 +92,20 @@ def test_a_fast_block_keeps_more_under_way():
     found["measured"][0]["value"] *= 2
     made = anb.explore.preset_from(found, infra="dgx-h100")
     assert (made.unroll > 4, made.max_outstanding > 256) == (True, True)
-    assert anb.explore.held_against(made, found, "dgx-h100")["off"][0] == pytest.approx(0, abs=0.05)
+    assert anb.explore.compare_to_measured(made, found, "dgx-h100")["off"][0] == pytest.approx(0, abs=0.05)
 
 
 def test_what_no_gpu_can_be_is_said_to_be_off():
     """A memory faster than the L2 in front of it."""
     found = measurement("h100-sxm", only={"L2 hit, near", "memory"})
     found["measured"][1]["value"] = 50
-    held = anb.explore.held_against(anb.explore.preset_from(found), found).set_index("what")["off"]
-    assert held["L2 hit, near"] == pytest.approx(0, abs=0.01)
-    assert held["memory"] > 0.5
+    compared = anb.explore.compare_to_measured(anb.explore.preset_from(found), found).set_index("what")["off"]
+    assert compared["L2 hit, near"] == pytest.approx(0, abs=0.01)
+    assert compared["memory"] > 0.5
 
 
 def test_a_gpu_without_an_l2_is_no_start():
-    with pytest.raises(InputError, match="a generic has none; take one that has"):
+    with pytest.raises(InputError, match="generic has none; start from a preset with an L2"):
         anb.explore.preset_from(measurement("h100-sxm", only={"L2 hit, near"}), like="generic")
 
 
@@ -115,7 +115,7 @@ def test_names():
     for device, name in names.items():
         found["device"]["name"] = device
         assert anb.explore.preset_from(found).name == name
-    with pytest.raises(InputError, match="no name for a GPU"):
+    with pytest.raises(InputError, match="not a valid GPU name"):
         anb.explore.preset_from(found, name="a/b")
 
 
@@ -133,10 +133,10 @@ def file(tmp_path):
 def test_the_command(file, tmp_path, capsys):
     out = tmp_path / "mine.preset.json"
     assert main(["gpu", "from", str(file), "--like", "h100-sxm", "--name", "mine", "--output", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert f"wrote mine, based on h100-sxm, to {out}" in said
-    assert "crosses a link; give --infra" in said
-    assert "off by more than" not in said
+    printed = capsys.readouterr().out
+    assert f"wrote mine, based on h100-sxm, to {out}" in printed
+    assert "crosses a link; give --infra" in printed
+    assert "off by more than" not in printed
     assert main(["gpu", "show", str(out), "--json"]) == 0
     numbers = {row["number"]: row for row in json.loads(capsys.readouterr().out)["numbers"]}
     assert numbers["launch_ps"]["value"] == 2_600_000
@@ -148,10 +148,10 @@ def test_the_command(file, tmp_path, capsys):
 def test_the_command_as_json(file, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["gpu", "from", str(file), "--infra", TWO, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["file"] == "simulated-a100-sxm.preset.json"
-    assert {row["what"]: abs(row["off"]) < 0.05 for row in said["held_against"]} == dict.fromkeys(SOME, True)
-    assert anb.gpu.preset(said["file"]).name == said["name"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["file"] == "simulated-a100-sxm.preset.json"
+    assert {row["what"]: abs(row["off"]) < 0.05 for row in printed["comparison"]} == dict.fromkeys(SOME, True)
+    assert anb.gpu.preset(printed["file"]).name == printed["name"]
 
 
 def test_presets_are_listed_and_shown(capsys):
@@ -164,21 +164,21 @@ def test_presets_are_listed_and_shown(capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments,says",
+    "arguments,message",
     [
         (["show", "h100"], "did you mean 'h100-sxm'"),
         (["show", "none.json"], "none.json: No such file"),
         (["from", "none.json"], "none.json: No such file"),
         (["from", "FILE", "--like", "h10"], "unknown GPU preset"),
-        (["from", "FILE", "--name", "a b"], "'a b' is no name"),
+        (["from", "FILE", "--name", "a b"], "'a b' is not a valid GPU name"),
         (["from", "FILE", "--output", "mine.txt"], "ends in .json"),
         (["from", "FILE", "--infra", "no-such"], "no-such"),
-        (["show", "FILE"], "`astranb gpu from` makes a preset of one"),
+        (["show", "FILE"], "`astranb gpu from` makes a preset from a measurement"),
         (["fit"], "invalid choice"),
     ],
 )
-def test_bad_input_is_one_line(arguments, says, file, capsys):
+def test_bad_input_is_one_line(arguments, message, file, capsys):
     assert main(["gpu", *(str(file) if word == "FILE" else word for word in arguments)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert says in err
+    assert message in err

@@ -140,5 +140,5 @@ def test_names_are_text(tmp_path: Path) -> None:
 
 
 def test_a_figure_is_only_shown_where_there_is_a_notebook(ring: anb.Simulation) -> None:
-    with pytest.raises(InputError, match="no notebook"):
+    with pytest.raises(InputError, match="not in a notebook"):
         figures.show(figures.gantt(ring))

@@ -27,7 +27,7 @@ NEEDS = {
 
 
 def write(sim: anb.Simulation, path: Path, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    written = anb.export.perfetto(sim, path, **options)
+    written = sim.result.to_perfetto(path, **options)
     raw = path.read_bytes()
     document = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
     assert document["displayTimeUnit"] == "ns"
@@ -159,4 +159,4 @@ def test_hostile_names_and_impossible_places(tmp_path: Path) -> None:
     names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
     assert any(MARKUP in name for name in names)
     with pytest.raises(InputError, match="cannot be written"):
-        anb.export.perfetto(hostile_simulation(), tmp_path / "no" / "t.json")
+        hostile_simulation().result.to_perfetto(tmp_path / "no" / "t.json")

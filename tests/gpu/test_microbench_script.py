@@ -242,7 +242,7 @@ def test_the_whole_script(kernels, monkeypatch, tmp_path, capsys):
     # A busy processor's times may cross; nothing else may go wrong.
     assert all(row["why"].endswith("cannot be") for row in document["left_out"])
     left_out = {row["what"] for row in document["left_out"]}
-    known = set(anb.gpu._measured.ROWS) | {f"copy to a peer, {n} blocks" for n in (1, 3)}
+    known = set(anb.gpu.measured.ROWS) | {f"copy to a peer, {n} blocks" for n in (1, 3)}
     assert found.rows.keys() | left_out == known
     assert len(left_out) < 6
 

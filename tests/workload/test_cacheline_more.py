@@ -79,7 +79,7 @@ def test_a_run_is_saved_and_gone_on_with(tmp_path):
     sim.save(tmp_path / "run")
     again = anb.Simulation.load(tmp_path / "run")
     assert again.state_hash() == sim.state_hash()
-    loaded = again.collective
+    loaded = again.engine.work
     assert isinstance(loaded, Graph)
     assert (loaded.title, loaded.system, loaded.memory) == ("all of it", SYSTEM, POOL)
     again.back(300)
@@ -99,7 +99,7 @@ def test_operations_that_ranks_share_are_saved_once(tmp_path):
     anb.Simulation("ring:gpus=4", Graph([one] * 4, SYSTEM)).save(tmp_path / "run")
     with np.load(tmp_path / "run") as data:
         assert [name for name in data.files if name.endswith("/rows")] == ["graph/0/rows"]
-    loaded = anb.Simulation.load(tmp_path / "run").collective
+    loaded = anb.Simulation.load(tmp_path / "run").engine.work
     assert isinstance(loaded, Graph)
     assert all(other is loaded.operations[0] for other in loaded.operations)
 

@@ -47,6 +47,7 @@ class LayerState(OperationEngine):
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDS
     collective = None
+    run: LayerRun
 
     def __init__(
         self, run: LayerRun, title: str = "workload", base_ps: Any = None, edits: Sequence[Edit] = ()

@@ -11,8 +11,8 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.state import allocate
-from astranb.engine.messages.tables import BEGINS, ENDS, NOTHING, PHASE_BEGINS
 from astranb.engine.messages.recording import holds
+from astranb.engine.messages.tables import BEGINS, ENDS, NOTHING, PHASE_BEGINS
 
 from .tables import ISSUE, Machine
 

@@ -21,7 +21,7 @@ from astranb.workload.astrasim2 import (
     System,
 )
 
-from .support import by_messages, SYSTEM, mixed
+from .support import SYSTEM, by_messages, mixed
 
 ONE_MESSAGE = [
     Operations.of([{"kind": SEND, "peer": 1, "bytes": 50_000}]),

@@ -19,7 +19,7 @@ from astranb.workload.astrasim2 import (
     System,
 )
 
-from .support import by_messages, SYSTEM, mixed
+from .support import SYSTEM, by_messages, mixed
 
 RING = {"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}
 

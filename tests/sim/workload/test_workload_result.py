@@ -14,7 +14,7 @@ from astranb.engine.operations.engine import TABLES
 from astranb.engine.operations.perfetto import slots
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
 
-from .support import by_messages, ONE_RING, SYSTEM, TWO_DIMS, mixed
+from .support import ONE_RING, SYSTEM, TWO_DIMS, by_messages, mixed
 
 
 def _finished(**options):

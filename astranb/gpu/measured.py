@@ -1,4 +1,4 @@
-"""What was measured on a real GPU: the document that ``benchmarks/gpu_microbench.py`` writes."""
+"""Measurements of a real GPU, as ``benchmarks/gpu_microbench.py`` writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from astranb.core.document import Node, Source, read_document
 from astranb.core.errors import near
 
-from ._preset_file import check_header
+from .presets import check_header
 
 __all__ = ["LINKED", "MEASURED_FORMAT", "MEASURED_VERSION", "ROWS", "Measured", "blocks_of", "read_measured"]
 
@@ -28,10 +28,10 @@ ROWS = {
     "flag, one way": "ns",
     "flag behind a fence, one way": "ns",
 }
-"""What can be measured, and its unit; besides ``copy to a peer, N blocks`` in GB/s."""
+"""The measurements and their units, in addition to ``copy to a peer, N blocks`` in GB/s."""
 
 LINKED = ("flag, one way", "flag behind a fence, one way")
-"""Rows that cross a link between GPUs, as copies do: they say as much about it as about the GPU."""
+"""Rows that, like copies, cross a link between GPUs and depend on that link, too."""
 
 _UNITS = {"ns": {"ns": 1.0, "us": 1e3, "ms": 1e6}, "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "TB/s": 1e3}}
 _RANGE = {"ns": (0.1, 1e8), "GB/s": (1e-3, 1e6)}
@@ -47,21 +47,21 @@ _MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on a GPU.
+    """The measurements of one GPU.
 
     Attributes
     ----------
     where : str
         File or name, for errors and sources.
     device : str
-        What the GPU calls itself.
+        The name that the GPU reports.
     facts : dict of str to int
-        What the device says of itself: ``sms``, ``l2_bytes``, ``near_bytes``,
-        ``memory_bytes``; only what is known.
+        What the device reports: ``sms``, ``l2_bytes``, ``near_bytes`` and ``memory_bytes``
+        where known.
     clock_MHz, memory_GBps : float or None
-        Clock of the SMs; bandwidth of the memory by its clock and width.
+        Clock of the SMs; memory bandwidth computed from its clock and width.
     rows : dict of str to float
-        What was measured, each in the unit of :data:`ROWS`.
+        The measured values, in the units of :data:`ROWS`.
     """
 
     where: str
@@ -72,13 +72,13 @@ class Measured:
     rows: dict[str, float]
 
     def copies(self) -> dict[int, float]:
-        """Bandwidth of copies to a peer by the number of thread blocks, in its order."""
+        """Return the bandwidth of copies to a peer by number of thread blocks, in ascending order."""
         found = {blocks_of(what): value for what, value in self.rows.items()}
         return {blocks: found[blocks] for blocks in sorted(b for b in found if b)}
 
 
 def blocks_of(what: str) -> int:
-    """Thread blocks of a row that measures a copy to a peer; 0 for another row."""
+    """Return the thread blocks of a row that measures a copy to a peer, or 0 for another row."""
     found = re.fullmatch(r"copy to a peer, ([1-9]\d{0,4}) blocks", what, re.ASCII)
     return int(found[1]) if found else 0
 
@@ -89,12 +89,12 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
     Parameters
     ----------
     source : str or Path or dict
-        A file that ``gpu_microbench.py`` has written, or what stands in it.
+        A file that ``gpu_microbench.py`` has written, or its content.
 
     Raises
     ------
     InputError
-        It is none: what, where, how to fix it.
+        The document is not a measurement.
     """
     if isinstance(source, str | Path):
         root = read_document(source, form="json")
@@ -103,9 +103,9 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
     check_header(root, MEASURED_FORMAT, MEASURED_VERSION, "benchmarks/gpu_microbench.py writes one")
     device = root.get("device")
     name = device.get("name").text()[:80]
-    facts = {key: device.get(key).number(*bounds) for key, bounds in _FACTS.items() if _said(device, key)}
-    clock = device.get("clock_MHz").real(10, 1e5) if _said(device, "clock_MHz") else None
-    memory = device.get("memory_GBps").real(1, 1e6) if _said(device, "memory_GBps") else None
+    facts = {key: device.get(key).number(*bounds) for key, bounds in _FACTS.items() if _reported(device, key)}
+    clock = device.get("clock_MHz").real(10, 1e5) if _reported(device, "clock_MHz") else None
+    memory = device.get("memory_GBps").real(1, 1e6) if _reported(device, "memory_GBps") else None
     values: dict[str, float] = {}
     rows = root.get("measured")
     if len(rows.items()) > _MOST_ROWS:
@@ -113,25 +113,25 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
     for row in rows.items():
         what, value = _row(row)
         if what in values:
-            raise row.error(f"{what!r} stands here a second time", "leave one out")
+            raise row.error(f"duplicate row {what!r}", "remove one")
         values[what] = value
     if not values:
-        raise rows.error("nothing was measured", f"it can hold {', '.join(ROWS)}")
+        raise rows.error("no measurements", f"give at least one of {', '.join(ROWS)}")
     return Measured(root.file, " ".join(name.split()), facts, clock, memory, values)
 
 
-def _said(device: Node, key: str) -> bool:
-    """Whether the device says something of itself: null is nothing."""
+def _reported(device: Node, key: str) -> bool:
+    """Whether the device reports a value; null counts as none."""
     return device.has(key) and device.get(key).value is not None
 
 
 def _row(row: Node) -> tuple[str, float]:
-    """One row, in the unit that belongs to it."""
+    """Read one row and convert its value to the unit of :data:`ROWS`."""
     what = row.get("what").text()
     blocks = blocks_of(what)
     if what not in ROWS and not 0 < blocks <= _MOST_BLOCKS:
         known = [*ROWS, "copy to a peer, 1 blocks"]
-        raise row.get("what").error(f"nothing known as {what[:60]!r} is measured", near(what[:60], known))
+        raise row.get("what").error(f"unknown measurement {what[:60]!r}", near(what[:60], known))
     unit = ROWS.get(what, "GB/s")
     factor = _UNITS[unit][row.get("unit").choice(tuple(_UNITS[unit]))]
     low, high = _RANGE[unit]

@@ -1,18 +1,24 @@
-"""The picture of an infrastructure with nothing running on it."""
+"""The picture of an infrastructure and its page of pyvis."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.core.svg import Box, Line
+from astranb.core.svg import Box, Line, Text
+from astranb.net import compile_fabric
+from astranb.widgets._layout import lay_out
 from astranb.widgets._map import map_of
-from tests.export.support import hostile_simulation
+from tests.export.support import MARKUP, hostile_simulation
 
 FOUR = Path(__file__).resolve().parents[2] / "tutorials" / "data" / "four_a100_nccl_topology.xml"
 
@@ -46,6 +52,7 @@ def test_shapes_lie_in_the_picture(name: str, dark: bool) -> None:
     drawn = map_of(anb.infragraph.blueprint(name), dark=dark)
     assert drawn.links
     for shape in drawn.shapes:
+        assert isinstance(shape, Line | Box | Text)
         x, y = (shape.x0, shape.y0) if isinstance(shape, Line) else (shape.x, shape.y)
         assert -40 <= x <= drawn.width + 40
         assert 0 <= y <= drawn.height
@@ -63,7 +70,7 @@ def test_a_line_does_not_run_behind_a_box() -> None:
 
 
 def test_names_are_text(tmp_path: Path) -> None:
-    text = anb.export.draw(hostile_simulation().infra, tmp_path / "a.svg", dark=True).read_text()
+    text = anb.export.draw(hostile_simulation().engine.infra, tmp_path / "a.svg", dark=True).read_text()
     assert "<img" not in text
     assert "&lt;img" in text
 
@@ -75,3 +82,44 @@ def test_without_a_gpu_there_is_nothing_to_draw(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="has no GPU"):
             anb.export.draw(infra, tmp_path / name)
         assert not (tmp_path / name).exists()
+
+
+def pyvis_data(text: str, name: str) -> list[dict[str, Any]]:
+    found = re.search(name + r" = new vis\.DataSet\((\[.*?\])\);", text)
+    assert found
+    rows: list[dict[str, Any]] = json.loads(found[1])
+    return rows
+
+
+def test_pyvis_places_nodes_as_the_workbench_does(tmp_path: Path) -> None:
+    text = anb.export.pyvis("dgx-h100", tmp_path / "a.html").read_text()
+    fabric = compile_fabric(anb.infragraph.blueprint("dgx-h100").expand())
+    boxes = lay_out(fabric, np.arange(len(fabric.links))).boxes
+    nodes = pyvis_data(text, "nodes")
+    assert [(n["label"], n["x"], n["y"]) for n in nodes] == [(b.label, b.x, b.y) for b in boxes]
+    assert not any(node["physics"] for node in nodes)
+    labels = {n["id"]: n["label"] for n in nodes}
+    edges = {(labels[e["from"]], labels[e["to"]]): e["title"] for e in pyvis_data(text, "edges")}
+    (words,) = [title for ends, title in edges.items() if set(ends) == {"GPU0", "nvsw.0"}]
+    assert words.startswith(("4 lanes", "5 lanes"))
+    anb.export.pyvis("dgx-h100", tmp_path / "b.html")
+    assert (tmp_path / "b.html").read_text() == text
+
+
+def test_the_page_of_pyvis_fetches_nothing(tmp_path: Path) -> None:
+    text = anb.export.pyvis("switch:gpus=2", tmp_path / "a.html", dark=True).read_text()
+    text = re.sub("<!--.*?-->", "", text, flags=re.DOTALL)
+    assert not re.search(r"<(script|link|img)\b[^>]*\b(src|href)\s*=", text)
+
+
+def test_pyvis_shows_names_as_text(tmp_path: Path) -> None:
+    text = anb.export.pyvis(hostile_simulation().engine.infra, tmp_path / "a.html").read_text()
+    assert "<img" not in text
+    assert any(MARKUP in node["title"] for node in pyvis_data(text, "nodes"))
+
+
+def test_without_pyvis_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyvis.network", None)
+    with pytest.raises(InputError, match=r"pip install 'astranb\[figures\]'"):
+        anb.export.pyvis("switch:gpus=2", tmp_path / "a.html")
+    assert not (tmp_path / "a.html").exists()

@@ -1,0 +1,639 @@
+"""GPU presets: the numbers of each GPU, with a source for every one, shipped or from a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from astranb.core.document import Node, read_document
+from astranb.core.errors import InputError, near
+from astranb.core.files import whole_file
+from astranb.core.units import bandwidth_Bps, time_ps
+
+__all__ = [
+    "NUMBERS",
+    "PRESETS",
+    "Preset",
+    "check_header",
+    "checked_name",
+    "preset",
+    "preset_of",
+    "read_preset",
+    "write_preset",
+]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The numbers of one kind of GPU that the simulation uses.
+
+    Attributes
+    ----------
+    name : str
+    sms : int
+        Streaming multiprocessors (compute units).
+    issue_ps : int
+        Time between two instructions of one SM, each of one line.
+    unroll : int
+        Lines that one warp keeps in flight.
+    max_outstanding : int
+        Requests that one SM keeps in flight: a proxy for its registers.
+    warps_per_block, blocks_per_sm, warps_per_sm : int
+        Occupancy: an SM takes blocks up to both limits.
+    bulk_lines : int
+        Lines that one load or store instruction asks for (1; more as with TMA).
+    issue_lines : int
+        Issue slots that such an instruction takes (see :meth:`coalesced`).
+    noc_ps : int
+        Latency from SM to L2 slice, or from L2 slice or SM to I/O port; 0 with a mesh.
+    l2_slices, l2_ps, l2_Bps, l2_bytes, l2_ways
+        Slices, time from the end of service to the response, bandwidth of all together,
+        capacity and associativity; ``l2_bytes`` 0 is a GPU without L2.
+    near_bytes, far_ps : int
+        Buffers larger than ``near_bytes`` do not fit in the half (or die) of the L2 that is
+        near to an SM. An access to the other half takes ``far_ps`` longer in each direction.
+    atomic_ps : int
+        How much longer a signal occupies its slice than a store.
+    hbm_channels, hbm_ps, hbm_Bps, hbm_bytes
+        Likewise for memory channels; ``hbm_ps`` comes on top of the L2's time.
+    row_bytes, row_miss_ps : int
+        Bytes of an open row of one channel; time that a channel needs to open another row.
+    fence_ps : int
+        Duration of a system-wide fence after all stores are acknowledged.
+    launch_ps, graph_ps : int
+        Time from the launch of a kernel, or its replay in a graph, to its first instruction.
+    engines, engine_issue_ps, engine_outstanding, engine_lines : int
+        Copy engines: their number, time between two requests, requests in flight, lines per request.
+    line_bytes, header_bytes, max_payload, signal_bytes : int
+    columns, rows, ports : int
+        Of the mesh of routers, 0 for a crossbar; I/O ports.
+    chip_Bps, chip_ps : int
+        Of each link of the mesh.
+    """
+
+    name: str
+    sms: int
+    issue_ps: int
+    unroll: int
+    max_outstanding: int
+    warps_per_block: int
+    blocks_per_sm: int
+    noc_ps: int
+    l2_slices: int
+    l2_ps: int
+    l2_Bps: int  # noqa: N815 - unit in the name
+    l2_bytes: int
+    hbm_channels: int
+    hbm_ps: int
+    hbm_Bps: int  # noqa: N815
+    hbm_bytes: int
+    warps_per_sm: int = 64
+    bulk_lines: int = 1
+    issue_lines: int = 1
+    l2_ways: int = 16
+    near_bytes: int = 0
+    far_ps: int = 0
+    atomic_ps: int = 0
+    row_bytes: int = 1024
+    row_miss_ps: int = 0
+    fence_ps: int = 0
+    launch_ps: int = 0
+    graph_ps: int = 0
+    engines: int = 4
+    engine_issue_ps: int = 1000
+    engine_outstanding: int = 256
+    engine_lines: int = 8
+    line_bytes: int = 128
+    header_bytes: int = 16
+    max_payload: int = 128
+    signal_bytes: int = 16
+    columns: int = 0
+    rows: int = 0
+    ports: int = 0
+    chip_Bps: int = 0  # noqa: N815
+    chip_ps: int = 0
+    sm_word: str = "SM"
+    sources: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """Reject numbers that no machine can have."""
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}", where=self._where)
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, int) and value < 0:
+                raise InputError(f"{item.name} must not be negative, got {value}", where=self._where)
+        if self.warps_per_block > self.warps_per_sm:
+            raise InputError(
+                f"a block of {self.warps_per_block} warps does not fit on an {self.sm_word}",
+                where=self._where,
+                hint=f"at most {self.warps_per_sm}",
+            )
+        if (self.columns > 0) != (self.rows > 1):
+            raise InputError("a mesh needs columns and at least 2 rows", where=self._where)
+        if self.columns and (self.ports < 1 or self.chip_Bps < 1):
+            raise InputError("a mesh needs ports and chip_Bps", where=self._where)
+
+    @property
+    def seats(self) -> int:
+        """Occupancy: thread blocks that are resident on one SM at once."""
+        return min(self.blocks_per_sm, self.warps_per_sm // self.warps_per_block)
+
+    @property
+    def mesh(self) -> bool:
+        """Whether a mesh of routers joins SMs, memory and ports."""
+        return self.columns > 0
+
+    def but(self, **changes: int) -> Preset:
+        """Return a copy of this preset with some numbers changed.
+
+        Raises
+        ------
+        InputError
+            The number is unknown or out of range.
+
+        Examples
+        --------
+        >>> from astranb.gpu import preset
+        >>> preset("h100-sxm").but(unroll=8).unroll
+        8
+        """
+        known = [f.name for f in dataclasses.fields(self) if isinstance(getattr(self, f.name), int)]
+        for name, value in changes.items():
+            if name not in known:
+                raise InputError(f"unknown number {name!r}", where=self._where, hint=near(name, known))
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"{name} must be a whole number, got {value!r}", where=self._where)
+        sources = {**self.sources, **dict.fromkeys(changes, "changed by the user")}
+        return dataclasses.replace(self, **changes, sources=sources)  # type: ignore[arg-type]
+
+    def coalesced(self, lines: int) -> Preset:
+        """Return a preset that sends several consecutive lines as one request: faster, but not exact.
+
+        A request uses the issue slots, in-flight slots, bytes on each wire and service time of all
+        its lines, but they take one route and arrive together with the last one.
+
+        Parameters
+        ----------
+        lines : int
+            Lines per request.
+
+        Examples
+        --------
+        >>> from astranb.gpu import preset
+        >>> few = preset("h100-sxm").coalesced(4)
+        >>> few.bulk_lines, few.issue_lines, few.max_outstanding, few.unroll
+        (4, 4, 64, 1)
+        """
+        if lines == 1:
+            return self
+        return self.but(
+            bulk_lines=self.bulk_lines * lines,
+            issue_lines=self.issue_lines * lines,
+            max_outstanding=max(1, self.max_outstanding // lines),
+            unroll=max(1, self.unroll // lines),
+            warps_per_block=max(1, self.warps_per_block // max(1, lines // self.unroll)),
+            blocks_per_sm=self.seats,
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"GPU {self.name!r}"
+
+
+_AT_LEAST_ONE = (
+    "sms", "issue_ps", "unroll", "max_outstanding", "warps_per_block", "blocks_per_sm", "warps_per_sm",
+    "bulk_lines", "issue_lines", "l2_slices", "l2_ways", "hbm_channels", "hbm_Bps", "row_bytes",
+    "engine_issue_ps", "engine_outstanding", "engine_lines", "line_bytes", "max_payload", "signal_bytes",
+)  # fmt: skip
+
+
+_FORMAT, _VERSION = "astranb-gpu-preset", 1
+
+NUMBERS = {f.name: f.default is dataclasses.MISSING for f in dataclasses.fields(Preset) if f.type == "int"}
+"""The numbers of a preset, and whether each is required in a file."""
+
+_MOST = (("_ps", 10**12), ("_Bps", 10**16), ("_bytes", 2**50), ("max_payload", 2**30))
+_MOST_COUNT = 10**6
+_KEYS = ("format", "version", "name", "sm_word", "numbers", "sources")
+
+
+def write_preset(preset: Preset, path: str | Path) -> None:
+    """Write a preset to a file, whole or not at all.
+
+    Parameters
+    ----------
+    preset : Preset
+    path : str or Path
+        The file to write; its name must end in ``.json``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written, or its name does not end in ``.json``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from astranb.gpu import preset
+    >>> file = Path(tempfile.mkdtemp()) / "few.json"
+    >>> write_preset(preset("h100-sxm").but(sms=66), file)
+    >>> preset(file).sms
+    66
+    """
+    file = Path(path)
+    if file.suffix.lower() != ".json":
+        raise InputError("the name of a preset file ends in .json", where=str(path), hint=f"use {file}.json")
+    document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "name": preset.name,
+        "sm_word": preset.sm_word,
+        "numbers": {name: getattr(preset, name) for name in NUMBERS},
+        "sources": preset.sources,
+    }
+    with whole_file(file) as out:
+        out.write((json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+
+
+def read_preset(path: str | Path) -> Preset:
+    """Read a preset from a file that :func:`write_preset` or a person has written.
+
+    Raises
+    ------
+    InputError
+        The file is missing or not a preset.
+    """
+    return preset_of(read_document(path, form="json"))
+
+
+def preset_of(root: Node) -> Preset:
+    """Return the preset in a document."""
+    check_header(
+        root, _FORMAT, _VERSION, "`astranb gpu from` makes a preset from a measurement"
+    )
+    for key in root.value:
+        if key not in _KEYS:
+            raise root.get(key).error(f"unknown {key[:40]!r}", near(key[:40], _KEYS))
+    numbers = root.get("numbers")
+    numbers.get("sms")  # reports numbers that are not an object
+    for name in numbers.value:
+        if name not in NUMBERS:
+            raise numbers.get(name).error(f"unknown number {name[:40]!r}", near(name[:40], NUMBERS))
+    given = {
+        name: numbers.get(name).number(0, _most(name))
+        for name, must in NUMBERS.items()
+        if must or numbers.has(name)
+    }
+    given_sources = root.get("sources", {})
+    if not isinstance(given_sources.value, dict):
+        raise given_sources.error("an object is expected", "give a source for each number")
+    known = {name: given_sources.get(name).text() for name in given_sources.value if name in NUMBERS}
+    sources = {name: known.get(name) or f"given in {Path(root.file).name}" for name in NUMBERS}
+    name = checked_name(root.get("name").text(), f"{root.file}: name")
+    word = root.get("sm_word", "SM").choice(("SM", "CU"))
+    try:
+        return Preset(name=name, sm_word=word, sources=sources, **given)
+    except InputError as error:
+        raise InputError(error.what, where=f"{root.file}: numbers", hint=error.hint) from None
+
+
+def check_header(root: Node, wanted: str, version: int, hint: str) -> None:
+    """Reject a document of another format or version."""
+    found = root.get("format")
+    if found.value != wanted:
+        raise found.error(f"{wanted!r} is expected, not {found.brief}", hint)
+    there = root.get("version")
+    if there.number(0, 2**31) != version:
+        raise there.error(f"unknown version {there.value}", f"this release reads version {version}")
+
+
+def checked_name(word: str, where: str = "name") -> str:
+    """Return the name of a preset if it is short and usable as a file name."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,59}", word, re.ASCII):
+        hint = "use letters, digits, '-', '_' and '.'"
+        raise InputError(f"{word[:40]!r} is not a valid GPU name", where=where, hint=hint)
+    return word
+
+
+def _most(name: str) -> int:
+    return next((most for ending, most in _MOST if name.endswith(ending)), _MOST_COUNT)
+
+
+_MT4G = "measured, caps-tum/mt4g sample_results @4cc5566"
+_BENCHES = "measured, RRZE-HPC/gpu-benches @1038c5d"
+_NCCL = "derived: NVLink 4 carries 450 GB/s a direction, NCCL reaches 370 (nccl-tests#212): 128/(128+16+16)"
+_KERNELS = "period of back-to-back kernels of 64 KiB, " + _BENCHES + " gpu-small-kernels"
+
+_COMMON = {
+    "unroll": "assumed: four 16 B loads a thread, as NCCL's Simple protocol unrolls",
+    "max_outstanding": "assumed: 32 KiB in flight per SM, a proxy for its registers",
+    "warps_per_block": "512 threads a block, as NCCL's and MSCCL++'s copy kernels launch",
+    "blocks_per_sm": "2048 threads an SM and 512 a block allow 4; half, for registers (assumed)",
+    "warps_per_sm": "2048 threads an SM (NVIDIA and AMD data sheets)",
+    "bulk_lines": "one line per instruction; but(bulk_lines=...) gives TMA-like requests",
+    "issue_lines": "one slot per instruction; more only where lines are coalesced",
+    "l2_ways": "16 ways: NVIDIA publishes none; dissected for V100 by Jia et al., arXiv 1804.06826",
+    "atomic_ps": "assumed: one more clock of the slice",
+    "row_bytes": "1 KiB pages of a pseudo channel (JEDEC JESD235, JESD238)",
+    "row_miss_ps": "fitted: streaming reads reach the measured 0.82 of the peak (other banks hide most)",
+    "engines": "assumed: the copy engines that peer copies use",
+    "engine_issue_ps": "assumed: a request a nanosecond",
+    "engine_outstanding": "assumed: enough for the link's bandwidth times its latency",
+    "engine_lines": "assumed: requests of 1 KiB",
+    "line_bytes": "NVIDIA and AMD L2 lines; one wavefront request of ASTRA-sim 3.0 (arXiv 2606.10440)",
+    "header_bytes": _NCCL,
+    "max_payload": "one line behind each header: SM-driven stores are of lines",
+    "signal_bytes": "one 16 B flit (assumed)",
+    "columns": "a crossbar, not a mesh",
+    "rows": "a crossbar, not a mesh",
+    "ports": "a crossbar, not a mesh",
+    "chip_Bps": "a crossbar, not a mesh",
+    "chip_ps": "a crossbar, not a mesh",
+}
+
+_H100 = Preset(
+    name="h100-sxm",
+    sms=132,
+    issue_ps=1010,
+    unroll=4,
+    max_outstanding=256,
+    warps_per_block=16,
+    blocks_per_sm=2,
+    noc_ps=time_ps("30 ns"),
+    l2_slices=80,
+    l2_ps=time_ps("48 ns"),
+    l2_Bps=4529 * 2**30,
+    l2_bytes=50 * 2**20,
+    near_bytes=25 * 2**20,
+    far_ps=time_ps("65 ns"),
+    atomic_ps=505,
+    hbm_channels=80,
+    hbm_ps=time_ps("306 ns"),
+    hbm_Bps=bandwidth_Bps("3.35 TB/s"),
+    hbm_bytes=80 * 10**9,
+    row_miss_ps=667,
+    fence_ps=time_ps("600 ns"),
+    launch_ps=time_ps("2.43 us"),
+    graph_ps=time_ps("1.26 us"),
+    sources={
+        **_COMMON,
+        "sms": "NVIDIA H100 data sheet",
+        "issue_ps": "64 B a clock between SM and L2 at 1.98 GHz (NVIDIA A100 white paper)",
+        "noc_ps": f"derived: an L2 hit takes 219 clocks = 111 ns ({_MT4G}), shared out with l2_ps",
+        "l2_slices": "assumed as A100: 80 slices (NVIDIA A100 white paper)",
+        "l2_ps": f"derived: with two noc_ps and the slice's service an L2 hit takes 111 ns; {_MT4G}",
+        "l2_Bps": f"4529 GiB/s read, {_MT4G}",
+        "l2_bytes": "NVIDIA H100 data sheet",
+        "near_bytes": "half of the L2: two partitions (NVIDIA A100 white paper)",
+        "far_ps": f"derived: GH200 far 231 to 314 ns, near 142 ns; {_BENCHES}",
+        "hbm_channels": "5 HBM3 stacks of 16 channels (JEDEC JESD238)",
+        "hbm_ps": f"derived: 834 clocks = 421 ns to HBM less the L2 hit and a row miss; {_MT4G}",
+        "hbm_Bps": "3.35 TB/s, NVIDIA H100 data sheet",
+        "hbm_bytes": "80 GB, NVIDIA H100 data sheet",
+        "fence_ps": "fitted: see docs/fidelity.md",
+        "launch_ps": "H200 2.43 us, " + _KERNELS,
+        "graph_ps": "H200 1.26 us, " + _KERNELS,
+    },
+)
+
+_A100 = Preset(
+    name="a100-sxm",
+    sms=108,
+    issue_ps=1418,
+    unroll=4,
+    max_outstanding=256,
+    warps_per_block=16,
+    blocks_per_sm=2,
+    noc_ps=time_ps("40 ns"),
+    l2_slices=80,
+    l2_ps=time_ps("64 ns"),
+    l2_Bps=bandwidth_Bps("5.4 TB/s"),
+    l2_bytes=40 * 2**20,
+    near_bytes=20 * 2**20,
+    far_ps=time_ps("69 ns"),
+    atomic_ps=709,
+    hbm_channels=80,
+    hbm_ps=time_ps("224 ns"),
+    hbm_Bps=bandwidth_Bps("2.039 TB/s"),
+    hbm_bytes=80 * 10**9,
+    row_miss_ps=667,
+    fence_ps=time_ps("700 ns"),
+    launch_ps=time_ps("2.6 us"),
+    graph_ps=time_ps("1.34 us"),
+    sources={
+        **_COMMON,
+        "sms": "NVIDIA A100 data sheet",
+        "issue_ps": "64 B a clock between SM and L2 at 1.41 GHz (NVIDIA A100 white paper)",
+        "noc_ps": f"derived: a near L2 hit takes 205.7 clocks = 146 ns ({_BENCHES}), shared out with l2_ps",
+        "l2_slices": "80 slices of 64 B a clock (NVIDIA A100 white paper)",
+        "l2_ps": f"derived: with two noc_ps and the slice's service a near hit takes 146 ns; {_BENCHES}",
+        "l2_Bps": "5.4 TB/s, " + _BENCHES,
+        "l2_bytes": "NVIDIA A100 data sheet",
+        "near_bytes": "half of the L2: two partitions (NVIDIA A100 white paper)",
+        "far_ps": f"derived: about 400 clocks = 285 ns beyond 20 MB, 146 ns below; {_BENCHES}",
+        "hbm_channels": "5 HBM2e stacks of 8 channels, 2 pseudo channels each (JEDEC JESD235)",
+        "hbm_ps": f"derived: 512 to 552 clocks = 363 to 392 ns to HBM less the L2 hit; {_BENCHES}",
+        "hbm_Bps": "2.039 TB/s, NVIDIA A100 80 GB data sheet",
+        "hbm_bytes": "NVIDIA A100 80 GB data sheet",
+        "header_bytes": _NCCL + ", taken for NVLink 3 too",
+        "fence_ps": "fitted: see docs/fidelity.md",
+        "launch_ps": "A100 2.6 us, " + _KERNELS,
+        "graph_ps": "A100 1.34 us, " + _KERNELS,
+    },
+)
+
+
+def _like(base: Preset, name: str, sources: dict[str, str], **numbers: int) -> Preset:
+    """Return another GPU of the same family; every number that differs has its own source."""
+    words = {**base.sources, **sources}
+    return dataclasses.replace(base, name=name, sources=words, **numbers)  # type: ignore[arg-type]
+
+
+_H200 = _like(
+    _H100,
+    "h200-sxm",
+    {
+        "hbm_channels": "6 HBM3e stacks of 16 channels (JEDEC JESD238)",
+        "l2_slices": "as many as memory channels (assumed)",
+        "hbm_Bps": "4.8 TB/s, NVIDIA H200 data sheet",
+        "hbm_bytes": "141 GB, NVIDIA H200 data sheet",
+        "launch_ps": "2.43 us, " + _KERNELS,
+        "graph_ps": "1.26 us, " + _KERNELS,
+    },
+    row_miss_ps=562,
+    hbm_channels=96,
+    l2_slices=96,
+    hbm_Bps=bandwidth_Bps("4.8 TB/s"),
+    hbm_bytes=141 * 10**9,
+)
+
+_B200 = _like(
+    _H100,
+    "b200-sxm",
+    {
+        "sms": "NVIDIA Blackwell: 148 SMs enabled in B200",
+        "issue_ps": "64 B a clock at 1.965 GHz boost (NVIDIA B200 data sheet)",
+        "l2_slices": "as many as memory channels (assumed)",
+        "l2_ps": "derived: 295 clocks to L2 = 150 ns (markdewing/AI_kernels latency/README.md)",
+        "noc_ps": "derived with l2_ps",
+        "l2_Bps": "assumed: H100's a slice",
+        "l2_bytes": "126 MB of L2 (NVIDIA Blackwell architecture brief)",
+        "near_bytes": "half of the L2: two dies",
+        "far_ps": "assumed as H100's partitions",
+        "hbm_channels": "8 HBM3e stacks of 16 channels (JEDEC JESD238)",
+        "hbm_ps": "derived: 860 clocks = 438 ns to HBM (markdewing/AI_kernels latency/README.md)",
+        "hbm_Bps": "8 TB/s, NVIDIA B200 data sheet",
+        "hbm_bytes": "180 GB, NVIDIA B200 data sheet",
+        "launch_ps": "taken from H200",
+        "graph_ps": "taken from H200",
+    },
+    sms=148,
+    issue_ps=1018,
+    l2_slices=128,
+    noc_ps=time_ps("45 ns"),
+    l2_ps=time_ps("58 ns"),
+    l2_Bps=4529 * 2**30 * 128 // 80,
+    l2_bytes=126 * 2**20,
+    near_bytes=63 * 2**20,
+    row_miss_ps=450,
+    hbm_channels=128,
+    hbm_ps=time_ps("287 ns"),
+    hbm_Bps=bandwidth_Bps("8 TB/s"),
+    hbm_bytes=180 * 10**9,
+)
+
+_MI300X = _like(
+    _H100,
+    "mi300x",
+    {
+        "sms": "304 CUs, AMD Instinct MI300X data sheet",
+        "issue_ps": "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)",
+        "warps_per_block": "512 threads a block, 8 wavefronts of 64",
+        "warps_per_sm": "2048 threads a CU, 32 wavefronts of 64 (AMD CDNA 3 ISA guide)",
+        "noc_ps": f"derived: 213 clocks = 102 ns to the XCD's own L2; {_BENCHES}",
+        "l2_slices": "128 slices of the Infinity Cache (AMD CDNA 3 white paper)",
+        "l2_ps": f"derived: with two noc_ps 102 ns to the near cache; {_BENCHES}",
+        "l2_Bps": "11.9 TB/s from the Infinity Cache (Chips and Cheese, Testing AMD's Giant MI300X)",
+        "l2_bytes": "256 MB of Infinity Cache, AMD CDNA 3 white paper",
+        "l2_ways": "16 (AMD CDNA 3 white paper)",
+        "near_bytes": "4 MB of L2 in each XCD (AMD CDNA 3 white paper)",
+        "far_ps": f"derived: 218 ns to the Infinity Cache, 102 ns to the XCD's L2; {_BENCHES}",
+        "hbm_channels": "8 HBM3 stacks of 16 channels (JEDEC JESD238)",
+        "hbm_ps": f"derived: 835 to 884 clocks = 399 to 422 ns to HBM; {_BENCHES}",
+        "hbm_Bps": "5.3 TB/s, AMD Instinct MI300X data sheet",
+        "hbm_bytes": "192 GB, AMD Instinct MI300X data sheet",
+        "row_miss_ps": "fitted: 4.0 TB/s of streaming reads (mt4g 3.69, STREAM 4.13)",
+        "header_bytes": "derived: 48 to 50 of 64 GB/s a link (RCCL 316 GB/s all-reduce over 7 links)",
+        "fence_ps": "agent-scope release 126 to 134 ns and acquire 120 ns, cross-die flag 601 ns (probe)",
+        "launch_ps": "MI210 2.05 us, " + _KERNELS,
+        "graph_ps": "MI210 2.05 us, " + _KERNELS,
+    },
+    sms=304,
+    issue_ps=956,
+    warps_per_block=8,
+    warps_per_sm=32,
+    noc_ps=time_ps("28 ns"),
+    l2_slices=128,
+    l2_ps=time_ps("44 ns"),
+    l2_Bps=bandwidth_Bps("11.9 TB/s"),
+    l2_bytes=256 * 2**20,
+    near_bytes=4 * 2**20,
+    far_ps=time_ps("58 ns"),
+    hbm_channels=128,
+    hbm_ps=time_ps("302 ns"),
+    hbm_Bps=bandwidth_Bps("5.3 TB/s"),
+    hbm_bytes=192 * 10**9,
+    row_miss_ps=1000,
+    header_bytes=16,
+    fence_ps=time_ps("600 ns"),
+    launch_ps=time_ps("2.05 us"),
+    graph_ps=time_ps("2.05 us"),
+)
+_MI300X = dataclasses.replace(_MI300X, sm_word="CU")
+
+_PAPER = "ASTRA-sim 3.0, section 5 (arXiv 2606.10440)"
+_NOT_GIVEN = "assumed: the paper gives none"
+
+_GENERIC = Preset(
+    name="generic",
+    sms=128,
+    issue_ps=1000,
+    unroll=16,
+    max_outstanding=1024,
+    warps_per_block=4,
+    blocks_per_sm=2,
+    noc_ps=0,
+    l2_slices=256,
+    l2_ps=0,
+    l2_Bps=0,
+    l2_bytes=0,
+    hbm_channels=256,
+    hbm_ps=time_ps("120 ns"),
+    hbm_Bps=4 * 2**40,
+    hbm_bytes=64 * 2**30,
+    fence_ps=time_ps("600 ns"),
+    columns=8,
+    rows=4,
+    ports=32,
+    chip_Bps=512 * 2**30,
+    chip_ps=1000,
+    sm_word="CU",
+    sources={
+        **dict.fromkeys(_COMMON, _NOT_GIVEN),
+        "sms": "4 CUs at each of 32 routers, " + _PAPER,
+        "issue_ps": _NOT_GIVEN,
+        "noc_ps": "a mesh, not a crossbar",
+        "l2_slices": "one behind each memory channel: no cache, " + _PAPER,
+        "l2_ps": "no cache, " + _PAPER,
+        "l2_Bps": "no cache, " + _PAPER,
+        "l2_bytes": "no cache, " + _PAPER,
+        "near_bytes": "no cache, " + _PAPER,
+        "far_ps": "no cache, " + _PAPER,
+        "hbm_channels": "16 at each router of the top and bottom edges, " + _PAPER,
+        "hbm_ps": "120 ns, a public re-implementation's note on the paper, unconfirmed",
+        "hbm_Bps": "4 TiB/s, " + _PAPER,
+        "hbm_bytes": _NOT_GIVEN,
+        "fence_ps": "assumed as MI300X: the paper gives none",
+        "launch_ps": "launch is not modelled, " + _PAPER,
+        "graph_ps": "launch is not modelled, " + _PAPER,
+        "line_bytes": "one wavefront request, " + _PAPER,
+        "columns": "8 x 4 routers, " + _PAPER,
+        "rows": "8 x 4 routers, " + _PAPER,
+        "ports": "4 at each router of the left and right edges, " + _PAPER,
+    },
+)
+
+PRESETS = {p.name: p for p in (_H100, _A100, _H200, _B200, _MI300X, _GENERIC)}
+"""The presets by name."""
+
+
+def preset(name: str | Path) -> Preset:
+    """Return a preset by its name, or read it from a ``.json`` file.
+
+    Parameters
+    ----------
+    name : str or Path
+        The name of a shipped preset, or a file as :func:`write_preset` writes it.
+
+    Raises
+    ------
+    InputError
+        The name is unknown (similar names are listed), or the file is not a preset.
+
+    Examples
+    --------
+    >>> preset("h100-sxm").sms
+    132
+    """
+    if isinstance(name, Path) or name.lower().endswith(".json"):
+        return read_preset(name)
+    try:
+        return PRESETS[name]
+    except KeyError:
+        hint = f"{near(name, PRESETS)}; or give a file, for example my-gpu.preset.json"
+        raise InputError(f"unknown GPU preset {name!r}", hint=hint) from None
