@@ -65,7 +65,7 @@ class Result:
             reason = "a workload is more than one collective: it has no single size"
             found |= {"algbw_Bps": reason, "busbw_Bps": reason}
         elif not self.finished:
-            found |= {name: "the run has not ended" for name in ("algbw_Bps", "busbw_Bps")}
+            found |= dict.fromkeys(("algbw_Bps", "busbw_Bps"), "the run has not ended")
         return found
 
     @property
@@ -134,10 +134,10 @@ class Result:
             One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``links``,
             ``blocks``, ``ops``, ``spans`` (what thread blocks did), ``events`` (beginnings and ends),
             ``signals`` (which signal let which wait go on), and, as far as recorded, ``flights`` (every
-            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over
-            time). Of workloads also ``operations`` (a row for each that has begun). By messages also ``collectives`` (a
-            row for each, over its ranks), ``dimensions``, ``links`` (with congestion), ``layers`` (of
-            ASTRA-sim 1.0's files) and ``critical_path``.
+            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over time).
+            Of workloads also ``operations`` (a row for each that has begun). By messages also
+            ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
+            ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``.
 
         Returns
         -------
