@@ -52,7 +52,7 @@ def line(call):
     except ValueError as error:
         return str(error)
 
-from astranb.widgets._headless import files_of
+from astranb.widgets.files import files_of
 said["lines"] = {
     "Workbench": line(lambda: anb.Workbench(sim)),
     "Editor": line(lambda: anb.Editor("")),

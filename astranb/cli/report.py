@@ -36,7 +36,7 @@ def write_files(subject: Subject) -> None:
     if args.perfetto:
         sim.result.to_perfetto(args.perfetto)
     if args.html or args.svg:
-        from astranb.widgets._headless import files_of
+        from astranb.widgets.files import files_of
 
         files = files_of(sim)
         if args.html:

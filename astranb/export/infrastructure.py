@@ -17,6 +17,9 @@ from astranb.core.units import format_bandwidth, format_time
 from astranb.infragraph import Infra, resolve
 from astranb.net import compile_fabric
 
+from .layout import lay_out
+from .map import joined, map_of
+
 if TYPE_CHECKING:
     from IPython.display import SVG
 
@@ -73,7 +76,6 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
         return pyvis(known, path, dark=dark)
     if ending != ".svg":
         raise InputError(f"unknown file extension {ending!r}", where=str(path), hint="use .svg or .html")
-    from astranb.widgets._map import map_of
 
     text = to_svg(map_of(known, dark=dark))
     if path is None:
@@ -111,8 +113,6 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
     """
     with needs_extra("export.pyvis"):
         from pyvis.network import Network
-    from astranb.widgets._layout import lay_out
-    from astranb.widgets._map import joined
 
     fabric = compile_fabric((infra if isinstance(infra, Infra) else resolve(str(infra))).expand())
     layout = lay_out(fabric, np.arange(len(fabric.links)))

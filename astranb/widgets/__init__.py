@@ -1,9 +1,8 @@
 """What a person touches in a notebook.
 
-The logic is Python and needs no browser: a session takes commands and plays
-(``_session``), a feed knows what a view lacks (``_feed``), a layout says where things stand
-(``_layout``). ``Workbench`` is the thin piece between them and the browser, where each view
-is one hand-written ES module in ``static/``.
+The logic is Python and needs no browser: a session takes commands and plays (``session``), a feed
+knows what a view lacks (``feed``), and each view is a module in ``views`` that answers what the ES
+module of the same name in ``static`` asks. ``Workbench`` joins them.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from astranb.core.extras import needs_extra
 
 if TYPE_CHECKING:
-    from ._compare import SideBySide as SideBySide
-    from ._editor import Editor as Editor
-    from ._workbench import Workbench as Workbench
+    from .editor import Editor as Editor
+    from .side_by_side import SideBySide as SideBySide
+    from .workbench import Workbench as Workbench
 
 __all__ = ["Editor", "SideBySide", "Workbench"]
 
-_WIDGETS = {"Editor": "_editor", "SideBySide": "_compare", "Workbench": "_workbench"}
+_WIDGETS = {"Editor": "editor", "SideBySide": "side_by_side", "Workbench": "workbench"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from astranb.collectives import text_algorithm
 from astranb.core.errors import InputError
 
-from ._draft import Draft, Unfit, listing
-from ._editor import Editor
+from .draft import Draft, Unfit, listing
+from .editor import Editor
 
 __all__ = ["run_cell"]
 

@@ -15,9 +15,9 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.core.svg import Box, Line, Text
+from astranb.export.layout import lay_out
+from astranb.export.map import map_of
 from astranb.net import compile_fabric
-from astranb.widgets._layout import lay_out
-from astranb.widgets._map import map_of
 from tests.export.support import MARKUP, hostile_simulation
 
 FOUR = Path(__file__).resolve().parents[2] / "tutorials" / "data" / "four_a100_nccl_topology.xml"

@@ -342,7 +342,7 @@ def point(page: Page, bench: Locator, path: str) -> Position:
     """Where a node stands on the topology's canvas."""
     x, y = evaluate(
         page,
-        "[(b.x / l.width, b.y / l.height) for l in [workbench._feed.layout] for b in l.boxes "
+        "[(b.x / l.width, b.y / l.height) for l in [workbench.feed.layout] for b in l.boxes "
         f"if b.name == sim.inspect('{path}')['path']][0]",
     )
     canvas = bench.locator(".anb-picture > canvas").bounding_box()

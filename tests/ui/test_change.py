@@ -88,7 +88,7 @@ def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(pa
     evaluate(
         page, "[workbench.break_at('20 us'), workbench.break_when(lambda s: s.events == 30000)] and None"
     )
-    expect(panel.get_by_text("asked after every event: slow")).to_be_visible()
+    expect(panel.get_by_text("called after every event: slow")).to_be_visible()
     evaluate(page, "[workbench.watch(f'{sim.engine.fabric.name(0)}.messages')] and None")
     press(bench, "Breakpoint")
     expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
@@ -117,7 +117,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     expect(other.locator(".anb-title")).to_contain_text("allpairs")
     press(bench.locator("> .anb-transport"), "Phase")
     page.wait_for_timeout(300)
-    a, b = evaluate(page, "(sim.now_ps, workbench._clock.b.sim.now_ps)")
+    a, b = evaluate(page, "(sim.now_ps, workbench.linked.b.sim.now_ps)")
     assert 0 <= a - b < 100_000
     expect(compare.locator(".anb-verdict").first).to_contain_text("not both at their end")
     press(other, "End")  # of the shorter run: the other one goes on to its own
@@ -125,7 +125,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     page.wait_for_timeout(500)
     screenshot(page, "fork-light")
     bench.screenshot(path="build/ui/fork-bench.png")
-    assert evaluate(page, "workbench._clock.b.sim.finished and sim.finished")
+    assert evaluate(page, "workbench.linked.b.sim.finished and sim.finished")
 
 
 @pytest.mark.parametrize("width", [1400, 800])
@@ -144,7 +144,7 @@ def test_side_by_side_in_a_cell(page: Page, lab: Lab, width: int) -> None:
     press(views.nth(1), "Pause")  # either one's controls move both
     page.wait_for_timeout(300)
     a, b = evaluate(page, "(sim.now_ps, other.now_ps)")
-    assert not evaluate(page, "both.a._session.running")
+    assert not evaluate(page, "both.a.session.running")
     assert a > 0
     assert abs(a - b) < 100_000
     evaluate(page, "both.to_end()")

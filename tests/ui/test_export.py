@@ -137,9 +137,9 @@ def test_every_panel_opens(alone: Page, sim: anb.Simulation, tmp_path: Path) -> 
 def test_of_many_flights_some_are_taken_and_the_page_says_so(
     alone: Page, sim: anb.Simulation, tmp_path: Path
 ) -> None:
-    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html", most_flights=1000))
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html", most=1000))
     one_in = -(-int(sim.engine.recorder.since(0)[1].size) // 1000)
-    expect(alone.locator(".anb-said")).to_contain_text(f"1 in {one_in} of them")
+    expect(alone.locator(".anb-caption")).to_contain_text(f"1 in {one_in} of them")
     button(bench, "Event").click()
     expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"1 of {one_in} lines")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.widgets._messages import COLUMNS, pack
-from astranb.widgets._static import MODULES
+from astranb.widgets.assets import MODULES
+from astranb.widgets.feed import COLUMNS, pack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

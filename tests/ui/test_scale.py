@@ -58,7 +58,7 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     evaluate(page, "str(sim.run('2 us'))")
     words, crumbs = bench.locator(".anb-words"), bench.locator(".anb-crumbs")
     expect(words).to_contain_text("128 GPUs: each instance is one box")
-    total = evaluate(page, "len(workbench._feed.layout.bundles)")
+    total = evaluate(page, "len(workbench.feed.layout.bundles)")
     expect(words).to_contain_text(f"only the 40 hottest of {total} links are drawn with lines")
     bench.get_by_label("all links").check()
     expect(words).to_have_text(f"all {total} links are drawn")
@@ -69,7 +69,7 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     expect(bench.locator(".anb-inspector")).to_contain_text("8, ranks 24 to 31")
     bench.get_by_role("button", name="open here").click()
     expect(bench.get_by_role("button", name="close all")).to_be_visible()
-    assert evaluate(page, "[f.name for f in workbench._feed.layout.frames]") == ["host.3"]
+    assert evaluate(page, "[f.name for f in workbench.feed.layout.frames]") == ["host.3"]
     bench.get_by_role("button", name="close all").click()
     expect(bench.get_by_role("button", name="close all")).to_be_hidden()
     canvas.dblclick(position=point(page, bench, "host.3"))
@@ -122,8 +122,8 @@ def test_congestion_has_a_shape_of_its_own(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-topology .anb-legend")).to_contain_text("no buffer free")
     marked = evaluate(
         page,
-        "[sum(map(bool, m.tolist())) for *_, m in "
-        "[__import__('astranb.widgets._ports', fromlist=['x']).ports(sim, workbench._feed.layout)]][0]",
+        "[sum(map(bool, m.tolist())) for *_, m in [__import__('astranb.widgets.views.topology', "
+        "fromlist=['x']).ports(sim, workbench.feed.layout)]][0]",
     )
     assert marked > 0
     expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", str(marked))

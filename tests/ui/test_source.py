@@ -130,7 +130,7 @@ def test_data_and_lines_are_of_the_cursor(page: Page, lab: Lab) -> None:
     half = evaluate(page, "sim.now_ps * 6 // 10")
     evaluate(page, f"workbench.scrub({half})")
     evaluate(page, "workbench.select('gpu[3].block.1')")
-    past = f"workbench._session.at({half})"
+    past = f"workbench.session.at({half})"
     kept = evaluate(page, f"int({past}.contributions('output').cells['kept'].sum())")
     line = evaluate(page, f"int({past}.where()[7].line)")
     expect(summary).to_have_text(f"{kept} of 64 chunks final")

@@ -99,7 +99,9 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
             screenshot(page, "timelines-phases")
     expect(timeline.locator(".anb-legend")).to_contain_text("wait: semaphore")
     # With more spans than there is room for the lanes are drawn as density, and it says so.
-    evaluate(page, "setattr(__import__('astranb.widgets._spans', fromlist=['x']), '_MOST_SPANS', 300)")
+    evaluate(
+        page, "setattr(__import__('astranb.widgets.views.timeline', fromlist=['x']), '_MOST_SPANS', 300)"
+    )
     canvas.dblclick(position={"x": 600, "y": 8})
     bench.press("w")
     expect(timeline).to_have_attribute("data-drawn", "density")

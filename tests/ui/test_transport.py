@@ -13,7 +13,7 @@ def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:
     when = bench.get_by_label("Go to a time")
     when.fill("5 us")
     when.press("Enter")
-    becomes(page, "sim.now_ps <= 5_000_000 and sim.events > 1000 and not workbench._session.playing")
+    becomes(page, "sim.now_ps <= 5_000_000 and sim.events > 1000 and not workbench.session.playing")
     events = evaluate(page, "sim.events")
     shown(bench, events)
     assert evaluate(page, "(f := sim.fork(), f.reset(), f.goto('5 us'), f.events)[-1]") == events
@@ -38,7 +38,7 @@ def test_a_picture_may_be_drawn_less_often_than_time_passes(page: Page, lab: Lab
     page.wait_for_timeout(2000)
     drawn = int(bench.get_attribute("data-frames") or 0) - before
     button(bench, "Pause").click()
-    becomes(page, "not workbench._session.playing")
+    becomes(page, "not workbench.session.playing")
     assert 3 <= drawn <= 12, drawn  # not the 120 of a screen, and not none
     shown(bench, evaluate(page, "sim.events"))
 
@@ -51,7 +51,7 @@ def test_long_work_says_how_far_it_is_and_can_be_paused(page: Page, lab: Lab) ->
     expect(bench.get_by_label("Share of the lines issued")).to_be_visible()
     screenshot(page, "progress")
     button(bench, "Pause").click()
-    becomes(page, "not workbench._session.playing")
+    becomes(page, "not workbench.session.playing")
     shown(bench, evaluate(page, "sim.events"))
     expect(bench.get_by_label("Share of the lines issued")).to_be_hidden()
 
@@ -63,7 +63,7 @@ def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
     page.wait_for_timeout(800)  # what was left out in a hurry follows at rest
     bench.get_by_role("tab", name="Table").click()
     table = bench.locator(".anb-table")
-    expect(table.locator("tbody tr")).to_have_count(evaluate(page, "len(workbench._feed.layout.bundles)"))
+    expect(table.locator("tbody tr")).to_have_count(evaluate(page, "len(workbench.feed.layout.bundles)"))
     flying = [int(text) for text in table.locator("tbody td:nth-child(2)").all_inner_texts()]
     assert sum(flying) > 0
     bench.get_by_role("tab", name="Topology").click()
@@ -85,12 +85,12 @@ def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
     expect(record).to_have_attribute("aria-pressed", "false")
     bench.get_by_label("Go to a time").fill("3 us")
     bench.get_by_label("Go to a time").press("Enter")
-    becomes(page, "sim.now_ps > 2_900_000 and not workbench._session.playing")
+    becomes(page, "sim.now_ps > 2_900_000 and not workbench.session.playing")
     bench.press("r")
     expect(record).to_have_attribute("aria-pressed", "true")
     bench.get_by_label("Go to a time").fill("6 us")
     bench.get_by_label("Go to a time").press("Enter")
-    becomes(page, "sim.now_ps > 5_900_000 and not workbench._session.playing")
+    becomes(page, "sim.now_ps > 5_900_000 and not workbench.session.playing")
     assert [round(t, -6) for t in evaluate(page, "sim.unrecorded[0]")] == [0, 3_000_000]
     track = "getComputedStyle(document.querySelector('.anb-transport')).getPropertyValue('--anb-track')"
     page.wait_for_function(f"/transparent 0.00% (49|50)/.test({track})")

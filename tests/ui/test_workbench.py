@@ -275,7 +275,7 @@ def test_two_views_show_the_same(page: Page, lab: Lab) -> None:
         before = evaluate(page, "sim.events")
         button(benches.nth(place), steps).click()
         becomes(
-            page, f"sim.events > {before} and not workbench._session.playing"
+            page, f"sim.events > {before} and not workbench.session.playing"
         )  # a phase plays in the background
         events = evaluate(page, "sim.events")
         for other in range(3):
@@ -295,7 +295,7 @@ def test_what_nobody_looks_at_is_sent_nothing(page: Page, lab: Lab) -> None:
     shown(bench, 0)
     button(bench, "Event").click()
     shown(bench, 1)
-    assert evaluate(page, "[first._ready, workbench._ready]") == [False, True]
+    assert evaluate(page, "[first.connection.ready, workbench.connection.ready]") == [False, True]
     evaluate(page, "str(sim.step(5000))")
     shown(bench, 5001)
 

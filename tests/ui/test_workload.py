@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 MAKE = """import astranb as anb
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, Network, Operations, System
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, Network, Operations, System, Workload
 system = System.from_document({
     "all-reduce-implementation": ["ring", "direct"], "preferred-dataset-splits": 4,
     "active-chunks-per-dimension": 2, "local-mem-bw": 1600,
@@ -23,7 +23,8 @@ def rank(slow):
         deps.append([2 * layer])
     return Operations.of(rows, deps)
 ranks = [rank(r == 5) for r in range(8)]
-sim = anb.Simulation(ranks, Network(["Ring", "Switch"], [4, 2], [50, 25], [500, 700]), system)"""
+network = Network(["Ring", "Switch"], [4, 2], [50, 25], [500, 700])
+sim = anb.Simulation(None, Workload(ranks, network, system))"""
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
 

@@ -61,7 +61,7 @@ def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
     expect(other.locator(".anb-title")).to_contain_text("8 ranks on Ring x Switch")
     press(other, "End")
     expect(compare.locator(".anb-verdict").first).to_contain_text("dim[0].bandwidth unchanged is faster by")
-    assert evaluate(page, "sim.finished and workbench._clock.b.sim.finished")
+    assert evaluate(page, "sim.finished and workbench.linked.b.sim.finished")
     compare.get_by_label("Table of differences").first.select_option("Operations: how long")
     expect(compare.locator("tbody").first).to_contain_text("all_reduce")
     page.wait_for_timeout(500)

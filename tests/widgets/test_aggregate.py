@@ -8,17 +8,17 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets import _aggregate
-from astranb.widgets._feed import Feed
-from astranb.widgets._session import session_of
+from astranb.widgets.feed import LineFeed
+from astranb.widgets.session import session_of
+from astranb.widgets.views import interval
 
 
 def test_the_panel_shows_what_the_simulation_adds_up() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring"))
     sim.run()
-    feed = Feed(session_of(sim))
+    feed = LineFeed(session_of(sim))
     for ranks in (None, [3]):
-        told, buffers = _aggregate.answer(feed, {"from": 1e6, "to": 4e6, "ranks": ranks})
+        told, buffers = interval.answer(feed, {"from": 1e6, "to": 4e6, "ranks": ranks})
         found = sim.aggregate(1_000_000, 4_000_000, ranks=ranks)
         assert json.loads(json.dumps(told)) == told
         assert not buffers
@@ -32,4 +32,4 @@ def test_the_panel_shows_what_the_simulation_adds_up() -> None:
         }
         assert {row["phase"]: row["time_ps"] for row in told["phases"]} == longest
     with pytest.raises(InputError):
-        _aggregate.answer(feed, {"from": 0, "to": 1, "ranks": [99]})
+        interval.answer(feed, {"from": 0, "to": 1, "ranks": [99]})

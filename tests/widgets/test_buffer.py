@@ -10,31 +10,33 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline._memory import buffer_of
-from astranb.widgets import _buffer
-from astranb.widgets._feed import Feed
-from astranb.widgets._session import session_of
+from astranb.widgets.feed import LineFeed
+from astranb.widgets.session import session_of
+from astranb.widgets.views import buffer as view
 
 ODD = 100 * 1024 + 384  # chunks of which the last is shorter
 
 
 @pytest.fixture(scope="module")
-def feed() -> Feed:
+def feed() -> LineFeed:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(ODD, "ring", channels=3))
     sim.run()
-    return Feed(session_of(sim))
+    return LineFeed(session_of(sim))
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 7), st.sampled_from(["input", "output", "scratch"]), st.integers(1, 400), st.floats(0, 1)
 )
-def test_cells_are_what_their_lines_are(feed: Feed, rank: int, name: str, columns: int, when: float) -> None:
+def test_cells_are_what_their_lines_are(
+    feed: LineFeed, rank: int, name: str, columns: int, when: float
+) -> None:
     at = int(when * feed.sim.now_ps)
     options = {"rank": rank, "buffer": name, "columns": columns, "at": at}
-    meta, buffers = _buffer.answer(feed, options)
+    meta, buffers = view.answer(feed, options)
     then = feed.session.at(at)
     assert abs(then.now_ps - at) <= feed.sim.now_ps
-    found = buffer_of(then, rank, name)
+    found = buffer_of(then.engine, rank, name)
     shape = (meta["chunks"], meta["columns"])
     kinds = ("u1", "<u2", "<u2", "u1")
     arrived, source, ranks_in, state = (
@@ -62,18 +64,18 @@ def test_cells_are_what_their_lines_are(feed: Feed, rank: int, name: str, column
     assert meta["arrived_lines"] == found.arrived.sum()
 
 
-def test_a_cell_in_words(feed: Feed) -> None:
+def test_a_cell_in_words(feed: LineFeed) -> None:
     options = {"rank": 1, "buffer": "output", "columns": 1000, "chunk": 2, "column": 0}
-    told, _ = _buffer.cell(feed, options)
+    told, _ = view.cell(feed, options)
     assert told["text"].startswith("GPU1 output[2] · channel 0 · line 1 of ")
     assert told["text"].endswith("sum of ranks 0+1+2+3+4+5+6+7 (8 of 8) · final")
-    found = buffer_of(feed.sim, 1, "output")
+    found = buffer_of(feed.sim.engine, 1, "output")
     chunk = feed.sim.engine.machine.pieces["chunk"][found.pieces]
     assert told["source"] == found.source[found.first[np.flatnonzero(chunk == 2)[0]]]
-    assert "not arrived" in _buffer.cell(feed, {**options, "at": 0})[0]["text"]
-    assert "brought by itself" in _buffer.cell(feed, {**options, "buffer": "input"})[0]["text"]
-    partial = _buffer.cell(feed, {**options, "buffer": "scratch", "chunk": 0, "at": feed.sim.now_ps})[0]
+    assert "not arrived" in view.cell(feed, {**options, "at": 0})[0]["text"]
+    assert "brought by itself" in view.cell(feed, {**options, "buffer": "input"})[0]["text"]
+    partial = view.cell(feed, {**options, "buffer": "scratch", "chunk": 0, "at": feed.sim.now_ps})[0]
     assert "from GPU0" in partial["text"]
-    assert _buffer.cell(feed, {**options, "column": 999})[0]["text"] == ""
+    assert view.cell(feed, {**options, "column": 999})[0]["text"] == ""
     with pytest.raises(InputError):
-        _buffer.answer(feed, {"rank": 1, "buffer": "packets"})
+        view.answer(feed, {"rank": 1, "buffer": "packets"})

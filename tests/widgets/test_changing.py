@@ -7,7 +7,7 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets._answers import ANSWERS
+from astranb.widgets.views import answers_of
 
 LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
 
@@ -21,7 +21,7 @@ def bench():
 
 
 def ask(bench, question, **options):
-    meta, buffers = ANSWERS[question](bench._feed, options)
+    meta, buffers = answers_of(bench.feed)[question](bench.feed, options)
     return json.loads(json.dumps(meta)), [np.frombuffer(b, "<f8") for b in buffers]
 
 
@@ -32,12 +32,12 @@ def test_a_change_is_a_verb_and_says_what_it_did(bench):
     bench.event(300)
     bench.set(f"{LINK}.bandwidth", "1 GB/s")
     assert bench.sim.edits == [(300, f"{LINK}.bandwidth", "1 GB/s")]
-    assert bench._session.status == f"{LINK}.bandwidth = 1 GB/s from event 300 on"
+    assert bench.session.status == f"{LINK}.bandwidth = 1 GB/s from event 300 on"
     bench.kill(LINK, both=True)
-    assert "is dead" in bench._session.status
+    assert "is dead" in bench.session.status
     bench.to_end()
-    assert bench._session.failed
-    assert f"{LINK} is dead since" in bench._session.status
+    assert bench.session.failed
+    assert f"{LINK} is dead since" in bench.session.status
     bench.repair(LINK, both=True)
     bench.to_end()
     assert bench.sim.finished
@@ -46,8 +46,8 @@ def test_a_change_is_a_verb_and_says_what_it_did(bench):
     bench.undo()
     assert bench.sim.edits == []
     bench.set(f"{LINK}.bandwidth", "fast")
-    assert bench._session.failed
-    assert "fast" in bench._session.status
+    assert bench.session.failed
+    assert "fast" in bench.session.status
 
 
 def test_reset_of_the_workbench_keeps_parameters(bench):
@@ -60,7 +60,7 @@ def test_reset_of_the_workbench_keeps_parameters(bench):
 def test_every_view_is_told_of_an_edit_of_a_cell(bench):
     other = anb.Workbench(bench.sim)
     told = []
-    other._session.attach(lambda: told.append(other._session.status))
+    other.session.attach(lambda: told.append(other.session.status))
     bench.sim.set("gpu[1].l2", "1 us")
     assert told == ["changed at 0 ps, event 0"]
     other.close()
@@ -97,7 +97,7 @@ def test_a_hit_selects_its_object_and_says_why(bench):
     bench.break_when("gpu[3].sm.0.waiting > 0")
     bench.to_breakpoint()
     assert bench._selection == "dgx_h100.0.xpu.3.sm.0"
-    assert bench._session.status.endswith(": waiting is 1")
+    assert bench.session.status.endswith(": waiting is 1")
     found, _ = ask(bench, "breaks", path=bench._selection)
     assert [point["hit"] for point in found["points"]] == [True]
     assert found["because"] == "waiting is 1"
@@ -181,12 +181,12 @@ def test_watches_have_exact_curves_at_rest(bench):
     assert (np.diff(events) >= 0).all()
     assert found["watches"][0]["now"] == f"{watch.value:,}"
     np.testing.assert_array_equal(issued, watch.series(points=len(times))[1])
-    bench._session.playing = True  # as noted meanwhile
+    bench.session.playing = True  # as noted meanwhile
     found, columns = ask(bench, "breaks", end_ps=bench.sim.now_ps)
     assert not found["exact"]
     times, values = columns
     assert values[len(times) - 1] == watch.value
-    bench._session.playing = False
+    bench.session.playing = False
     ask(bench, "apply", verb="unwatch", options={"number": 0})
     assert len(bench.sim.watches) == 1
     bench.unwatch()
@@ -204,7 +204,7 @@ def test_a_fork_moves_with_its_run(bench):
     for move in (lambda: bench.event(1000), lambda: bench.back(500), lambda: bench.sim.goto("2 us")):
         move()
         assert other.now_ps <= bench.sim.now_ps < int(other.engine.machine.event_queue.near[0].time_ps)
-    twin = bench._clock.b
+    twin = bench.linked.b
     bench.scrub("1 us")
     assert twin.cursor_ps == 1_000_000
     twin.follow()

@@ -11,8 +11,8 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets._draft import Unfit
-from astranb.widgets._messages import unpack
+from astranb.widgets.draft import Unfit
+from astranb.widgets.feed import unpack
 
 SMALL: dict[str, Any] = {"infra": "switch:gpus=4", "size": "4 KiB"}
 EVIL = '<img src=x onerror="alert(1)">'
@@ -94,7 +94,7 @@ def test_the_collective_and_place_can_be_chosen(editor: anb.Editor, wire: Wire) 
     assert editor._page.chosen["collective"] == "reduce_scatter"
     editor.choose(collective="all_reduce", protocol="LL")
     assert editor.problems == []
-    assert editor.simulate().collective.protocol == "LL"
+    assert editor.simulate().engine.work.protocol == "LL"
     before = editor.sim
     editor.simulate()
     assert editor.sim is not before
@@ -149,41 +149,41 @@ def test_many_ranks_are_verified_on_fewer() -> None:
 def test_the_workbench_is_told_text_lines_and_data(editor: anb.Editor) -> None:
     sim = editor.simulate()
     assert editor.workbench is not None
-    feed = editor.workbench._feed
-    from astranb.widgets._answers import ANSWERS
+    feed = editor.workbench.feed
+    from astranb.widgets.views import answers_of
 
-    text, _ = ANSWERS["source"](feed, {})
+    text, _ = answers_of(feed)["source"](feed, {})
     assert "\n".join(text["parts"][0]["lines"]) + "\n" == editor.text
     editor.workbench.next_line("gpu[2].block.0")
     editor.workbench.next_line("gpu[2].block.0")
-    assert editor.workbench._session.status.startswith("GPU2 block 0 is at operation 2 of 22, mine line 6")
-    columns = unpack("where", ANSWERS["where"](feed, {"at_ps": None})[1])
+    assert editor.workbench.session.status.startswith("GPU2 block 0 is at operation 2 of 22, mine line 6")
+    columns = unpack("where", answers_of(feed)["where"](feed, {"at_ps": None})[1])
     assert (columns["op"][2], columns["line"][2]) == (1, 6)
     sim.run()
-    columns = unpack("where", ANSWERS["where"](feed, {"at_ps": 1})[1])
+    columns = unpack("where", answers_of(feed)["where"](feed, {"at_ps": 1})[1])
     assert columns["op"].tolist() == [0] * 4, "at the cursor, not now"
-    meta, buffers = ANSWERS["chunks"](feed, {"at_ps": None, "buffer": "output"})
+    meta, buffers = answers_of(feed)["chunks"](feed, {"at_ps": None, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: 0+1+2+3 of 4, final"
     columns = unpack("chunks", buffers)
     assert (meta["cells"], meta["width"], len(columns["place"]), len(columns["most"])) == (16, 4, 16, 16 * 4)
     assert (meta["final"], meta["promised_cells"]) == (16, 16)
-    meta, _ = ANSWERS["chunks"](feed, {"at_ps": 1, "buffer": "output"})
+    meta, _ = answers_of(feed)["chunks"](feed, {"at_ps": 1, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: nothing"
-    meta, _ = ANSWERS["chunks"](feed, {"at_ps": 1})
+    meta, _ = answers_of(feed)["chunks"](feed, {"at_ps": 1})
     assert (meta["buffer"], meta["texts"][1]) == ("fullest", "GPU0 input[1]: 0 of 4")
     assert meta["able"] == ["fullest", "input", "output", "scratch"]
     for bad in ({"buffer": EVIL}, {"at_ps": "soon"}):
         with pytest.raises((InputError, ValueError, TypeError)):
-            ANSWERS["chunks"](feed, bad)
+            answers_of(feed)["chunks"](feed, bad)
 
 
 def test_beyond_32_ranks_only_counts_are_sent() -> None:
-    from astranb.widgets._answers import ANSWERS
-    from astranb.widgets._feed import Feed
-    from astranb.widgets._session import session_of
+    from astranb.widgets.feed import LineFeed
+    from astranb.widgets.session import session_of
+    from astranb.widgets.views.chunks import chunks
 
     sim = anb.Simulation("switch:gpus=40", anb.collectives.all_gather("40 KiB", "allpairs", channels=1))
-    meta, buffers = ANSWERS["chunks"](Feed(session_of(sim)), {"buffer": "output"})
+    meta, buffers = chunks(LineFeed(session_of(sim)), {"buffer": "output"})
     assert not meta["ticks"]
     columns = unpack("chunks", buffers)
     assert (len(columns["there"]), len(columns["least"]), len(columns["most"])) == (1600, 0, 0)

@@ -9,9 +9,9 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import CAUSES
 from astranb.sim import ObjectView
-from astranb.widgets._answers import ANSWERS
-from astranb.widgets._html import QUESTIONS
-from astranb.widgets._page import Columns, answers_of
+from astranb.widgets.page import answers
+from astranb.widgets.recording import Columns
+from astranb.widgets.views import answers_of, offline_questions
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def bench():
 
 
 def asked(bench, question, **options):
-    return ANSWERS[question](bench._feed, options)
+    return answers_of(bench.feed)[question](bench.feed, options)
 
 
 def test_the_cursor_says_when(bench):
@@ -60,7 +60,7 @@ def test_what_is_selected_is_an_object(bench):
 
 def test_the_chain_and_the_losses_travel(bench):
     reply, _ = asked(bench, "why", path="gpu[3]", at_ps=1_000_000)
-    chain = bench._session.at(1_000_000).why("gpu[3]")
+    chain = bench.session.at(1_000_000).why("gpu[3]")
     assert [step["text"] for step in reply["steps"]] == [step.text for step in chain]
     for path, count in (
         ("", 8 * bench.sim.engine.program.channels),
@@ -68,7 +68,7 @@ def test_the_chain_and_the_losses_travel(bench):
         ("gpu[3].block.0", 1),
     ):
         reply, _ = asked(bench, "lost_time", path=path)
-        assert reply["blocks"] == count
+        assert reply["parts"] == count
         assert sum(row["ps"] for row in reply["rows"]) == reply["total_ps"]
         assert reply["total_ps"] == count * bench.sim.result.time_ps
     with pytest.raises(InputError):
@@ -151,7 +151,7 @@ def test_a_wrong_question_is_told_and_asked_anew(bench):
         ("why", {"path": "nowhere"}),
         ("what_if_run", {"path": "gpu[0].hbm", "value": "soon"}),
     ):
-        bench._answer({"type": "ask", "id": 7, "question": question, "options": options})
+        bench.connection.answer({"type": "ask", "id": 7, "question": question, "options": options})
         assert told[-1]["id"] == 7
         assert told[-1]["error"]
 
@@ -173,7 +173,7 @@ def test_a_page_without_a_kernel_has_the_path(bench):
     """Also where an event loop would have answered later."""
 
     async def written():
-        return answers_of(bench._feed, Columns(), ANSWERS, QUESTIONS)
+        return answers(bench.feed, Columns(), answers_of(bench.feed), offline_questions(bench.feed))
 
     told = {answer["question"]: answer for answer in asyncio.run(written())}
     assert told["critical_path"]["message"]["time_ps"] == bench.sim.result.time_ps

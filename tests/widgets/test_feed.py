@@ -10,19 +10,21 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.engine.cacheline._machine import CacheLineMachine
-from astranb.widgets._feed import Feed
-from astranb.widgets._session import session_of
+from astranb.widgets.feed import LineFeed
+from astranb.widgets.session import session_of
 
 
-def feed_of(size: str = "8 KiB", algorithm: str = "allpairs", **options: Any) -> tuple[anb.Simulation, Feed]:
+def feed_of(
+    size: str = "8 KiB", algorithm: str = "allpairs", **options: Any
+) -> tuple[anb.Simulation, LineFeed]:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, algorithm), **options)
-    return sim, Feed(session_of(sim))
+    return sim, LineFeed(session_of(sim))
 
 
 class Browser:
     """What static/store.js does with the messages: it forgets from ``first`` on, and appends."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: LineFeed) -> None:
         self.feed = feed
         self.flights: list[tuple[float, ...]] = []
         self.sequence = 0

@@ -10,9 +10,9 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets._feed import Feed
-from astranb.widgets._heat import MOST_CELLS, answer, traffic
-from astranb.widgets._session import session_of
+from astranb.widgets.feed import LineFeed
+from astranb.widgets.session import session_of
+from astranb.widgets.views.heat import MOST_CELLS, answer, traffic
 
 KIB = 1024
 
@@ -75,10 +75,10 @@ def test_links_carried_what_the_matrix_says() -> None:
 
 def test_many_ranks_are_folded_without_losing_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_CELLS >= 128
-    monkeypatch.setattr("astranb.widgets._heat.MOST_CELLS", 4)
+    monkeypatch.setattr("astranb.widgets.views.heat.MOST_CELLS", 4)
     sim = anb.Simulation("dgx-h100", anb.collectives.all_gather("64 KiB", "allpairs"))
     sim.run()
-    feed = Feed(session_of(sim))
+    feed = LineFeed(session_of(sim))
     meta, (buffer,) = answer(feed, {})
     cells = np.frombuffer(buffer, "<f4").reshape(meta["rows"], meta["rows"])
     assert meta["each"] * meta["rows"] >= 8

@@ -35,7 +35,7 @@ def test_all_that_was_looked_at_comes_back(tmp_path: Path) -> None:
     assert again.sim.state_hash() == sim.state_hash()
     assert again.cursor_ps == workbench.cursor_ps
     assert again.selected == workbench.selected
-    assert again._session.speed == 3e6
+    assert again.session.speed == 3e6
     assert again._redraw_hz == 10
     assert [(p.text, p.enabled) for p in again.sim.breakpoints] == [
         (p.text, p.enabled) for p in sim.breakpoints if p.call is None
@@ -67,7 +67,7 @@ def test_kept_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_it_is_written_once_after_many_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.widgets._keeping._PAUSE_S", 0.05)
+    monkeypatch.setattr("astranb.widgets.workbench._PAUSE_S", 0.05)
     path = tmp_path / "session.anb"
     written = []
 
@@ -88,9 +88,9 @@ def test_a_file_that_cannot_be_written_is_told_and_loses_nothing(tmp_path: Path)
     with pytest.raises(InputError, match="cannot be written"):
         workbench.keep(tmp_path / "nowhere" / "session.anb")
     workbench.keep(tmp_path / "session.anb")
-    workbench._kept_at = tmp_path / "nowhere" / "session.anb"
+    workbench._file = tmp_path / "nowhere" / "session.anb"
     workbench.event(10)
-    assert "not kept any longer" in workbench._session.status
+    assert "not kept any longer" in workbench.session.status
     workbench.event(10)
     assert workbench.sim.events == 20
 

@@ -8,9 +8,9 @@ import pytest
 
 import astranb as anb
 from astranb.core.svg import to_svg
-from astranb.widgets._feed import used_links
-from astranb.widgets._layout import Layout, lay_out
-from astranb.widgets._still import still
+from astranb.export.layout.layout import Layout, lay_out
+from astranb.widgets.feed.lines import used_links
+from astranb.widgets.topology_picture import still
 
 SVG = "{http://www.w3.org/2000/svg}"
 

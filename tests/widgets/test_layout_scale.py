@@ -12,10 +12,10 @@ import pytest
 
 import astranb as anb
 from astranb.collectives import Collective
+from astranb.export.layout.bundles import bundle_of, describe
+from astranb.export.layout.layout import Layout, lay_out
 from astranb.infragraph import Infra, blueprint
-from astranb.widgets._feed import used_links
-from astranb.widgets._layout import Layout, lay_out
-from astranb.widgets._picture import bundle_of, describe
+from astranb.widgets.feed.lines import used_links
 
 SYSTEMS = (
     "dgx-h100", "dgx-1", "dgx-2", "dgx-a100", "mi300x", "ring:gpus=12", "ring:gpus=100", "switch:gpus=24",

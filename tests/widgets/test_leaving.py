@@ -16,11 +16,10 @@ from PIL import Image
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets import _static
-from astranb.widgets._answers import ANSWERS
-from astranb.widgets._html import QUESTIONS
-from astranb.widgets._page import VARIABLES
-from astranb.widgets._still import Dot, still
+from astranb.export.topology import Dot
+from astranb.widgets import assets
+from astranb.widgets.page import VARIABLES
+from astranb.widgets.topology_picture import still
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -57,7 +56,7 @@ def test_the_page_holds_what_was_recorded(bench: anb.Workbench, tmp_path: Path) 
     assert (np.diff(np.frombuffer(times, "<f8")) >= 0).all()
     assert header["phases"] == sorted(sim.engine.machine.phases["ended_ps"].tolist())
     assert header["inspections"]["dgx_h100.0.xpu.3"] == json.loads(json.dumps(sim.inspect("gpu[3]")))
-    assert header["modules"] == _static.MODULES
+    assert header["modules"] == assets.MODULES
     assert header["state"]["message"]["events"] == sim.events
 
 
@@ -76,11 +75,8 @@ def test_the_page_answers_what_views_ask(
     def working(_feed: Any, _options: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         return {"working": True}, []
 
-    for question in QUESTIONS:
-        monkeypatch.delitem(ANSWERS, question, raising=False)
-    monkeypatch.setitem(ANSWERS, "traffic", traffic)
-    monkeypatch.setitem(ANSWERS, "apply", never)
-    monkeypatch.setitem(ANSWERS, "critical_path", working)
+    own = {"traffic": traffic, "apply": never, "critical_path": working}
+    monkeypatch.setattr("astranb.widgets.page.answers_of", lambda _feed: own)
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
     (answer,) = header["answers"]
     assert (answer["question"], answer["options"], answer["message"]) == ("traffic", {}, {"ranks": 8})
@@ -89,7 +85,7 @@ def test_the_page_answers_what_views_ask(
 
 
 def test_of_more_flights_every_nth_is_taken(bench: anb.Workbench, tmp_path: Path) -> None:
-    page = bench.to_html(tmp_path / "run.html", most_flights=100).read_text()
+    page = bench.to_html(tmp_path / "run.html", most=100).read_text()
     header, buffers = unpack(page)
     one_in = header["state"]["message"]["one_in"]
     _, flights = bench.sim.engine.recorder.since(0)
@@ -97,18 +93,18 @@ def test_of_more_flights_every_nth_is_taken(bench: anb.Workbench, tmp_path: Path
     start = np.frombuffer(buffers[header["state"]["buffers"][0]], "<f8")
     assert (start == flights["start_ps"][::one_in]).all()
     assert f"1 in {one_in} of them" in page
-    with pytest.raises(InputError, match="most_flights"):
-        bench.to_html(tmp_path / "run.html", most_flights=0)
+    with pytest.raises(InputError, match="most"):
+        bench.to_html(tmp_path / "run.html", most=0)
 
 
 def test_the_page_may_load_nothing_and_knows_every_colour(bench: anb.Workbench, tmp_path: Path) -> None:
     page = bench.to_html(tmp_path / "run.html").read_text()
     assert "default-src &#x27;none&#x27;; script-src &#x27;unsafe-inline&#x27; blob:" in page
     assert not re.search(r"<(script|link|img)\b[^>]*\b(src|href)\s*=", page)
-    used = set(re.findall(r"--jp-[\w-]+", _static.STYLES + "".join(_static.MODULES.values())))
+    used = set(re.findall(r"--jp-[\w-]+", assets.STYLES + "".join(assets.MODULES.values())))
     fonts = {"--jp-ui-font-family", "--jp-code-font-family"}  # which have one of their own behind
     given = {*VARIABLES, *fonts, "--jp-error-color1"}
-    assert used <= given, "give the page this colour (VARIABLES in _html.py)"
+    assert used <= given, "give the page this colour (VARIABLES in page.py)"
 
 
 def test_a_start_is_a_page_too(tmp_path: Path) -> None:
@@ -144,7 +140,8 @@ def test_names_are_text_everywhere(tmp_path: Path) -> None:
 
 
 def test_the_still_picture_puts_lines_where_they_were(bench: anb.Workbench) -> None:
-    sim, layout = bench.sim, bench._feed.layout
+    feed: Any = bench.feed
+    sim, layout = bench.sim, feed.layout
     _, flights = sim.engine.recorder.since(0)
     flight = flights[len(flights) // 3]
     at = int(flight.start_ps + (flight.end_ps - flight.start_ps) // 2)
@@ -176,7 +173,8 @@ def test_svg_is_well_formed_and_says_the_load(bench: anb.Workbench, tmp_path: Pa
 
 
 def test_png_has_the_size_that_was_asked_for(bench: anb.Workbench, tmp_path: Path) -> None:
-    layout = bench._feed.layout
+    feed: Any = bench.feed
+    layout = feed.layout
     for scale in (1, 2):
         with Image.open(bench.to_png(tmp_path / "a.png", scale=scale)) as image:
             image.load()

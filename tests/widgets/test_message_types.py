@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import astranb as anb
-from astranb.widgets import _answers, _feed, _html, _session, _static
-from astranb.widgets.workload import _answers as workload_answers
-from astranb.widgets.workload import _feed as workload_feed
-from astranb.widgets.workload import _html as workload_html
-from astranb.widgets.workload import _session as workload_session
+from astranb.widgets import assets
+from astranb.widgets.feed import Feed, feed_of
+from astranb.widgets.session import session_of
+from astranb.widgets.views import answers_of, offline_questions
 from tests.sim.workload.support import mixed
 
-TYPES = (Path(_static.__file__).parent / "static" / "types.d.ts").read_text("utf-8")
+TYPES = (Path(assets.__file__).parent / "static" / "types.d.ts").read_text("utf-8")
 
 
 def _body(text: str, start: int) -> str:
@@ -84,22 +83,22 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def collective() -> _feed.Feed:
+def collective() -> Feed:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
     sim.run()
-    return _feed.Feed(_session.session_of(sim))
+    return feed_of(session_of(sim))
 
 
 @pytest.fixture(scope="module")
-def workload() -> workload_feed.WorkloadFeed:
+def workload() -> Feed:
     sim = mixed()
     sim.run()
-    return workload_feed.WorkloadFeed(workload_session.session_of(sim))
+    return feed_of(session_of(sim))
 
 
-def _checked(feed: Any, answers: Any, options: Any) -> set[str]:
-    checked = set()
-    for question, answer in answers.items():
+def _checked(feed: Feed) -> set[str]:
+    checked, options = set(), offline_questions(feed)
+    for question, answer in answers_of(feed).items():
         asked = [*options.get(question, ()), *([MORE[question]] if question in MORE else [])]
         for given in asked[:1]:
             meta, _ = answer(feed, dict(given))
@@ -109,23 +108,19 @@ def _checked(feed: Any, answers: Any, options: Any) -> set[str]:
     return checked
 
 
-def test_answers_of_a_collective_are_as_declared(collective: _feed.Feed) -> None:
-    checked = _checked(collective, _answers.ANSWERS, _html.QUESTIONS)
-    assert len(checked) > 18
+def test_answers_of_a_collective_are_as_declared(collective: Feed) -> None:
+    assert len(_checked(collective)) > 18
 
 
-def test_answers_of_a_workload_are_as_declared(workload: workload_feed.WorkloadFeed) -> None:
-    options = workload_html._questions(workload.sim)
-    assert len(_checked(workload, workload_answers.ANSWERS, options)) > 6
+def test_answers_of_a_workload_are_as_declared(workload: Feed) -> None:
+    assert len(_checked(workload)) > 6
 
 
-def test_what_is_sent_unasked_is_as_declared(
-    collective: _feed.Feed, workload: workload_feed.WorkloadFeed
-) -> None:
+def test_what_is_sent_unasked_is_as_declared(collective: Feed, workload: Feed) -> None:
     feeds: tuple[Any, ...] = (collective, workload)
     for feed in feeds:
         assert _differences(feed.timeline()[0], _interface("TimelineMessage")) == set()
-        assert _differences(feed.state()[0], _interface("State")) <= {"counts"}
+        assert _differences(feed.state()[0], _interface("State")) == set()
     scene = _interface("SceneMessage")
     assert _differences(collective.scene()[0], scene) == set()
     # A workload has no picture of its system.

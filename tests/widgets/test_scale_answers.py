@@ -12,18 +12,17 @@ import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.errors import InputError
 from astranb.net import Network
-from astranb.widgets._device import SM_STATES, device
-from astranb.widgets._feed import Feed
-from astranb.widgets._hot import aggregates, hottest
-from astranb.widgets._hot import answer as hot
-from astranb.widgets._picture import answer as look
-from astranb.widgets._ports import NO_CREDIT, PAUSED, ports
-from astranb.widgets._session import session_of
+from astranb.widgets.feed import LineFeed
+from astranb.widgets.session import session_of
+from astranb.widgets.views.aggregates import aggregates, hottest
+from astranb.widgets.views.aggregates import answer as hot
+from astranb.widgets.views.device import SM_STATES, device
+from astranb.widgets.views.topology import NO_CREDIT, PAUSED, look, ports
 
 
-def feed_of(infra: str, collective: Collective, **options: Any) -> tuple[anb.Simulation, Feed]:
+def feed_of(infra: str, collective: Collective, **options: Any) -> tuple[anb.Simulation, LineFeed]:
     sim = anb.Simulation(infra, collective, **options)
-    return sim, Feed(session_of(sim))
+    return sim, LineFeed(session_of(sim))
 
 
 def test_the_hottest_links_are_those_that_were_busiest_in_the_window() -> None:
@@ -61,8 +60,8 @@ def test_utilisation_of_windows_adds_up_to_the_counters() -> None:
 
 def test_aggregates_tell_tiles_quantiles_and_the_busiest(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_COLLAPSED_FROM", 16), ("_AGGREGATES_FROM", 32)):
-        monkeypatch.setattr(f"astranb.widgets._collapse.{name}", value)
-    monkeypatch.setattr("astranb.widgets._layout._FEW_UNITS", 2)
+        monkeypatch.setattr(f"astranb.export.layout.collapse.{name}", value)
+    monkeypatch.setattr("astranb.export.layout.layout._FEW_UNITS", 2)
     sim, feed = feed_of(
         "clos:servers=4,per_leaf=2", Collective.of("all_gather", "64 KiB", "ring", channels=1)
     )

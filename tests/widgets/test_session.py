@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets._session import PLAYING, Session, session_of
-from astranb.widgets._verbs import VERBS
+from astranb.widgets.session import COMMANDS, PLAYING, Session, session_of
 
 
 def small(algorithm: str = "allpairs", size: str = "8 KiB") -> anb.Simulation:
@@ -94,7 +93,7 @@ def test_views_are_told_and_can_leave(shared: anb.Simulation) -> None:
 
 
 def test_a_long_run_in_a_cell_is_shown_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.sim._stopping._BEAT_S", 0.0)
+    monkeypatch.setattr("astranb.sim.simulation._BEAT_S", 0.0)
     sim = small("ring", "1 MiB")
     session = session_of(sim)
     told: list[tuple[int, str]] = []
@@ -279,5 +278,5 @@ def test_the_past_holds_the_edits_of_then() -> None:
 
 
 def test_every_command_can_be_asked_for() -> None:
-    for command in (*PLAYING, *VERBS):
+    for command in (*PLAYING, *COMMANDS):
         session_of(small()).ask(command, **({"speed": 5.0} if command == "set_speed" else {}))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.widgets._blocks import HEIGHT, WIDTH, by_shape
-from astranb.widgets._shapes import Shape, shape_of
+from astranb.export.layout.blocks import HEIGHT, WIDTH, by_shape
+from astranb.export.layout.shapes import Shape, shape_of
 
 Graph = list[set[int]]
 

@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import LANE_STATES
-from astranb.widgets import _activity, _spans
-from astranb.widgets._feed import Feed
-from astranb.widgets._messages import unpack
-from astranb.widgets._session import session_of
+from astranb.widgets.feed import LineFeed, unpack
+from astranb.widgets.session import session_of
+from astranb.widgets.views import memory, timeline
 
 NAMES = {name: number for number, name in enumerate(LANE_STATES)}
 
 
 @pytest.fixture(scope="module")
-def feed() -> Feed:
+def feed() -> LineFeed:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     sim.run()
-    return Feed(session_of(sim))
+    return LineFeed(session_of(sim))
 
 
 def read(meta: dict[str, Any], buffers: list[bytes], folds: int, lanes: int) -> tuple[Any, Any]:
@@ -43,15 +42,15 @@ def read(meta: dict[str, Any], buffers: list[bytes], folds: int, lanes: int) -> 
     st.sets(st.integers(0, 7), max_size=4), st.sets(st.integers(0, 20), max_size=6),
 )  # fmt: skip
 def test_density_and_spans_hold_all_the_time_there_is(
-    feed: Feed, at: float, part: float, columns: int, kind: str, folds: set[int], lanes: set[int]
+    feed: LineFeed, at: float, part: float, columns: int, kind: str, folds: set[int], lanes: set[int]
 ) -> None:
     now = feed.sim.now_ps
     window = {"from": int(at * now), "to": int(at * now) + max(1, int(part * now)), "columns": columns}
     rows, single = sorted(folds), sorted(lanes)
     options = {**window, "kind": kind, "folds": rows, "lanes": single}
-    meta, buffers = _spans.spans(feed, options)
+    meta, buffers = timeline.spans(feed, options)
     known = feed.sim.engine.lanes(kind)
-    edges = _spans.window_of(options)[2]
+    edges = timeline.window_of(options)[2]
     density, drawn = read(meta, buffers, len(rows), len(single))
     # A byte is rounded: half a 255th of each column.
     for k, gpu in enumerate(rows):
@@ -73,30 +72,30 @@ def test_density_and_spans_hold_all_the_time_there_is(
             assert one[row == k].tolist() == other.tolist()
 
 
-def test_what_does_not_fit_is_drawn_as_density_and_counted(feed: Feed, monkeypatch: Any) -> None:
-    monkeypatch.setattr(_spans, "_MOST_SPANS", 50)
+def test_what_does_not_fit_is_drawn_as_density_and_counted(feed: LineFeed, monkeypatch: Any) -> None:
+    monkeypatch.setattr(timeline, "_MOST_SPANS", 50)
     options = {"from": 0, "to": feed.sim.now_ps, "columns": 200, "folds": [], "lanes": list(range(16))}
-    meta, buffers = _spans.spans(feed, options)
+    meta, buffers = timeline.spans(feed, options)
     assert meta["drawn"] == "density"
     lanes = feed.sim.engine.lanes("sms")
     there = sum(len(lanes.spans(lane, 0, feed.sim.now_ps)[0]) for lane in range(16))
     assert there <= meta["count"] <= there + 16 * 8
     _, density = read(meta, buffers, 0, 16)
-    edges = _spans.window_of(options)[2]
+    edges = timeline.window_of(options)[2]
     exact = lanes.spent(np.arange(16), edges)
     assert not exact[:, :, [s for s in range(len(LANE_STATES)) if s not in meta["present"]]].any()
     told = density.transpose(1, 2, 0) / 255 * np.diff(edges)[None, :, None]
     assert np.abs(told - exact[:, :, meta["present"]]).max() <= np.diff(edges).max() / 510 + 1
 
 
-def test_rows_phases_and_moments(feed: Feed) -> None:
-    told, _ = _spans.rows(feed, {})
+def test_rows_phases_and_moments(feed: LineFeed) -> None:
+    told, _ = timeline.rows(feed, {})
     sim = feed.sim
     assert told["gpus"] == 8
     assert len(told["blocks"]["gpu"]) == len(sim.engine.machine.blocks)
     now = sim.now_ps
     window = {"from": 0, "to": now, "columns": 100, "kind": "phases", "folds": [2, 5]}
-    meta, buffers = _spans.spans(feed, window)
+    meta, buffers = timeline.spans(feed, window)
     found = unpack("spans", buffers)
     row, phase, start, end = (found[name] for name in ("row", "state", "start", "end"))
     assert meta["count"] == 2 * len(sim.engine.program.phase_names)
@@ -108,22 +107,22 @@ def test_rows_phases_and_moments(feed: Feed) -> None:
     assert end[place] == first["ended_ps"].max()
     lanes = sim.engine.lanes("sms")
     state, *_ = lanes.spans(7, now // 2, now // 2 + 1)
-    text = _spans.moment(feed, {"kind": "sms", "lane": 7, "time": now // 2})[0]["text"]
+    text = timeline.moment(feed, {"kind": "sms", "lane": 7, "time": now // 2})[0]["text"]
     assert text.startswith(LANE_STATES[state[0]])
     assert any(name in text for name in sim.engine.program.phase_names)
     assert (
         sim.engine.program.phase_names[0]
-        in _spans.moment(feed, {"kind": "phases", "lane": 1, "time": 900_000})[0]["text"]
+        in timeline.moment(feed, {"kind": "phases", "lane": 1, "time": 900_000})[0]["text"]
     )
-    assert _spans.moment(feed, {"kind": "blocks", "lane": 0, "time": 10 * now})[0]["text"] == ""
+    assert timeline.moment(feed, {"kind": "blocks", "lane": 0, "time": 10 * now})[0]["text"] == ""
 
 
-def test_activity_gets_finer_and_adds_up(feed: Feed) -> None:
+def test_activity_gets_finer_and_adds_up(feed: LineFeed) -> None:
     sim, now = feed.sim, feed.sim.now_ps
     bin_ps = int(sim.engine.recorder.activity()["bin_ps"])
     for start, end, columns in ((0, now, 100), (now // 3, now // 3 + 200_000, 400)):
         window = {"from": start, "to": end, "columns": columns, "bundles": [0, 3], "first": 1, "last": 4}
-        meta, buffers = _activity.activity(feed, window)
+        meta, buffers = memory.activity(feed, window)
         assert meta["exact"] == ((end - start) // columns * 2 < bin_ps)
         issue, _, _, out = (np.frombuffer(b, "u1").reshape(3, columns) / 255 for b in buffers[:4])
         bundles = np.frombuffer(buffers[4], "u1").reshape(2, columns) / 255
@@ -151,6 +150,6 @@ def test_activity_gets_finer_and_adds_up(feed: Feed) -> None:
     "options",
     [{"from": 5, "to": 5}, {"kind": "sm"}, {"lanes": [10**6]}, {"folds": [8]}],
 )
-def test_nonsense_is_refused(feed: Feed, options: dict[str, Any]) -> None:
+def test_nonsense_is_refused(feed: LineFeed, options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        _spans.spans(feed, {"from": 0, "to": 100, "columns": 10, **options})
+        timeline.spans(feed, {"from": 0, "to": 100, "columns": 10, **options})

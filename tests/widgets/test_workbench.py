@@ -25,7 +25,7 @@ class Wire:
 
     def say(self, **content: Any) -> list[dict[str, Any]]:
         self.got.clear()
-        self.workbench._received(self.workbench, content, [])
+        self.workbench.connection.receive(self.workbench, content, [])
         return list(self.got)
 
 

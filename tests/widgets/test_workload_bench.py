@@ -8,23 +8,22 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.widgets._messages import unpack
-from astranb.widgets.workload import WorkloadWorkbench
-from astranb.widgets.workload._answers import ANSWERS
-from astranb.widgets.workload._graph import window
+from astranb.widgets.feed import unpack
+from astranb.widgets.views import answers_of
+from astranb.widgets.views.graph import window
 from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
-from tests.sim.workload.support import mixed, sim_of
+from tests.sim.workload.support import by_messages, mixed, sim_of
 
 
 class _Page:
     """A browser that answers: what it was told, in order."""
 
-    def __init__(self, bench: WorkloadWorkbench) -> None:
+    def __init__(self, bench: anb.Workbench) -> None:
         self.bench, self.told = bench, []  # type: ignore[var-annotated]
         bench.send = lambda content, buffers=None: self.told.append((content, buffers or []))
 
     def say(self, kind: str, **more: Any) -> None:
-        self.bench._received(None, {"type": kind, **more}, [])
+        self.bench.connection.receive(None, {"type": kind, **more}, [])
 
     def ask(self, question: str, **options: Any) -> tuple[dict[str, Any], list[bytes]]:
         self.say("ask", id=1, question=question, options=options)
@@ -35,7 +34,7 @@ class _Page:
 def _opened() -> tuple[Any, _Page]:
     sim = mixed()
     bench: Any = anb.Workbench(sim)
-    assert isinstance(bench, WorkloadWorkbench)
+    assert isinstance(bench, anb.Workbench)
     page = _Page(bench)
     page.say("ready")
     return sim, page
@@ -78,9 +77,11 @@ def test_methods_move_it_and_select():
     bench.back(1, "cycle")
     assert sim.counts["operation"] >= 3
     bench.select("rank[2]")
-    assert bench.selected["title"] == "rank[2]"
+    selected: Any = bench.selected
+    assert selected["title"] == "rank[2]"
     bench.scrub(0)
-    assert dict(bench.selected["state"])["operations"].startswith("4: ")
+    selected = bench.selected
+    assert dict(selected["state"])["operations"].startswith("4: ")
     assert bench.cursor_ps == 0
     assert sim.now_ps > 0
     bench.set("rank[2].speed", 0.5)
@@ -152,7 +153,7 @@ def test_spans_are_those_of_the_tables(kind):
 def test_many_spans_come_as_density(monkeypatch):
     sim, page = _opened()
     sim.run()
-    monkeypatch.setattr("astranb.widgets.workload._lanes._MOST_SPANS", 3)
+    monkeypatch.setattr("astranb.widgets.views.ranks._MOST_SPANS", 3)
     columns = 50
     options = {"from": 0, "to": sim.now_ps, "columns": columns, "ranks": [0, 5], "kind": "operations"}
     meta, buffers = page.ask("lanes", **options)
@@ -182,7 +183,7 @@ def test_a_question_that_cannot_be_answered_is_answered_with_why(question, optio
 
 def test_the_graph_is_a_window_around_now():
     chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
-    sim = anb.Simulation([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.step(1000, "operation")
     page = _Page(anb.Workbench(sim))
     found, _ = page.ask("graph", rank=1, most=40)
@@ -194,13 +195,13 @@ def test_the_graph_is_a_window_around_now():
     assert len(found["edges"]) == 39
     places = {(node["x"], node["y"]) for node in found["nodes"]}
     assert len(places) == 40
-    assert window(sim, 0, 40, centre=5)[0] <= 5
+    assert window(sim.engine, 0, 40, centre=5)[0] <= 5
 
 
 def test_every_question_has_an_answer_at_any_moment():
     sim, page = _opened()
     for _ in range(3):
-        for question in ANSWERS:
+        for question in answers_of(page.bench.feed):
             if question not in ("apply", "fork", "what_if_run", "critical_path"):
                 answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
                 assert "error" not in answer, question
@@ -230,7 +231,7 @@ def test_the_panel_changes_undoes_and_says_what_can_be():
 
 
 def test_a_link_is_killed_from_the_panel():
-    sim = mixed(aware=True)
+    sim = mixed(congestion=True)
     page = _Page(anb.Workbench(sim))
     page.say("ready")
     page.ask("apply", verb="kill", options={"link": "link[0]", "both": True})
@@ -275,7 +276,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock():
     assert found["other"]
     assert found["verdict"] == "not both at their end"
     bench.to_end()
-    bench._clock.b.to_end()
+    bench.linked.b.to_end()
     found, _ = page.ask("difference", at_ps=-1)
     assert "rank[5].speed unchanged is faster by" in found["verdict"]
     titles = [table["title"] for table in found["tables"]]
@@ -303,7 +304,7 @@ def test_what_is_looked_at_is_saved_with_the_run(tmp_path):
     bench.show_panel("change")
     bench.save(tmp_path / "run")
     again = anb.Workbench.load(tmp_path / "run")
-    assert isinstance(again, WorkloadWorkbench)
+    assert isinstance(again, anb.Workbench)
     assert again.sim.state_hash() == sim.state_hash()
     assert (again._selection, again._panels) == ("rank[2]", {"side": "change"})
     assert [watch.text for watch in again.sim.watches] == ["rank[2].waiting"]
@@ -353,7 +354,7 @@ def test_the_workbench_explains_what_its_cursor_shows():
     assert bench.lost_time()["time_ps"].iloc[0] <= 9_000_000
     assert bench.what_if("rank[5].speed", "x3").exact_ps < sim.result.time_ps
     bench.follow()
-    assert bench.critical_path()[-1].end_ps == sim.result.time_ps
+    assert bench.critical_path().segments[-1].end_ps == sim.result.time_ps
 
 
 def test_layers_of_one_zero_are_shown_in_their_own_words():
@@ -391,7 +392,7 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     assert found["counts"]["done"] == sim.counts["operation"]
     table, _ = page.ask("ranks")
     assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layers", "layer[conv0]", 3)
-    for question in ANSWERS:
+    for question in answers_of(page.bench.feed):
         if question not in ("apply", "fork", "what_if_run"):
             answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
             assert "error" not in answer, question

@@ -10,7 +10,7 @@ from PIL import Image
 
 import astranb as anb
 from astranb.core.errors import InputError
-from tests.sim.workload.support import HOSTILE, hostile, mixed, sim_of
+from tests.sim.workload.support import HOSTILE, by_messages, hostile, mixed, sim_of
 from tests.widgets.test_leaving import unpack
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,14 +66,14 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
 
 
 def test_of_many_ranks_the_first_are_taken(bench, tmp_path):
-    page = bench.to_html(tmp_path / "run.html", most_operations=10).read_text()
+    page = bench.to_html(tmp_path / "run.html", most=10).read_text()
     header, buffers = unpack(page)
     assert header["workload"]["ranks"] == 2
     assert set(np.frombuffer(buffers[header["workload"]["operations"][0]], "<u4")) == {0, 1}
     assert header["scene"]["message"]["names"] == ["rank[0]", "rank[1]", "dim[0]", "dim[1]"]
     assert "the first 2 of 6 ranks" in page
-    with pytest.raises(InputError, match="most_operations"):
-        bench.to_html(tmp_path / "run.html", most_operations=0)
+    with pytest.raises(InputError, match="most"):
+        bench.to_html(tmp_path / "run.html", most=0)
 
 
 @pytest.mark.parametrize("events", [0, 37, 200])
@@ -130,7 +130,7 @@ def test_short_spans_are_drawn_as_one():
     from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
 
     many = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 20_000, [[]] + [[n] for n in range(19_999)])
-    sim = anb.Simulation([many] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([many] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.run()
     drawing = anb.Workbench(sim).to_svg()
     assert len(drawing) < 20_000

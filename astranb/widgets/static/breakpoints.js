@@ -13,7 +13,7 @@ const SPARK_HEIGHT = 30;
  * @param {Theme} theme
  */
 export function createBreaks(store, theme) {
-  const workload = store.kind === "workload";
+  const workload = store.engine === "operations";
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
   const list = make("div", { class: "anb-list" });
   const watched = make("div", { class: "anb-list" });

@@ -134,7 +134,7 @@ export function createChange(store) {
     const next = JSON.stringify([answer.title, answer.object]);
     if (next !== shape && !(held && object.contains(document.activeElement))) {
       shape = next;
-      const hint = store.selection ? "this object has no parameters that can be changed" : store.kind === "workload"
+      const hint = store.selection ? "this object has no parameters that can be changed" : store.engine === "operations"
         ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], link[7]."
         : "Select a link or a GPU to change it.";
       title.textContent = answer.title || "No object";

@@ -7,7 +7,7 @@ import { make } from "./theme.js";
 
 /** @import { Answer, Store } from "./types" */
 
-const EXAMPLES = { collective: '{"algorithm": "ring"}', workload: '{"rank[3].speed": 0.5}' };
+const EXAMPLES = { cacheline: '{"algorithm": "ring"}', operations: '{"rank[3].speed": 0.5}' };
 
 /**
  * @param {Store} store
@@ -15,7 +15,7 @@ const EXAMPLES = { collective: '{"algorithm": "ring"}', workload: '{"rank[3].spe
 export function createCompare(store) {
   const difference = createDifference();
   const hint = make("p", {
-    class: "anb-hint", text: `No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.kind]}).`,
+    class: "anb-hint", text: `No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.engine]}).`,
   });
   const part = make("button", {
     type: "button", class: "anb-button", text: "Close the other run", onclick: () => store.ask("difference", { part: true }).then(show, fail),

@@ -53,7 +53,7 @@ function createFlown({ words, links }, buffers) {
  */
 export function createRecording(recording, columns) {
   /** @type {Partial<Traits>} */
-  const values = { _kind: recording.workload ? "workload" : "collective", _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels };
+  const values = { _engine: recording.engine, _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels };
   /** @type {Map<string, Set<(...given: any[]) => void>>} as a model has them */
   const listeners = new Map();
   /** @param {number[]} numbers */
@@ -159,7 +159,7 @@ export function createRecording(recording, columns) {
       ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : recording.oldest ? events[0] : 0,
       finished: ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
       changed: done && !ended() ? own.changed(done - 1) : "",
-      coarse: false, pace: {},
+      coarse: false, progress: {},
     };
     if (flights) send(message, flights);
     else send({ ...message, first: last.total, total: last.total, one_in: 1 }, pack("state", {}));

@@ -42,7 +42,7 @@ const PANELS = [
   ["below", "compare", "Comparison", createCompare],
 ];
 /** @type {typeof PANELS} */
-const OF_WORKLOADS = [
+const OF_OPERATIONS = [
   ["stage", "graph", "Operations", createGraph],
   ["stage", "exposed", "Ranks", createExposed],
   ["side", "inspect", "Inspect", createInspector],
@@ -61,7 +61,7 @@ let numbers = 0; // of workbenches on the page: ids must differ
  */
 export function createPanels(store, theme) {
   const number = (numbers += 1);
-  const panels = (store.kind === "workload" ? OF_WORKLOADS : PANELS).map(([slot, name, title, create, open]) => {
+  const panels = (store.engine === "operations" ? OF_OPERATIONS : PANELS).map(([slot, name, title, create, open]) => {
     const view = create(store, theme);
     view.element.id = `anb-${number}-${name}`;
     const button = make("button", { type: "button", class: "anb-tab", text: title, "aria-controls": view.element.id });
@@ -156,5 +156,5 @@ export function createPanels(store, theme) {
 
 /** Where a panel stands, by its name. @param {string} name */
 export function slotOf(name) {
-  return [...PANELS, ...OF_WORKLOADS].find((panel) => panel[1] === name)?.[0];
+  return [...PANELS, ...OF_OPERATIONS].find((panel) => panel[1] === name)?.[0];
 }

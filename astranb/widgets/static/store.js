@@ -11,7 +11,7 @@ import { timeWindow } from "./window.js";
 
 /** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage } from "./types" */
 
-const VERSION = 3;
+const VERSION = 4;
 const SHARED = /** @type {const} */ (["_other", "_panels", "_redraw_hz"]); // traits that views only read when they draw
 
 /**
@@ -28,7 +28,7 @@ export function createStore(model) {
   let timelines = 0; // so far: views ask again when there is another one
   /** @type {Store} */
   const store = {
-    kind: model.get("_kind") || "collective",
+    engine: model.get("_engine") || "cacheline",
     get ready() {
       return scene !== null;
     },
@@ -255,7 +255,7 @@ export function createStore(model) {
     store.gone = gone;
     if (gone) {
       store.replaying = false;
-      if (store.state) Object.assign(store.state, { playing: false, pace: {} });
+      if (store.state) Object.assign(store.state, { playing: false, progress: {} });
       for (const { reject } of questions.values()) reject(new Error(text));
       questions.clear();
     }

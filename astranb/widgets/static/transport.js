@@ -5,7 +5,7 @@ import { formatCount, formatTime } from "./format.js";
 import { createSave } from "./save.js";
 import { createBeat, make, makeSvg, settle } from "./theme.js";
 
-/** @import { Interval, Pace, State, Store } from "./types" */
+/** @import { Interval, Progress, State, Store } from "./types" */
 
 // Icons on a grid of 16: filled paths.
 /** @type {Record<string, string>} */
@@ -37,7 +37,7 @@ const ALL_BUTTONS = [
   ["to_breakpoint", "Breakpoint", "run to the next breakpoint, or the end (C)"],
   ["to_end", "End", "run to the end, or a breakpoint (End)"],
 ];
-const OF_WORKLOADS = ["operation", "message", "pass"]; // those that a workload has (scene.units)
+const OF_OPERATIONS = ["operation", "message", "pass"]; // those that a workload has (scene.units)
 const SLOWEST = 3; // powers of ten of ps a second
 const FASTEST = 11;
 
@@ -50,8 +50,8 @@ const icon = (name) => makeSvg("svg", { viewBox: "0 0 16 16", "aria-hidden": "tr
  */
 export function createTransport(store, help) {
   const beat = createBeat(store);
-  const workload = store.kind === "workload";
-  const BUTTONS = ALL_BUTTONS.filter(([name]) => workload || !OF_WORKLOADS.includes(name));
+  const workload = store.engine === "operations";
+  const BUTTONS = ALL_BUTTONS.filter(([name]) => workload || !OF_OPERATIONS.includes(name));
   const steps = make(
     "select",
     { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one click steps" },
@@ -66,7 +66,7 @@ export function createTransport(store, help) {
       else store.play();
       return;
     }
-    const many = ["event", "cycle", "back", ...OF_WORKLOADS].includes(name);
+    const many = ["event", "cycle", "back", ...OF_OPERATIONS].includes(name);
     store.command(name, many ? { n: Number(steps.value) } : {});
   }
   for (const [name, label, title] of BUTTONS) {
@@ -166,7 +166,7 @@ export function createTransport(store, help) {
 
   store.on("scene", () => {
     title.textContent = store.scene.title;
-    for (const name of OF_WORKLOADS) if (workload) buttons[name].hidden = !(store.scene.units ?? []).includes(name);
+    for (const name of OF_OPERATIONS) if (workload) buttons[name].hidden = !(store.scene.units ?? []).includes(name);
   });
 
   // The slider shows what is recorded, what was not or is lost, and what is not simulated.
@@ -187,8 +187,8 @@ export function createTransport(store, help) {
     if (value !== drawn) element.style.setProperty("--anb-track", value);
     drawn = value;
   }
-  /** @param {Pace} pace */
-  function paceText({ done = 0, ps_per_s: rate, left_s: left }) {
+  /** @param {Progress} progress */
+  function progressText({ done = 0, ps_per_s: rate, left_s: left }) {
     const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${store.scene.counted ?? "lines issued"}`];
     if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
@@ -204,9 +204,9 @@ export function createTransport(store, help) {
     settle(shown, `view ${formatTime(Math.round(store.cursor))}${store.following ? "" : " (past)"}`);
     let words = store.following ? state.narration : "the view shows the past; a step returns to the simulation";
     if (store.replaying) words = "replaying what was recorded";
-    if (state.pace?.done !== undefined) words = paceText(state.pace);
-    bar.hidden = state.pace?.done === undefined;
-    bar.value = state.pace?.done ?? 0;
+    if (state.progress?.done !== undefined) words = progressText(state.progress);
+    bar.hidden = state.progress?.done === undefined;
+    bar.value = state.progress?.done ?? 0;
     if (document.activeElement !== redraw) redraw.value = String(store.redraw);
     settle(narration, words);
     narration.title = words;
@@ -221,7 +221,7 @@ export function createTransport(store, help) {
       buttons.play.replaceChildren(icon(playing ? "pause" : "play"), make("span", { text: playing ? "Pause" : "Play" }));
     }
     for (const name of ["reset", "back"]) buttons[name].disabled = store.gone || state.events === 0;
-    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end", ...OF_WORKLOADS]) if (buttons[name]) buttons[name].disabled = store.gone || state.finished;
+    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end", ...OF_OPERATIONS]) if (buttons[name]) buttons[name].disabled = store.gone || state.finished;
     for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
       buttons[name].disabled = true;
       buttons[name].title = why;

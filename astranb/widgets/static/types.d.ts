@@ -104,7 +104,7 @@ export interface Scene extends SceneMessage {
 }
 export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "lanes" | "dims" | "names" | "units" | "alike">>;
 
-export interface Pace {
+export interface Progress {
   done?: number;
   ps_per_s?: number;
   left_s?: number;
@@ -114,6 +114,7 @@ export interface State {
   seq: number;
   now_ps: number;
   events: number;
+  counts: Record<string, number>;
   finished: boolean;
   playing: boolean;
   fast: boolean;
@@ -121,7 +122,7 @@ export interface State {
   status: string;
   failed: boolean;
   narration: string;
-  pace: Pace;
+  progress: Progress;
   changed: string;
   first: number;
   total: number;
@@ -364,7 +365,7 @@ export interface Answers {
   };
   line: { path: string };
   /** Thread blocks of a collective. */
-  lost_time: { of: string; blocks?: number; total_ps: number; rows: Cause[] };
+  lost_time: { of: string; parts: number; total_ps: number; rows: Cause[] };
   moment: { text: string };
   parameters: {
     title: string;
@@ -425,7 +426,7 @@ export type Path = Columns<"critical_path"> & { names: string[] };
 
 export interface Store {
   /** What is simulated: it decides which views and buttons there are. */
-  readonly kind: "collective" | "workload";
+  readonly engine: "cacheline" | "operations";
   /** Whether there is a scene. */
   readonly ready: boolean;
   /** What does not change; throws before the first one has come. */
@@ -504,7 +505,7 @@ export type StoreEvent = "change" | "scene" | "inspection" | "marked";
 
 /** What a widget's model, or a recorded page in its place, gives. */
 export interface Traits {
-  _kind: "collective" | "workload" | "";
+  _engine: "cacheline" | "operations" | "";
   _modules: Record<string, string>;
   _panels: Record<string, string | boolean> | null;
   _redraw_hz: number;
@@ -651,6 +652,7 @@ interface Recorded<M> {
 }
 /** What the page holds: `Workbench.to_html` writes it (_html.py, workload/_html.py). */
 export interface Recording {
+  engine: "cacheline" | "operations";
   modules: Record<string, string>;
   entry: string;
   status: string;

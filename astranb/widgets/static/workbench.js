@@ -102,7 +102,7 @@ function show({ store, views, el }) {
     ArrowLeft: (event) =>
       store.command("back", { n: Number(transport.steps.value), unit: event.shiftKey ? "cycle" : "event" }),
     n: () => transport.press("phase"),
-    ...(store.kind === "workload"
+    ...(store.engine === "operations"
       ? { o: () => transport.press("operation"), m: () => transport.press("message") }
       : {}),
     c: () => transport.press("to_breakpoint"),

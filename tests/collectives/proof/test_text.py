@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective, Problem, check_text, text_algorithm, verify
 from astranb.core.errors import InputError
-from astranb.widgets._editor import EXAMPLE as TWO_SHOT
+from astranb.widgets.editor import EXAMPLE as TWO_SHOT
 
 SIZES = """\
         block.copy(me.input[0], me.scratch[9999])

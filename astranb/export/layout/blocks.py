@@ -1,0 +1,167 @@
+"""Boxes placed within a block: rows of what passes lines on, and the shapes of what does not need it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .shapes import Shape
+
+__all__ = ["COLUMN", "HEADER", "HEIGHT", "ROW", "WIDTH", "Block", "by_shape", "rows_of", "stacked"]
+
+WIDTH, HEIGHT = 96.0, 44.0
+COLUMN, ROW = 124.0, 112.0  # from box to box, across and down
+HEADER = 30.0  # of a frame, for its name
+_PAD = 18.0
+_MOST_IN_ROW = 16
+_DEEPER = (COLUMN - 14.0, HEIGHT + 16.0)  # from plane to plane: other links pass between the boxes
+
+
+@dataclass
+class Block:
+    """Boxes with places of their own, moved as one.
+
+    Attributes
+    ----------
+    places : dict of int to (float, float, float)
+        Centre and width of each item.
+    width, height : float
+    title : str
+        Of the frame around it; empty: none.
+    shape : str
+        What it was recognised as.
+    bent : dict of (int, int) to str
+        Pairs of items whose links leave at one edge and come in at the other: ``"x"``, ``"y"`` or ``"z"``.
+    """
+
+    places: dict[int, tuple[float, float, float]]
+    width: float
+    height: float
+    title: str = ""
+    shape: str = ""
+    bent: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def flipped(self) -> Block:
+        """The same upside down, below its title."""
+        top = HEADER if self.title else 0.0
+        flipped = {item: (x, self.height + top - y, w) for item, (x, y, w) in self.places.items()}
+        return Block(flipped, self.width, self.height, self.title, self.shape, self.bent)
+
+    def below(self, other: Block) -> Block:
+        """The same with another block above it."""
+        width = max(self.width, other.width)
+        places = {item: (x + (width - other.width) / 2, y, w) for item, (x, y, w) in other.places.items()}
+        for item, (x, y, w) in self.places.items():
+            places[item] = (x + (width - self.width) / 2, y + other.height, w)
+        return Block(places, width, self.height + other.height, shape=self.shape, bent=self.bent)
+
+    def framed(self, title: str) -> Block:
+        """The same within a frame."""
+        moved = {item: (x + _PAD / 2, y + HEADER, w) for item, (x, y, w) in self.places.items()}
+        return Block(moved, self.width + _PAD, self.height + HEADER + _PAD / 2, title, self.shape, self.bent)
+
+
+def rows_of(items: Sequence[int], most: int = _MOST_IN_ROW) -> list[list[int]]:
+    """Divide items into rows of nearly equal length, in their order.
+
+    Examples
+    --------
+    >>> rows_of(range(5), most=3)
+    [[0, 1, 2], [3, 4]]
+    """
+    if not items:
+        return []
+    count = -(-len(items) // most)
+    size = -(-len(items) // count)
+    return [list(items[k : k + size]) for k in range(0, len(items), size)]
+
+
+def stacked(rows: Sequence[Sequence[int]]) -> Block:
+    """Rows one below the other; what has more items than the first has narrower boxes."""
+    rows = [row for row in rows if row]
+    if not rows:
+        return Block({}, 0.0, 0.0)
+    # A row of twice as many items as the others would make these stand far apart.
+    longest = max(len(row) for row in rows)
+    usual = sorted(len(row) for row in rows)[len(rows) // 2]
+    columns = max(usual, math.ceil(longest / 2))
+    width = columns * COLUMN
+    places = {}
+    for level, row in enumerate(rows):
+        step = width / len(row)
+        wide = min(WIDTH, step - (COLUMN - WIDTH) / 2)
+        for place, item in enumerate(row):
+            places[item] = (step * (place + 0.5), ROW * (level + 0.5), wide)
+    return Block(places, width, ROW * len(rows))
+
+
+def by_shape(items: Sequence[int], shape: Shape) -> Block:
+    """Place items as their shape says; without one, in a circle while they are few, else in rows.
+
+    Parameters
+    ----------
+    items : sequence of int
+    shape : Shape
+        Over the places of the items in the sequence.
+    """
+    order = [items[k] for k in shape.order]
+    if shape.kind == "grid":
+        return _grid(order, shape)
+    if shape.kind == "line":
+        return stacked(rows_of(order))
+    if shape.kind in ("ring", "full") or len(order) <= _MOST_IN_ROW:
+        return _circle(order, shape.title)
+    return stacked(rows_of(order, math.ceil(math.sqrt(2 * len(order)))))
+
+
+def _circle(order: Sequence[int], title: str) -> Block:
+    """Around an ellipse, twice as wide as high, as large as boxes apart need."""
+    n = len(order)
+    # The second half is the mirror of the first, to the last digit.
+    angles = [2 * math.pi * (k + 0.5) / n - math.pi / 2 - math.pi / n for k in range(n)]
+    radius = COLUMN / 2
+    points: list[tuple[float, float]] = []
+    while True:
+        points = [(1.6 * radius * math.cos(a), radius * math.sin(a)) for a in angles]
+        if all(_apart(points[k], points[(k + 1) % n]) for k in range(n)):
+            break
+        radius *= 1.04
+    left, top = 1.6 * radius + COLUMN / 2, radius + ROW / 2
+    places = {
+        item: (round(x + left, 3), round(y + top, 3), WIDTH)
+        for item, (x, y) in zip(order, points, strict=True)
+    }
+    return Block(places, 2 * left, 2 * top, shape=title)
+
+
+def _apart(p: tuple[float, float], q: tuple[float, float]) -> bool:
+    return p == q or abs(p[0] - q[0]) >= COLUMN - 8 or abs(p[1] - q[1]) >= HEIGHT + 20
+
+
+def _grid(order: Sequence[int], shape: Shape) -> Block:
+    """Rows and columns; of several planes each stands behind the one before, to the right and below it."""
+    rows, columns, planes = shape.rows, shape.columns, shape.planes
+    across, down = _DEEPER
+    wide, tall = (COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)
+    # Links that wrap leave by stubs at the edge: room for them.
+    left = COLUMN / 4 if shape.wrap_columns or shape.wrap_planes else 0.0
+    top = ROW / 4 if shape.wrap_rows or shape.wrap_planes else 0.0
+    places, bent = {}, {}
+    for number, item in enumerate(order):
+        plane, cell = divmod(number, rows * columns)
+        row, column = divmod(cell, columns)
+        x = left + COLUMN / 2 + wide * column + across * plane
+        places[item] = (x, top + ROW / 2 + tall * row + down * plane, WIDTH)
+    sides = {
+        "z": (planes, shape.wrap_planes),
+        "y": (rows, shape.wrap_rows),
+        "x": (columns, shape.wrap_columns),
+    }
+    for name, (side, wraps) in sides.items():
+        for number in range(len(order) if wraps else 0):
+            step = {"z": rows * columns, "y": columns, "x": 1}[name]
+            if number // step % side == 0:
+                a, b = order[number], order[number + (side - 1) * step]
+                bent[a, b] = bent[b, a] = name
+    return Block(places, 2 * left + wide * columns, 2 * top + tall * rows, shape=shape.title, bent=bent)

@@ -1,0 +1,61 @@
+"""Which links are drawn as one line, what it is called, and what a layout leaves out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.net import Fabric
+
+from .parts import Layout
+
+__all__ = ["bundle_name", "bundle_of", "describe"]
+
+
+def bundle_of(layout: Layout, links: int) -> np.ndarray:
+    """Where each link is drawn.
+
+    Parameters
+    ----------
+    layout : Layout
+    links : int
+        How many links there are.
+
+    Returns
+    -------
+    ndarray of int32, shape (links,)
+        Its bundle; -2 - b inside box b; -1 nowhere.
+    """
+    of = np.full(links, -1, np.int32)
+    for number, (*_, lanes) in enumerate(layout.bundles):
+        of[list(lanes)] = number
+    for number, lanes in enumerate(layout.inside):
+        of[list(lanes)] = -2 - number
+    return of
+
+
+def bundle_name(fabric: Fabric, layout: Layout, number: int) -> str:
+    """Name of a bundle: of its link where it is one, else of the boxes at its ends."""
+    a, b, lanes = layout.bundles[number]
+    rows = fabric.links[list(lanes)]
+    if (rows["src"] == rows["src"][0]).all() and (rows["dst"] == rows["dst"][0]).all():
+        return fabric.name(lanes[0]).partition("#")[0]
+    return f"{layout.boxes[a].name}->{layout.boxes[b].name}"
+
+
+def describe(layout: Layout) -> str:
+    """Say in words what is drawn and what is left out."""
+    words = [*layout.shapes]
+    gpus = sum(box.count for box in layout.boxes if box.rank >= 0 and box.kind != "tier")
+    total, hot = len(layout.bundles), layout.detail.hot
+    if layout.focus:
+        words.insert(0, f"only {layout.focus} and what it is joined with")
+    elif layout.detail.level == "aggregates":
+        words.append("too many to draw one by one: a tile is an instance, a band is a tier")
+    else:
+        if layout.detail.level == "collapsed":
+            words.append(f"{gpus:,} GPUs: each instance is one box")
+        elif hot and total > hot:
+            words.append(f"{gpus:,} GPUs")
+        if hot and total > hot:
+            words.append(f"only the {hot} hottest of {total:,} links are drawn with lines")
+    return " · ".join(words)

@@ -1,0 +1,328 @@
+"""Where nodes stand in the picture: deterministic, by instance and tier, the same every time."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from astranb.infragraph import NodeKind
+from astranb.net import Fabric
+
+from .blocks import HEIGHT, WIDTH, Block, by_shape, rows_of, stacked
+from .collapse import Detail, Units, contracted, detail_of, natural, units_of
+from .parts import Box, Frame, Layout
+from .shapes import Shape, shape_of
+from .tiers import Arranged, arrange, distances, shelves
+
+__all__ = ["Box", "Frame", "Layout", "lay_out"]
+
+_MARGIN = 8.0
+_FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
+_BAND = (1000.0, 60.0, 14.0, 80.0)  # of a tier drawn as one: width, height (and for tiles), gap to the next
+
+
+def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), focus: str = "") -> Layout:
+    """Place the GPUs and whatever lies on the ways between them.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    used : ndarray of int
+        Links that the program's ways cross.
+    opened : collection of str
+        Instances to show in full where there are too many to show all so.
+    focus : str
+        An instance to show alone, with what it is joined with.
+
+    Returns
+    -------
+    Layout
+        Each instance that holds GPUs is a frame, or one box where there are 128 GPUs and
+        more; what joins them stands in rows by how many hops it is away. GPUs that are joined
+        directly stand as the ring, grid or full mesh that they are.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> sim = anb.Simulation("torus2d:rows=3,columns=3", anb.collectives.all_to_all("8 KiB"), record=False)
+    >>> lay_out(sim.engine.fabric, np.unique(sim.engine.machine.route_links)).shapes
+    ('3 x 3 torus',)
+    """
+    used = np.unique(np.asarray(used, np.int64))
+    detail = detail_of(len(fabric.gpus))
+    ends = fabric.links["src"][used], fabric.links["dst"][used]
+    nodes = np.unique(np.concatenate([fabric.gpus, *ends]).astype(np.int64))
+    hidden = len(fabric.graph.kind) - len(nodes)
+    units = units_of(fabric, nodes, collapsed=detail.collapsed)
+    if focus in units.names:
+        number = units.names.index(focus)
+        used = used[(units.of[ends[0]] == number) | (units.of[ends[1]] == number)]
+        ends = fabric.links["src"][used], fabric.links["dst"][used]
+        inner = np.flatnonzero(units.of == number)
+        nodes = np.unique(np.concatenate([inner, *ends]).astype(np.int64))
+        detail, opened = detail_of(1), {focus}
+    else:
+        focus = ""
+        if detail.level == "aggregates" and len(units.names) <= _FEW_UNITS:
+            detail = Detail("collapsed", detail.hot)
+    picture = _Picture(fabric, used, nodes, units, detail, set(opened), focus)
+    return picture.layout(hidden)
+
+
+class _Picture:
+    """One picture while it is made: nodes become items, items get places."""
+
+    def __init__(
+        self, fabric: Fabric, used: np.ndarray, nodes: np.ndarray, units: Units, detail: Detail,
+        opened: set[str], focus: str,
+    ) -> None:  # fmt: skip
+        self.fabric, self.used, self.units, self.detail = fabric, used, units, detail
+        self.focus = focus
+        self.nodes = nodes
+        self.src, self.dst = (fabric.links[end][used].astype(np.int64) for end in ("src", "dst"))
+        self.rank = {int(node): rank for rank, node in enumerate(fabric.gpus)}
+        present = np.unique(units.of[nodes]).tolist()
+        self.hosts = [u for u in present if units.gpus[u] and (not focus or units.names[u] == focus)]
+        if focus and not self.hosts:
+            self.hosts = [units.names.index(focus)]
+        self.others = [u for u in present if u not in set(self.hosts)]
+        self.open = {u for u in self.hosts if not detail.collapsed or units.names[u] in opened}
+        self.shapes: list[str] = []
+        self.bent: dict[tuple[int, int], str] = {}
+        self.item = self._items()
+        self.near = self._neighbours(self.src, self.dst)
+        # A shape is one of what is there, whichever of its links the program goes over.
+        src, dst = (fabric.links[end].astype(np.int64) for end in ("src", "dst"))
+        shown = np.isin(src, nodes) & np.isin(dst, nodes)
+        self.joined = self._neighbours(src[shown], dst[shown])
+
+    # Who stands for whom ------------------------------------------------------
+
+    def _items(self) -> np.ndarray:
+        """Item of each node: itself, or number of nodes + its unit."""
+        graph, units = self.fabric.graph, self.units
+        item = np.arange(len(graph), dtype=np.int64)
+        alone = np.bincount(units.of[self.nodes], minlength=len(units.names)) == 1
+        closed = np.array([u not in self.open for u in range(len(units.names))]) & ~alone
+        of = units.of[self.nodes]
+        item[self.nodes] = np.where(closed[of], len(graph) + of, self.nodes)
+        if self.detail.level != "everything" and self.open:
+            inner = np.isin(of, list(self.open))
+            kept = np.isin(self.src, self.nodes[inner]) | np.isin(self.dst, self.nodes[inner])
+            for node, nic in contracted(self.fabric, self.nodes.tolist(), self.used[kept]).items():
+                if item[node] == node:
+                    item[node] = item[nic]
+        return item
+
+    def _neighbours(self, src: np.ndarray, dst: np.ndarray) -> dict[int, set[int]]:
+        """Items that links join."""
+        near: dict[int, set[int]] = defaultdict(set)
+        a, b = self.item[src], self.item[dst]
+        differ = a != b
+        pairs = np.unique(np.stack([a[differ], b[differ]], 1), axis=0)
+        for p, q in pairs.tolist():
+            near[p].add(q)
+            near[q].add(p)
+        return near
+
+    def _of_unit(self, unit: int) -> list[int]:
+        """Items of a unit, GPUs by rank and then the others by name."""
+        mine = self.nodes[self.units.of[self.nodes] == unit]
+        items = np.unique(self.item[mine]).tolist()
+        return sorted(items, key=lambda i: (self.rank.get(i, 2**62), natural(self._name(i))))
+
+    def _name(self, item: int) -> str:
+        graph = self.fabric.graph
+        return graph.name(item) if item < len(graph) else self.units.names[item - len(graph)]
+
+    # Places -------------------------------------------------------------------
+
+    def layout(self, hidden: int) -> Layout:
+        """Place everything."""
+        if self.detail.level == "aggregates":
+            return self._aggregates(hidden)
+        blocks = [self._block(unit) for unit in self.hosts]
+        if self.others:
+            made = arrange(blocks, self._upper(), self.near)
+        elif len(blocks) == 1:
+            made = shelves([blocks])
+        else:
+            made = self._without_switches(blocks)
+        order = sorted(made.places, key=lambda i: (self.rank.get(i, 2**62), natural(self._name(i))))
+        boxes = []
+        for item in order:
+            x, y, wide = made.places[item]
+            boxes.append(self._box(item, x + _MARGIN, y + _MARGIN, wide))
+        number = {item: place for place, item in enumerate(order)}
+        frames = tuple(Frame(t, x + _MARGIN, y + _MARGIN, w, h) for t, x, y, w, h in made.frames)
+        return self._finished(boxes, number, frames, made, hidden)
+
+    def _upper(self) -> list[list[int]]:
+        """Items of what joins the hosts, by tier and then by name."""
+        starts = {item for unit in self.hosts for item in self._of_unit(unit)}
+        away = distances(self.near, starts)
+        tiers: dict[int, list[int]] = defaultdict(list)
+        for unit in self.others:
+            for item in self._of_unit(unit):
+                tiers[away.get(item, len(self.near))].append(item)
+        return [sorted(tiers[tier], key=lambda i: natural(self._name(i))) for tier in sorted(tiers)]
+
+    def _without_switches(self, blocks: list[Block]) -> Arranged:
+        """Units joined directly: as the shape that they make."""
+        place = {item: k for k, unit in enumerate(self.hosts) for item in self._of_unit(unit)}
+        joined = [
+            {place[o] for item in block.places for o in self.joined.get(item, ()) if o in place} - {k}
+            for k, block in enumerate(blocks)
+        ]
+        shape = shape_of(joined)
+        if all(len(block.places) == 1 for block in blocks):
+            block = by_shape([next(iter(b.places)) for b in blocks], shape)
+            self._note(block)
+            return shelves([[block]])
+        self.shapes += [shape.title] if shape.title else []
+        order = [blocks[k] for k in shape.order]
+        if shape.kind == "grid":
+            columns = shape.columns
+        else:
+            columns = math.ceil(len(order) / 2) if shape.kind == "ring" else math.ceil(math.sqrt(len(order)))
+        rows = [order[k : k + columns] for k in range(0, len(order), columns)]
+        if shape.kind == "ring":
+            rows[1:] = [row[::-1] for row in rows[1:]]
+        return shelves(rows)
+
+    def _block(self, unit: int) -> Block:
+        items = self._of_unit(unit)
+        if len(items) == 1:
+            return stacked([items])
+        block = self._inner(items)
+        self._note(block)
+        alone = len(self.hosts) == 1 and not self.others
+        return block if alone else block.framed(self.units.names[unit])
+
+    def _note(self, block: Block) -> None:
+        self.bent |= block.bent
+        if block.shape and block.shape not in self.shapes:
+            self.shapes.append(block.shape)
+
+    def _inner(self, items: Sequence[int]) -> Block:
+        """An opened unit: what leads outside on top, then GPUs, with what joins them among them."""
+        mine = set(items)
+        near = {item: self.near.get(item, set()) & mine for item in items}
+        gpus = [item for item in items if item in self.rank] or list(items)
+        others = [item for item in items if item not in set(gpus)]
+        from_gpu = distances(near, gpus)
+        doors = [item for item in others if self.near.get(item, set()) - mine]
+        to_door = distances(near, doors)
+        least = min((from_gpu.get(door, 2**30) for door in doors), default=0)
+        outward: dict[int, list[int]] = defaultdict(list)
+        inward: dict[int, list[int]] = defaultdict(list)
+        for item in others:
+            away = from_gpu.get(item, 2**30)
+            on_way = item in to_door and away + to_door[item] <= least
+            (outward if on_way or item in doors else inward)[away].append(item)
+        lead = stacked([row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])])
+        middle = [row for away in sorted(inward) for row in rows_of(inward[away])]
+        place = {gpu: k for k, gpu in enumerate(gpus)}
+        if middle or not any(o in place for gpu in gpus for o in near[gpu]):
+            return stacked(_between(gpus, middle)).below(lead)
+        direct = [{place[o] for o in self.joined[gpu] if o in place} for gpu in gpus]
+        shape = shape_of(direct) if len(gpus) > 1 else Shape("none", (0,))
+        return by_shape(gpus, shape).below(lead)
+
+    # Results ------------------------------------------------------------------
+
+    def _box(self, item: int, x: float, y: float, wide: float) -> Box:
+        graph, units = self.fabric.graph, self.units
+        name = self._name(item)
+        if item >= len(graph):
+            unit = item - len(graph)
+            first = int(self.nodes[np.argmax(units.of[self.nodes] == unit)])
+            count = units.gpus[unit] or 1
+            return Box(first, name, name, "instance", x, y, wide, HEIGHT, *units.ranks[unit], count)
+        kind = NodeKind(int(graph.kind[item])).name.lower()
+        rank = self.rank.get(item, -1)
+        label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
+        return Box(item, name, label, kind, x, y, wide, HEIGHT, rank, rank)
+
+    def _aggregates(self, hidden: int) -> Layout:
+        """One band a tier, the furthest on top; hosts below all."""
+        graph = self.fabric.graph
+        bands = [*reversed(self._upper()), [i for unit in self.hosts for i in self._of_unit(unit)]]
+        classes: list[list[int]] = []
+        for band in bands:
+            by_kind: dict[str, list[int]] = defaultdict(list)
+            for item in band:
+                by_kind[self._name(item).partition(".")[0].partition("[")[0]].append(item)
+            classes += by_kind.values()
+        width, least, more, gap = _BAND
+        boxes, tiles, top = [], [], 0.0
+        of: dict[int, int] = {}
+        for place, items in enumerate(classes):
+            names = tuple(self._name(item) for item in items)
+            kind = names[0].partition(".")[0].partition("[")[0]
+            of |= dict.fromkeys(items, place)
+            height = least + more * math.sqrt(len(items))
+            y = _MARGIN + top + height / 2
+            top += height + gap
+            first = self._box(items[0], 0, 0, WIDTH)
+            label = f"{len(items):,} x {kind}"
+            rank = first.rank if first.rank >= 0 else -1
+            box = Box(
+                first.node, f"tier {place}: {kind}", label, "tier", _MARGIN + width / 2, y, width, height,
+                rank, -1, len(items),
+            )  # fmt: skip
+            boxes.append(box)
+            tiles.append(names)
+        largest = np.zeros(len(graph) + len(self.units.names), np.int64)
+        for item, place in of.items():
+            largest[item] = place
+        self.item = np.where(self.units.of >= 0, largest[self.item], 0)
+        number = {place: place for place in range(len(classes))}
+        made = Arranged(width=width, height=top - gap)
+        done = self._finished(boxes, number, (), made, hidden)
+        return Layout(**{**vars(done), "tiles": tuple(tiles)})
+
+    def _finished(
+        self,
+        boxes: Iterable[Box],
+        number: dict[int, int],
+        frames: tuple[Frame, ...],
+        made: Arranged,
+        hidden: int,
+    ) -> Layout:
+        """Gather links by the boxes at their ends, in the order of the first lane of each bundle."""
+        boxes = tuple(boxes)
+        place = np.zeros(int(max(number)) + 1, np.int64)
+        place[list(number)] = list(number.values())
+        a, b = place[self.item[self.src]], place[self.item[self.dst]]
+        key = a * len(boxes) + b
+        order = np.argsort(key, kind="stable")
+        cuts = np.flatnonzero(np.diff(key[order])) + 1
+        groups = [(int(g[0]), tuple(self.used[g].tolist())) for g in np.split(order, cuts) if len(g)]
+        inside: list[tuple[int, ...]] = [()] * len(boxes)
+        bundles, bent = [], []
+        items = {at: item for item, at in number.items()}
+        for first, lanes in sorted(groups, key=lambda group: group[1][0]):
+            p, q = int(a[first]), int(b[first])
+            if p == q:
+                inside[p] = lanes
+                continue
+            bundles.append((p, q, lanes))
+            bent.append(self.bent.get((items[p], items[q]), ""))
+        return Layout(
+            boxes, tuple(bundles), made.width + 2 * _MARGIN, made.height + 2 * _MARGIN, hidden,
+            frames, tuple(inside), tuple(bent), tuple(self.shapes), self.detail, focus=self.focus,
+            units=self.units,
+        )  # fmt: skip
+
+
+def _between(gpus: Sequence[int], middle: Sequence[Sequence[int]]) -> list[list[int]]:
+    """GPUs in rows, half of them above what joins them and half below."""
+    if len(gpus) <= 4:
+        return [list(gpus), *map(list, middle)]
+    rows = rows_of(gpus, 16 if len(gpus) > 32 else -(-len(gpus) // 2))
+    half = len(rows) // 2
+    return [*rows[:half], *map(list, middle), *rows[half:]]

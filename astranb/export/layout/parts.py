@@ -1,0 +1,96 @@
+"""What a picture of a system consists of: boxes, frames around them, bundles of links between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .collapse import Detail, Units, detail_of
+
+__all__ = ["Box", "Frame", "Layout"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """One node, or what stands for several; ``x`` and ``y`` are its centre.
+
+    Attributes
+    ----------
+    node : int
+        The first node in it.
+    name : str
+        A path that can be looked into: of the node, or of the instance.
+    label, kind : str
+        What is written, and what it is: a kind of node, ``"instance"`` or ``"tier"``.
+    rank, last_rank : int
+        First and last rank in it; -1: no GPU.
+    count : int
+        GPUs in it, of a tier its instances; 1 for a node.
+    """
+
+    node: int
+    name: str
+    label: str
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    rank: int = -1
+    last_rank: int = -1
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An opened instance: a line around its boxes, from corner ``x``, ``y``."""
+
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Boxes and the bundles of parallel lanes between them.
+
+    Attributes
+    ----------
+    boxes : tuple of Box
+    bundles : tuple of (int, int, tuple of int)
+        Place of the box at each end, and the lanes from the first to the second.
+    width, height : float
+    hidden : int
+        Nodes that carry none of the program's lines and are not drawn.
+    frames : tuple of Frame
+    inside : tuple of tuple of int
+        For each box the links both of whose ends are in it.
+    bent : tuple of str
+        For each bundle ``"x"`` or ``"y"`` where it leaves the picture at one edge of a torus
+        and comes in at the other, else empty.
+    shapes : tuple of str
+        What was recognised, as ``"4 x 4 torus"``.
+    detail : Detail
+        How much is drawn.
+    tiles : tuple of tuple of str
+        Of each box that is a tier, the names of what it holds.
+    focus : str
+        The instance that alone is drawn; empty: all.
+    units : Units
+        All that might be drawn as one box.
+    """
+
+    boxes: tuple[Box, ...]
+    bundles: tuple[tuple[int, int, tuple[int, ...]], ...]
+    width: float
+    height: float
+    hidden: int
+    frames: tuple[Frame, ...] = ()
+    inside: tuple[tuple[int, ...], ...] = ()
+    bent: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    detail: Detail = field(default_factory=lambda: detail_of(1))
+    tiles: tuple[tuple[str, ...], ...] = ()
+    focus: str = ""
+    units: Units = field(compare=False, repr=False, kw_only=True)

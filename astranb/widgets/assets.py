@@ -1,0 +1,64 @@
+"""The browser's side as text: modules travel with the widget, because a notebook has no address for them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = ["EDITOR", "ENTRY", "MODULES", "PAIR", "PANELS", "PLAYER", "STYLES"]
+
+_FOLDER = Path(__file__).parent / "static"
+_ALONE = frozenset({"editor", "loader", "offline", "pair", "replayed", "workbench"})
+"""Modules that are part of an entry, and of nothing that an entry loads."""
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
+
+
+def _joined(*names: str) -> str:
+    """One module out of several: what one imports from another stands in front of it."""
+    texts = []
+    for place, name in enumerate(names):
+        text = (_FOLDER / f"{name}.js").read_text("utf-8")
+        missing = set(_IMPORT.findall(text)) - set(names[:place])
+        if missing:
+            raise ImportError(
+                f"{name}.js imports {', '.join(sorted(missing))}, which does not stand before it"
+            )
+        texts.append(_IMPORT.sub("", text))
+    return "\n".join(texts)
+
+
+ENTRY = _joined("loader", "workbench")
+"""The module of a workbench; it loads the others."""
+
+PAIR = _joined("loader", "pair")
+"""That of two workbenches beside each other."""
+
+EDITOR = _joined("theme", "editor")
+"""That of the editor, which is a widget of its own."""
+
+PLAYER = _joined("messages", "format", "replayed", "offline")
+"""What plays a page without a kernel."""
+
+MODULES = {
+    file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
+}
+"""Text by name of the modules that `ENTRY` and `PAIR` load."""
+
+_FIRST = _FOLDER / "workbench.css"
+STYLES = "\n".join(
+    file.read_text("utf-8") for file in (_FIRST, *sorted(set(_FOLDER.glob("*.css")) - {_FIRST}))
+)
+"""All style sheets, the common one first."""
+
+_LINE = re.compile(r'^  \["(stage|side|below)", "(\w+)"', re.MULTILINE)
+
+
+def _panels() -> dict[str, dict[str, str]]:
+    """Read the two lists in ``panels.js``."""
+    lines, _, of_operations = MODULES["panels"].partition("const OF_OPERATIONS")
+    texts = {"cacheline": lines, "operations": of_operations}
+    return {engine: {name: slot for slot, name in _LINE.findall(text)} for engine, text in texts.items()}
+
+
+PANELS = _panels()
+"""Where each view stands, by engine and by its name."""

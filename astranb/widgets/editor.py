@@ -1,0 +1,251 @@
+"""``Editor``: a program is written, verified as one types, and simulated."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import anywidget
+import ipywidgets
+import traitlets
+
+from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
+from astranb.core.errors import AstranbError, InputError
+from astranb.infragraph import Infra
+from astranb.sim import Simulation
+
+from .assets import EDITOR, STYLES
+from .draft import Draft
+from .session import Owner
+from .workbench import Workbench
+
+__all__ = ["EXAMPLE", "Editor"]
+
+EXAMPLE = """\
+def two_shot(p):
+    wires = p.connections()
+    for me in p.everyone:
+        block = me.block()
+        for you in me.others:
+            wires[me, you].send(block, me.input[you.number])
+        parts = [wires[you, me].receive(block) for you in me.others]
+        block.reduce([me.input[me.number], *parts], me.output[me.number])
+        for you in me.others:
+            wires[me, you].send(block, me.output[me.number])
+        for you in me.others:
+            block.copy(wires[you, me].receive(block), me.output[you.number])
+"""
+
+_FIELDS = ("infra", "size", "collective", "protocol")
+"""What may be chosen beside the text."""
+
+
+class _Page(anywidget.AnyWidget):
+    """The text, its line numbers and its problems: the part that is drawn by ``static/editor.js``."""
+
+    _esm = EDITOR
+    _css = STYLES
+    # Both live as long as the kernel: a page that is loaded again shows them.
+    text = traitlets.Unicode("").tag(sync=True)
+    chosen = traitlets.Dict().tag(sync=True)
+    choices = traitlets.Dict().tag(sync=True)
+
+
+class Editor(ipywidgets.VBox):
+    """Write a program; it is verified as you type, and simulated when you say so.
+
+    The text is executed in this kernel whenever it changes, within limits (see
+    :func:`astranb.collectives.check_text`): write only what you would run.
+
+    Parameters
+    ----------
+    text : str, optional
+        The program: a function over a :class:`Program`, or the body of one; an example if not given.
+    infra : Infra or str
+        Where it shall run: an infrastructure, a blueprint's name or an InfraGraph document.
+    size : int or str
+    collective : str
+        What it must do, as ``all_reduce``.
+    name : str
+        Of the algorithm.
+    channels : int, optional
+    protocol : str
+    root : int
+
+    Attributes
+    ----------
+    sim : Simulation or None
+        Of the text when it was last simulated.
+    workbench : Workbench or None
+        That shows it.
+    good : str
+        The last text without an error.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> editor = anb.Editor(infra="switch:gpus=4", size="4 KiB")
+    >>> editor.problems
+    []
+    >>> editor.text = editor.text.replace("send(", "sent(", 1)
+    >>> print(editor.problems[0])
+    line 6: error: AttributeError: 'Connection' object has no attribute 'sent'
+    >>> editor.text = editor.good
+    >>> editor.simulate().run().why
+    'end'
+    """
+
+    sim: Simulation | None = None
+    workbench: Workbench | None = None
+
+    def __init__(
+        self,
+        text: str | None = None,
+        *,
+        infra: Infra | str = "dgx-h100",
+        size: int | str = "64 KiB",
+        collective: str = "all_reduce",
+        name: str = "program",
+        channels: int | None = None,
+        protocol: str = "Simple",
+        root: int = 0,
+    ) -> None:
+        self._draft = Draft(
+            EXAMPLE if text is None else text, name, infra, size, collective, channels, protocol, root
+        )
+        self._draft.check()  # what is not the text's fault is said at once
+        self.problems: list[Problem] = []
+        self.good = ""
+        self._owner = Owner()
+        self._page = _Page(
+            text=self._draft.text,
+            chosen={"infra": _infra_name(infra), "size": str(size), "collective": collective}
+            | {"protocol": protocol, "name": name},
+            choices={"collective": list(COLLECTIVES), "protocol": list(PROTOCOLS)},
+        )
+        super().__init__([self._page])
+        self._page.observe(lambda _: self.check(), "text")
+        self._page.on_msg(self._received)
+        self.check()
+
+    @property
+    def text(self) -> str:
+        """The program's text."""
+        return str(self._page.text)
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._page.text = text
+
+    def check(self) -> list[Problem]:
+        """Say everything that is wrong with the text, each at its line; also :attr:`problems`."""
+        self._draft.text = self.text
+        self.problems = self._draft.check()
+        if not any(problem.severity == "error" for problem in self.problems):
+            self.good = self.text
+        return self.problems
+
+    def choose(self, **what: str) -> None:
+        """Change ``infra``, ``size``, ``collective`` or ``protocol``.
+
+        Raises
+        ------
+        InputError
+            It cannot be used; all stays as it was.
+        """
+        unknown = [name for name in what if name not in _FIELDS]
+        if unknown:
+            raise InputError(
+                f"unknown field {unknown[0]!r}", where="choose", hint=f"take {', '.join(_FIELDS)}"
+            )
+        before = {name: getattr(self._draft, name) for name in what}
+        try:
+            for name, value in what.items():
+                setattr(self._draft, name, value)
+            self.check()
+        except AstranbError:
+            for name, value in before.items():
+                setattr(self._draft, name, value)
+            raise
+        self._page.chosen = {**self._page.chosen, **what}
+
+    def simulate(self) -> Simulation:
+        """Make a simulation of the text, and show it below with the source beside it.
+
+        Raises
+        ------
+        InputError
+            There are errors in the text, or it cannot run there.
+        """
+        self._draft.text = self.text
+        sim = self._draft.simulation()
+        workbench = Workbench(sim)
+        workbench._panels = {"side": "source"}  # noqa: SLF001 - what its own tabs do
+        if self.workbench is not None:
+            self.workbench.close()
+        self.sim, self.workbench = sim, workbench
+        self.children = [self._page, workbench]
+        return sim
+
+    # The wire -----------------------------------------------------------------
+
+    def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        self._owner.hand(lambda: self._reply(content))
+
+    def _reply(self, content: Any) -> None:
+        """Whatever a message holds, the answer is a message with its number."""
+        answer: dict[str, Any] = {"type": "problems", "seq": content.get("seq", 0)}
+        begun = perf_counter()
+        try:
+            self._answer(content)
+        except AstranbError as error:
+            answer["error"] = str(error)
+        except (KeyError, TypeError, ValueError) as error:
+            answer["error"] = f"{type(error).__name__}: {error}"
+        few = self._draft.checked_ranks if "error" not in answer else 0
+        answer |= {
+            "problems": [
+                {"line": p.line, "column": p.column, "severity": p.severity, "text": p.text}
+                | {"hint": p.hint, "also": list(p.also)}
+                for p in self.problems
+            ],
+            "ranks": few,
+            "good": self.good,
+            "ms": round(1000 * (perf_counter() - begun)),
+        }
+        self._page.send(answer)
+
+    def _answer(self, content: dict[str, Any]) -> None:
+        kind = content["type"]
+        if kind == "check":
+            text = str(content["text"])
+            if text == self.text:
+                self.check()
+            else:
+                self.text = text  # which checks it
+        elif kind == "choose":
+            self.choose(**{str(k): str(v) for k, v in content["what"].items()})
+        elif kind == "simulate":
+            self.text = str(content["text"])
+            self.simulate()
+        else:
+            raise InputError(f"unknown message {kind!r}", where="editor")
+
+    def close(self) -> None:
+        """Take the editor away, and the workbench below it; the simulation stays."""
+        if self.workbench is not None:
+            self.workbench.close()
+        if "_page" in self.__dict__:  # else it was refused before there was one
+            self._page.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        """One line: what is written, and what is wrong with it."""
+        errors = sum(problem.severity == "error" for problem in self.problems)
+        said = "right" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
+        draft = self._draft
+        return f"<Editor of {draft.name}: {draft.collective} on {self._page.chosen['infra']}, {said}>"
+
+
+def _infra_name(infra: Infra | str) -> str:
+    return infra if isinstance(infra, str) else infra.name

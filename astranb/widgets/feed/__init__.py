@@ -1,0 +1,31 @@
+"""What a view is sent, by cache lines or by operations."""
+
+from astranb.engine.cacheline import CacheLineEngine
+from astranb.widgets.session import Session
+
+from .feed import VERSION, Feed
+from .lines import LineFeed
+from .messages import COLUMNS, Message, pack, unpack
+from .operations import OperationFeed
+from .view import NOW, Answer, Options, View
+
+__all__ = [
+    "COLUMNS",
+    "NOW",
+    "VERSION",
+    "Answer",
+    "Feed",
+    "LineFeed",
+    "Message",
+    "OperationFeed",
+    "Options",
+    "View",
+    "feed_of",
+    "pack",
+    "unpack",
+]
+
+
+def feed_of(session: Session) -> Feed:
+    """Make the feed of one view."""
+    return (LineFeed if isinstance(session.sim.engine, CacheLineEngine) else OperationFeed)(session)

@@ -1,0 +1,217 @@
+"""Files of a run for people without a kernel: pages that play, pictures, and pictures that move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
+from astranb.core.files import whole_file
+from astranb.core.svg import frames_to_svg, to_svg
+from astranb.core.units import time_ps
+from astranb.sim import Simulation
+
+from .feed import Feed, feed_of
+from .page import page
+from .pictures import picture_of
+from .session import session_of
+
+__all__ = ["Files", "files_of"]
+
+_MOVING = {".gif": "GIF", ".png": "PNG", ".webp": "WEBP", ".svg": "SVG"}
+_MOST_FRAMES = 600
+
+
+class Files:
+    """What writes files of a run: a workbench, or :func:`files_of` where there is no widget.
+
+    Attributes
+    ----------
+    feed : Feed
+    """
+
+    feed: Feed
+
+    def _shown(self) -> tuple[dict[str, Any], str]:
+        """Open panels and the selected path."""
+        return {}, ""
+
+    def to_svg(
+        self,
+        path: str | Path | None = None,
+        *,
+        at: int | str | None = None,
+        dark: bool = False,
+        what: str = "",
+        rank: int = 0,
+    ) -> str:
+        """Draw the topology as SVG; of a run of operations what every rank did when.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it, too.
+        at : int or str, optional
+            A moment that was recorded, as ``"2 us"`` or in ps; where not given, now.
+        dark : bool
+            For dark ground.
+        what : str
+            ``"topology"``; of a run of operations ``"ranks"``, or ``"graph"``: the operations of a rank.
+        rank : int
+            Of the graph.
+
+        Returns
+        -------
+        str
+            One ``<svg>`` element. Names from files are escaped.
+        """
+        text = to_svg(picture_of(self.feed, at, dark=dark, what=what, rank=rank))
+        if path is not None:
+            _write(path, text.encode())
+        return text
+
+    def to_png(
+        self,
+        path: str | Path,
+        *,
+        at: int | str | None = None,
+        scale: float = 2.0,
+        dark: bool = False,
+        what: str = "",
+        rank: int = 0,
+    ) -> Path:
+        """Draw the same as a PNG; ``scale`` is pixels a unit of the SVG, else as :meth:`to_svg`."""
+        with needs_extra("to_png"):
+            from astranb.export.raster import to_image
+
+        if not 0 < scale <= 8:
+            raise InputError(f"scale must be above 0 and at most 8, got {scale}", where="to_png")
+        image = to_image(picture_of(self.feed, at, dark=dark, what=what, rank=rank), scale)
+        with whole_file(Path(path)) as file:
+            image.save(file, "PNG")
+        return Path(path)
+
+    def to_gif(self, path: str | Path, **options: Any) -> Path:
+        """Write a GIF; options as for :meth:`animate`."""
+        if Path(path).suffix.lower() != ".gif":
+            raise InputError("the file must be called .gif", where=str(path), hint="or use animate()")
+        return self.animate(path, **options)
+
+    def animate(
+        self,
+        path: str | Path,
+        start: int | str = 0,
+        end: int | str | None = None,
+        *,
+        frames: int = 60,
+        seconds: float = 6.0,
+        scale: float = 1.0,
+        dark: bool = False,
+    ) -> Path:
+        """Write a picture that moves: as it was at moments from start to end, over and over.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.gif``, ``.svg`` (without a script), ``.png`` (APNG) or ``.webp``.
+        start, end : int or str
+            Simulated times, as ``"2 us"`` or in ps; the end is now where not given.
+        frames : int
+            How many moments, 2 to 600.
+        seconds : float
+            How long it takes to watch.
+        scale : float
+            Pixels a unit of the SVG.
+        dark : bool
+            For dark ground.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            Another kind of file, no time between start and end, or nothing was recorded.
+        """
+        path = Path(path)
+        kind = _MOVING.get(path.suffix.lower())
+        if kind is None:
+            raise InputError(f"cannot write {path.suffix!r}", where=str(path), hint=" or ".join(_MOVING))
+        if kind != "SVG":
+            with needs_extra("animate"):
+                from astranb.export.raster import to_image, write_frames
+        if not self.feed.sim.recording:
+            raise InputError("nothing was recorded", where="animate", hint="Simulation(..., record=True)")
+        if not 2 <= frames <= _MOST_FRAMES:
+            raise InputError(f"frames must be 2 to {_MOST_FRAMES}, got {frames}", where="animate")
+        if not seconds > 0 or not 0 < scale <= 4:
+            raise InputError("seconds must be above 0, scale above 0 and at most 4", where="animate")
+        first, now_ps = time_ps(start, where="start"), self.feed.sim.now_ps
+        last = now_ps if end is None else min(now_ps, time_ps(end, where="end"))
+        if not 0 <= first < last:
+            raise InputError(f"no time between start and end ({first} and {last} ps)", where="animate")
+        moments = [first + (last - first) * k // (frames - 1) for k in range(frames)]
+        shown = (picture_of(self.feed, at, dark=dark) for at in moments)
+        with whole_file(path) as file:
+            if kind == "SVG":
+                file.write(frames_to_svg(list(shown), seconds).encode())
+            else:
+                write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
+        return path
+
+    def to_html(self, path: str | Path, *, most: int = 100_000) -> Path:
+        """Write one file that plays the run up to now in any browser, without a network.
+
+        Views and controls are those of the widget; what would need the kernel says so. Names
+        from files cannot act in it, and a policy in the page lets it load nothing.
+
+        Parameters
+        ----------
+        path : str or Path
+            Written whole or not at all.
+        most : int
+            Most flights of lines to take along (some 12 bytes of the file each): of more, every n-th.
+            Most operations (some 20 bytes each): those of the first ranks. The page says so.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            Nothing was recorded, or the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> workbench = anb.Workbench(sim)
+        >>> workbench.to_end()
+        >>> workbench.to_html(tempfile.mkdtemp() + "/run.html").stat().st_size < 1_000_000
+        True
+        """
+        if most < 1:
+            raise InputError(f"most must be at least 1, got {most}", where="to_html")
+        panels, selection = self._shown()
+        text = page(feed_of(self.feed.session), most=most, panels=panels, selection=selection)
+        return _write(path, text.encode())
+
+
+def files_of(sim: Simulation) -> Files:
+    """Give what writes files of a simulation without a widget, as the command line does."""
+    files = Files()
+    files.feed = feed_of(session_of(sim))
+    return files
+
+
+def _write(path: str | Path, content: bytes) -> Path:
+    """Write a file, whole or not at all."""
+    with whole_file(Path(path)) as file:
+        file.write(content)
+    return Path(path)

@@ -1,0 +1,161 @@
+"""Two runs beside each other: one clock for both, and what differs at it."""
+
+# ruff: noqa: SLF001 - it moves the traits of two workbenches
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from astranb.core.errors import AstranbError, InputError
+from astranb.sim import Comparison, Replay, Simulation, Stop, compare
+
+from .session import Session
+
+__all__ = ["Linked", "LinkedClock"]
+
+_MOST_REPLAYED = 2_000_000  # events of a run that is looked at in its past
+
+
+class Linked(Protocol):
+    """What can have a common clock: a workbench."""
+
+    sim: Simulation
+    session: Session
+    _cursor_ps: Any  # traits
+    _window_ps: Any
+
+    def select(self, path: str) -> None:
+        """Select an object."""
+        ...
+
+    def observe(self, handler: Callable[[Any], None], names: str) -> None:
+        """Call something when a trait changes."""
+        ...
+
+
+_W = TypeVar("_W", bound=Linked)
+
+
+class LinkedClock(Generic[_W]):
+    """Keeps two workbenches at the same simulated time, cursor, zoom and selection, whoever moves one.
+
+    Each stays at its own end when the other one goes on beyond.
+
+    Parameters
+    ----------
+    a, b : Workbench
+    """
+
+    def __init__(self, a: _W, b: _W) -> None:
+        if a.sim is b.sim:
+            raise InputError("a run beside itself", where="compare", hint="give a fork of it")
+        self.a, self.b = a, b
+        self.changed: Callable[[], None] = lambda: None
+        self._moving = False
+        self._replays: dict[int, tuple[Any, Replay]] = {}
+        one, other = a.session, b.session
+        one.twin, other.twin = other, one
+        self._ends = [
+            a.sim.subscribe(lambda stop: self._moved(a, b, stop)),
+            b.sim.subscribe(lambda stop: self._moved(b, a, stop)),
+            one.attach(lambda: self._published(b)),
+            other.attach(lambda: self._published(a)),
+        ]
+        for bench, twin in ((a, b), (b, a)):
+            bench.observe(partial(self._scrubbed, twin), "_cursor_ps")
+            bench.observe(partial(self._zoomed, twin), "_window_ps")
+            bench.observe(partial(self._selected, twin), "_selection")
+
+    def close(self) -> None:
+        """Let each have its own clock again."""
+        for end in self._ends:
+            end()
+        self._ends = []
+        for bench in (self.a, self.b):
+            bench.session.twin = None
+
+    def together(self) -> None:
+        """Take b to where a is."""
+        self._follow(self.a, self.b)
+        self.b.session.publish()
+
+    def at(self, cursor_ps: Any = None) -> Comparison:
+        """What differs at a time, or now; long runs are not replayed to look into their past."""
+        names = compare(self.a.sim, self.b.sim).names
+        return compare(self._then(self.a.sim, cursor_ps), self._then(self.b.sim, cursor_ps), names)
+
+    def _then(self, sim: Any, cursor_ps: Any) -> Any:
+        late = not isinstance(cursor_ps, int | float) or cursor_ps < 0 or cursor_ps >= sim.now_ps
+        if late or sim.events > _MOST_REPLAYED:
+            return sim
+        key = (sim.events, tuple(sim.edits))
+        kept = self._replays.get(id(sim))
+        if kept is None or kept[0] != key:
+            kept = self._replays[id(sim)] = (key, Replay(sim))
+        kept[1].goto(int(cursor_ps))
+        return kept[1].sim
+
+    def _moved(self, bench: Linked, twin: Linked, stop: Stop) -> None:
+        if self._moving or not self._ends or stop.why == "edit":
+            return
+        session = bench.session
+        at_its_end = bench.sim.finished and twin.sim.now_ps >= bench.sim.now_ps
+        if at_its_end and stop.why != "back":  # the other one has gone on beyond
+            return
+        stopped = self._follow(bench, twin)
+        if stopped is not None and stopped.why == "breakpoint":  # both stand where the first one was hit
+            session.playing = False
+            self._follow(twin, bench)
+        elif stop.why == "end" and session.playing and not (session.bounded or twin.sim.finished):
+            twin.session.speed = session.speed
+            twin.session.ask("to_end" if session.fast else "play")
+        if not session.playing:
+            twin.session.publish()
+
+    def _follow(self, bench: Linked, twin: Linked) -> Stop | None:
+        """Take the twin to the time of a workbench, without notifying its views."""
+        sim, session = twin.sim, twin.session
+        if sim.finished and sim.now_ps <= bench.sim.now_ps:  # it stays at its end
+            return None
+        self._moving = True
+        try:
+            with session.silently():
+                stop = sim.reset(keep=True) if bench.sim.events == 0 else sim.goto(bench.sim.now_ps)
+            session.set_status(stop.text)
+        except AstranbError as error:
+            session.set_status(str(error), failed=True)
+            return None
+        finally:
+            self._moving = False
+        return stop
+
+    def _published(self, twin: Linked) -> None:
+        """A workbench notifies its views: so does the other one, which moved with it."""
+        if self._moving or not self._ends:
+            return
+        self._moving = True
+        try:
+            twin.session.publish()
+        finally:
+            self._moving = False
+        self.changed()
+
+    def _scrubbed(self, twin: Linked, change: Mapping[str, Any]) -> None:
+        cursor_ps = change["new"]
+        if self._ends:
+            twin._cursor_ps = cursor_ps if 0 <= cursor_ps < twin.sim.now_ps else -1.0
+            self.changed()
+
+    def _zoomed(self, twin: Linked, change: Mapping[str, Any]) -> None:
+        if self._ends:
+            twin._window_ps = change["new"]
+
+    def _selected(self, twin: Linked, change: Mapping[str, Any]) -> None:
+        if not self._ends:
+            return
+        try:
+            twin.select(change["new"])
+        except AstranbError:
+            return  # it has no such object

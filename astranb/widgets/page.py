@@ -1,0 +1,216 @@
+"""One file that plays a recording in any browser, without a network.
+
+It holds the modules and style sheets of the widget, and what a kernel would send, packed into
+one text (``static/offline.js`` unpacks it and answers in the kernel's place). Whatever comes
+from a file is in that text or escaped; a policy in the page lets it load nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from astranb import __version__
+from astranb.core.colours import DARK, LIGHT, Colours
+from astranb.core.errors import AstranbError
+from astranb.core.svg import to_svg
+from astranb.core.units import format_time
+
+from .assets import ENTRY, MODULES, PLAYER, STYLES
+from .feed import Answer, Feed, LineFeed, OperationFeed, Options
+from .pictures import picture_of
+from .recorded_lines import record_lines
+from .recorded_operations import record_operations
+from .recording import Columns, Recording
+from .session import background_of
+from .views import always, answers_of, offline_questions
+
+__all__ = ["VARIABLES", "answers", "page"]
+
+_QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
+_MOST_OBJECTS = 300  # some ms each
+_MOST_INSPECTED_BYTES = 4_000_000
+_MOST_ANSWER_BYTES = 4_000_000
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:"
+)
+_STATUS = "a recording: it plays and steps through what was simulated; more needs the kernel"
+
+VARIABLES: dict[str, str] = {
+    "--jp-border-color1": "line",
+    "--jp-border-color2": "faint",
+    "--jp-brand-color1": "brand",
+    "--jp-content-link-color": "brand",
+    "--jp-layout-color1": "back",
+    "--jp-layout-color2": "panel",
+    "--jp-ui-font-color1": "ink",
+    "--jp-ui-font-color2": "dim",
+    "--jp-ui-inverse-font-color1": "back",
+}
+"""JupyterLab's variables that the style sheets use, by what takes their place."""
+
+
+def page(feed: Feed, *, most: int, panels: dict[str, Any], selection: str) -> str:
+    """Write a page that plays a run up to now.
+
+    Parameters
+    ----------
+    feed : Feed
+        One that has sent nothing yet.
+    most : int
+        Most flights of lines, or operations, to take along.
+    panels, selection
+        What the workbench shows.
+
+    Raises
+    ------
+    InputError
+        Nothing was recorded.
+    """
+    columns = Columns()
+    recording = _recording(feed, columns, most)
+    header = {
+        **recording.fields,
+        "engine": feed.engine,
+        "inspections": _inspections(feed.sim, recording.objects),
+        "answers": answers(feed, columns, answers_of(feed), offline_questions(feed), always(feed)),
+        "panels": panels,
+        "selection": selection,
+        **columns.placed(),
+        "modules": MODULES,
+        "entry": ENTRY,
+        "status": _STATUS,
+    }
+    simulated = f"{format_time(feed.sim.now_ps)} ({feed.sim.events:,} events)"
+    return _PAGE.format(
+        policy=escape(_POLICY),
+        title=escape(recording.title),
+        styles=STYLES,
+        page_styles=_page_styles(),
+        picture=to_svg(picture_of(feed)),
+        caption=escape(f"Simulated up to {simulated} with astranb {__version__}. {recording.caption}"),
+        player=PLAYER,
+        recording=_pack(header),
+    )
+
+
+def _recording(feed: Feed, columns: Columns, most: int) -> Recording:
+    if isinstance(feed, OperationFeed):
+        return record_operations(feed, columns, most)
+    assert isinstance(feed, LineFeed)  # noqa: S101 - the only other one
+    return record_lines(feed, columns, most)
+
+
+def _inspections(sim: Any, paths: Sequence[str]) -> dict[str, Any]:
+    """What the inspector says now of objects, and, as far as there is room, of their parts."""
+    queue = list(paths)
+    found: dict[str, Any] = {}
+    room = _MOST_INSPECTED_BYTES
+    for path in queue:  # grows while it is walked
+        if len(found) >= _MOST_OBJECTS or room < 0:
+            break
+        if path in found:
+            continue
+        try:
+            found[path] = sim.inspect(path)
+        except AstranbError:
+            continue  # a group of nodes is no object
+        room -= len(json.dumps(found[path]))
+        queue += [child["path"] for child in found[path]["children"]]
+    return found
+
+
+def answers(
+    feed: Feed,
+    columns: Columns,
+    known: Mapping[str, Answer],
+    questions: Mapping[str, Sequence[Options]],
+    unchanging: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Answers to what views ask; where there is none now, the page says that it needs a kernel.
+
+    Parameters
+    ----------
+    feed : Feed
+    columns : Columns
+        Gets the buffers.
+    known : mapping of str to callable
+        What answers, by question.
+    questions : mapping of str to sequence of mapping
+        The options with which each is asked.
+    unchanging : collection of str
+        Questions whose answer does not change with time.
+    """
+    found = []
+    for question, several in questions.items():
+        for options in several if question in known else ():
+            try:
+                meta, buffers = known[question](feed, dict(options))
+                if meta.get("working") and feed.sim.events <= _QUICK_EVENTS:  # a page cannot ask again
+                    background_of(feed.session).finish()
+                    meta, buffers = known[question](feed, dict(options))
+            except (AstranbError, IndexError):
+                continue  # there is no such rank, or nothing to report
+            size = len(json.dumps(meta)) + sum(map(len, buffers))
+            if not meta.get("working") and size <= _MOST_ANSWER_BYTES:
+                about = {"question": question, "options": options, "always": question in unchanging}
+                found.append({**about, **columns.message((meta, buffers))})
+    return found
+
+
+def _pack(header: dict[str, Any]) -> str:
+    """Length of the header, the header, and the columns, each from a multiple of 8 on; packed, as text."""
+    buffers = header.pop("buffers")
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    parts = [len(text).to_bytes(8, "little"), text, bytes(-len(text) % 8)]
+    for buffer in buffers:
+        parts += [buffer, bytes(-len(buffer) % 8)]
+    return base64.b64encode(gzip.compress(b"".join(parts), 6, mtime=0)).decode()
+
+
+def _page_styles() -> str:
+    """JupyterLab's colours, in light and dark."""
+
+    def rules(colours: Colours) -> str:
+        return "".join(f"{name}:{getattr(colours, field)};" for name, field in VARIABLES.items())
+
+    return (
+        f":root{{color-scheme:light dark;--jp-ui-font-family:system-ui,sans-serif;--jp-error-color1:#d32f2f;"
+        f"{rules(LIGHT)}}}"
+        f"@media (prefers-color-scheme:dark){{:root{{--jp-error-color1:#ff8a80;{rules(DARK)}}}}}"
+        "body{background:var(--jp-layout-color1);color:var(--jp-ui-font-color1);"
+        "font:13px/1.4 var(--jp-ui-font-family);margin:12px auto;max-width:1400px;padding:0 12px}"
+        ".anb-caption{color:var(--jp-ui-font-color2);margin:8px 0}noscript svg{height:auto;max-width:100%}"
+    )
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+{styles}
+{page_styles}
+</style>
+</head>
+<body>
+<main id="anb-host"><noscript>{picture}</noscript></main>
+<p class="anb-caption">{caption}</p>
+<script type="text/plain" id="anb-recording">{recording}</script>
+<script type="module">
+{player}
+const host = document.getElementById("anb-host");
+openRecording(host, document.getElementById("anb-recording").textContent).catch((error) => {{
+  host.textContent = `This page cannot be shown: ${{error}}`;
+}});
+</script>
+</body>
+</html>
+"""

@@ -1,0 +1,162 @@
+"""The addresses of a buffer as a picture: a row a chunk, cells of as many lines as there is room for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.collectives import BUFFERS
+from astranb.core.errors import InputError
+from astranb.engine.cacheline._memory import Buffer, buffer_of
+from astranb.sim import Simulation
+from astranb.widgets.feed import LineFeed, Message, View, pack
+
+__all__ = ["VIEW", "cell"]
+
+_MOST_CELLS = 200_000
+_NAMED = 10  # ranks that are named one by one
+
+
+def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
+    """What a buffer holds at the cursor.
+
+    Parameters
+    ----------
+    feed : LineFeed
+    options : dict
+        ``rank``, ``buffer``, ``at`` (ps; null: now), ``columns`` (most cells of a chunk).
+
+    Returns
+    -------
+    message
+        ``chunks``, ``columns`` and ``fold`` (lines of a cell); ``pieces``: where in its row
+        each channel's part begins. A cell a chunk and column: how much of it has arrived (255
+        all), the rank that most of it came from (65535: none), of how many ranks the sum is
+        at least, and 1 where it is final (2: beyond the end of its chunk).
+    """
+    sim, found, rank, name = _found(feed, options)
+    chunks, width, fold = _shape(sim, found, int(options.get("columns", 256)))
+    cell_of, lines = _cells(sim, found, width, fold)
+    count = chunks * width
+    arrived = np.bincount(cell_of, found.arrived, count)
+    total = np.bincount(cell_of, minlength=count)
+    source = _most(cell_of, found.source, count, sim.engine.program.ranks)
+    ranks_in = np.append((found.times > 0).sum(axis=1), 0)[found.number]
+    least = np.full(count, 2**16 - 1)
+    np.minimum.at(least, cell_of, np.where(found.arrived, ranks_in, 2**16 - 1))
+    state = np.full(count, 2)
+    state[total > 0] = 0
+    final = np.bincount(cell_of, np.repeat(found.final, np.diff(found.first)), count)
+    state[(total > 0) & (final == total)] = 1
+    used = [b for b in BUFFERS if _has(sim, rank, b)]
+    meta = {
+        "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
+        "columns": width, "fold": fold, "by_line": found.by_line, "now_ps": sim.now_ps,
+        "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
+    }  # fmt: skip
+    return meta, pack(
+        "buffer",
+        arrived=np.round(255 * arrived / np.maximum(1, total)),
+        source=np.where(source < 0, 65535, source),
+        ranks=np.where(arrived > 0, least, 0),
+        state=state,
+    )
+
+
+def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
+    """Say in words what a cell of the picture holds: its ``chunk`` and ``column``, else as :func:`answer`."""
+    sim, found, rank, name = _found(feed, options)
+    _, width, fold = _shape(sim, found, int(options.get("columns", 256)))
+    cell_of, _ = _cells(sim, found, width, fold)
+    here = np.flatnonzero(cell_of == int(options["chunk"]) * width + int(options["column"]))
+    if not len(here):
+        return {"text": "", "source": -1}, []
+    piece = np.searchsorted(found.first, here, "right") - 1
+    table = sim.engine.machine.pieces[found.pieces]
+    channel, index = int(table["lane"][piece[0]]), here - found.first[piece]
+    here, index = here[piece == piece[0]], index[piece == piece[0]]
+    lines = int(table["lines"][piece[0]])
+    span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
+    said = [f"GPU{rank} {name}[{options['chunk']}]"]
+    if sim.engine.program.channels > 1:
+        said.append(f"channel {channel}")
+    said.append(f"{span} of {lines}")
+    there = here[found.arrived[here]]
+    source = -1
+    if not len(there):
+        said.append("not arrived")
+    else:
+        source = int(np.bincount(found.source[there]).argmax())
+        if len(there) < len(here):
+            said.append(f"{len(there)} of {len(here)} arrived")
+        said.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
+        said.append(_contributions(found.times[found.number[there[0]]]))
+        said.append("final" if found.final[piece[0]] else "partial: more is to come")
+    return {"text": " · ".join(said), "source": source}, []
+
+
+def _contributions(times: np.ndarray) -> str:
+    """``sum of ranks 0+1+2 (3 of 8)``."""
+    there = np.flatnonzero(times)
+    if not len(there):
+        return "no rank's data"
+    names = "+".join(str(r) for r in np.repeat(there, times[there])[:_NAMED])
+    more = "+…" if times.sum() > _NAMED else ""
+    word = "data of rank" if times.sum() == 1 else "sum of ranks"
+    return f"{word} {names}{more} ({len(there)} of {len(times)})"
+
+
+def _found(feed: LineFeed, options: dict[str, Any]) -> tuple[Simulation, Buffer, int, str]:
+    at = options.get("at")
+    sim = feed.session.at(None if at is None else float(at))
+    rank, name = int(options.get("rank", 0)), str(options.get("buffer", "output"))
+    return sim, buffer_of(sim.engine, rank, name), rank, name
+
+
+def _largest(found: Buffer) -> int:
+    """Of how many ranks the largest sum in the buffer is."""
+    return int((found.times > 0).sum(axis=1).max(initial=1))
+
+
+def _has(sim: Simulation, rank: int, name: str) -> bool:
+    table = sim.engine.machine.pieces
+    return bool(((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any())
+
+
+def _shape(sim: Simulation, found: Buffer, most: int) -> tuple[int, int, int]:
+    """Chunks, cells a chunk, lines a cell."""
+    table = sim.engine.machine.pieces[found.pieces]
+    chunks = int(table["chunk"].max()) + 1
+    if chunks > _MOST_CELLS:
+        raise InputError(f"{chunks:,} chunks are too many to draw", where="buffer")
+    longest = int(np.bincount(table["chunk"], table["lines"]).max())
+    most = max(1, min(most, _MOST_CELLS // chunks, 1024))
+    fold = max(1, -(-longest // most))
+    return chunks, max(1, -(-longest // fold)), fold
+
+
+def _cells(sim: Simulation, found: Buffer, width: int, fold: int) -> tuple[np.ndarray, int]:
+    """Which cell each line is in."""
+    chunk = np.repeat(sim.engine.machine.pieces["chunk"][found.pieces], np.diff(found.first)).astype(np.int64)
+    lines = len(chunk)
+    starts = np.full(int(chunk.max(initial=0)) + 1, lines)
+    np.minimum.at(starts, chunk, np.arange(lines))
+    return chunk * width + (np.arange(lines) - starts[chunk]) // fold, lines
+
+
+def _most(cell_of: np.ndarray, source: np.ndarray, count: int, ranks: int) -> np.ndarray:
+    """The rank that most lines of each cell came from; -1 where none has come."""
+    there = source >= 0
+    pair, times = np.unique(cell_of[there] * ranks + source[there], return_counts=True)
+    order = np.argsort(times, kind="stable")
+    found = np.full(count, -1)
+    found[pair[order] // ranks] = pair[order] % ranks
+    return found
+
+
+VIEW = View(
+    LineFeed,
+    {"buffer": answer, "cell": cell},
+    offline={"buffer": tuple({"rank": rank, "buffer": "output", "at": None} for rank in range(8))},
+)

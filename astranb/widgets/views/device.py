@@ -1,0 +1,92 @@
+"""One GPU from within: what each SM does, and how busy L2 slices and HBM channels are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.gpu import tables as t
+from astranb.sim import Simulation
+from astranb.widgets.feed import COLUMNS, NOW, LineFeed, Message, View, pack
+
+__all__ = ["SM_STATES", "VIEW", "device"]
+
+SM_STATES = ("free", "done", "busy", "waiting", "draining", "stalled")
+"""What an SM does, by number; of several blocks' states the last named one counts."""
+
+
+def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """What one GPU does at the present time.
+
+    Parameters
+    ----------
+    sim : Simulation
+    rank : int
+
+    Returns
+    -------
+    meta : dict
+    columns : list of ndarray
+        Of each SM its state (number in `SM_STATES`), blocks on it and requests under way; of
+        each L2 slice and then of each HBM channel the busy fraction of all time so far, and the
+        time in ps for which what waits there will keep it busy.
+
+    Raises
+    ------
+    InputError
+        There is no such rank.
+    """
+    machine = sim.engine.machine
+    if not 0 <= rank < len(machine.gpus):
+        raise InputError(f"there is no gpu[{rank}]", hint=f"ranks are 0 to {len(machine.gpus) - 1}")
+    gpu, now = machine.gpus[rank], max(1, sim.now_ps)
+    first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
+    state = np.zeros(last - first, np.uint8)
+    blocks = machine.blocks
+    mine = np.flatnonzero((blocks["sm"] >= first) & (blocks["sm"] < last))
+    place = blocks["sm"][mine] - first
+    # Lowest first, so that of several blocks the one that does most stays.
+    for name, of in (("done", t.DONE), ("draining", t.DRAINING), ("waiting", t.WAITING)):
+        state[place[blocks["state"][mine] == of]] = SM_STATES.index(name)
+    busy = np.isin(blocks["state"][mine], (t.MOVING, t.SIGNALLING))
+    state[place[busy]] = SM_STATES.index("busy")
+    stalled = machine.sms["stalled"][first:last] == 1
+    state[stalled] = SM_STATES.index("stalled")
+    live = np.isin(blocks["state"][mine], (t.DONE, t.PENDING), invert=True)
+    here = np.bincount(place[live], minlength=last - first)
+    under_way = machine.sms["outstanding"][first:last]
+    memory = []
+    for table, begin, count in (
+        ("slices", gpu.first_slice, gpu.slices),
+        ("channels", gpu.first_channel, gpu.channels),
+    ):
+        rows = machine.tables[table][int(begin) : int(begin + count)]
+        memory += [np.minimum(rows["busy_ps"] / now, 1.0), np.maximum(0, rows["free_at_ps"] - sim.now_ps)]
+    meta = {
+        "rank": rank,
+        "name": sim.engine.fabric.graph.name(int(sim.engine.fabric.gpus[rank])),
+        "preset": sim.engine.presets[rank].name,
+        "at_ps": sim.now_ps,
+        "states": list(SM_STATES),
+        "sms": last - first,
+        "slices": int(gpu.slices),
+        "channels": int(gpu.channels),
+        "slots": int(gpu.max_outstanding),
+    }
+    return meta, [state, here, under_way, *memory]
+
+
+def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
+    """One GPU at the cursor (``at_ps``; now without)."""
+    sim = feed.session.at(content.get("at_ps"))
+    meta, columns = device(sim, int(content["rank"]))
+    return meta, pack("device", **dict(zip(COLUMNS["device"], columns, strict=True)))
+
+
+VIEW = View(
+    LineFeed,
+    {"device": answer},
+    offline={"device": tuple({"rank": rank, **NOW} for rank in range(8))},
+)

@@ -1,0 +1,54 @@
+"""How the time of each rank divides, as a table; of ASTRA-sim 1.0's files, of each layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from astranb.core.units import format_time
+from astranb.widgets.feed import Message, OperationFeed, View
+
+__all__ = ["VIEW"]
+
+_MOST_ROWS = 400
+
+
+def _layers(feed: OperationFeed) -> dict[str, Any]:
+    """The same by layers, where all ranks are alike: computed, waited for, and collectives' time."""
+    rows = feed.sim.result.table("layers")
+    # Of collectives, only of those parts that have any.
+    columns = [name for name in rows[0] if name != "layer"]
+    columns = [name for name in columns if "compute" in name or any(row[name] for row in rows)]
+    heads = [name.removesuffix("_ps").replace("_", " ").upper().split(" ", 1) for name in columns]
+    exposed = [name for name in columns if "exposed" in name]
+    order = sorted(rows, key=lambda row: -sum(row[name] for name in exposed))[:_MOST_ROWS]
+    return {
+        "what": "layers",
+        "heads": ["layer", *(f"{part} {what.lower()}" for part, what in heads)],
+        "rows": [[f"layer[{row['layer']}]", *(format_time(row[name]) for name in columns)] for row in order],
+        "all": len(rows),
+    }
+
+
+def ranks(feed: OperationFeed, _options: dict[str, Any]) -> Message:
+    """How the time of each rank divides, as a table; those with most exposed communication first."""
+    result = feed.sim.result
+    dimensions = [
+        {"path": f"dim[{row['dimension']}]", "shape": row["shape"], "utilisation": row["utilisation"]}
+        for row in result.table("dimensions")
+    ]
+    if "layers" in result.tables:
+        return {**_layers(feed), "dimensions": dimensions}, []
+    rows = result.per_rank()
+    order = sorted(rows, key=lambda row: (-row["exposed_comm_ps"], row["rank"]))[:_MOST_ROWS]
+    columns = ("end_ps", "compute_ps", "exposed_comm_ps", "astrasim_exposed_comm_ps", "memory_ps", "idle_ps")
+    heads = ("time", "compute", "exposed comm", "ASTRA-sim's", "memory", "idle")
+    return {
+        "what": "ranks",
+        "heads": ["rank", *heads],
+        "rows": [[f"rank[{row['rank']}]", *(format_time(row[name]) for name in columns)] for row in order],
+        "all": len(rows),
+        "dimensions": dimensions,
+    }, []
+
+
+VIEW = View(OperationFeed, {"ranks": ranks}, offline={"ranks": ({},)})

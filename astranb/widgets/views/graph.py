@@ -1,0 +1,161 @@
+"""The graph of a rank's operations around now, laid out from left to right."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from astranb.core.units import format_time
+from astranb.engine.operations.about import KINDS, STATES
+from astranb.engine.operations.engine import OperationEngine
+from astranb.widgets.feed import Message, OperationFeed, View
+
+__all__ = ["VIEW", "graph", "laid_out", "window"]
+
+_MOST = 160
+_LABEL = 40
+_MOST_SEARCHED = 1000  # operations above one another
+
+
+def window(engine: OperationEngine, rank: int, most: int, centre: int = -1) -> np.ndarray:
+    """Choose the operations of a rank that are nearest to what happens now.
+
+    Parameters
+    ----------
+    engine : OperationEngine
+    rank : int
+    most : int
+    centre : int
+        An operation of the rank that is to be among them; -1: none.
+
+    Returns
+    -------
+    ndarray of int64
+        Rows, ascending: those under way and ready first, then their neighbours in the graph in
+        both directions, nearest first, then the rest.
+    """
+    about = engine.about
+    first, last = int(about.start[rank]), int(about.start[rank + 1])
+    rows = np.arange(first, last)
+    if len(rows) <= most:
+        return rows
+    states = engine.states(rows)
+    seeds = rows[(states == 1) | (states == 2)].tolist()
+    if not seeds:  # before the start, or after the end
+        done = rows[states == 3]
+        seeds = [int(done[np.argmax(engine.times_ps()[1][done])])] if len(done) else [first]
+    if centre >= 0:
+        seeds = [centre, *seeds]
+    chosen = dict.fromkeys(seeds[:most])
+    waiting = deque(chosen)
+    while waiting and len(chosen) < most:
+        row = waiting.popleft()
+        for one in (*about.parents_of(row).tolist(), *about.children_of(row).tolist()):
+            if one not in chosen and len(chosen) < most:
+                chosen[one] = None
+                waiting.append(one)
+    return np.array(sorted(chosen), np.int64)
+
+
+def _depths(engine: OperationEngine, rows: np.ndarray) -> tuple[list[int], list[list[int]]]:
+    """The longest path from the left to each operation within the window, and the edges."""
+    at = {int(row): number for number, row in enumerate(rows)}
+    parents = [[at[int(p)] for p in engine.about.parents_of(int(row)) if int(p) in at] for row in rows]
+    children: list[list[int]] = [[] for _ in rows]
+    left = [len(mine) for mine in parents]
+    for number, mine in enumerate(parents):
+        for parent in mine:
+            children[parent].append(number)
+    depth = [0] * len(rows)
+    ready = deque(number for number, count in enumerate(left) if count == 0)
+    while ready:
+        number = ready.popleft()
+        for child in children[number]:
+            depth[child] = max(depth[child], depth[number] + 1)
+            left[child] -= 1
+            if left[child] == 0:
+                ready.append(child)
+    return depth, [[parent, number] for number, mine in enumerate(parents) for parent in mine]
+
+
+def _lines(depth: list[int], edges: list[list[int]]) -> list[int]:
+    """A line for each operation, no two of a depth on the same one, near to those it waits for."""
+    parents: dict[int, list[int]] = {}
+    for parent, child in edges:
+        parents.setdefault(child, []).append(parent)
+    line = [0] * len(depth)
+    taken: dict[int, set[int]] = {}
+    for number in sorted(range(len(depth)), key=lambda n: (depth[n], n)):
+        mine = parents.get(number, [])
+        wish = round(sum(line[p] for p in mine) / len(mine)) if mine else 0
+        used = taken.setdefault(depth[number], set())
+        line[number] = next(
+            y
+            for step in range(len(depth) + 1)
+            for y in (wish + step, wish - step)
+            if y >= 0 and y not in used
+        )
+        used.add(line[number])
+    return line
+
+
+def laid_out(engine: OperationEngine, rows: np.ndarray) -> tuple[list[int], list[int]]:
+    """Where operations of one rank stand in the graph: how far to the right, and how far down."""
+    depth, edges = _depths(engine, rows)
+    if np.bincount(depth, minlength=1).max() <= _MOST_SEARCHED:
+        return depth, _lines(depth, edges)
+    count: dict[int, int] = {}
+    line = []
+    for column in depth:  # as they come, where looking for a free place would take long
+        line.append(count.get(column, 0))
+        count[column] = line[-1] + 1
+    return depth, line
+
+
+def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
+    """The operations of a rank around the cursor.
+
+    Options: ``rank``, ``at_ps`` (None: now), ``most``, ``path`` (what is selected).
+    """
+    engine = feed.session.at(options.get("at_ps")).engine
+    rank = min(max(0, int(options.get("rank", 0))), engine.ranks - 1)
+    about, (starts, ends) = engine.about, engine.times_ps()
+    most = max(8, min(_MOST, int(options.get("most", _MOST))))
+    centre = -1
+    path = str(options.get("path", ""))
+    if path.startswith(f"rank[{rank}].op["):
+        which = path.removeprefix(f"rank[{rank}].op[").removesuffix("]")
+        row = int(about.start[rank]) + int(which) if which.isdecimal() else -1
+        centre = row if row < int(about.start[rank + 1]) else -1
+    rows = window(engine, rank, most, centre)
+    depth, edges = _depths(engine, rows)
+    line = _lines(depth, edges)
+    states = engine.states(rows).tolist()
+    nodes = []
+    for number, row in enumerate(rows.tolist()):
+        start, end = int(starts[row]), int(ends[row])
+        when = f"{format_time(start)} to {format_time(end)}" if end >= 0 else ""
+        if end < 0 <= start:
+            when = f"since {format_time(start)}"
+        over, chunks = engine.progress(row)
+        part = f", {over} of {chunks} chunks" if chunks and end < 0 else ""
+        nodes.append(
+            {
+                "path": about.path(row), "label": about.label(row)[:_LABEL], "what": about.text(row),
+                "kind": KINDS[int(about.kind[row])], "state": STATES[states[number]], "when": when + part,
+                "x": depth[number], "y": line[number],
+            }
+        )  # fmt: skip
+    counts = np.bincount(engine.states(np.arange(about.start[rank], about.start[rank + 1])), minlength=4)
+    return {
+        "rank": rank,
+        "nodes": nodes,
+        "edges": edges,
+        "counts": dict(zip(STATES, counts.tolist(), strict=True)),
+        "hidden": int(counts.sum()) - len(rows),
+    }, []
+
+
+VIEW = View(OperationFeed, {"graph": graph})

@@ -1,0 +1,175 @@
+"""What a timeline draws: spans where they have room, else how much of each column is which state.
+
+The browser asks for the rows that it has in sight and as many columns as it has room for, so
+that what is sent and drawn never depends on how much has happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError, near
+from astranb.core.units import format_time
+from astranb.engine.cacheline import LANE_STATES, phase_times
+from astranb.sim import Simulation
+from astranb.widgets.feed import LineFeed, Message, View, pack
+
+__all__ = ["VIEW", "moment", "rows", "spans", "window_of"]
+
+_MOST_SPANS = 8_000
+_MOST_COLUMNS = 1024
+_KINDS = ("sms", "blocks", "phases")
+_SPAN = ("row", "state", "start", "end")  # columns; of phases the state is the phase
+
+
+def rows(feed: LineFeed, _options: dict[str, Any]) -> Message:
+    """Which lanes there are, by kind: on which GPU, with which number, whether of a copy engine."""
+    told: dict[str, Any] = {"states": list(LANE_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
+    for kind in ("sms", "blocks"):
+        lanes = feed.sim.engine.lanes(kind)
+        told[kind] = {
+            "gpu": lanes.gpu.tolist(), "number": lanes.number.tolist(),
+            "engine": lanes.engine.astype(int).tolist(),
+        }  # fmt: skip
+    return told, []
+
+
+def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
+    """A window of a timeline.
+
+    Parameters
+    ----------
+    feed : LineFeed
+    options : dict
+        ``from``, ``to`` (ps), ``columns``, ``kind`` (``"sms"``, ``"blocks"``, ``"phases"``),
+        ``folds`` (GPUs each shown as one row) and ``lanes`` (shown one by one), ascending.
+
+    Returns
+    -------
+    message
+        ``fold_shares`` of ``folds`` and, where ``drawn`` is ``"density"``, ``lane_shares`` of
+        ``lanes``: for each of the states in ``present``, row and column how much of it is in that
+        state, 255 being all. Where ``drawn`` is ``"spans"``: the row, state, start and end of each
+        span. Of phases always these, with the phase's number in the place of the state. ``count``
+        and ``folded`` are the numbers of spans of the lanes and of the folds.
+    """
+    start, end, edges = window_of(options)
+    kind = _kind_of(options)
+    about = {"from": start, "to": end, "columns": len(edges) - 1, "kind": kind, "now_ps": feed.sim.now_ps}
+    if kind == "phases":
+        found = _phases(feed.sim, np.asarray(options.get("folds", []), np.int64), start, end)
+        told = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
+        return {**about, **told}, pack("spans", **dict(zip(_SPAN, found, strict=True)))
+    lanes = feed.sim.engine.lanes(kind)
+    folds = _within(options.get("folds", []), len(feed.sim.engine.machine.gpus), "GPU")
+    single = _within(options.get("lanes", []), len(lanes), "lane")
+    count = lanes.count(single, start, end)
+    folded = lanes.count(np.flatnonzero(np.isin(lanes.gpu, folds)), start, end)
+    sizes = np.bincount(lanes.gpu, minlength=len(feed.sim.engine.machine.gpus))[folds]
+    shares = {"fold_shares": _shares(lanes.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))}
+    rows_of: dict[str, np.ndarray] = {}
+    if count <= _MOST_SPANS:
+        parts = [lanes.spans(int(lane), start, end) for lane in single]
+        row = np.repeat(np.arange(len(single)), [len(state) for state, _, _ in parts])
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        rows_of = dict(zip(_SPAN, (row, *columns), strict=False))
+    else:
+        shares["lane_shares"] = _shares(lanes.spent(single, edges), edges, np.ones(len(single), np.int64))
+    present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares.values()], axis=0))
+    by_state = {name: s[:, :, present].transpose(2, 0, 1) for name, s in shares.items()}
+    drawn = "spans" if len(shares) == 1 else "density"
+    told = {"drawn": drawn, "count": count, "folded": folded, "present": present.tolist()}
+    return {**about, **told}, pack("spans", **by_state, **rows_of)
+
+
+def moment(feed: LineFeed, options: dict[str, Any]) -> Message:
+    """Say in words what a lane, or a GPU's phase, is at a time."""
+    sim, kind = feed.sim, _kind_of(options)
+    time_ps, names = int(options["time"]), sim.engine.program.phase_names
+    if kind == "phases":
+        start, end = phase_times(sim.engine)
+        gpu = int(_within([options["lane"]], len(start), "GPU")[0])
+        here = np.flatnonzero((start[gpu] >= 0) & (start[gpu] <= time_ps) & (time_ps <= end[gpu]))
+        said = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
+        return {"text": "; ".join(said)}, []
+    lanes = sim.engine.lanes(kind)
+    lane = int(_within([options["lane"]], len(lanes), "lane")[0])
+    state, start, end = lanes.spans(lane, time_ps, time_ps + 1)
+    here = np.flatnonzero((start <= time_ps) & (time_ps < end))
+    if not len(here):
+        return {"text": ""}, []
+    said = [LANE_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
+    phases = _phases_at(sim, kind, lane, time_ps)
+    return {"text": " · ".join([*said, *phases])}, []
+
+
+def _phases_at(sim: Simulation, kind: str, lane: int, time_ps: int) -> list[str]:
+    """Names of the phases that the thread blocks of a lane are in at a time."""
+    machine, lanes = sim.engine.machine, sim.engine.lanes(kind)
+    if kind == "blocks":
+        blocks = np.array([lane])
+    else:
+        sm = int(machine.gpus["first_sm"][lanes.gpu[lane]] + lanes.number[lane])
+        blocks = np.flatnonzero(machine.blocks["sm"] == sm)
+    found: dict[str, None] = {}
+    for block in blocks:
+        ops = machine.ops[machine.blocks["first_op"][block] : machine.blocks["last_op"][block]]
+        begun = np.flatnonzero((ops["started_ps"] >= 0) & (ops["started_ps"] <= time_ps))
+        over = (ops["issued_ps"][begun] >= 0) & (ops["issued_ps"][begun] <= time_ps)
+        at = begun[~over][:1] if (~over).any() else begun[-1:]
+        for op in at:
+            found.setdefault(sim.engine.program.phase_names[int(ops["phase"][op])])
+    return list(found)
+
+
+def window_of(options: dict[str, Any]) -> tuple[int, int, np.ndarray]:
+    """The window that a question is about, and the moments between its columns."""
+    start, end = max(0, int(options["from"])), int(options["to"])
+    if end <= start:
+        raise InputError(f"a window from {start} to {end} ps", where="timeline")
+    columns = max(1, min(_MOST_COLUMNS, int(options["columns"]), end - start))
+    edges = start + (np.arange(columns + 1, dtype=np.int64) * ((end - start) / columns)).astype(np.int64)
+    edges[-1] = end
+    return start, end, edges
+
+
+def _kind_of(options: dict[str, Any]) -> str:
+    kind = str(options.get("kind", "sms"))
+    if kind not in _KINDS:
+        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", hint=near(kind, _KINDS))
+    return kind
+
+
+def _within(numbers: Any, count: int, what: str) -> np.ndarray:
+    found = np.asarray(numbers, np.int64).reshape(-1)
+    if len(found) and not (found.min() >= 0 and found.max() < count):
+        raise InputError(f"no {what} {found.max()}", where="timeline", hint=f"0 to {count - 1}")
+    return found
+
+
+def _shares(spent: np.ndarray, edges: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Which part of each column of each row is which state, 255 being all."""
+    whole = np.diff(edges)[None, :, None] * sizes[:, None, None]
+    return np.asarray(np.round(255 * (spent / whole)).astype("u1"))
+
+
+def _phases(sim: Simulation, gpus: np.ndarray, start_ps: int, end_ps: int) -> tuple[np.ndarray, ...]:
+    start, end = phase_times(sim.engine)
+    inside = (start >= 0) & (start < end_ps) & (end > start_ps)
+    row, phase = np.nonzero(inside[gpus])
+    return row, phase, start[gpus[row], phase], end[gpus[row], phase]
+
+
+def _interval(start_ps: int, end_ps: int) -> str:
+    length = format_time(int(end_ps) - int(start_ps))
+    return f"{format_time(int(start_ps))} to {format_time(int(end_ps))} ({length})"
+
+
+VIEW = View(
+    LineFeed,
+    {"rows": rows, "spans": spans, "moment": moment},
+    offline={"rows": ({},)},
+    always=frozenset({"rows"}),
+)

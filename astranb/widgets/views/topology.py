@@ -1,0 +1,103 @@
+"""The topology: what of it is drawn, and congestion at the entrances of links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.export.layout import Layout
+from astranb.net.port import CLASSES
+from astranb.sim import Simulation
+from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
+
+__all__ = ["NO_CREDIT", "PAUSED", "VIEW", "ports"]
+
+_MOST_OPENED = 64
+
+NO_CREDIT, PAUSED = 1, 2
+"""Bits of a port's marks: messages wait although the wire is free for lack of a buffer behind
+the link; a class has been told to pause (PFC)."""
+
+
+def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What stands at the entrance of each bundle at the present time.
+
+    Parameters
+    ----------
+    sim : Simulation
+    layout : Layout
+
+    Returns
+    -------
+    waiting : ndarray of int64, shape (bundles,)
+        Messages in its queues (links without limits keep none: their queue is a time).
+    fill : ndarray of float64, shape (bundles,)
+        Fraction of the buffers behind it that are taken, of the fullest class and lane; 0
+        where buffers are unlimited.
+    marks : ndarray of uint8, shape (bundles,)
+        `NO_CREDIT` and `PAUSED`.
+    """
+    count = len(layout.bundles)
+    waiting, fill, marks = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.uint8)
+    if not sim.engine.network.managed:
+        return waiting, fill, marks
+    links, queues = len(sim.engine.machine.links), sim.engine.machine.queues
+    of = queues[: links * CLASSES]
+    waits = of["waiting"].reshape(links, CLASSES)
+    paused = (of["paused"].reshape(links, CLASSES) == 1).any(axis=1)
+    size = sim.engine.network.buffers
+    taken, starved = np.zeros(links), np.zeros(links, bool)
+    if size:
+        free = of["credits"].reshape(links, CLASSES)
+        taken = np.clip(1 - free.min(axis=1) / size, 0, 1)
+        starved = ((waits > 0) & (free == 0)).any(axis=1)
+    elif sim.engine.network.roce is not None and sim.engine.network.roce.pfc is not None:
+        stored = of["stored"].reshape(links, CLASSES).max(axis=1)
+        taken = np.clip(stored / max(1, int(sim.engine.machine.roce[0].xoff)), 0, 1)
+    for number, (*_, lanes) in enumerate(layout.bundles):
+        rows = list(lanes)
+        waiting[number] = waits[rows].sum()
+        fill[number] = taken[rows].max()
+        marks[number] = NO_CREDIT * starved[rows].any() + PAUSED * paused[rows].any()
+    return waiting, fill, marks
+
+
+def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
+    """The ports of the picture at the cursor (``at_ps``; now without)."""
+    sim = feed.session.at(content.get("at_ps"))
+    waiting, fill, marks = ports(sim, feed.layout)
+    meta = {
+        "picture": feed.picture,
+        "at_ps": sim.now_ps,
+        "managed": sim.engine.network.managed,
+    }
+    return meta, pack("ports", waiting=waiting, fill=np.round(255 * fill), marks=marks)
+
+
+def look(feed: LineFeed, content: dict[str, Any]) -> Message:
+    """Look at another part: ``opened`` instances are drawn in full, ``focus`` is drawn alone."""
+    opened = [str(name) for name in content.get("opened", ())]
+    if len(opened) > _MOST_OPENED:
+        raise InputError(f"{len(opened)} instances at once are more than fit", hint="look into one of them")
+    feed.look(opened, str(content.get("focus", "")))
+    return feed.drawn()
+
+
+def line(feed: LineFeed, content: dict[str, Any]) -> Message:
+    """The path of the line that is on a link and arrives at a time: ``link``, ``end_ps``, ``at_ps``."""
+    machine = feed.session.at(content.get("at_ps")).engine.machine
+    requests = machine.requests
+    here = (requests["live"] == 1) & (requests["link"] == int(content["link"]))
+    found = np.flatnonzero(here & (requests["arrives_ps"] == int(content["end_ps"])))
+    if not len(found):
+        raise InputError("this line is not under way any more", where="workbench")
+    return {"path": f"line[{int(found[0])}]"}, []
+
+
+VIEW = View(
+    LineFeed,
+    {"line": line, "picture": look, "ports": answer},
+    offline={"ports": (NOW,)},
+)
