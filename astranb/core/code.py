@@ -24,7 +24,14 @@ import numpy as np
 __all__ = ["cache_folder", "entry_modules", "kernel_sources", "prebuilt", "source_hash"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_COMPILER = ("core/code.py", "core/compiler.py", "core/entry.py", "core/handle.py", "core/jit.py", "core/targets.py")
+_COMPILER = (
+    "core/code.py",
+    "core/compiler.py",
+    "core/entry.py",
+    "core/handle.py",
+    "core/jit.py",
+    "core/targets.py",
+)
 
 
 def kernel_sources(package: Path = _PACKAGE) -> list[Path]:

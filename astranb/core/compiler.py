@@ -230,7 +230,7 @@ def fallback(function: Any, folder: Path) -> Callable[..., int]:
 
 
 def _register_kernels(*, public: bool) -> None:
-    """Let Numba see a kernel as a compiled function, and in `public` mode a prefetch and a handle as plain."""
+    """Let Numba see a kernel as a compiled function; in `public` mode prefetch and handle are plain ones."""
     from numba import types
     from numba.extending import typeof_impl
 

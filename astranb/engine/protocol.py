@@ -8,15 +8,16 @@ Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from .breakpoints import Breakpoint
 from .critical_path import CriticalPath
 from .edits import Edit, Parameter
 from .what_if import Change
 from .why import Why
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Comparable", "Engine", "Explainable", "Inspectable", "Movable", "Question", "Replica", "Rows"]
 
@@ -228,8 +229,8 @@ class Replica(Protocol):
         """Restore the nearest checkpoint and replay."""
         ...
 
-    def forward(self, **limits: int) -> Any:
-        """Handle events up to the limits."""
+    def forward_to(self, events: int) -> None:
+        """Handle events until there have been so many."""
         ...
 
     def edit(self, edit: Edit) -> None:

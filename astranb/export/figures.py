@@ -30,7 +30,8 @@ with needs_extra("anb.export.figures"):
     from bokeh.embed import file_html
     from bokeh.io import output_notebook
     from bokeh.io import show as bokeh_show
-    from bokeh.models import ColorBar, FixedTicker, HoverTool, LinearColorMapper
+    from bokeh.models import FixedTicker, HoverTool, LinearColorMapper
+    from bokeh.models.annotations import ColorBar
     from bokeh.plotting import figure
     from bokeh.resources import INLINE
 

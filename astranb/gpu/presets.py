@@ -273,9 +273,7 @@ def read_preset(path: str | Path) -> Preset:
 
 def preset_of(root: Node) -> Preset:
     """Return the preset in a document."""
-    check_header(
-        root, _FORMAT, _VERSION, "`astranb gpu from` makes a preset from a measurement"
-    )
+    check_header(root, _FORMAT, _VERSION, "`astranb gpu from` makes a preset from a measurement")
     for key in root.value:
         if key not in _KEYS:
             raise root.get(key).error(f"unknown {key[:40]!r}", near(key[:40], _KEYS))

@@ -116,7 +116,7 @@ class Comparison:
             rows, key = self.table(table), one.compared()[table][0]
             left_out = 0
             if largest and len(rows) > _MOST_ROWS:
-                rows = sorted(rows, key=lambda row: -abs(row[f"{field}_difference"]))  # noqa: B023 - used at once
+                rows = sorted(rows, key=lambda row: -abs(row[f"{field}_difference"]))
                 left_out = sum(row[f"{field}_difference"] != 0 for row in rows[_MOST_ROWS:])
                 rows = rows[:_MOST_ROWS]
             found.append(Shown(title, rows, key, field, largest=largest, left_out=left_out))
@@ -177,7 +177,7 @@ class Comparison:
             if table not in self.tables:
                 continue
             rows = [row for row in self.table(table) if row[f"{field}_difference"]]
-            rows.sort(key=lambda row: (-abs(row[f"{field}_difference"]), row[key]))  # noqa: B023 - used at once
+            rows.sort(key=lambda row: (-abs(row[f"{field}_difference"]), row[key]))
             lines = []
             for row in rows[:_MOST_LINES]:
                 said = f"{field.removesuffix('_ps')} {signed(row[f'{field}_difference'])}"

@@ -121,6 +121,10 @@ class Driver:
                 return why, None
             beat()
 
+    def forward_to(self, events: int) -> None:
+        """Handle events until there have been so many."""
+        self.forward(events=events)
+
     def back_to(self, field: str, target: int) -> None:
         """Restore the nearest checkpoint and replay, edits included.
 

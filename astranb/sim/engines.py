@@ -73,7 +73,9 @@ def open_engine(
     if fidelity is not None and fidelity not in FIDELITIES:
         raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
     if isinstance(what, ModelStep):
-        what = what.on(_network(infra), gpu)
+        what = what.on(
+            _network(infra), gpu if gpu is None or isinstance(gpu, str) else str(getattr(gpu, "name", gpu))
+        )
         gpu = gpu if fidelity == "cacheline" else None  # its computations have their durations already
     if isinstance(what, LayerWorkload):
         chosen = fidelity or ("congestion" if what.congestion else "analytical")
@@ -88,7 +90,7 @@ def open_engine(
         if isinstance(what, Collective):
             what, collective = _as_workload(_network(infra), what)
         elif infra is not None:
-            what = dataclasses.replace(what, network=_network(infra))
+            what = dataclasses.replace(what, network=_network(infra) or what.network)
         if fidelity != "cacheline":
             _refuse(gpu=gpu, network=network, launch=None if launch == "none" else launch)
             run = MessageRun(what, congestion=fidelity == "congestion", record=record)
@@ -102,11 +104,11 @@ def open_engine(
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
     if fidelity not in (None, "cacheline"):
         raise InputError("operations by cache lines run by cache lines only", where="fidelity")
-    described = infra.infra if isinstance(infra, InfraNetwork) else _infra(infra)
-    fabric = compile_fabric(described.expand())
-    presets, notes = presets_of(described, fabric, gpu)
+    machine = infra.infra if isinstance(infra, InfraNetwork) else _infra(infra)
+    fabric = compile_fabric(machine.expand())
+    presets, notes = presets_of(machine, fabric, gpu)
     return CacheLineEngine.built(
-        described,
+        machine,
         what,
         fabric,
         presets,

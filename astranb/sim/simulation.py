@@ -506,7 +506,7 @@ class Simulation:
 
         loaded = load(Path(path))
         sim = cls._of(loaded.driver)
-        sim._points = list(loaded.points)
+        sim._points = list(loaded.points)  # noqa: SLF001 - its own class
         for text in loaded.watches:
             sim.watch(text)
         sim.notes = loaded.notes
@@ -895,8 +895,8 @@ class Simulation:
             if not copy.finished or any(edit.events for edit in copy.driver.edits):
                 base = copy.fork(record=engine.quick)
                 base.reset()
-                yield from base._to_the_end(0.0, 0.3, self.events)
-            search, path_of_base = base._search_path(), None
+                yield from base._to_the_end(0.0, 0.3, self.events)  # noqa: SLF001 - its own class
+            search, path_of_base = base._search_path(), None  # noqa: SLF001 - its own class
             while path_of_base is None:
                 try:
                     yield 0.3 + 0.3 * next(search)
@@ -906,7 +906,7 @@ class Simulation:
             fork.reset()
             for edit in question.edits():
                 fork.driver.edit(edit)
-            yield from fork._to_the_end(0.6, 0.4, base.events)
+            yield from fork._to_the_end(0.6, 0.4, base.events)  # noqa: SLF001 - its own class
             change = dataclasses.replace(question.about(path_of_base), exact_ps=fork.result.time_ps)
             if not engine.quick:
                 return change
@@ -1002,7 +1002,8 @@ class Simulation:
         >>> bool(sim.memory(3).final.all()), sim.memory(3).contributions[0].tolist()
         (True, [1, 1, 1, 1, 1, 1, 1, 1])
         """
-        return self._by_cache_lines("memory").memory(rank, buffer)
+        found: Records = self._by_cache_lines("memory").memory(rank, buffer)
+        return found
 
     def contributions(self, buffer: str | None = None) -> Contributions:
         """Say whose contributions are in which chunk now, by cache lines: who has summed whom.
@@ -1058,7 +1059,8 @@ class Simulation:
             ``gpu``, ``block`` (of the GPU), ``state``, ``op`` of ``ops`` operations, ``part`` (of
             ``source.parts``, -1: not known, or it has ended) and ``line``.
         """
-        return self._by_cache_lines("where").where()
+        found: Records = self._by_cache_lines("where").where()
+        return found
 
     def next_line(self, block: str) -> Stop:
         """Run until a thread block reaches its next operation, by cache lines.

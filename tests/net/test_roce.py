@@ -73,7 +73,8 @@ def marks(found, *, kind=STORE, role=MARKS, messages=4000):
     roce = roce_row(Roce(ecn=Ecn("10 kB", "100 kB", 0.2)), 0)
     links["role"], requests["kind"], queues["bytes"] = role, kind, found
     owners = {"roce": roce, "links": links, "queues": queues, "requests": requests, "details": details}
-    machine = Machine(**dict.fromkeys(Machine._fields) | owners)
+    fields: dict[str, Any] = dict.fromkeys(Machine._fields) | owners
+    machine = Machine(**fields)
     for _ in range(messages):
         queues[0].joined += 1
         mark(machine, 0, 0, 0)

@@ -34,7 +34,7 @@ def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
         for name in BUFFERS:
             if not ((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any():
                 continue
-            found, rows = buffer_of(sim, rank, name), sim.memory(rank, name)
+            found, rows = buffer_of(sim.engine, rank, name), sim.memory(rank, name)
             lines = [
                 (rank, int(table["line"][p]) + k) for p in found.pieces for k in range(int(table["lines"][p]))
             ]
@@ -103,7 +103,7 @@ def test_memory_too_large_for_every_line_is_known_by_the_piece(monkeypatch: pyte
     for when in ("3 us", "6 us", "9 us"):
         sim.goto(when)
         known.goto(when)
-        assert not buffer_of(sim, 1, "scratch").by_line
+        assert not buffer_of(sim.engine, 1, "scratch").by_line
         for name in ("output", "scratch"):
             assert sim.memory(1, name).arrived.tolist() == known.memory(1, name).arrived.tolist()
     assert sim.state_hash() == known.state_hash()

@@ -137,7 +137,11 @@ def test_time_never_goes_back_and_every_field_is_sane(whole):
 
 def test_requests_are_conserved(whole):
     """Every slot is free at the end and is in the free list exactly once."""
-    requests, seen, slot = whole.engine.machine.requests, set(), int(whole.engine.machine.clock[0].free_request)
+    requests, seen, slot = (
+        whole.engine.machine.requests,
+        set(),
+        int(whole.engine.machine.clock[0].free_request),
+    )
     while slot < len(requests):
         assert slot not in seen
         seen.add(slot)
@@ -346,7 +350,7 @@ def test_bad_inputs():
     with pytest.raises(InputError, match="h100-sxm"):
         anb.Simulation("switch:gpus=4", collective, gpu="h100-smx")
     with pytest.raises(InputError, match="not a collective"):
-        anb.Simulation("switch:gpus=4", "all_reduce")  # type: ignore[arg-type]
+        anb.Simulation("switch:gpus=4", "all_reduce")
 
 
 def test_checkpoints_stay_within_their_budget():

@@ -120,10 +120,9 @@ def aggregate(
     end_ps = min(end_ps, engine.now_ps)
     start_ps = min(start_ps, end_ps)
     classes, links = _links(engine, start_ps, end_ps, None if ranks is None else chosen)
-    return Aggregate(
-        start_ps, end_ps, engine.recorder.oldest_ps, _states(engine, lanes, start_ps, end_ps, chosen), classes, links,
-        _phases(engine, start_ps, end_ps, chosen),
-    )  # fmt: skip
+    states = _states(engine, lanes, start_ps, end_ps, chosen)
+    phases = _phases(engine, start_ps, end_ps, chosen)
+    return Aggregate(start_ps, end_ps, engine.recorder.oldest_ps, states, classes, links, phases)
 
 
 def _states(engine: CacheLineState, lanes: Lanes, start_ps: int, end_ps: int, ranks: np.ndarray) -> list[Row]:

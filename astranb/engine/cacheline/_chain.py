@@ -10,6 +10,7 @@ from astranb.core.units import format_time
 from astranb.engine.why import Step, Why
 from astranb.gpu import tables as t
 
+from ._inspect import Inspector
 from ._lines import Lines, utilisation
 from ._paths import Place, block_path, gpu_path, resolve, sm_path
 from ._state import CacheLineState
@@ -343,7 +344,7 @@ class _Chain:
 
     def _line(self, request: int, lead: str = "") -> None:
         row = self._machine.requests[request]
-        what = self._engine._inspector.request_text(request)  # noqa: SLF001 - words for one line
+        what = Inspector(self._engine).request_text(request)
         self._put(f"{lead} {what}".strip(), f"line[{request}]", row.issued_ps)
         spot = self._lines.spot(request)
         self._put(spot.text, spot.path, spot.since_ps)

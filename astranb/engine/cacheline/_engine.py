@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from astranb.core.errors import InputError
 from astranb.engine import breakpoints
@@ -40,6 +38,9 @@ from ._state import CacheLineState
 from ._what_if import Question, suggest
 from ._where import where
 from .workload import Graph
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["CacheLineEngine"]
 
@@ -361,7 +362,7 @@ class CacheLineEngine(CacheLineState):
         found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
         found |= {"algorithm": work.algorithm_name, "launch": self.launch}
         for what, one in (("gpu", self.chosen[0]), ("network", self.network)):
-            fields = (field.name for field in dataclasses.fields(one) if field.compare)  # type: ignore[arg-type]
+            fields = (field.name for field in dataclasses.fields(one) if field.compare)
             found |= {f"{what} {name}": getattr(one, name) for name in fields}
         return found
 

@@ -77,7 +77,8 @@ class Inspector:
             return f"GPU{request.target} L2: {what}"
         if kind == t.HBM:
             return f"GPU{request.target} HBM: {what} missed in L2"
-        return f"GPU{request.gpu}: {what} is back after {format_time(self._engine.now_ps - int(request.issued_ps))}"
+        took = format_time(self._engine.now_ps - int(request.issued_ps))
+        return f"GPU{request.gpu}: {what} is back after {took}"
 
     def request_text(self, number: int) -> str:
         """``store line 17/64 of output[2] of GPU4 (all-gather 1/7)``."""

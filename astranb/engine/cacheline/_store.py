@@ -131,7 +131,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     return engine, enter
 
 
-def _source(said: dict[str, Any], data: Mapping[str, np.ndarray], ops: int) -> Source:
+def _source(said: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> Source:
     """The text of the program: only to be shown, so that a file without it is as good."""
     parts = tuple(SourceText(**part) for part in said.get("source", ()))
     part, line = (data.get(f"source/{name}") for name in ("part", "line"))

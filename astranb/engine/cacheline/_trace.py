@@ -102,9 +102,9 @@ class Trace:
         machine.recorder["tracing"] = 1
         for edit in edits:
             if first < edit.events < last:
-                copy.forward(events=edit.events)
+                copy.forward_to(edit.events)
                 copy.edit(edit)
-        copy.forward(events=last)
+        copy.forward_to(last)
         rows = np.asarray(machine.trace)[: int(machine.recorder[0].traced)]
         self._kept[number] = np.ascontiguousarray(rows["event"]), rows
         if len(self._kept) > _KEPT:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import cast
 
 from astranb.core.errors import InputError
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
+from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
 from astranb.engine.what_if import Change, factor_of
 
@@ -86,9 +88,9 @@ class Question:
             rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
             yield Edit(0, self.path, self.value, self.table, self.column, rows, number)
 
-    def about(self, path: LinePath) -> Change:
+    def about(self, path: CriticalPath) -> Change:
         """The change with an estimate from the critical path."""
-        return estimate(path, self)
+        return estimate(cast("LinePath", path), self)
 
 
 def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:

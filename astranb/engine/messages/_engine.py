@@ -84,7 +84,7 @@ class MessageEngine(MessageState):
         """Handle events up to the limits."""
         if until_ps is not None:
             most["until_ns"] = until_ps // 1000
-        return self.run.go(steps=steps, closely=closely, **most)
+        return int(self.run.go(steps=steps, closely=closely, **most))
 
     def check(self, why: int) -> None:
         """Raise a Deadlock where nothing is left to happen and a rank is not done."""

@@ -75,7 +75,7 @@ class MessageState(OperationEngine):
     @property
     def now_ps(self) -> int:
         """The time of the last event."""
-        return self.run.now_ns * 1000
+        return int(self.run.now_ns) * 1000
 
     @property
     def next_ps(self) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from astranb.engine.critical_path import Segment
 from astranb.engine.edits import Edit
 
 from .about import About
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["OperationRun", "Spans"]
 

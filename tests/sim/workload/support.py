@@ -28,7 +28,13 @@ ONE_RING = Network(["Ring"], [6], [50], [500])
 
 
 def by_messages(
-    ranks: Any, network: Any, system: System, *, congestion: bool = False, title: str = "workload", **options: Any
+    ranks: Any,
+    network: Any,
+    system: System,
+    *,
+    congestion: bool = False,
+    title: str = "workload",
+    **options: Any,
 ) -> Simulation:
     """A simulation of operations by whole messages."""
     workload = Workload(ranks, network, system, title=title)

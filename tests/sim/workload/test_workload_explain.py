@@ -24,7 +24,9 @@ from .support import SYSTEM, by_messages, mixed
 RING = {"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}
 
 
-def described(durations_us, *, rate=50.0, latency=500.0, speeds=None, congestion=False, scheduling="baseline"):
+def described(
+    durations_us, *, rate=50.0, latency=500.0, speeds=None, congestion=False, scheduling="baseline"
+):
     """On every rank a computation, an all-reduce that needs it, and once more."""
     ranks = []
     for duration_us in durations_us:
@@ -190,7 +192,10 @@ def test_links_are_asked_about_where_there_are_some():
     network = InfraNetwork(blueprint("ring:gpus=4"))
     routed = by_messages([Operations.of(rows)] * 4, network, System.from_document(RING), congestion=True)
     routed.run()
-    assert {change.path for change in suggest(routed.engine, routed.critical_path())} >= {"link[*].bandwidth", "link[*].latency"}
+    assert {change.path for change in suggest(routed.engine, routed.critical_path())} >= {
+        "link[*].bandwidth",
+        "link[*].latency",
+    }
     assert (routed.what_if("link[*].bandwidth", "x2").exact_ps or 0) < routed.result.time_ps
     with pytest.raises(InputError, match="have no dimension"):
         routed.what_if("dim[*].bandwidth", "x2")

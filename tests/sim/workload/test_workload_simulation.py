@@ -119,7 +119,7 @@ def test_forks_and_files_go_on_to_the_same_end(tmp_path):
 
 def test_a_file_that_is_something_else_is_refused(tmp_path):
     path = tmp_path / "x.npz"
-    with pytest.raises(InputError, match="No such file|no such file"):
+    with pytest.raises(InputError, match=r"[Nn]o such file"):
         Simulation.load(path)
     path.write_bytes(b"PK nothing")
     with pytest.raises(InputError, match="not a saved simulation"):
