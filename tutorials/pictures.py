@@ -1,9 +1,9 @@
-"""The pictures of the lessons, for light and for dark ground."""  # noqa: INP001 - beside notebooks, no package
+"""What the lessons share: figures of a layer table's run, and pictures for light and dark backgrounds."""  # noqa: INP001 - beside notebooks, no package
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bokeh.models import CategoricalAxis, ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from astranb import Simulation
 
-__all__ = ["lines", "spans", "stacked_bars", "timeline"]
+__all__ = ["Totals", "lines", "spans", "stacked_bars", "timeline", "totals"]
 
 _INK = "#767676"
-"""Can be read on white and on JupyterLab's dark ground."""
+"""Readable on white and on JupyterLab's dark background."""
 _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle")
 _HATCHES = (" ", "/", "x", ".", "\\", "|", "-", "+")
 _COLOURS = (*OKABE_ITO[:7], "#999999")
@@ -27,7 +27,7 @@ _SIZE = "12px"
 
 
 def _figure(title: str, **options: Any) -> Any:
-    """A figure without a ground of its own."""
+    """Return a figure with a transparent background."""
     return figure(
         **{
             "title": title,
@@ -42,7 +42,7 @@ def _figure(title: str, **options: Any) -> Any:
 
 
 def _show(drawn: Any) -> None:
-    """Ink for every text, and into the cell."""
+    """Set the colour of every text, and show the figure in the cell."""
     drawn.title.text_color, drawn.title.text_font_size = _INK, "14px"
     drawn.toolbar.logo = None
     for axis in drawn.axis:
@@ -131,6 +131,40 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
     _show(drawn)
 
 
+class Totals(NamedTuple):
+    """The figures of ASTRA-sim 1.0's table of a run, of one NPU.
+
+    Attributes
+    ----------
+    time_ns, compute_ns, exposed_ns : int
+        The whole run, its computations, and the rest: exposed communication.
+    message_bytes : int
+        Bytes sent.
+    """
+
+    time_ns: int
+    compute_ns: int
+    exposed_ns: int
+    message_bytes: int
+
+
+def totals(sim: Simulation, npus: int) -> Totals:
+    """Return the figures of a layer table's run.
+
+    Parameters
+    ----------
+    sim : Simulation
+        Of an ASTRA-sim 1.0 run, at its end.
+    npus : int
+        Number of NPUs, which all do the same.
+    """
+    result = sim.result
+    npu = result.per_rank()[0]
+    sent = sum(row["bytes"] for row in result.table("dimensions"))
+    time_ns, compute_ns = result.time_ps // 1000, npu["compute_ps"] // 1000
+    return Totals(time_ns, compute_ns, time_ns - compute_ns, sent // npus)
+
+
 def spans(sim: Simulation) -> pd.DataFrame:
     """List what a layer table's run has computed and communicated so far.
 
@@ -178,27 +212,27 @@ def timeline(
     """
     runs = {name: spans(sim) for name, sim in sims.items()}
     runs = {name: frame.assign(layer=frame["layer"].map(called)) for name, frame in runs.items()}
-    lanes = [(name, where) for name, frame in runs.items() for where in frame["where"].unique()]
-    lanes = sorted(lanes, key=lambda lane: (list(runs).index(lane[0]), lane[1] != "NPU", lane[1]))
-    drawn = _figure(title, height=110 + 42 * len(lanes), y_range=FactorRange(*reversed(lanes)))
+    tracks = [(name, where) for name, frame in runs.items() for where in frame["where"].unique()]
+    tracks = sorted(tracks, key=lambda track: (list(runs).index(track[0]), track[1] != "NPU", track[1]))
+    drawn = _figure(title, height=110 + 42 * len(tracks), y_range=FactorRange(*reversed(tracks)))
     layers = list(
         dict.fromkeys(layer for frame in runs.values() for layer in frame.sort_values("start_us")["layer"])
     )
     whole_us = until_us or max(frame["end_us"].max() for frame in runs.values())
     for number, layer in enumerate(layers):
         colour = _COLOURS[number % len(_COLOURS)]
-        data: dict[str, list[Any]] = {"lane": [], "left": [], "right": [], "what": [], "edge": []}
+        data: dict[str, list[Any]] = {"track": [], "left": [], "right": [], "what": [], "edge": []}
         for name, frame in runs.items():
             for row in frame[frame["layer"] == layer].itertuples():
                 if until_us is None or row.start_us < until_us:
-                    data["lane"].append((name, row.where))
+                    data["track"].append((name, row.where))
                     data["left"].append(row.start_us)
                     data["right"].append(row.end_us)
                     data["what"].append(f"{layer}, {row.part}")
                     wide = row.end_us - row.start_us > whole_us / 200
                     data["edge"].append("white" if wide else colour)
         drawn.hbar(
-            y="lane",
+            y="track",
             left="left",
             right="right",
             height=0.8,

@@ -134,10 +134,10 @@ class Result:
             One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``links``,
             ``blocks``, ``ops``, ``spans`` (what thread blocks did), ``events`` (beginnings and ends),
             ``signals`` (which signal let which wait go on), and, as far as recorded, ``flights`` (every
-            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over
-            time). By messages also ``operations`` (a row for each that has begun), ``collectives`` (a
-            row for each, over its ranks), ``dimensions``, ``links`` (with congestion), ``layers`` (of
-            ASTRA-sim 1.0's files) and ``critical_path``.
+            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over time).
+            Of workloads also ``operations`` (a row for each that has begun). By messages also
+            ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
+            ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``.
 
         Returns
         -------

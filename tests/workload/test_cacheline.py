@@ -17,9 +17,11 @@ from astranb.workload.astrasim2 import (
     MEMORY,
     RECV,
     SEND,
+    InfraNetwork,
     Memory,
     Operations,
     System,
+    Workload,
 )
 
 SYSTEM = System.from_document(
@@ -80,6 +82,32 @@ def test_one_collective_takes_as_long_as_alone(name, size, whole, algorithm):
     assert ended(sim) == alone.engine.machine.gpus["ended_ps"].tolist()
     # One event more a rank: its gate is launched.
     assert sim.events == alone.events + 4
+
+
+def test_operations_are_the_same_table_as_by_messages():
+    names = ["warm up", "sum", "rest"]
+    step = Operations.of([spend(5), call("all_reduce", 4096), spend(3)], [[], [0], [0]], names=names)
+    infra = anb.infragraph.blueprint("ring:gpus=4")
+    workload = Workload([step] * 4, InfraNetwork(infra), SYSTEM)
+    tables = {}
+    for fidelity in ("analytical", "cacheline"):
+        sim = anb.Simulation(infra, workload, fidelity=fidelity)
+        sim.run("6 us")
+        rows = sim.result.to_dataframe("operations").set_index(["rank", "operation"]).sort_index()
+        assert dict(rows.loc[(0, 1), ["name", "what", "done"]]) == {
+            "name": "sum", "what": "all_reduce", "done": False
+        }  # fmt: skip
+        assert (rows.loc[(0, 1), "start_ps"], rows.loc[(0, 1), "end_ps"]) == (5_000_000, sim.now_ps)
+        sim.run()
+        tables[fidelity] = sim.result.to_dataframe("operations").set_index(["rank", "operation"]).sort_index()
+        assert tables[fidelity]["done"].all()
+        assert tables[fidelity]["end_ps"].max() == sim.result.time_ps
+    known = ["name", "what", "bytes", "start_ps"]
+    assert tables["cacheline"][known].equals(
+        tables["analytical"][known].astype(tables["cacheline"][known].dtypes)
+    )
+    alone = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("4 KiB", "ring"))
+    assert "operations" not in alone.result.tables
 
 
 @pytest.mark.parametrize("root", [0, 2])

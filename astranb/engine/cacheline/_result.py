@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
+from astranb.collectives import Joined
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
+from astranb.engine.operations.about import KINDS
 from astranb.gpu import tables as t
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
 
 from ._dead import queued_ps
 from ._ethernet import explain_ethernet, paused_ps
 from ._frames import FRAMES
 from ._state import CacheLineState
 from ._walk import CAUSES
+from .workload import Graph
 
 __all__ = ["breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
 
 _PARTS: Final = ("moving", "waiting", "draining", "signalling")
+_COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _MOST_CAUSES = 6
 _MEANING = {
     "moving": "issuing lines and waiting for the data of loads",
@@ -163,6 +168,30 @@ def _ops(engine: CacheLineState) -> list[dict[str, Any]]:
     ]
 
 
+def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
+    """A row for each operation of a workload that has begun; one under way ends now."""
+    blocks, program = engine.machine.blocks, cast("Joined", engine.program)
+    started, ended = (np.asarray(blocks[name]).tolist() for name in ("started_ps", "ended_ps"))
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for node, first, last in zip(program.nodes, program.first, program.completion, strict=True):
+        key = node.rank, node.row
+        if node.row >= 0 and started[first] >= 0:  # a row of several nodes ends with the last of them
+            found[key] = (min(started[first], found.get(key, (started[first],))[0]), ended[last])
+    rows = []
+    for (rank, row), (start, end) in sorted(found.items()):
+        one, until = graph.operations[rank], end if end >= 0 else engine.now_ps
+        kind, named = int(one.rows["kind"][row]), one.names[row] if one.names is not None else None
+        what = _COLLECTIVES[int(one.rows["collective"][row])] if kind == COLLECTIVE else KINDS[kind]
+        rows.append(
+            {
+                "rank": rank, "operation": row, "name": named or what, "what": what,
+                "bytes": int(one.rows["bytes"][row]), "start_ps": start, "end_ps": until,
+                "duration_ps": until - start, "done": end >= 0,
+            }
+        )  # fmt: skip
+    return rows
+
+
 def headline(engine: CacheLineState) -> list[str]:
     """What ran on what, how much work it was, and what the breakdown is of."""
     program = engine.program
@@ -174,7 +203,11 @@ def headline(engine: CacheLineState) -> list[str]:
 def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:
     """Tables of results by name: lists of rows, or columns."""
     own = {"ranks": per_rank, "links": links, "phases": phases, "blocks": _blocks, "ops": _ops}
-    return {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
+    found: dict[str, Callable[[], Any]] = {}
+    found |= {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
+    if isinstance(engine.work, Graph):
+        found["operations"] = partial(_operations, engine, engine.work)
+    return found
 
 
 def explain(engine: CacheLineState, path: CriticalPath | None) -> list[str]:

@@ -91,6 +91,7 @@ class Operations:
         rows: Iterable[Mapping[str, Any]],
         deps: Sequence[Sequence[int]] = (),
         custom: Mapping[int, Operations] | None = None,
+        names: Sequence[str] | None = None,
     ) -> Operations:
         """Make the columns from a description of each operation.
 
@@ -101,6 +102,8 @@ class Operations:
         deps : sequence of sequence of int
             For each operation the rows that it waits for.
         custom : mapping, optional
+        names : sequence of str, optional
+            The name of each operation.
         """
         listed = list(rows)
         table = np.zeros(len(listed), COLUMN)
@@ -113,7 +116,7 @@ class Operations:
         counts = [len(each) for each in lists]
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         flat = np.array([dep for each in lists for dep in each], np.int64)
-        return cls(table, start, flat, custom or {})
+        return cls(table, start, flat, custom or {}, None if names is None else Distinct.of(names))
 
     def __post_init__(self) -> None:
         """Check the dependencies and sizes."""
