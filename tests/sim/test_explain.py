@@ -16,7 +16,6 @@ from astranb.engine.cacheline._walk import WAITS
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.net import Dcqcn, Ecn, Fault, Network, Pfc, Roce
-from astranb.sim import ObjectView
 
 LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
 NETWORKS = (
@@ -341,7 +340,7 @@ def test_everything_can_be_asked_about_at_any_time(case, network, part):
         for step in why:
             sim.inspect(step.path)
             assert step.since_ps <= sim.now_ps
-        ObjectView(sim, path)
+        sim.at(path)
 
 
 def test_a_deadlock_is_a_circle_by_name():

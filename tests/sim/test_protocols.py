@@ -93,7 +93,7 @@ def test_a_copy_engine_needs_no_thread_blocks_instructions():
         int(s.engine.machine.sms["issued"][s.engine.machine.sms["engine"] == 0].sum()) for s in (engine, put)
     ]
     assert on_sms[0] < on_sms[1] / 3
-    assert engine.machine.sms["issued"][engine.machine.sms["engine"] == 1].sum() > 0
+    assert engine.engine.machine.sms["issued"][engine.engine.machine.sms["engine"] == 1].sum() > 0
 
 
 def test_launching_costs_what_the_preset_says():

@@ -349,7 +349,7 @@ def test_bad_inputs():
         anb.Simulation("switch:gpus=4", collective, fidelity="guess")
     with pytest.raises(InputError, match="h100-sxm"):
         anb.Simulation("switch:gpus=4", collective, gpu="h100-smx")
-    with pytest.raises(InputError, match="not a collective"):
+    with pytest.raises(InputError, match="neither a collective nor a workload"):
         anb.Simulation("switch:gpus=4", "all_reduce")
 
 
