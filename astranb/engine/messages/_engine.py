@@ -247,6 +247,7 @@ class MessageEngine(MessageState):
             "topology": about.topology,
             "own": about.own,
             "links": about.links,
+            "infra": about.infra,
             "title": self.title,
             "collective": self.collective,
         }
@@ -268,7 +269,7 @@ class MessageEngine(MessageState):
             about = About(
                 **{name: data[f"about/{name}"] for name in ABOUT},
                 names=said["names"], topology=said["topology"], own=said["own"],
-                name_links=partial(list, said["links"]),
+                name_links=partial(list, said["links"]), infra=said["infra"],
             )  # fmt: skip
             collective = said["collective"] and tuple(said["collective"])
             run = Run.of_machine(cast("t.Machine", machine))

@@ -153,14 +153,15 @@ def _about_of(run: Run) -> About:
     return About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
         list(network.link_topology), first, owner[order], int((rows.owner < 0).sum()), name_links,
+        network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
 
 
-def _link_names(network: InfraNetwork, ways: Records) -> list[str]:
-    """Find the ways of the same pairs of ranks anew: their links have the same numbers."""
+def _link_names(network: InfraNetwork, routes: Records) -> list[str]:
+    """Find the routes of the same pairs of ranks again: their links have the same numbers."""
     from astranb.net.message_routes import message_routes
 
-    pairs = {divmod(key, network.npus) for key in ways.key.tolist()}
+    pairs = {divmod(key, network.npus) for key in routes.key.tolist()}
     fabric = network.fabric
     names = []
     for lanes in message_routes(fabric, pairs, network.npus).lanes:

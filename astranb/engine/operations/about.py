@@ -46,6 +46,8 @@ class About:
         How many operations are the ranks'; those of custom collectives come behind them.
     name_links : callable
         Gives the names of the links of an infrastructure, which take a while to find.
+    infra : str
+        Name of the infrastructure; empty for a network of dimensions.
     """
 
     npu: np.ndarray
@@ -59,6 +61,12 @@ class About:
     parents: np.ndarray
     own: int
     name_links: Callable[[], list[str]] = list
+    infra: str = ""
+
+    @property
+    def network(self) -> str:
+        """What the network is called: the infrastructure's name, or the shape of each dimension."""
+        return self.infra or " x ".join(self.topology)
 
     @cached_property
     def links(self) -> list[str]:

@@ -203,7 +203,7 @@ class OperationEngine(OperationRun):
         counts = {unit: self.count(field) for unit, field in self.units.items()}
         last = "message" if "message" in counts else "phase"
         work = f"{counts['event']:,} events, {counts['operation']:,} operations, {counts[last]:,} {last}s"
-        return [f"{self.title}: {self.crowd} on {' x '.join(self.about.topology)}", work, "ranks"]
+        return [f"{self.title}: {self.crowd} on {self.about.network}", work, "ranks"]
 
     def explain(self, path: CriticalPath | None) -> list[str]:
         """Say where the time went: per rank, per dimension, and what had to wait for what."""
@@ -297,7 +297,7 @@ class OperationEngine(OperationRun):
 
     def critical_path(self) -> CriticalPath:
         """What the time consists of."""
-        return CriticalPath(f"{self.title} on {' x '.join(self.about.topology)}", self.segments(), CAUSES)
+        return CriticalPath(f"{self.title} on {self.about.network}", self.segments(), CAUSES)
 
     def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
         """Find the critical path: at once, from the tables."""
@@ -357,8 +357,8 @@ class OperationEngine(OperationRun):
 
     def inputs(self) -> dict[str, Any]:
         """What it was made of, by name."""
-        network = " x ".join(self.about.topology)
-        return {"workload": self.title, "ranks": self.ranks, "network": network, **self.config()}
+        given = {"workload": self.title, "ranks": self.ranks, "network": self.about.network}
+        return {**given, **self.config()}
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
         """Tables by name: the key of a row, the rows, and the fields that are compared."""

@@ -38,7 +38,7 @@ class OperationFeed(Feed):
     def title(self) -> str:
         """What is simulated, in a line."""
         engine = self.sim.engine
-        return f"{engine.title}: {engine.crowd} on {' x '.join(engine.about.topology)}"
+        return f"{engine.title}: {engine.crowd} on {engine.about.network}"
 
     def mark(self) -> None:
         """Do nothing: no view has anything that going back would change."""
