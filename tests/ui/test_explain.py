@@ -77,9 +77,10 @@ def test_why_what_and_what_if(page: Page, lab: Lab) -> None:
 FEW = """
 sim.run()
 import numpy as np
+from astranb.engine.cacheline import FLIGHT_KINDS
 known = sim.engine.recorder.since(0)[1]
 start, end = known["start_ps"], known["end_ps"]
-stored = known["kind"] == anb.sim.FLIGHT_KINDS.index("store data")
+stored = known["kind"] == FLIGHT_KINDS.index("store data")
 few = min((((start <= t) & (t <= end)).sum(), t) for t in ((start + end) // 2)[stored][::20])[1]
 """
 # Centres of dots of stored data, 4 pixels wide, with no other one near.

@@ -62,7 +62,6 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ more in folded GPUs"))
     count = int((note.inner_text().split()[0]).replace(",", ""))
     spans = "sum(len(sim.engine.lanes('sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
-    evaluate(page, "globals().update(lanes_of=__import__('astranb.sim', fromlist=['x']).lanes_of)")
     assert count >= evaluate(page, spans) > 500  # nothing is dropped without a word
     screenshot(page, "timelines-sms")
     # Zoomed in around the mouse: shorter, and drawn as spans.

@@ -90,7 +90,7 @@ def test_a_workload_explains_itself(page: Page, lab: Lab, tmp_path: Path) -> Non
     (Path("build/ui") / "workload-saved.png").write_bytes((tmp_path / "timeline.png").read_bytes())
     tab(bench, "Explain")
     panel = bench.locator(".anb-explain")
-    expect(panel).to_contain_text("all 8 ranks, their times added")
+    expect(panel).to_contain_text("sum of all 8 ranks")
     press(panel, "Show critical path")
     changes = panel.get_by_label("What if")
     expect(changes.get_by_role("listitem").first).to_contain_text(re.compile(r"rank\[5\]\.speed x1\.\d+"))
