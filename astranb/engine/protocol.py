@@ -188,7 +188,7 @@ class Inspectable(Protocol):
         ...
 
     def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it: by word, what reads it off an engine."""
+        """An object's full path, and what can be watched of it: the reader of each field, from an engine."""
         ...
 
     def fields(self, path: str) -> Sequence[str]:

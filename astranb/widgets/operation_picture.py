@@ -86,7 +86,7 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
             text = about.label(int(index.row[one + k]))
             fits = x1 - x0 > 7 * len(text) + 6 and high > 9 and labels < _MOST_LABELS
             if x1 - x0 >= 2:
-                edge = colour if x1 - x0 < _PARTED else ground  # so that neighbours are told apart
+                edge = colour if x1 - x0 < _PARTED else ground  # so that neighbours can be distinguished
                 yield Box(x0, y, x1 - x0, high, 0, colour, edge, text)
                 if fits:
                     labels += 1
@@ -103,7 +103,7 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
 
 
 def _thin(close: list[float], rank: int, lane: int, tall: float, high: float, colour: str) -> Box:
-    """A box for spans that are too short to be told apart."""
+    """A box for spans that are too short to be reported apart."""
     y = _HEAD + rank * tall + lane * _LANE + close[2] * high
     return Box(close[0], y, max(0.5, close[1] - close[0]), high, 0, colour, colour)
 

@@ -15,7 +15,7 @@ __all__ = ["presets_of"]
 def presets_of(
     infra: Infra, fabric: Fabric, gpu: str | Path | Preset | None
 ) -> tuple[list[Preset], list[str]]:
-    """The preset of every rank: told, said by the infrastructure, suggested by its names, or assumed."""
+    """The preset of every rank: given, named by the infrastructure, suggested by its names, or assumed."""
     count = len(fabric.gpus)
     if gpu is not None:
         return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []

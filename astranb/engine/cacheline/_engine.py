@@ -132,7 +132,7 @@ class CacheLineEngine(CacheLineState):
         return point.object or self.concerned(), self.narrate()
 
     def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
-        """An object's full path, and what can be watched of it: by word, what reads it off a machine."""
+        """An object's full path, and what can be watched of it: the reader of each field, from a machine."""
         place = resolve(path, self.fabric, self.machine)
         rows, whole = list(place.rows), place.kind == "link"
 

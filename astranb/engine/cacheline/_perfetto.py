@@ -136,7 +136,7 @@ def _lines(engine: CacheLineState, most: int, written: dict[str, Any]) -> Iterat
 
 
 def _counters(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:
-    """Busy fractions over time; a value is told only where it changes."""
+    """Busy fractions over time; a value is written only where it changes."""
     noted, fabric = engine.recorder.activity(), engine.fabric
     bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
     fold = max(1, -(-bins // _MOST_BINS))
@@ -161,8 +161,8 @@ def _counters(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event
         padded = np.zeros(width * fold)
         padded[:bins] = busy
         fractions = np.round(padded.reshape(width, fold).mean(axis=1), 4).tolist()
-        told = -1.0
+        reported = -1.0
         for place, fraction in enumerate([*fractions, 0.0]):
-            if fraction != told:
-                told = fraction
+            if fraction != reported:
+                reported = fraction
                 yield counter(name, pid, place * fold * bin_ps, busy=fraction)

@@ -55,7 +55,7 @@ def recent_events(engine: CacheLineState, place: Place) -> list[str]:
     Parameters
     ----------
     engine : CacheLineState
-        Line flights are told of where they were recorded.
+        Line flights are included where they were recorded.
     place : Place
 
     Returns
@@ -64,22 +64,22 @@ def recent_events(engine: CacheLineState, place: Place) -> list[str]:
         At most ten, the newest first, each with its time.
     """
     if place.kind == "link":
-        told = _flights(engine, np.array(place.rows))
+        reported = _flights(engine, np.array(place.rows))
     elif place.kind == "node":
         links = engine.machine.links[: len(engine.fabric.links)]
-        told = _flights(engine, np.flatnonzero((links["src"] == place.row) | (links["dst"] == place.row)))
+        reported = _flights(engine, np.flatnonzero((links["src"] == place.row) | (links["dst"] == place.row)))
     elif place.kind == "instance":
         links = engine.machine.links
-        told = _flights(
+        reported = _flights(
             engine, np.flatnonzero(np.isin(links["src"], place.rows) | np.isin(links["dst"], place.rows))
         )
     elif place.kind == "line":
-        told = _of_line(engine, place.row)
+        reported = _of_line(engine, place.row)
     else:
-        told = _of_blocks(engine, place)
-    told.sort(key=lambda one: one[0])  # things of one moment stay in their order
-    told.reverse()
-    return [f"{format_time(when)} · {text}" for when, text in told[:_MOST]]
+        reported = _of_blocks(engine, place)
+    reported.sort(key=lambda one: one[0])  # things of one moment stay in their order
+    reported.reverse()
+    return [f"{format_time(when)} · {text}" for when, text in reported[:_MOST]]
 
 
 def _newest(engine: CacheLineState) -> Any:
@@ -89,7 +89,7 @@ def _newest(engine: CacheLineState) -> Any:
     return flights[flights["event"] <= engine.events]
 
 
-def _told(engine: CacheLineState, flight: Any) -> tuple[int, str]:
+def _report(engine: CacheLineState, flight: Any) -> tuple[int, str]:
     """One line that crosses a link: ready, waiting, or on its way."""
     op = engine.machine.ops[int(flight.op)]
     kind = FLIGHT_KINDS[int(flight.kind)] if int(flight.kind) < len(FLIGHT_KINDS) else "poll"
@@ -108,7 +108,7 @@ def _told(engine: CacheLineState, flight: Any) -> tuple[int, str]:
 def _flights(engine: CacheLineState, links: np.ndarray) -> list[tuple[int, str]]:
     flights = _newest(engine)
     mine = flights[np.isin(flights["link"], links)]
-    return [_told(engine, mine[k]) for k in range(max(0, len(mine) - 4 * _MOST), len(mine))]
+    return [_report(engine, mine[k]) for k in range(max(0, len(mine) - 4 * _MOST), len(mine))]
 
 
 def _of_line(engine: CacheLineState, request: int) -> list[tuple[int, str]]:
@@ -116,7 +116,7 @@ def _of_line(engine: CacheLineState, request: int) -> list[tuple[int, str]]:
     row = engine.machine.requests[request]
     operand = engine.machine.operands[int(row.operand)]
     issued_ps = int(row.issued_ps)
-    told = [
+    reported = [
         (issued_ps, f"{t.REQUEST_KINDS[int(row.kind)]} issued by GPU{row.gpu} for memory of GPU{row.target}")
     ]
     flights = _newest(engine)
@@ -127,7 +127,7 @@ def _of_line(engine: CacheLineState, request: int) -> list[tuple[int, str]]:
         & (flights["queued_ps"] >= issued_ps)
     ]
     used = _links_of(engine, row)
-    return told + [_told(engine, flight) for flight in mine if int(flight.link) in used]
+    return reported + [_report(engine, flight) for flight in mine if int(flight.link) in used]
 
 
 def _links_of(engine: CacheLineState, row: Any) -> set[int]:
@@ -148,7 +148,7 @@ def _of_blocks(engine: CacheLineState, place: Place) -> list[tuple[int, str]]:
     mine = np.array([place.row])
     if place.kind != "block":
         mine = np.flatnonzero(blocks[place.kind] == place.row)
-    told: list[tuple[int, str]] = []
+    reported: list[tuple[int, str]] = []
     name = {int(b): f"block {block_path(engine.fabric, machine, int(b)).rpartition('.')[2]}" for b in mine}
     of = np.flatnonzero(np.isin(ops["block"], mine))
     for field, words in _DID.items():
@@ -159,13 +159,13 @@ def _of_blocks(engine: CacheLineState, place: Place) -> list[tuple[int, str]]:
             row, text = ops[op], words[int(ops["kind"][op])]
             phase = f" ({names[int(row.phase)]})" if names else ""
             if text:
-                told.append(
+                reported.append(
                     (int(row[field]), f"{name[int(row.block)]} {text}: operation {int(row.number)}{phase}")
                 )
     for block in mine:
         row = blocks[block]
         if row.state != t.PENDING:
-            told.append((int(row.started_ps), f"{name[int(block)]} begins"))
+            reported.append((int(row.started_ps), f"{name[int(block)]} begins"))
         if row.state == t.DONE:
-            told.append((int(row.ended_ps), f"{name[int(block)]} ends"))
-    return told
+            reported.append((int(row.ended_ps), f"{name[int(block)]} ends"))
+    return reported

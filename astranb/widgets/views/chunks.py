@@ -1,4 +1,4 @@
-"""What the view of the data is told: whose contributions are in which chunk, at the cursor."""
+"""What the view of the data shows: whose contributions are in which chunk, at the cursor."""
 
 from __future__ import annotations
 

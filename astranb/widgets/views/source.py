@@ -1,4 +1,4 @@
-"""What the view of the program is told: its text, and where every thread block is in it."""
+"""What the view of the program shows: its text, and where every thread block is in it."""
 
 from __future__ import annotations
 

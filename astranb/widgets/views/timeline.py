@@ -26,14 +26,14 @@ _SPAN = ("row", "state", "start", "end")  # columns; of phases the state is the 
 
 def rows(feed: LineFeed, _options: dict[str, Any]) -> Message:
     """Which lanes there are, by kind: on which GPU, with which number, whether of a copy engine."""
-    told: dict[str, Any] = {"states": list(LANE_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
+    reported: dict[str, Any] = {"states": list(LANE_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
     for kind in ("sms", "blocks"):
         lanes = feed.sim.engine.lanes(kind)
-        told[kind] = {
+        reported[kind] = {
             "gpu": lanes.gpu.tolist(), "number": lanes.number.tolist(),
             "engine": lanes.engine.astype(int).tolist(),
         }  # fmt: skip
-    return told, []
+    return reported, []
 
 
 def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
@@ -60,8 +60,8 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
     about = {"from": start, "to": end, "columns": len(edges) - 1, "kind": kind, "now_ps": feed.sim.now_ps}
     if kind == "phases":
         found = _phases(feed.sim, np.asarray(options.get("folds", []), np.int64), start, end)
-        told = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
-        return {**about, **told}, pack("spans", **dict(zip(_SPAN, found, strict=True)))
+        reported = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
+        return {**about, **reported}, pack("spans", **dict(zip(_SPAN, found, strict=True)))
     lanes = feed.sim.engine.lanes(kind)
     folds = _within(options.get("folds", []), len(feed.sim.engine.machine.gpus), "GPU")
     single = _within(options.get("lanes", []), len(lanes), "lane")
@@ -80,8 +80,8 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
     present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares.values()], axis=0))
     by_state = {name: s[:, :, present].transpose(2, 0, 1) for name, s in shares.items()}
     drawn = "spans" if len(shares) == 1 else "density"
-    told = {"drawn": drawn, "count": count, "folded": folded, "present": present.tolist()}
-    return {**about, **told}, pack("spans", **by_state, **rows_of)
+    reported = {"drawn": drawn, "count": count, "folded": folded, "present": present.tolist()}
+    return {**about, **reported}, pack("spans", **by_state, **rows_of)
 
 
 def moment(feed: LineFeed, options: dict[str, Any]) -> Message:

@@ -18,7 +18,7 @@ _MOST_OPENED = 64
 
 NO_CREDIT, PAUSED = 1, 2
 """Bits of a port's marks: messages wait although the wire is free for lack of a buffer behind
-the link; a class has been told to pause (PFC)."""
+the link; a class has been reported to pause (PFC)."""
 
 
 def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
