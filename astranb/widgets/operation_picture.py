@@ -103,7 +103,7 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
 
 
 def _thin(close: list[float], rank: int, lane: int, tall: float, high: float, colour: str) -> Box:
-    """A box for spans that are too short to be reported apart."""
+    """A box for spans that are too short to be distinguished."""
     y = _HEAD + rank * tall + lane * _LANE + close[2] * high
     return Box(close[0], y, max(0.5, close[1] - close[0]), high, 0, colour, colour)
 
