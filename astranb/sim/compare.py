@@ -110,10 +110,11 @@ class Comparison:
     def shown(self) -> list[Shown]:
         """What people look at, besides the time in total and by cause."""
         one, other = self.a.engine, self.b.engine
-        titles = [spec for spec in one.shown if spec in other.shown]
-        found = []
-        for title, table, field, largest in titles:
-            rows, key = self.table(table), one.compared()[table][0]
+        specs = [spec for spec in one.shown if spec in other.shown]
+        tables = {table: self.table(table) for table in dict.fromkeys(spec[1] for spec in specs)}
+        compared, found = one.compared(), []
+        for title, table, field, largest in specs:
+            rows, key = tables[table], compared[table][0]
             left_out = 0
             if largest and len(rows) > _MOST_ROWS:
                 rows = sorted(rows, key=lambda row: -abs(row[f"{field}_difference"]))

@@ -73,9 +73,7 @@ def open_engine(
     if fidelity is not None and fidelity not in FIDELITIES:
         raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
     if isinstance(what, ModelStep):
-        what = what.on(
-            _network(infra), gpu if gpu is None or isinstance(gpu, str) else str(getattr(gpu, "name", gpu))
-        )
+        what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else gpu and str(gpu))
         gpu = gpu if fidelity == "cacheline" else None  # its computations have their durations already
     if isinstance(what, LayerWorkload):
         chosen = fidelity or ("congestion" if what.congestion else "analytical")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["Loaded", "Savable", "load", "save"]
+__all__ = ["Savable", "load", "save"]
 
 _FORMAT: Final = "astranb simulation 7"
 _WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
@@ -36,15 +36,12 @@ _ENGINES: Final[dict[str, Any]] = {
 
 
 class Savable(NamedTuple):
-    """What is saved of a simulation."""
+    """What is saved of a simulation, and read again."""
 
     driver: Driver
     points: Sequence[Breakpoint]
     watches: Sequence[str]
     notes: dict[str, Any]
-
-
-Loaded = Savable
 
 
 def save(what: Savable, path: Path) -> None:
@@ -75,7 +72,7 @@ def save(what: Savable, path: Path) -> None:
     write_tables(path, {**tables, "inputs": np.frombuffer(json.dumps(document).encode(), np.uint8)})
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> Savable:
     """Read a simulation that :func:`save` wrote.
 
     Raises
@@ -99,7 +96,7 @@ def load(path: Path) -> Loaded:
         enter()
         engine.edits = edits
         points = [Breakpoint(**point) for point in document["breakpoints"]]
-        return Loaded(Driver(engine, history), points, list(document["watches"]), dict(document["notes"]))
+        return Savable(Driver(engine, history), points, list(document["watches"]), dict(document["notes"]))
     except InputError as error:
         raise InputError(error.what, where=str(path), hint=error.hint or _HINT) from error
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:

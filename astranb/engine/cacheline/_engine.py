@@ -323,11 +323,8 @@ class CacheLineEngine(CacheLineState):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What a run by cache lines cannot know, and why."""
-        if not isinstance(self.work, Graph):
-            return {}
-        reason = "a workload is more than one collective: it has no single size"
-        return {"algbw_Bps": reason, "busbw_Bps": reason}
+        """Nothing beyond what the result itself says of workloads and of runs that have not ended."""
+        return {}
 
     def per_rank(self) -> Rows:
         """A row a rank: its end, and how its thread blocks' time divides."""
