@@ -58,6 +58,8 @@ class EveryNpu:
         self.sent_bytes = 0
         self.orders: dict[int, tuple[list[int], int]] = {}
         self.instant = 0
+        self.ended_at: dict[int, int] = {}  # a timestep, and the chunk whose phase ended then
+        self.coincidence = False  # phases of two chunks ended in the same timestep
         self.npus = [Npu(self, rank) for rank in range(inputs.network.npus)]
         for npu in self.npus:
             npu.go_on()
@@ -277,6 +279,7 @@ class Npu:
             whole.asleep[tag].append(stream)
             return
         whole.ready[tag] -= 1
+        whole.coincidence |= whole.ended_at.setdefault(whole.clock.now, tag) != tag
         if len(whole.asleep[tag]) == len(whole.npus) - 1:
             others, whole.asleep[tag] = whole.asleep[tag], []
             for other in others:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
@@ -326,7 +326,11 @@ def _algorithm(data, units, collective):
 @given(data=st.data(), units=SHAPES, layers=LAYERS, loop=st.sampled_from(LOOPS))
 @settings(max_examples=40, deadline=None)
 def test_one_npu_represents_all(data, units, layers, loop):
-    """One NPU gives the results of a simulation of every NPU and message, layer by layer."""
+    """One NPU gives the results of a simulation of every NPU and message, layer by layer.
+
+    Where phases of two chunks end in the same timestep, their order, and with it the times, may differ
+    (docs/astrasim1.md says how often); bytes and computation never do.
+    """
     draw = data.draw
     kinds = [draw(st.sampled_from(["Ring", "FullyConnected", "Switch"])) for _ in units]
     links = [{"Ring": 2, "Switch": 1}.get(kind, n - 1) for kind, n in zip(kinds, units, strict=True)]
@@ -356,9 +360,15 @@ def test_one_npu_represents_all(data, units, layers, loop):
     whole = EveryNpu(LayerWorkload(table, system, network, 2))
     npu = whole.npus[0]
     slots = [(number, part) for number in range(len(layers)) for part in (0, 2, 1)]
-    assert result.time_ns == npu.end
     assert result.message_bytes == whole.sent_bytes
-    columns = (npu.compute, npu.exposed, npu.total)
-    for column, expected in enumerate(columns):
-        here = result.layers[:, 3 * column : 3 * column + 3].ravel() // 1000
-        assert here.tolist() == [expected[slot] for slot in slots]
+    compute, exposed, total = (
+        (result.layers[:, column : column + 3].ravel() // 1000).tolist() for column in (0, 3, 6)
+    )
+    assert compute == [npu.compute[slot] for slot in slots]
+    same = (
+        result.time_ns == npu.end
+        and exposed == [npu.exposed[slot] for slot in slots]
+        and total == [npu.total[slot] for slot in slots]
+    )
+    event("times differ" if not same else "as every NPU")
+    assert same or whole.coincidence
