@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from astranb.engine.messages import EVENTS, UNITS
-from astranb.engine.messages._paths import FIELDS
-from astranb.engine.messages._readers import READERS
+from astranb.engine.messages.paths import FIELDS
+from astranb.engine.messages.readers import READERS
 from astranb.engine.operations.engine import TABLES
 from astranb.sim import Simulation
 

@@ -51,7 +51,7 @@ def kernel_sources(package: Path = _PACKAGE) -> list[Path]:
 
 
 def entry_modules() -> list[str]:
-    """Name the modules that define an ``Entry``, as ``net._nearest``, in a fixed order."""
+    """Name the modules that define an ``Entry``, as ``net.nearest``, in a fixed order."""
     found = re.compile(rb"^\w[^=\n]*= Entry\(", re.MULTILINE)
     return [
         place.removesuffix(".py").replace("/", ".")

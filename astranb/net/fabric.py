@@ -17,8 +17,8 @@ from astranb.core.jit import Records
 from astranb.core.ticks import transfer_ps
 from astranb.infragraph import Graph, NodeKind
 
-from ._nearest import Incoming, costs_to
 from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
+from .nearest import Incoming, costs_to
 
 __all__ = ["Fabric", "NextHops", "compile_fabric"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 
-from ._astrasim2 import WAY, WIRE
+from .astrasim2 import WAY, WIRE
 from .fabric import Fabric, NextHops
 
 __all__ = ["MessageRoutes", "message_routes"]

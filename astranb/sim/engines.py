@@ -10,7 +10,7 @@ from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
 from astranb.engine.cacheline import CacheLineEngine, Graph
-from astranb.engine.cacheline._assumptions import presets_of
+from astranb.engine.cacheline.assumptions import presets_of
 from astranb.engine.layers import LayerEngine, LayerRun, cacheline_inputs
 from astranb.engine.messages import MessageEngine
 from astranb.engine.messages import Run as MessageRun
@@ -73,7 +73,7 @@ def open_engine(
     if fidelity is not None and fidelity not in FIDELITIES:
         raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
     if isinstance(what, ModelStep):
-        what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else gpu and str(gpu))
+        what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None)
         gpu = gpu if fidelity == "cacheline" else None  # its computations have their durations already
     if isinstance(what, LayerWorkload):
         chosen = fidelity or ("congestion" if what.congestion else "analytical")

@@ -11,7 +11,7 @@ from astranb.collectives import PROTOCOLS, Collective, algorithms
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
 from astranb.engine.cacheline import CacheLineEngine, Graph
-from astranb.engine.cacheline._build import LAUNCHES
+from astranb.engine.cacheline.build import LAUNCHES
 from astranb.engine.edits import Parameter
 from astranb.gpu import Preset, preset
 from astranb.net import Network

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.engine.cacheline._lanes import LANE_STATES
+from astranb.engine.cacheline.lanes import LANE_STATES
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import COLLECTIVES, MIXED, NOTHING, Collective, contents
 from astranb.core.errors import InputError, WrongResult
-from astranb.engine.cacheline._contributions import piece_contents
+from astranb.engine.cacheline.contributions import piece_contents
 from astranb.gpu import tables as t
 
 RUNS = [

@@ -12,7 +12,7 @@ from astranb.collectives import ALGORITHMS, Collective
 from astranb.core.errors import Deadlock, InputError
 from astranb.core.units import format_time
 from astranb.engine.cacheline import CAUSES, LOSSES
-from astranb.engine.cacheline._walk import WAITS
+from astranb.engine.cacheline.critical_path import WAITS
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.net import Dcqcn, Ecn, Fault, Network, Pfc, Roce
@@ -155,7 +155,7 @@ def test_launches_are_on_the_path(launch):
 
 def test_a_long_run_is_read_in_stretches(monkeypatch, done):
     whole = done.critical_path()
-    monkeypatch.setattr("astranb.engine.cacheline._trace._WINDOW", 1000)
+    monkeypatch.setattr("astranb.engine.cacheline.event_trace._WINDOW", 1000)
     sim = done.fork(record=False)
     assert sim.critical_path().segments == whole.segments
 

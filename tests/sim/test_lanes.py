@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.engine.cacheline._lanes import LANE_STATES
+from astranb.engine.cacheline.lanes import LANE_STATES
 from astranb.gpu import tables as t
 
 NAMES = {name: number for number, name in enumerate(LANE_STATES)}
@@ -115,7 +115,7 @@ def test_blocks_spend_what_the_result_says() -> None:
 
 
 def test_a_lost_recording_leaves_moves_undivided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.engine.cacheline._notes._BURSTS", 600)
+    monkeypatch.setattr("astranb.engine.cacheline.build._BURSTS", 600)
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     sim.run()
     monkeypatch.undo()

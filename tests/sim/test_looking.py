@@ -57,7 +57,7 @@ def test_the_recording_goes_back_with_the_simulation(done):
 
 
 def test_a_full_ring_keeps_the_newest(monkeypatch):
-    monkeypatch.setattr("astranb.engine.cacheline._notes._FLIGHTS", 1000)
+    monkeypatch.setattr("astranb.engine.cacheline.build._FLIGHTS", 1000)
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
     sim.run()
     flights, _ = sim.engine.recorder.flights(0, 10**12)

@@ -10,7 +10,7 @@ import pytest
 import astranb as anb
 from astranb.collectives import contents
 from astranb.core.errors import InputError
-from astranb.engine.cacheline._memory import buffer_of
+from astranb.engine.cacheline.memory import buffer_of
 from astranb.gpu import tables as t
 
 BUFFERS = ("input", "output", "scratch", "packets")
@@ -96,7 +96,7 @@ def test_partial_lines_carry_what_they_were_made_of() -> None:
 
 
 def test_memory_too_large_for_every_line_is_known_by_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.engine.cacheline._notes._LANDED", 100)
+    monkeypatch.setattr("astranb.engine.cacheline.build._LANDED", 100)
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     monkeypatch.undo()
     known = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.cacheline._memory import buffer_of
+from astranb.engine.cacheline.memory import buffer_of
 from astranb.widgets.feed import LineFeed
 from astranb.widgets.session import session_of
 from astranb.widgets.views import buffer as view

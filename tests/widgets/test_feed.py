@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.engine.cacheline._machine import CacheLineMachine
+from astranb.engine.cacheline.machine import CacheLineMachine
 from astranb.widgets.feed import LineFeed
 from astranb.widgets.session import session_of
 
@@ -83,7 +83,7 @@ def test_what_was_taken_back_between_two_messages_is_sent_anew() -> None:
 
 
 def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> None:
-    monkeypatch.setattr("astranb.engine.cacheline._notes._FLIGHTS", 1024)
+    monkeypatch.setattr("astranb.engine.cacheline.build._FLIGHTS", 1024)
     sim, feed = feed_of("64 KiB", "ring")
     sim.run()
     total = int(sim.engine.machine.recorder[0].flights)

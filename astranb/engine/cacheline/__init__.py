@@ -1,15 +1,14 @@
 """The cache-line engine: every load and store of every thread block, line by line."""
 
-from ._aggregate import Aggregate, phase_times
-from ._contributions import Contributions, sums
-from ._critical import LinePath
-from ._engine import CacheLineEngine
-from ._lanes import LANE_STATES
-from ._lost import LOSSES
-from ._recorder import FLIGHT_KINDS, Recorder
-from ._spans import SPAN, SPAN_STATES
-from ._walk import CAUSES
-from ._where import SPOT, next_operation, spot_text
+from .aggregate import Aggregate, phase_times
+from .contributions import Contributions, sums
+from .critical_path import CAUSES, LinePath
+from .engine import CacheLineEngine
+from .lanes import LANE_STATES
+from .lost_time import LOSSES
+from .recorder import FLIGHT_KINDS, Recorder
+from .source_lines import SPOT, next_operation, spot_text
+from .spans import SPAN, SPAN_STATES
 from .workload import Graph
 
 __all__ = [

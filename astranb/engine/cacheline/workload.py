@@ -19,7 +19,7 @@ from astranb.collectives import Joined, Lowered, Section, join, lower
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
 
-from ._calls import Calls
+from .calls import Calls
 
 __all__ = ["Graph"]
 

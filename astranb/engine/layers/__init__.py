@@ -1,7 +1,7 @@
 """The layer engine: ASTRA-sim 1.0's training loops, with one NPU that represents all."""
 
-from ._engine import LayerEngine
 from .cacheline_inputs import cacheline_inputs
+from .engine import LayerEngine
 from .result import LAYER_COLUMNS, LayerResult
 from .result_files import result_tables, write_tables
 from .run import LayerRun

@@ -1,10 +1,10 @@
 """The message engine: operations, collectives and messages, as ASTRA-sim 2.0 computes them."""
 
-from ._breakpoints import EVENTS
-from ._engine import MessageEngine
-from ._inspect import running_chunks, states_of
-from ._state import UNITS
+from .breakpoints import EVENTS
+from .engine import MessageEngine
+from .inspection import running_chunks, states_of
 from .run import Run, RunResult, simulate
+from .state import UNITS
 
 __all__ = [
     "EVENTS",

@@ -13,7 +13,7 @@ from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
-from astranb.net._astrasim2 import FULLY_CONNECTED, SWITCH
+from astranb.net.astrasim2 import FULLY_CONNECTED, SWITCH
 from astranb.workload.astrasim2 import (
     COLLECTIVE_NAMES,
     Algorithm,

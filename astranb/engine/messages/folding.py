@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from astranb.net._astrasim2 import FULLY_CONNECTED, RING, SWITCH
+from astranb.net.astrasim2 import FULLY_CONNECTED, RING, SWITCH
 from astranb.workload.astrasim2 import InfraNetwork, Workload
 from astranb.workload.astrasim2.kinds import INTER, INTRA
 

@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net._astrasim2 import DIMENSION, MESH, ROUTED, SERVER, WAY, WIRE, link_count, way_of
+from astranb.net.astrasim2 import DIMENSION, MESH, ROUTED, SERVER, WAY, WIRE, link_count, way_of
 from astranb.workload.astrasim2 import InfraNetwork, Network
 
 from . import tables as t

@@ -7,7 +7,7 @@ pays for a comparison only.
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
-from astranb.net._astrasim2 import MESH, RING, SWITCH
+from astranb.net.astrasim2 import MESH, RING, SWITCH
 
 from .tables import ENDS, NOTHING, PHASE_ENDS, SENT, Machine
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from astranb.core.jit import kernel
 from astranb.core.timesteps import put_event
-from astranb.net._astrasim2 import (
+from astranb.net.astrasim2 import (
     DEAD,
     SWITCH,
     arrived_in,

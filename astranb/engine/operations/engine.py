@@ -19,7 +19,7 @@ from astranb.engine.protocol import Replica, Rows
 from astranb.engine.what_if import Change
 
 from .about import ALGORITHMS
-from .lost import LOSSES, lost_times
+from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
 from .spans import LANES, shares, spans_of, time_ps

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.collectives import BUFFERS
 from astranb.core.errors import InputError
-from astranb.engine.cacheline._memory import Buffer, buffer_of
+from astranb.engine.cacheline.memory import Buffer, buffer_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 

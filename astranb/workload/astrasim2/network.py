@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
-from astranb.net._astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
+from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
 from astranb.net.cost import cost_dollars
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 
 import astranb as anb
 from astranb.cli import main
-from astranb.engine.cacheline._graph_tables import graph_of, graph_tables
+from astranb.engine.cacheline.store import graph_of, graph_tables
 from astranb.engine.cacheline.workload import Graph
 from astranb.engine.layers import cacheline_inputs
 from astranb.infragraph import dimensions

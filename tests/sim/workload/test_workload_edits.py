@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.engine.messages._ends import dimension_of, ends_of, other_way
+from astranb.engine.messages.link_ends import dimension_of, ends_of, other_way
 from astranb.infragraph import blueprint
 from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.engine.operations.lost import LOSSES, lost_times
+from astranb.engine.operations.lost_time import LOSSES, lost_times
 from astranb.engine.operations.what_if import suggest
 from astranb.infragraph import blueprint
 from astranb.workload.astrasim2 import (

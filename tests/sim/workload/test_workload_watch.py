@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
-from astranb.engine.messages._readers import READERS
+from astranb.engine.messages.readers import READERS
 from astranb.sim import Simulation
 
 from .support import mixed

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.engine.layers import LayerEngine, LayerRun
-from astranb.engine.layers._paths import FIELDS
+from astranb.engine.layers.paths import FIELDS
 from astranb.workload.astrasim1 import (
     Algorithm,
     is_layer_table,

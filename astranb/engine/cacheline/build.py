@@ -1,0 +1,428 @@
+"""Allocate the tables of a machine: from a fabric, GPU presets and a lowered program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astranb.collectives import Collective, Joined, Lowered, lower
+from astranb.core.errors import InputError, near
+from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
+from astranb.core.state import allocate, own, require_bytes
+from astranb.core.ticks import transfer_ps
+from astranb.core.units import format_bytes
+from astranb.gpu import Preset
+from astranb.gpu import tables as t
+from astranb.gpu.cache import EMPTY
+from astranb.net import Fabric, Network
+from astranb.net.link import LINK
+from astranb.net.options import MULTIPATHS
+from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
+from astranb.net.rate import FLOW
+
+from .loop import CONTROL, OWNERS
+from .machine import CacheLineMachine
+from .matching import BREAK
+from .network import fault_tables, frames_of, roce_table
+from .occupancy import seat
+from .recording import BURST, CURRENT, FLIGHT, GPU_ROWS, RECORDER
+from .routes import chip_links, flows_of, planes_of, route_program
+from .tracing import TRACE
+from .workload import Graph
+
+if TYPE_CHECKING:
+    from astranb.core.jit import Records
+
+__all__ = ["BINS", "LAUNCHES", "Plan", "build", "lower_for", "note_bytes", "note_tables"]
+
+_BREAKS = 64
+_MOST_GPUS = 65_535  # a request names them in 16 bits
+_UNLIMITED = 2**40
+
+LAUNCHES = ("none", "graph", "stream")
+"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a machine is built from.
+
+    Attributes
+    ----------
+    fabric : Fabric
+    presets : sequence of Preset
+        One for each rank.
+    program : Lowered
+    network : Network
+    launch : str
+        One of :data:`LAUNCHES`.
+    """
+
+    fabric: Fabric
+    presets: Sequence[Preset]
+    program: Lowered
+    network: Network
+    launch: str = "none"
+
+    def __post_init__(self) -> None:
+        """Refuse a launch that does not exist."""
+        launches_ps((), self.launch)
+
+
+def lower_for(
+    collective: Collective | Graph,
+    presets: Sequence[Preset],
+    fabric: Fabric,
+    coalesce: int,
+    launch: str = "none",
+) -> tuple[list[Preset], Lowered]:
+    """Lower what is to run for the GPUs of a fabric; packets always travel line by line."""
+    chosen = [p.coalesced(coalesce) for p in presets]
+    first = chosen[0]
+    if isinstance(collective, Graph):
+        if len(collective.operations) != len(presets):
+            raise InputError(
+                f"{len(collective.operations)} ranks for an infrastructure of {len(presets)} GPUs",
+                where=collective.title,
+                hint="take one with as many GPUs",
+            )
+        return chosen, collective.lowered(
+            fabric.per_node,
+            line_bytes=first.line_bytes,
+            bulk_lines=first.bulk_lines,
+            engine_lines=first.engine_lines,
+            launch_ps=launches_ps(presets, launch),
+        )
+    program = lower(
+        collective.program(len(presets), fabric.per_node),
+        kind=collective.name,
+        size=collective.size,
+        line_bytes=first.line_bytes,
+        bulk_lines=first.bulk_lines,
+        engine_lines=first.engine_lines,
+    )
+    if program.flags and coalesce > 1:
+        return lower_for(collective, presets, fabric, 1, launch)
+    return chosen, program
+
+
+def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
+    """Give what each GPU takes to launch a kernel, in ps.
+
+    Raises
+    ------
+    InputError
+        There is no such launch.
+    """
+    if launch not in LAUNCHES:
+        raise InputError(f"unknown launch {launch!r}", where="launch", hint=near(launch, LAUNCHES))
+    costs_ps = {"none": [0] * len(presets)}
+    costs_ps |= {"graph": [p.graph_ps for p in presets], "stream": [p.launch_ps for p in presets]}
+    return costs_ps[launch]
+
+
+def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[CacheLineMachine, list[str]]:
+    """Lay out a machine that is about to start.
+
+    Parameters
+    ----------
+    plan : Plan
+    record : bool
+        Whether flights and activity are noted.
+    memory_bytes : int, optional
+        What the run may take; four fifths of what is free where not given.
+
+    Returns
+    -------
+    machine : CacheLineMachine
+    notes : list of str
+        What had to be assumed about routes.
+
+    Raises
+    ------
+    InputError
+        It would not fit in memory, two GPUs that must talk have no route, or a switch that
+        should add up cannot be found.
+    """
+    program, fabric, presets = plan.program, plan.fabric, plan.presets
+    require_bytes(
+        _estimate(plan),
+        where=program.name,
+        hint="reduce the size, the number of GPUs or the channels",
+        allowed=memory_bytes,
+    )
+    for rank, preset in enumerate(presets):
+        taken = int(program.lines[rank]) * preset.line_bytes
+        if taken > preset.hbm_bytes:
+            raise InputError(
+                f"the buffers of rank {rank} take {format_bytes(taken)}, the memory of a {preset.name} is "
+                f"{format_bytes(preset.hbm_bytes)}",
+                where=program.name,
+                hint="reduce the size",
+            )
+    operands, ways, found, notes = route_program(fabric, program)
+    tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
+    gpus = _gpus(plan)
+    planes, ways, route = planes_of(fabric, program, gpus, ways, found)
+    roce = roce_table(plan.network, fabric)
+    flows = flows_of(fabric, ways, route) if roce[0].dcqcn else allocate(1, FLOW)
+    links = chip_links(fabric, presets, gpus)
+    blocks = own(program.blocks)
+    warps_of, unroll_of = _width(presets, program)
+    blocks["warps"] = warps_of
+    blocks["first_warp"] = np.cumsum(warps_of) - warps_of
+    blocks["sm"] = -1
+    blocks["op"] = blocks["first_op"]
+    blocks["started_ps"] = blocks["ended_ps"] = -1
+    if not isinstance(program, Joined):  # whose kernels are launched when their turn has come
+        # Kernels come one after the other through one queue.
+        cost_ps = np.array(launches_ps(presets, plan.launch), np.int64)
+        blocks["launch_ps"] = cost_ps[blocks["gpu"]] * (blocks["kernel"] + 1)
+    warps, jobs = _warps(warps_of, unroll_of)
+    requests = allocate(_requests(plan), t.REQUEST)
+    requests["next_free"] = np.arange(1, len(requests) + 1)
+    faults, when = fault_tables(plan.network, fabric, links)
+    if len(presets) > _MOST_GPUS:
+        raise InputError(f"{len(presets):,} GPUs", where=program.name, hint=f"at most {_MOST_GPUS:,}")
+    frames = frames_of(roce, links)
+    paused = 2 * CLASSES * len(fabric.links) if frames else 0
+    if max(len(requests), len(blocks), len(links), len(faults), len(flows), paused) >= ARGUMENTS:
+        raise InputError(
+            f"a machine of more than {ARGUMENTS:,} requests, thread blocks, links or flows",
+            where=program.name,
+            hint="reduce the number of GPUs, the channels or max_outstanding",
+        )
+    clock = allocate(1, t.CLOCK)
+    clock["now_ps"] = clock["resumes"] = -1
+    clock["multipath"] = MULTIPATHS.index(plan.network.multipath)
+    clock["cut_through"] = plan.network.cut_through
+    clock["managed"] = plan.network.managed
+    clock["finite"] = plan.network.buffers > 0
+    clock["arbitration"] = ARBITRATIONS.index(plan.network.arbitration)
+    clock["detailed"] = (
+        plan.network.managed
+        or gpus["mesh"].any()
+        or program.flags > 0
+        or program.ops["in_switch"].any()
+        or (program.ops["payload"] > gpus["line_bytes"].min()).any()
+    )
+    sms = allocate(int((gpus["sms"] + gpus["engines"]).sum()), t.SM)
+    sms["gpu"] = np.repeat(np.arange(len(presets)), gpus["sms"] + gpus["engines"])
+    sms["engine"] = np.arange(len(sms)) - gpus["first_sm"][sms["gpu"]] >= gpus["sms"][sms["gpu"]]
+    sms["ready_head"] = sms["ready_tail"] = -1
+    queues = allocate(len(links) * CLASSES if plan.network.managed else 1, QUEUE)
+    queues["head"] = queues["tail"] = -1
+    queues["credits"] = plan.network.buffers or _UNLIMITED
+    held = gpus["sets"] * gpus["l2_ways"]
+    direct = gpus["direct"] == 1
+    tags = allocate(max(1, int(held[~direct].sum())), np.dtype("i4"))
+    tags[:] = EMPTY
+    channels = allocate(int(gpus["channels"].sum()), t.SERVER)
+    channels["row"] = -1
+    wires = len(links) if plan.network.managed else 0
+    queue = new_queue(
+        clock, len(requests) + len(sms) + len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
+    )
+    tables.update(
+        clock=clock,
+        near=queue.near,
+        later=queue.later,
+        slots=queue.slots,
+        far=queue.far,
+        gpus=gpus,
+        sms=sms,
+        slices=allocate(int(gpus["slices"].sum()), t.SERVER),
+        channels=channels,
+        blocks=blocks,
+        warps=warps,
+        jobs=jobs,
+        ops=own(program.ops),
+        operands=operands,
+        pieces=own(program.pieces),
+        semaphores=own(program.semaphores),
+        phases=own(program.phases),
+        routes=ways,
+        planes=planes,
+        route_links=route,
+        requests=requests,
+        details=allocate(len(requests) if clock[0].detailed else 1, t.DETAIL),
+        tags=tags,
+        present=allocate(max(1, int(held[direct].sum())), np.dtype("u1")),
+        flags=allocate(max(1, program.flags), np.dtype("u1")),
+        faults=faults,
+        queues=queues,
+        roce=roce,
+        flows=flows,
+        links=links,
+    )
+    seat(tables, presets, when)
+    noted = note_tables(program, len(fabric.links), len(presets), len(sms), record=record)
+    machine = CacheLineMachine(tables, control=allocate(1, CONTROL), breaks=allocate(_BREAKS, BREAK), **noted)
+    if presets[0].issue_lines > 1:
+        notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
+    return machine, notes
+
+
+def _estimate(plan: Plan) -> int:
+    """Estimate the memory that a run takes, in bytes, before anything is allocated."""
+    program = plan.program
+    warps_of, unroll_of = _width(plan.presets, program)
+    shapes = [_tags(p, int(n)) for p, n in zip(plan.presets, program.lines, strict=True)]
+    tags = sum((1 if direct else 4) * sets * ways for sets, ways, direct in shapes)
+    return (
+        tags
+        + program.flags
+        + _requests(plan) * (t.REQUEST.itemsize + t.DETAIL.itemsize + 2 * EVENT.itemsize + LATER.itemsize)
+        + int(warps_of.sum()) * t.WARP.itemsize
+        + int((warps_of * unroll_of).sum()) * t.JOB.itemsize
+        + sum(table.nbytes for table in (program.ops, program.operands, program.pieces, program.blocks))
+        + len(plan.fabric.links) * LINK.itemsize
+        + note_bytes(program, len(plan.fabric.links))
+    )
+
+
+def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.ndarray]:
+    """Warps of each block, and lines that each of its warps keeps under way."""
+    gpu, engine = program.blocks["gpu"], program.blocks["engine"] == 1
+    warps = np.array([p.warps_per_block for p in presets], np.int64)[gpu]
+    unroll = np.array([p.unroll for p in presets], np.int64)[gpu]
+    deep = np.array([p.engine_outstanding for p in presets], np.int64)[gpu]
+    return np.where(engine, 1, warps), np.where(engine, deep, unroll)
+
+
+def _requests(plan: Plan) -> int:
+    """Requests that can be under way: at most the slots of the SMs and engines that have blocks.
+
+    A switch makes one of each GPU out of one. A load that waits to be tried again has given
+    its slot back, but not its record: each warp can have as many as its lines have sources.
+    """
+    ops = plan.program.ops
+    spinning = np.flatnonzero(ops["spins"] == 1)
+    sources = np.zeros(len(plan.program.blocks), np.int64)
+    np.maximum.at(sources, ops["block"][spinning], ops["sources"][spinning])
+    warps, unroll = _width(plan.presets, plan.program)
+    total = int((sources * warps * unroll).sum())
+    # No more than a GPU ever makes: a line of each operand, and each signal or wait.
+    made = ops["lines"] * (ops["sources"] + ops["targets"]) + 1
+    ever = np.bincount(plan.program.blocks["gpu"][ops["block"]], made, len(plan.presets))
+    copies = plan.program.ranks if ops["in_switch"].any() else 0
+    for rank, preset in enumerate(plan.presets):
+        mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
+        lists = int(mine["engine"].sum())
+        slots = preset.max_outstanding * min(preset.sms, len(mine) - lists)
+        slots += preset.engine_outstanding * min(preset.engines, lists)
+        total += min(slots, int(ever[rank])) * (1 + copies)
+    return total
+
+
+def _tags(preset: Preset, lines: int) -> tuple[int, int, int]:
+    """Sets and ways of the L2, and whether each line has a place of its own.
+
+    Buffers of at most half its capacity never overflow a set to speak of: then a place a
+    line is the same, smaller and faster.
+    """
+    capacity = preset.l2_bytes // preset.line_bytes
+    if 2 * lines <= capacity:
+        return lines, 1, 1
+    return capacity // preset.l2_ways, preset.l2_ways, 0
+
+
+def _gpus(plan: Plan) -> Records:
+    """The records of the GPUs."""
+    presets, program = plan.presets, plan.program
+    gpus = allocate(len(presets), t.GPU)
+    same = (
+        "sms", "seats", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
+        "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes",
+        "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
+    )  # fmt: skip
+    for name in same:
+        gpus[name] = [getattr(p, name) for p in presets]
+    gpus["usable"] = gpus["sms"]
+    gpus["slices"] = [p.l2_slices for p in presets]
+    gpus["channels"] = [p.hbm_channels for p in presets]
+    gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]
+    gpus["channel_ps"] = [_service_ps(p.line_bytes * p.hbm_channels, p.hbm_Bps) for p in presets]
+    gpus["row_lines"] = [max(1, p.row_bytes // p.line_bytes) * p.hbm_channels for p in presets]
+    used = [int(n) for n in program.lines]
+    shapes = [_tags(p, n) for p, n in zip(presets, used, strict=True)]
+    gpus["sets"], gpus["l2_ways"], gpus["direct"] = (list(column) for column in zip(*shapes, strict=True))
+    gpus["far_ps"] = [
+        p.far_ps if n * p.line_bytes > p.near_bytes else 0 for p, n in zip(presets, used, strict=True)
+    ]
+    for first, count in (
+        ("first_sm", gpus["sms"] + gpus["engines"]),
+        ("first_slice", gpus["slices"]),
+        ("first_channel", gpus["channels"]),
+    ):
+        gpus[first] = np.cumsum(count) - count
+    for kind in (0, 1):
+        held = np.where(gpus["direct"] == kind, gpus["sets"] * gpus["l2_ways"], 0)
+        gpus["first_tag"] += np.where(gpus["direct"] == kind, np.cumsum(held) - held, 0)
+    return gpus
+
+
+def _service_ps(size: int, rate: int) -> int:
+    return transfer_ps(size, rate) if rate else 0
+
+
+def _warps(warps_of: np.ndarray, unroll_of: np.ndarray) -> tuple[Records, Records]:
+    """The warps of every block, each with a list of free jobs as long as its unroll factor."""
+    block = np.repeat(np.arange(len(warps_of)), warps_of)
+    warps = allocate(len(block), t.WARP)
+    unroll = unroll_of[block]
+    first_job = np.cumsum(unroll) - unroll
+    warps["block"] = block
+    for name in ("loading", "ready_head", "ready_tail", "next_ready", "retry_head", "retry_tail"):
+        warps[name] = -1
+    warps["free_job"] = first_job
+    jobs = allocate(int(unroll.sum()), t.JOB)
+    jobs["warp"] = np.repeat(np.arange(len(block)), unroll)
+    jobs["next"] = np.arange(1, len(jobs) + 1)
+    jobs["next"][first_job + unroll - 1] = -1
+    return warps, jobs
+
+
+BINS = 1024
+"""Bins of activity a row: finer than a screen has columns for."""
+
+_FIRST_BIN_PS = 16_384
+_FLIGHTS = 2**20  # flights in the ring: 64 MiB, a 1 MiB ring all-reduce twice over
+_BURSTS = 2**20  # of SMs in theirs: 24 MiB
+_LANDED = 2**22  # lines of memory of which is noted who wrote them last, at most: 16 MiB
+
+
+def note_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bool) -> dict[str, Any]:
+    """Lay out the recording of a run, by the names of the fields of ``Machine``; tiny without one."""
+    recorder = allocate(1, RECORDER)
+    rows = links + GPU_ROWS * gpus
+    recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, BINS
+    recorder[0].rows, recorder[0].links = rows, links
+    lines = int(program.pieces["lines"].sum())
+    recorder[0].landing = int(record and lines <= _LANDED)
+    landed = allocate(lines if recorder[0].landing else 1, np.dtype("i4"))
+    if recorder[0].landing:
+        landed[:] = np.repeat(program.pieces["writer"], program.pieces["lines"])
+    places = allocate(len(program.pieces), np.dtype("i8"))
+    places[:] = np.cumsum(program.pieces["lines"]) - program.pieces["lines"]
+    current = allocate(sms if record else 1, CURRENT)
+    current["state"] = -1
+    return {
+        "recorder": recorder,
+        "flights": allocate(_FLIGHTS if record else 1, FLIGHT),
+        "activity": allocate(rows * BINS if record else 1, np.dtype("i8")),
+        "trace": allocate(1, TRACE),
+        "bursts": allocate(_BURSTS if record else 1, BURST),
+        "current": current,
+        "landed": landed,
+        "places": places,
+    }
+
+
+def note_bytes(program: Lowered, links: int) -> int:
+    """Estimate what they take, in bytes."""
+    lines = 4 * min(_LANDED, int(program.lines.sum()))
+    return links * 8 * BINS + _FLIGHTS * FLIGHT.itemsize + _BURSTS * BURST.itemsize + lines

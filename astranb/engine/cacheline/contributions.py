@@ -1,0 +1,205 @@
+"""Who has summed whom: what each chunk of each rank holds, at any moment of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from astranb.collectives import BUFFERS, MIXED, NOTHING, Contents, Joined, Promise, contents, promise
+from astranb.core.errors import InputError, near
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+
+from .state import CacheLineState
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .state import CacheLineState
+
+__all__ = ["CELL", "Contributions", "contributions", "piece_contents", "sums"]
+
+_MOST_NAMED = 8  # ranks in a sum that are named one by one
+
+CELL = np.dtype(
+    [
+        ("rank", "i4"),
+        ("buffer", "i4"),  # of ("input", "output", "scratch", "packets")
+        ("chunk", "i4"),
+        ("of_chunk", "i4"),  # which chunk of the ranks' inputs it is; NOTHING, MIXED
+        ("pieces", "i4"),  # channels that share it
+        ("written", "i4"),  # pieces that something has been written to, and is complete
+        ("writing", "i4"),  # pieces whose write is under way
+        ("promised", "i4"),  # ranks whose contribution must be there at the end; 0: no promise
+        ("kept", "i4"),  # 1: it is all that the collective promises
+    ]
+)
+"""A chunk of a rank's buffer."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What every chunk of every rank holds.
+
+    Attributes
+    ----------
+    cells : recarray of CELL, shape (chunks,)
+        By rank, buffer and chunk.
+    least, most : ndarray of int32, shape (chunks, ranks)
+        How often each rank's contribution is in the chunk: in the piece of it that has it
+        least often, and in the one that has it most often. They differ while some channels are
+        further than others; 2 is one time too many.
+    now_ps : int
+        When.
+    """
+
+    cells: Records
+    least: np.ndarray
+    most: np.ndarray
+    now_ps: int
+
+    def text(self, number: int) -> str:
+        """Say in words what a cell holds, as ``GPU2 output[3]: 0+1+2 of 8``."""
+        cell, least, most = self.cells[number], self.least[number], self.most[number]
+        ranks = len(most)
+        name = f"GPU{cell.rank} {BUFFERS[cell.buffer]}[{cell.chunk}]"
+        there = [int(r) for r in np.flatnonzero(most)]
+        if not there:
+            held = "nothing" if cell.of_chunk == NOTHING and not cell.writing else "nothing yet that is whole"
+        elif len(there) > _MOST_NAMED:
+            lacking = [str(r) for r in range(ranks) if not most[r]]
+            few = f", all but {'+'.join(lacking)}" if 0 < len(lacking) <= _MOST_NAMED else ""
+            held = f"{len(there)} ranks{few}"
+        else:
+            held = "+".join(str(r) for r in there for _ in range(most[r]))
+        said = [f"{held} of {cell.promised}" if cell.promised and there else held]
+        twice = [str(r) for r in there if most[r] > 1]
+        if twice:
+            said.append(f"wrong: rank {', '.join(twice)} is in it more than once")
+        if cell.of_chunk == MIXED and there and not cell.writing:
+            said.append("of different chunks, or torn")
+        if (least != most).any():
+            said.append(f"in some of its {cell.pieces} channels")
+        if cell.writing:
+            said.append("being written")
+        if cell.kept:
+            said.append("final")
+        return f"{name}: {', '.join(said)}"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a chunk and contributing rank: ``rank, buffer, chunk, of, least, most, kept``."""
+        import pandas as pd
+
+        cell, of = np.nonzero(self.most)
+        rows = self.cells[cell]
+        return pd.DataFrame(
+            {
+                "rank": rows["rank"],
+                "buffer": pd.Categorical([BUFFERS[k] for k in rows["buffer"]], categories=list(BUFFERS)),
+                "chunk": rows["chunk"],
+                "of": of,
+                "least": self.least[cell, of],
+                "most": self.most[cell, of],
+                "kept": rows["kept"].astype(bool),
+            }
+        )
+
+
+def piece_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
+    """What every piece of memory holds now, and what the collective promises of it."""
+    machine, collective = engine.machine, engine.work
+    held = contents(engine.program, machine.ops, machine.operands, machine.pieces)
+    if isinstance(engine.program, Joined):
+        return held, engine.program.promise()
+    return held, promise(engine.program, collective.name, collective.root, machine.pieces)
+
+
+def sums(engine: CacheLineState) -> bool:
+    """Whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
+    return engine.work.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
+
+
+def contributions(engine: CacheLineState, buffer: str | None = None) -> Contributions:
+    """Say whose contributions are in which chunk, now.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    buffer : str, optional
+        ``input``, ``output``, ``scratch`` or ``packets``; all where not given; ``fullest``: of
+        each rank and chunk of the data the copy, in whatever buffer, with the most in it.
+
+    Raises
+    ------
+    InputError
+        There is no such buffer, or the collective's ranks do not hold the same chunks.
+    """
+    if buffer == "fullest":
+        if not sums(engine):
+            raise InputError(
+                f"ranks of {engine.work.name} hold different data: there is no fullest copy",
+                where="contributions",
+                hint="take a buffer, as output",
+            )
+        return _fullest(contributions(engine))
+    if buffer is not None and buffer not in BUFFERS:
+        raise InputError(f"unknown buffer {buffer!r}", where="contributions", hint=near(buffer, BUFFERS))
+    pieces = engine.machine.pieces
+    held, promised = piece_contents(engine)
+    wanted = np.zeros(len(pieces), np.int32)
+    kept = np.zeros(len(pieces), bool)
+    wanted[promised.slices] = (promised.times > 0).sum(axis=1)
+    kept[promised.slices] = promised.kept(held)
+    real = pieces["lines"] > 0
+    if buffer is not None:
+        real &= pieces["buffer"] == BUFFERS.index(buffer)
+    # Pieces of a chunk stand next to one another: the tables are sorted by rank, buffer and chunk.
+    number = np.flatnonzero(real)
+    mine = pieces[number]
+    keys = np.stack([mine["gpu"], mine["buffer"], mine["chunk"]], axis=1)
+    new = np.append(np.ones(min(1, len(keys)), bool), (keys[1:] != keys[:-1]).any(axis=1))
+    starts = np.flatnonzero(new)
+    cells = allocate(len(starts), CELL)
+    ranks = engine.program.ranks
+    if not len(starts):
+        return Contributions(
+            cells, np.zeros((0, ranks), np.int32), np.zeros((0, ranks), np.int32), engine.now_ps
+        )
+    cells["rank"], cells["buffer"], cells["chunk"] = (mine[n][starts] for n in ("gpu", "buffer", "chunk"))
+    of_chunk, writing = held.chunk[number], mine["writing"] >= 0
+    complete = (of_chunk != NOTHING) & ~writing
+    least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
+    cells["of_chunk"] = np.where(least == most, most, np.where(least == NOTHING, most, MIXED))
+    for name, column in (
+        ("pieces", np.ones(len(number), np.int32)),
+        ("written", complete.astype(np.int32)),
+        ("writing", writing.astype(np.int32)),
+    ):
+        cells[name] = np.add.reduceat(column, starts)
+    cells["promised"] = np.maximum.reduceat(wanted[number], starts)
+    cells["kept"] = np.logical_and.reduceat(kept[number], starts)
+    times = held.times[number]
+    return Contributions(
+        cells,
+        np.minimum.reduceat(times, starts, axis=0),
+        np.maximum.reduceat(times, starts, axis=0),
+        engine.now_ps,
+    )
+
+
+def _fullest(found: Contributions) -> Contributions:
+    """Of each rank and chunk of the data the cell that is final, else has most, else is an output."""
+    cells = found.cells
+    known = np.flatnonzero(cells["of_chunk"] >= 0)
+    output = cells["buffer"][known] == BUFFERS.index("output")
+    there = (found.least[known] > 0).sum(axis=1)
+    order = np.lexsort((output, there, cells["kept"][known], cells["of_chunk"][known], cells["rank"][known]))
+    known = known[order]
+    keys = np.stack([cells["rank"][known], cells["of_chunk"][known]], axis=1)
+    last = np.append((keys[1:] != keys[:-1]).any(axis=1), np.ones(min(1, len(keys)), bool))
+    best = known[last]
+    chosen = cells[best].copy()
+    chosen["promised"] = cells["promised"].max(initial=0)
+    return Contributions(chosen, found.least[best], found.most[best], found.now_ps)

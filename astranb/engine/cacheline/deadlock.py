@@ -1,0 +1,160 @@
+"""Explain a hang: the cycle of waits, by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from astranb.collectives import Lowered
+from astranb.core.state import own
+from astranb.gpu import tables as t
+from astranb.gpu.pause import mark_stuck
+from astranb.net import Fabric
+from astranb.net.port import CLASSES
+
+from .machine import CacheLineMachine
+
+__all__ = ["explain_deadlock"]
+
+
+def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric) -> str:
+    """Say which blocks wait for which, as a cycle where there is one.
+
+    Parameters
+    ----------
+    machine : CacheLineMachine
+        At the moment of the deadlock.
+    program : Lowered
+    fabric : Fabric
+
+    Returns
+    -------
+    str
+        One line: the cycle, or the wait that nothing will ever answer.
+    """
+    jam = _explain_jam(machine, fabric)
+    if jam:
+        return f"{program.name}: deadlock: {jam}"
+    blocks, ops, semaphores = machine.blocks, machine.ops, machine.semaphores
+    signallers: dict[int, list[int]] = defaultdict(list)
+    for op in np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["started_ps"] < 0)):
+        signallers[int(ops["semaphore"][op])].append(int(ops["block"][op]))
+    waits: dict[int, list[int]] = {}
+    for block in np.flatnonzero(blocks["state"] == t.MOVING):
+        # All that is left moving in a deadlock reads packets that have not come.
+        waits[int(block)] = sorted(_writers(machine, int(blocks["op"][block])))
+    for block in np.flatnonzero((blocks["state"] == t.WAITING) | (blocks["state"] == t.PENDING)):
+        if blocks["after"][block] > 0:
+            late = (ops["kind"] == t.RELEASE) & (ops["value"] == block) & (ops["started_ps"] < 0)
+            waits[int(block)] = sorted(set(ops["block"][late].tolist()))
+        elif blocks["state"][block] == t.PENDING:
+            gpu = int(blocks["gpu"][block])
+            seated = (blocks["gpu"] == gpu) & (blocks["state"] == t.WAITING)
+            waits[int(block)] = [int(b) for b in np.flatnonzero(seated)]
+        else:
+            waits[int(block)] = sorted(set(signallers[int(ops["semaphore"][blocks["op"][block]])]))
+
+    def name(block: int) -> str:
+        rank = int(blocks["gpu"][block])
+        first = int(np.flatnonzero(blocks["gpu"] == rank)[0])
+        text = f"rank {rank} ({fabric.graph.name(int(fabric.gpus[rank]))}) block {block - first}"
+        if blocks["after"][block] > 0:
+            return f"{text} begins when {int(blocks['after'][block])} others have ended"
+        if blocks["state"][block] == t.PENDING:
+            return f"{text} has no SM until another block ends"
+        op = int(blocks["op"][block])
+        if blocks["state"][block] == t.MOVING:
+            piece = machine.pieces[_missing(machine, op)[0]]
+            return (
+                f"{text} reads at operation {int(ops['number'][op])} packets[{piece.chunk}], "
+                "which have not all come"
+            )
+        has = int(semaphores["value"][ops["semaphore"][op]])
+        phase = program.phase_names[int(ops["phase"][op])] if program.phase_names else ""
+        return (
+            f"{text} waits at operation {int(ops['number'][op])}{f' ({phase})' if phase else ''} "
+            f"for semaphore {int(ops['semaphore'][op])} to reach {int(ops['value'][op])} (it is {has})"
+        )
+
+    lonely = [b for b, others in waits.items() if not others]
+    cycle = _cycle(waits)
+    if cycle:
+        return f"{program.name}: deadlock: " + " <- ".join(name(b) for b in [*cycle, cycle[0]])
+    if lonely:
+        does = "writes" if blocks["state"][lonely[0]] == t.MOVING else "signals"
+        return f"{program.name}: deadlock: {name(lonely[0])}, and no operation that is left {does} it"
+    return f"{program.name}: deadlock: {name(next(iter(waits)))}"
+
+
+def _explain_jam(machine: CacheLineMachine, fabric: Fabric) -> str:
+    """Say which links wait for room behind each other; empty where none do for ever.
+
+    A chip's own links are named by their number.
+    """
+    if machine.clock[0].managed == 0:
+        return ""
+    queues, details, requests = own(machine.queues), machine.details, machine.requests
+    if not mark_stuck(machine._replace(queues=queues)):
+        return ""
+    waits: dict[int, list[int]] = {int(q): [] for q in np.flatnonzero(queues["stuck"])}
+    for queue in waits:
+        request = int(queues[queue].head)
+        while request >= 0:
+            for room in (int(details[request].stored), int(details[request].held)):
+                if room in waits and queue not in waits[room]:
+                    waits[room].append(queue)
+            request = int(requests[request].next_free)
+
+    def name(queue: int) -> str:
+        link, number = divmod(queue, CLASSES)
+        text = fabric.name(link) if link < len(fabric.links) else f"on-chip link {link}"
+        why = f"paused, {int(queues[queue].stored):,} bytes wait behind it"
+        if not queues[queue].paused:
+            why = "no buffer is free behind it"
+        return f"{text} ({'responses' if number % 2 else 'requests'}: {why})"
+
+    cycle = _cycle(waits)
+    return "links wait for room behind each other: " + " <- ".join(name(q) for q in [*cycle, cycle[0]])
+
+
+def _missing(machine: CacheLineMachine, op: int) -> list[int]:
+    """Pieces of packets that an operation reads and that have not all come."""
+    row, pieces = machine.ops[op], machine.pieces
+    sources = machine.operands["piece"][row.first_source : row.first_source + row.sources]
+    return [int(p) for p in sources if pieces["flag"][p] >= 0 and pieces["writer"][p] < 0] or [
+        int(sources[0])
+    ]
+
+
+def _writers(machine: CacheLineMachine, op: int) -> set[int]:
+    """Blocks with an operation not begun that writes what an operation waits for."""
+    ops, wanted = machine.ops, set(_missing(machine, op))
+    found = set()
+    for other in np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] < 0)):
+        row = ops[other]
+        targets = machine.operands["piece"][row.first_target : row.first_target + row.targets]
+        if wanted.intersection(targets.tolist()):
+            found.add(int(row.block))
+    return found
+
+
+def _cycle(waits: dict[int, list[int]]) -> list[int]:
+    """The first cycle of a graph of waits, found by walking without recursion."""
+    finished: set[int] = set()
+    for start, first in waits.items():
+        stack = [(start, iter(first))] if start not in finished else []
+        path = [start] if stack else []
+        while stack:
+            node, others = stack[-1]
+            following = next((o for o in others if o in waits and o not in finished), None)
+            if following is None:
+                finished.add(node)
+                stack.pop()
+                path.pop()
+            elif following in path:
+                return path[path.index(following) :]
+            else:
+                path.append(following)
+                stack.append((following, iter(waits[following])))
+    return []

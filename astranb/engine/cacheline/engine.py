@@ -1,0 +1,423 @@
+"""The cache-line engine: answers what one asks of a collective or workload by cache lines."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+from astranb.core.errors import InputError
+from astranb.engine import breakpoints
+from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.critical_path import CriticalPath
+from astranb.engine.edits import Edit, Parameter
+from astranb.engine.protocol import Replica, Rows
+from astranb.engine.what_if import Change
+from astranb.engine.why import Why
+from astranb.gpu import tables as t
+from astranb.gpu.tables import EVENT_KINDS
+from astranb.net.port import CLASSES
+
+from . import result
+from .aggregate import Aggregate, aggregate
+from .breakpoints import ANY, OWNERS, find, on_event
+from .contributions import Contributions, contributions
+from .critical_path import LinePath, search
+from .edits import apply_edit, parameters_of, read_edit, switch_recording
+from .inspection import Inspector, numbers
+from .lanes import Lanes
+from .lost_time import LOSSES, lost_time
+from .memory import memory
+from .paths import FIELDS, resolve
+from .perfetto import trace_events
+from .source_lines import where
+from .spans import spans
+from .state import CacheLineState
+from .what_if import Question, suggest
+from .why import explain_wait
+from .workload import Graph
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["CacheLineEngine"]
+
+_SUMMED = frozenset(
+    {"busy_ps", "queued_ps", "messages", "bytes", "bandwidth_Bps", "marked", "pauses", "paused_ps"}
+)
+"""Of a link: what its lanes have together. Of anything else the largest of them is meant."""
+
+_CAUSES = ("moving", "waiting", "draining", "signalling", "idle")
+
+
+class CacheLineEngine(CacheLineState):
+    """A collective or workload of which every line of every load and store is simulated."""
+
+    kinds: ClassVar[Collection[str]] = EVENT_KINDS
+    quick = False
+    losses: ClassVar[Mapping[str, str]] = LOSSES
+    lost_per: ClassVar[Sequence[str]] = ("rank", "block")
+    shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
+        ("Phases: how long", "phases", "lasts_ps", False),
+        ("Links: time busy", "links", "busy_ps", True),
+        ("Links: bytes", "links", "bytes", True),
+        ("Links: time queued", "links", "queued_ps", True),
+        ("GPUs: end", "gpus", "end_ps", False),
+        ("GPUs: waiting", "gpus", "waiting_ps", False),
+    )
+
+    def copy(self, *, record: bool = True) -> Self:
+        """An independent engine in the same state, with or without its recording."""
+        other = type(self)(
+            self.infra,
+            self.work,
+            self.fabric,
+            self.chosen,
+            self.presets,
+            self.program,
+            self.network,
+            self.launch,
+            self.machine.copy(record=record),
+            self.assumed,
+            self.edits,
+        )
+        other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
+        return other
+
+    def replica(self) -> Self:
+        """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
+        other = self.copy(record=False)
+        other.recorder = self.recorder
+        return other
+
+    @property
+    def collective(self) -> tuple[str, int, int] | None:
+        """The only collective that runs: its kind, size in bytes, and ranks; None for a workload."""
+        if isinstance(self.work, Graph):
+            return None
+        return self.work.name, self.work.size, self.program.ranks
+
+    # Stopping and changing ---------------------------------------------------
+
+    @property
+    def _owners(self) -> list[Any]:
+        return [self.machine.tables[name] for name in OWNERS]
+
+    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
+        """Write breakpoints into the machine; returns the breakpoint of each row."""
+        owners = breakpoints.install(points, self.machine.breaks, self._owners)
+        self.machine.control["breaks"] = len(owners)
+        return owners
+
+    def hit(self) -> int:
+        """The row of the breakpoint that stopped the loop."""
+        return int(self.machine.control[0].hit)
+
+    def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
+        """Stop after an event of a kind, of an object, or both."""
+        return on_event(kind, path, self.fabric, self.machine)
+
+    def condition(self, text: str) -> Breakpoint:
+        """Stop when a condition on a field becomes true."""
+        found = partial(find, fabric=self.fabric, machine=self.machine)
+        return breakpoints.condition(text, found, self._owners, ANY, "gpu[3].sm.0.waiting > 0")
+
+    def reason(self, point: Breakpoint) -> tuple[str, str]:
+        """Where a breakpoint was hit, and what was found there."""
+        found = breakpoints.found_at(point, self._owners)
+        if found or point.at_ps is not None:
+            return point.object, found
+        return point.object or self.concerned(), self.narrate()
+
+    def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
+        """An object's full path, and what can be watched of it: the reader of each field, from a machine."""
+        place = resolve(path, self.fabric, self.machine)
+        rows, whole = list(place.rows), place.kind == "link"
+
+        def reader(name: str) -> Callable[[Any], float]:
+            def read(machine: Any) -> float:
+                found = machine.tables[f"{place.kind}s"][name][rows]
+                return int(found.sum() if whole and name in _SUMMED else found.max())
+
+            return read
+
+        return place.path, {name: reader(name) for name in FIELDS.get(place.kind) or ()}
+
+    def fields(self, path: str) -> Sequence[str]:
+        """What a condition may name of an object."""
+        return tuple(FIELDS.get(resolve(path, self.fabric, self.machine).kind) or ())
+
+    def recorded(self, path: str) -> Collection[str]:
+        """Nothing: all that can be watched is simulated."""
+        del path
+        return ()
+
+    def read_edit(self, path: str, value: Any) -> Edit:
+        """Check a change and make an edit of it."""
+        return read_edit(self.events, path, value, self.fabric, self.machine)
+
+    def apply(self, edit: Edit) -> None:
+        """Carry an edit out: services that have started keep their times."""
+        apply_edit(edit, self.machine)
+
+    def parameters(self, path: str) -> list[Parameter]:
+        """What can be changed of an object, as it is now."""
+        return parameters_of(resolve(path, self.fabric, self.machine), self.machine)
+
+    def recording_switched(self, *, on: bool) -> Edit | None:
+        """The edit that switches the recording, or None where it is as asked for already.
+
+        Raises
+        ------
+        InputError
+            There is no room for a recording.
+        """
+        if not self.recording:
+            hint = "make it with Simulation(..., record=True)"
+            raise InputError("this simulation has no room for a recording", where="record", hint=hint)
+        if bool(self.machine.recorder[0].paused) != on:
+            return None
+        return switch_recording(self.events, self.machine, on=on)
+
+    def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
+        """Intervals of simulated time, in ps, of which nothing was recorded."""
+        recorder, now_ps = self.machine.recorder[0], self.now_ps
+        gaps = [(0, int(recorder.since_ps) if recorder.on else now_ps)]
+        off_ps = -1
+        for edit in switches:
+            if edit.number:
+                off_ps = edit.at_ps
+            elif off_ps >= 0:
+                gaps.append((off_ps, edit.at_ps))
+                off_ps = -1
+        if off_ps >= 0:
+            gaps.append((off_ps, now_ps))
+        return [(start, end) for start, end in gaps if end > start]
+
+    def directions(self, link: str, *, both: bool) -> list[str]:
+        """A link's path, and, if wanted, that of its other direction."""
+        ends, hash_, lane = link.partition("#")
+        a, arrow, b = ends.partition("->")
+        if both and not arrow:
+            raise InputError(f"{link!r} is not a link", where="kill", hint="write A->B or A->B#k")
+        return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
+
+    def rewinding(self) -> None:
+        """Time is about to go back: the recording keeps a mark."""
+        self.recorder.mark()
+
+    def rewound(self) -> None:
+        """Time has gone back: so do the lanes of timelines."""
+        for one in self._lanes.values():
+            one.rewound()
+
+    # Looking -----------------------------------------------------------------
+
+    @cached_property
+    def _inspector(self) -> Inspector:
+        return Inspector(self)
+
+    def inspect(self, path: str) -> dict[str, Any]:
+        """Look at an object: its state now, what is in flight, its parts."""
+        return self._inspector.inspect(path)
+
+    def numbers(self, path: str) -> dict[str, Any]:
+        """Every number of an object, with units in the names."""
+        return numbers(self, resolve(path, self.fabric, self.machine))
+
+    def narrate(self) -> str:
+        """Say in one line what happened last."""
+        return self._inspector.narrate()
+
+    def request_text(self, number: int) -> str:
+        """Say in words what a line under way is, and where."""
+        return self._inspector.request_text(number)
+
+    def concerned(self) -> str:
+        """Path of what the last event was about; empty at the start."""
+        machine, fabric = self.machine, self.fabric
+        clock = machine.clock[0]
+        kind, arg = int(clock.last_kind), int(clock.last_arg)
+        if clock.events == 0:
+            return ""
+        link = self._link_of(kind, arg)
+        if link >= 0:
+            return fabric.name(link).partition("#")[0] if link < len(fabric.links) else ""
+        if kind in (t.LAUNCH, t.FENCE):
+            gpu = machine.blocks["gpu"][arg]
+        elif kind == t.ISSUE:
+            gpu = machine.sms["gpu"][arg]
+        else:
+            gpu = machine.requests["gpu" if kind == t.RETURN else "target"][arg]
+        return fabric.graph.name(int(fabric.gpus[int(gpu)]))
+
+    def _link_of(self, kind: int, arg: int) -> int:
+        """The link that an event was about, -1 for none."""
+        machine = self.machine
+        if kind == t.HOP:
+            on_fabric = machine.requests["leg"][arg] == t.ON_FABRIC
+            return int(machine.requests["link"][arg]) if on_fabric else -1
+        if kind == t.WIRE:
+            return arg
+        if kind == t.FAULT:
+            return int(machine.faults["link"][arg])
+        if kind == t.PAUSE:
+            return arg // (2 * CLASSES)
+        return int(machine.flows["link"][arg]) if kind in (t.RATE_RELEASE, t.CNP) else -1
+
+    def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
+        """What every thread block did in a window of time: rows of :data:`.spans.SPAN`."""
+        return spans(self, start_ps, end_ps)
+
+    @cached_property
+    def _lanes(self) -> dict[str, Lanes]:
+        return {}
+
+    def lanes(self, kind: str) -> Lanes:
+        """Timelines of ``"sms"`` or ``"blocks"``: made when they are first asked for, then kept up."""
+        if kind not in self._lanes:
+            self._lanes[kind] = Lanes(self, kind)
+        return self._lanes[kind]
+
+    def aggregate(self, start_ps: int, end_ps: int, ranks: Sequence[int] | None) -> Aggregate:
+        """Add up what happened in an interval."""
+        return aggregate(self, self.lanes("sms"), start_ps, end_ps, ranks)
+
+    def memory(self, rank: int, buffer: str) -> Any:
+        """What a buffer of a rank holds now."""
+        return memory(self, rank, buffer)
+
+    def contributions(self, buffer: str | None) -> Contributions:
+        """Whose contributions are in which chunk, now."""
+        return contributions(self, buffer)
+
+    def where(self) -> Any:
+        """At which line of the program each thread block is now."""
+        return where(self)
+
+    # Explaining --------------------------------------------------------------
+
+    def why(self, path: str) -> Why:
+        """The chain of waits of an object; where there is no path, of who has waited longest."""
+        return explain_wait(self, path)
+
+    def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
+        """Find the critical path: a private copy replays the run and records every event."""
+        return search(self, replica)
+
+    def lost_time(self, per: str) -> dict[str, Any]:
+        """Columns of lost times in ps, a row a rank or a thread block."""
+        return lost_time(self, per)
+
+    def question(self, path: str, value: Any) -> Question:
+        """Read a change that is asked about."""
+        return Question(self, path, value)
+
+    def suggest(self, path: CriticalPath) -> list[Change]:
+        """What would shorten the critical path most, everything twice as fast."""
+        return suggest(self, cast("LinePath", path))
+
+    # Results -----------------------------------------------------------------
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Nothing beyond what the result itself says of workloads and of runs that have not ended."""
+        return {}
+
+    def per_rank(self) -> Rows:
+        """A row a rank: its end, and how its thread blocks' time divides."""
+        return result.per_rank(self)
+
+    def breakdown(self) -> dict[str, float]:
+        """Fractions of all thread blocks' time, by what they did; they add up to 1."""
+        return result.breakdown(self)
+
+    def headline(self) -> list[str]:
+        """What ran on what, how much work it was, and what the breakdown is of."""
+        return result.headline(self)
+
+    def explain(self, path: CriticalPath | None) -> list[str]:
+        """Lines about where the time went."""
+        return result.explain(self, path)
+
+    def tables(self) -> Mapping[str, Callable[[], Any]]:
+        """Tables of results by name."""
+        return result.tables(self)
+
+    def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
+        """Events of a Perfetto trace."""
+        return trace_events(self, written, **options)
+
+    # Comparing ---------------------------------------------------------------
+
+    def inputs(self) -> dict[str, Any]:
+        """What it was made of, by name."""
+        work = self.work
+        found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
+        found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
+        found |= {"algorithm": work.algorithm_name, "launch": self.launch}
+        for what, one in (("gpu", self.chosen[0]), ("network", self.network)):
+            fields = (field.name for field in dataclasses.fields(one) if field.compare)
+            found |= {f"{what} {name}": getattr(one, name) for name in fields}
+        return found
+
+    def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
+        """Tables by name: the key of a row, the rows, and the fields that are compared."""
+        return {
+            "phases": ("phase", self._phases_compared, ("lasts_ps",)),
+            "links": ("link", self._links_compared, ("bytes", "busy_ps", "queued_ps")),
+            "gpus": ("rank", self._ranks_compared, ("end_ps", *(f"{cause}_ps" for cause in _CAUSES))),
+            "causes": ("cause", self._causes_compared, ("time_ps",)),
+        }
+
+    def _phases_compared(self) -> Rows:
+        rows: Rows = []
+        for row in result.phases(self):
+            begun, ended = row["start_ps"], row["end_ps"]
+            lasts = (ended if ended >= 0 else self.now_ps) - begun if begun >= 0 else 0
+            rows.append({"phase": row["phase"], "end_ps": ended, "lasts_ps": lasts})
+        return rows
+
+    def _links_compared(self) -> Rows:
+        """Links with all their lanes together."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in result.links(self):
+            name = row["link"].partition("#")[0]
+            empty = {"link": name, "bytes": 0, "busy_ps": 0, "queued_ps": 0, "lanes": 0}
+            kept = found.setdefault(name, empty)
+            for field in ("bytes", "busy_ps", "queued_ps"):
+                kept[field] += row[field]
+            kept["lanes"] += 1
+        used = [row for row in found.values() if row["bytes"]]
+        for row in used:
+            row["busy_ps"] //= row.pop("lanes")
+        return used
+
+    def _ranks_compared(self) -> Rows:
+        return [
+            {"rank": r["rank"], **{name: value for name, value in r.items() if name.endswith("_ps")}}
+            for r in self.per_rank()
+        ]
+
+    def _causes_compared(self) -> Rows:
+        parts, total = self.breakdown(), self.time_ps
+        return [{"cause": name, "time_ps": round(parts[name] * total)} for name in _CAUSES]
+
+    # Files -------------------------------------------------------------------
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What a file has to hold beside the machine's tables."""
+        from .store import saved
+
+        return saved(self)
+
+    @classmethod
+    def loaded(
+        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
+    ) -> tuple[Self, Callable[[], None]]:
+        """Make an engine at its start of what :meth:`saved` gave, and what enters the saved state."""
+        from .store import loaded
+
+        engine, enter = loaded(inputs, data, edits, cls)
+        return engine, enter

@@ -1,0 +1,243 @@
+"""Links that are dead: what comes to one waits until it is brought back, or a run can go no further.
+
+A dead link's wire is free at a time that never comes, so that whatever it takes in waits
+there without another rule. What it had taken in before still arrives, as with a
+:class:`~astranb.net.Fault`: to kill a link and to bring it back is the same as a fault from
+the one moment to the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.core.queue import ARGUMENTS, live, refill
+from astranb.core.units import format_time
+from astranb.gpu import tables as t
+from astranb.gpu.wire import wire_size
+from astranb.net import Fabric
+from astranb.net.link import NEVER
+from astranb.net.port import CLASSES
+
+from .machine import CacheLineMachine
+from .recording import record_busy, record_flight
+
+__all__ = [
+    "LAST_PS", "any_dead", "bring_up",
+    "events_of", "explain_stranded", "is_dead", "queued_ps", "stranded",
+    "take_down", "waiting_at",
+]  # fmt: skip
+
+LAST_PS = NEVER - 1
+"""No event is handled later than this."""
+
+_OF_A_REQUEST = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
+_MOST_NAMED = 3
+
+
+def is_dead(machine: CacheLineMachine, link: int) -> bool:
+    """Whether a link takes nothing any more."""
+    return bool(machine.links["free_at_ps"][link] >= NEVER)
+
+
+def any_dead(machine: CacheLineMachine) -> bool:
+    """Whether any link is dead."""
+    return bool((machine.links["free_at_ps"] >= NEVER).any())
+
+
+def events_of(machine: CacheLineMachine) -> list[tuple[int, int, int]]:
+    """The events to come in their order: time in ps, kind and argument of each."""
+    found = live(machine.event_queue)
+    return [(when, *divmod(what, ARGUMENTS)) for when, what in found.tolist()]
+
+
+def take_down(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
+    """Kill links: what comes from now on waits."""
+    now = max(0, int(machine.clock[0].now_ps))
+    for link in links:
+        row = machine.links[link]
+        if row.free_at_ps < NEVER:
+            row.resumes_ps = max(now, int(row.free_at_ps))
+            row.free_at_ps = NEVER
+
+
+def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
+    """Bring dead links back: what waited goes on in the order in which it came."""
+    now = max(0, int(machine.clock[0].now_ps))
+    events = events_of(machine)
+    for link in links:
+        row = machine.links[link]
+        if row.free_at_ps < NEVER:
+            continue
+        starts_ps = max(now, int(row.resumes_ps))
+        earlier_ps = NEVER - starts_ps
+        waiting = _taken_in(machine, link)
+        mine = set(waiting.tolist())
+        events = [
+            (
+                when - earlier_ps if when >= NEVER and _about(kind, arg, link, mine) else when,
+                kind,
+                arg,
+            )
+            for when, kind, arg in events
+        ]
+        row.free_at_ps -= earlier_ps
+        row.resumes_ps = 0
+        row.queued_ps += starts_ps * len(waiting)
+        machine.requests["arrives_ps"][waiting] -= earlier_ps
+        _note(machine, link, waiting, starts_ps)
+    events.sort(key=lambda event: event[0])
+    refill(machine.event_queue, events)
+
+
+def _about(kind: int, arg: int, link: int, waiting: set[int]) -> bool:
+    """Whether an event is one that a dead link holds up."""
+    return arg in waiting if kind in _OF_A_REQUEST else kind == t.WIRE and arg == link
+
+
+def _taken_in(machine: CacheLineMachine, link: int) -> np.ndarray:
+    """Requests that a dead link has taken in, in their order; none where links have queues."""
+    requests = machine.requests
+    held = np.flatnonzero(
+        (requests["live"] == 1) & (requests["link"] == link) & (requests["arrives_ps"] >= NEVER)
+    )
+    return held[np.argsort(requests["arrives_ps"][held], kind="stable")]
+
+
+def _starts(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
+    """When each message that a link has taken in begins: each when the one before has ended."""
+    ends = machine.requests["arrives_ps"][waiting].astype(np.int64) - int(machine.links[link].latency_ps)
+    return np.append(first_ps, ends)[: len(ends)]
+
+
+def _note(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> None:
+    """Record the flights of what had waited, which were not noted when they were taken in."""
+    if not machine.recorder[0].on:
+        return
+    starts = _starts(machine, link, waiting, first_ps).tolist()
+    ends = [*starts[1:], int(machine.links[link].free_at_ps)]
+    for number, start, end in zip(waiting.tolist(), starts, ends, strict=False):
+        request = machine.requests[number]
+        record_flight(
+            machine.recording, int(machine.clock[0].events), start, start,
+            int(request.arrives_ps), link, 2 * int(request.kind) + (1 if request.returning else 0),
+            int(request.op), int(request.line) - int(machine.operands[int(request.operand)].line),
+            max(0, end - start), wire_size(machine.gpus, machine.requests, number),
+        )  # fmt: skip
+        record_busy(machine.recording, link, start, max(0, end - start))
+
+
+def waiting_at(machine: CacheLineMachine, link: int) -> np.ndarray:
+    """Requests that wait for a link that is dead: taken in by it, or in its queues."""
+    found = _taken_in(machine, link).tolist()
+    if machine.clock[0].managed:
+        for queue in range(link * CLASSES, (link + 1) * CLASSES):
+            request = int(machine.queues[queue].head)
+            while request >= 0:
+                found.append(request)
+                request = int(machine.requests[request].next_free)
+    return np.array(found, np.int64)
+
+
+def queued_ps(machine: CacheLineMachine, now_ps: int) -> np.ndarray:
+    """Time that messages have waited for each link, those before dead ones up to now."""
+    queued = machine.links["queued_ps"].astype(np.int64)
+    for link in np.flatnonzero(machine.links["free_at_ps"] >= NEVER):
+        taken = _taken_in(machine, int(link))
+        # Each has counted as if the wire began at 0 (``net/link.py: cross``).
+        begins = _starts(machine, int(link), taken, NEVER) - NEVER
+        queued[link] += now_ps * len(taken) - int(begins.sum())
+    return queued
+
+
+def stranded(machine: CacheLineMachine) -> bool:
+    """Whether nothing but polls in vain will ever happen, because links are dead.
+
+    Every event to come is looked at: one that is not held up by a dead link, and is no read
+    that finds what it has found before, may still change something.
+    """
+    near = machine.event_queue.near[0].time_ps
+    if not machine.clock[0].queued or near >= NEVER:
+        return bool(machine.clock[0].queued)
+    requests, operands, flags = machine.requests, machine.operands, machine.flags
+    events = live(machine.event_queue)
+    events = events[events[:, 0] < NEVER]
+    kinds, args = events[:, 1] // ARGUMENTS, events[:, 1] % ARGUMENTS
+    if np.isin(kinds, (t.LAUNCH, t.FENCE, t.RATE_RELEASE, t.CNP, t.PAUSE)).any():
+        return False
+    travelling = args[np.isin(kinds, _OF_A_REQUEST)]
+    others = travelling[requests["kind"][travelling] != t.POLL]
+    flag = operands["flag"][requests["operand"][others]]
+    if (requests["kind"][others] != t.LOAD).any() or (flag < 0).any():
+        return False
+    if len(others) and flags[flag + machine.details["index"][others]].any():
+        return False
+    if any(_moves(machine, int(link)) for link in args[kinds == t.WIRE]):
+        return False
+    return not any(_issues(machine, int(sm)) for sm in args[kinds == t.ISSUE]) and _hopeless(machine)
+
+
+def _moves(machine: CacheLineMachine, link: int) -> bool:
+    """Whether anything but a poll waits for a link that is about to be asked."""
+    held = waiting_at(machine, link)
+    return bool((machine.requests["kind"][held] != t.POLL).any())
+
+
+def _issues(machine: CacheLineMachine, sm: int) -> bool:
+    """Whether an SM that is about to issue has anything to issue but polls."""
+    warp = int(machine.sms[sm].ready_head)
+    while warp >= 0:
+        row = machine.warps[warp]
+        block = machine.blocks[int(row.block)]
+        if block.state != t.WAITING:
+            more = row.free_job >= 0 and row.next_line < machine.ops[int(row.op)].lines
+            more = more or machine.ops[int(block.op)].kind == t.COMPUTE
+            if block.state != t.MOVING or row.ready_head >= 0 or row.loading >= 0 or more:
+                return True
+            retried = int(row.retry_head)
+            while retried >= 0:
+                flag = int(machine.operands[int(machine.requests[retried].operand)].flag)
+                if machine.flags[flag + int(machine.details[retried].index)]:
+                    return True
+                retried = int(machine.requests[retried].next_free)
+        warp = int(row.next_ready)
+    return False
+
+
+def _hopeless(machine: CacheLineMachine) -> bool:
+    """Whether no block that polls will ever see its semaphore high enough."""
+    blocks = machine.blocks
+    waiting = blocks[(blocks["state"] == t.WAITING)]
+    waiting = waiting[machine.sms["stalled"][waiting["sm"]] == 0]
+    ops = machine.ops[waiting["op"]]
+    return not (machine.semaphores["value"][ops["semaphore"]] >= ops["value"]).any()
+
+
+def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since: dict[int, int]) -> str:
+    """One line: which links are dead, what waits for them, and what to do.
+
+    Parameters
+    ----------
+    machine : CacheLineMachine
+    name : str
+        Of what runs.
+    fabric : Fabric
+    since : dict of int to int
+        When each link was killed, in ps, where that is known.
+    """
+    lanes: dict[str, list[int]] = {}
+    for link in np.flatnonzero(machine.links["free_at_ps"] >= NEVER).tolist():
+        lanes.setdefault(fabric.name(link).partition("#")[0], []).append(link)
+    found = []
+    for path, links in lanes.items():
+        count = sum(len(waiting_at(machine, link)) for link in links)
+        every = len(fabric.find(path))
+        which = "" if len(links) == every else f" ({len(links)} of {every} lanes)"
+        when = f" since {format_time(since[links[0]])}" if links[0] in since else ""
+        found.append((count, f"{path}{which} is dead{when}, and {count:,} lines wait for it"))
+    found.sort(key=lambda item: -item[0])
+    said = "; ".join(text for _, text in found[:_MOST_NAMED])
+    more = f"; {len(found) - _MOST_NAMED} more links are dead" if len(found) > _MOST_NAMED else ""
+    return (
+        f"{name}: nothing can go on: {said}{more}. Routes do not change: bring the link back with "
+        "set('<link>.up', True), or take the edit back with undo()"
+    )

@@ -1,0 +1,345 @@
+"""Look inside: objects, spans of the thread blocks, and the last event in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.collectives import BUFFERS
+from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.gpu import tables as t
+
+from .ethernet import describe_event, link_rows
+from .faults import is_dead, queued_ps, waiting_at
+from .groups import rows_of_group
+from .lines import describe_line, utilisation
+from .paths import Place, resolve
+from .recent_events import recent_events
+from .state import CacheLineState
+
+__all__ = ["Inspector", "numbers"]
+
+_MOST_IN_FLIGHT = 64
+_GOING = ("load", "store", "signal", "poll")
+_COMING = ("data of load", "acknowledgement of store", "acknowledgement of signal", "answer to poll")
+
+
+class Inspector:
+    """Answers questions about the state of a simulation as it stands.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    """
+
+    def __init__(self, engine: CacheLineState) -> None:
+        self._engine = engine
+
+    # Words ---------------------------------------------------------------
+
+    def narrate(self) -> str:
+        """Say in one line what the event handled last was."""
+        machine = self._engine.machine
+        clock = machine.clock[0]
+        if clock.events == 0:
+            return "nothing has happened yet"
+        kind, arg = int(clock.last_kind), int(clock.last_arg)
+        when = f"{format_time(self._engine.now_ps)} · "
+        if kind == t.LAUNCH:
+            return f"{when}{self._block(arg)} begins on sm.{self._sm(int(machine.blocks[arg].sm))}"
+        if kind == t.ISSUE:
+            sm = machine.sms[arg]
+            stalled = " stalls: every outstanding slot is taken" if sm.stalled else " issues one instruction"
+            if sm.engine:
+                return f"{when}GPU{sm.gpu} copy engine{stalled} ({sm.outstanding} requests under way)"
+            return f"{when}GPU{sm.gpu} sm.{self._sm(arg)}{stalled} ({sm.outstanding} requests under way)"
+        if kind == t.FENCE:
+            return f"{when}{self._block(arg)} has passed its fence"
+        if kind == t.WIRE:
+            return f"{when}a link has room for the next message"
+        if kind in (t.PAUSE, t.RATE_RELEASE, t.CNP):
+            return when + describe_event(machine, self._engine.fabric, t.EVENT_KINDS[kind], arg)
+        if kind == t.FAULT:
+            return f"{when}{self._engine.fabric.name(int(machine.faults[arg].link))} changes"
+        return when + self._request_event(kind, arg)
+
+    def _request_event(self, kind: int, number: int) -> str:
+        machine, fabric = self._engine.machine, self._engine.fabric
+        request = machine.requests[number]
+        what = self.request_text(number)
+        if kind == t.HOP:
+            on_chip = request.leg == t.ON_CHIP
+            return f"{'the mesh' if on_chip else fabric.name(int(request.link))}: {what}"
+        if kind == t.SWITCH:
+            return f"in a switch: {what}"
+        if kind == t.L2:
+            return f"GPU{request.target} L2: {what}"
+        if kind == t.HBM:
+            return f"GPU{request.target} HBM: {what} missed in L2"
+        took = format_time(self._engine.now_ps - int(request.issued_ps))
+        return f"GPU{request.gpu}: {what} is back after {took}"
+
+    def request_text(self, number: int) -> str:
+        """``store line 17/64 of output[2] of GPU4 (all-gather 1/7)``."""
+        engine = self._engine
+        machine = engine.machine
+        request = machine.requests[number]
+        kind = _GOING[int(request.kind)] if not request.returning else _COMING[int(request.kind)]
+        op = machine.ops[int(request.op)]
+        phase = f" ({engine.program.phase_names[int(op.phase)]})" if engine.program.phase_names else ""
+        operand = machine.operands[int(request.operand)]
+        if operand.piece < 0:
+            return f"{kind} semaphore {int(op.semaphore)} of GPU{operand.gpu}{phase}"
+        piece = machine.pieces[int(operand.piece)]
+        if machine.clock[0].detailed:
+            line = int(machine.details[number].index)
+        else:
+            line = int(request.line - operand.line)
+        return (
+            f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(piece.buffer)]}[{piece.chunk}] "
+            f"of GPU{piece.gpu}{phase}"
+        )
+
+    def _block(self, block: int) -> str:
+        gpu = int(self._engine.machine.blocks[block].gpu)
+        first = int(np.flatnonzero(self._engine.machine.blocks["gpu"] == gpu)[0])
+        return f"GPU{gpu} block {block - first}"
+
+    def _sm(self, sm: int) -> int:
+        machine = self._engine.machine
+        return sm - int(machine.gpus[int(machine.sms[sm].gpu)].first_sm)
+
+    # Objects ---------------------------------------------------------------
+
+    def inspect(self, path: str) -> dict[str, Any]:
+        """Describe an object.
+
+        Returns
+        -------
+        dict
+            ``title``, ``path``, ``kind``, ``state`` (list of [label, text]), ``in_flight``
+            (list of text; ``lines``: their paths), ``children`` (list of {path, text}), ``recent``
+            (the last ten things that happened, newest first), ``way`` (of a line: its links).
+        """
+        place = resolve(path, self._engine.fabric, self._engine.machine)
+        state, requests, children = {
+            "gpu": self._gpu,
+            "sm": self._one_sm,
+            "block": self._one_block,
+            "link": self._link,
+            "line": self._line,
+            "node": self._switch,
+            "instance": self._group,
+        }[place.kind](place)
+        lines = [
+            f"{self.request_text(int(r))}, under way for {self._age(int(r))}"
+            for r in requests[:_MOST_IN_FLIGHT]
+        ]
+        if len(requests) > _MOST_IN_FLIGHT:
+            lines.append(f"… and {len(requests) - _MOST_IN_FLIGHT:,} more")
+        rank = f" (GPU{place.row})" if place.kind == "gpu" else ""
+        return {
+            "title": place.path + rank,
+            "path": place.path,
+            "kind": place.kind,
+            "state": [[label, str(text)] for label, text in state],
+            "in_flight": lines,
+            "in_flight_count": len(requests),
+            "lines": [f"line[{int(r)}]" for r in requests[:_MOST_IN_FLIGHT]],
+            "children": children,
+            "recent": recent_events(self._engine, place),
+            "way": describe_line(self._engine, place.row)[2] if place.kind == "line" else [],
+        }
+
+    def _age(self, request: int) -> str:
+        return format_time(self._engine.now_ps - int(self._engine.machine.requests[request].issued_ps))
+
+    def _gpu(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        machine, rank = self._engine.machine, place.row
+        gpu, blocks, requests = machine.gpus[rank], machine.blocks, machine.requests
+        mine = np.flatnonzero(blocks["gpu"] == rank)
+        counts = np.bincount(blocks["state"][mine], minlength=len(t.BLOCK_STATES))
+        doing = ", ".join(f"{n} {t.BLOCK_STATES[s]}" for s, n in enumerate(counts) if n)
+        flying = np.flatnonzero((requests["live"] == 1) & (requests["gpu"] == rank))
+        first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
+        used = [sm for sm in range(first, last) if machine.sms[sm].resident or machine.sms[sm].issued]
+        state = [
+            ("preset", self._engine.presets[rank].name),
+            ("thread blocks", doing or "none"),
+            ("SMs in use", f"{len(used)} of {gpu.sms}"),
+            ("instructions issued", f"{int(machine.sms['issued'][first:last].sum()):,}"),
+            ("L2 lines served", f"{self._served('slices', gpu.first_slice, gpu.slices):,}"),
+            ("HBM lines read", f"{self._served('channels', gpu.first_channel, gpu.channels):,}"),
+            ("requests under way", f"{len(flying):,}"),
+        ]
+        if gpu.ended_ps:
+            state.append(("ended", format_time(int(gpu.ended_ps))))
+        children = [
+            {"path": f"{place.path}.sm.{sm - first}", "text": f"sm.{sm - first}: {self._sm_text(sm)}"}
+            for sm in used
+        ]
+        return state, flying, children
+
+    def _served(self, table: str, first: int, count: int) -> int:
+        return int(self._engine.machine.tables[table]["lines"][first : first + count].sum())
+
+    def _sm_text(self, sm: int) -> str:
+        machine = self._engine.machine
+        here = np.flatnonzero(machine.blocks["sm"] == sm)
+        live = [b for b in here if machine.blocks["state"][b] not in (t.DONE, t.PENDING)]
+        if not live:
+            return "idle" if len(here) else "empty"
+        return "; ".join(self._block_text(int(b)) for b in live)
+
+    def _block_text(self, block: int) -> str:
+        machine, names = self._engine.machine, self._engine.program.phase_names
+        row = machine.blocks[block]
+        state = t.BLOCK_STATES[int(row.state)]
+        if row.state == t.DONE or row.op >= row.last_op:
+            return state
+        op = machine.ops[int(row.op)]
+        phase = f" · {names[int(op.phase)]}" if names else ""
+        if row.state == t.WAITING:
+            value = int(machine.semaphores[int(op.semaphore)].value)
+            return f"waiting for semaphore {op.semaphore} ({value} of {op.value}){phase}"
+        if row.state == t.MOVING:
+            return f"moving, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
+        return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
+
+    def _one_sm(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        machine = self._engine.machine
+        sm, gpu = machine.sms[place.row], machine.gpus[int(machine.sms[place.row].gpu)]
+        here = np.flatnonzero(machine.blocks["sm"] == place.row)
+        requests = machine.requests
+        first_block = int(np.flatnonzero(machine.blocks["gpu"] == sm.gpu)[0])
+        owner = machine.warps["block"][requests["warp"]]
+        flying = np.flatnonzero((requests["live"] == 1) & np.isin(owner, here))
+        state = [
+            ("doing", self._sm_text(place.row)),
+            ("requests under way", f"{sm.outstanding} of {gpu.max_outstanding}"),
+            ("stalled for a slot", "yes" if sm.stalled else "no"),
+            ("instructions issued", f"{int(sm.issued):,}"),
+            ("time stalled", format_time(int(sm.stalled_ps))),
+        ]
+        gpu_path = place.path.rsplit(".sm.", 1)[0]
+        children = [
+            {
+                "path": f"{gpu_path}.block.{b - first_block}",
+                "text": f"block {b - first_block}: {self._block_text(int(b))}",
+            }
+            for b in here
+        ]
+        return state, flying, children
+
+    def _one_block(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        machine = self._engine.machine
+        block = machine.blocks[place.row]
+        owner = machine.warps["block"][machine.requests["warp"]]
+        flying = np.flatnonzero((machine.requests["live"] == 1) & (owner == place.row))
+        spent = [(n, int(block[f"{n}_ps"])) for n in ("moving", "waiting", "draining", "signalling")]
+        state: list[tuple[str, Any]] = [
+            ("doing", self._block_text(place.row)),
+            ("operation", f"{int(block.op - block.first_op)} of {int(block.last_op - block.first_op)}"),
+            ("SM", f"sm.{self._sm(int(block.sm))}" if block.sm >= 0 else "none yet"),
+            *((f"time {name}", format_time(ps)) for name, ps in spent),
+            ("polls in vain", f"{int(block.polls):,}"),
+        ]
+        return state, flying, []
+
+    def _line(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        state, children, _ = describe_line(self._engine, place.row)
+        return [("line", self.request_text(place.row)), *state], np.array([place.row]), children
+
+    def _link(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
+        rows = machine.links[list(place.rows)]
+        rate, lane_rate = (
+            format_bandwidth(int(r)) for r in (rows["bandwidth_Bps"].sum(), rows["bandwidth_Bps"][0])
+        )
+        flying = self._on_links(place.rows)
+        gap_ps = int(rows["gap_ps"][0])
+        dead = [link for link in place.rows if is_dead(machine, link)]
+        queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._engine.now_ps)))
+        if dead:
+            waiting = sum(len(waiting_at(machine, link)) for link in dead)
+            queue = ("dead", f"{len(dead)} of {len(rows)} lanes, and {waiting:,} lines wait")
+        state = [
+            ("lanes", len(rows)),
+            ("bandwidth", f"{rate} ({lane_rate} a lane)"),
+            ("latency", format_time(int(rows["latency_ps"][0]))),
+            *([("packets a second", f"{1e6 / gap_ps:,.4g} million")] if gap_ps else []),
+            ("utilisation so far", f"{rows['busy_ps'].sum() / (now * len(rows)):.1%}"),
+            ("messages", f"{int(rows['messages'].sum()):,}"),
+            ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
+            queue,
+            ("time queued, all messages", format_time(int(queued_ps(machine, now)[list(place.rows)].sum()))),
+            *link_rows(machine, fabric, np.array(place.rows), self._engine.now_ps),
+        ]
+        children = (
+            []
+            if len(rows) == 1
+            else [{"path": fabric.name(int(r)), "text": fabric.name(int(r))} for r in place.rows]
+        )
+        return state, flying, children
+
+    def _on_links(self, links: tuple[int, ...]) -> np.ndarray:
+        """Requests that wait for a link or are on it: taken in at its entrance, not arrived yet."""
+        requests = self._engine.machine.requests
+        taken = (requests["live"] == 1) & np.isin(requests["link"], links)
+        return np.flatnonzero(taken & (requests["arrives_ps"] >= self._engine.now_ps))
+
+    def _group(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        return rows_of_group(self._engine.machine, self._engine.fabric, place.rows, self._engine.now_ps)
+
+    def _switch(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+        machine, fabric = self._engine.machine, self._engine.fabric
+        into = np.flatnonzero(machine.links["dst"] == place.row)
+        out = np.flatnonzero(machine.links["src"] == place.row)
+        now = max(1, self._engine.now_ps)
+        state = [
+            ("kind", fabric.graph.kind_name(place.row)),
+            ("lanes in", len(into)),
+            ("lanes out", len(out)),
+            ("lines passed", f"{int(machine.links['messages'][out].sum()):,}"),
+            (
+                "mean utilisation of lanes out",
+                f"{machine.links['busy_ps'][out].sum() / (now * max(1, len(out))):.1%}",
+            ),
+            ("forwarding latency", format_time(int(fabric.graph.forward_ps[place.row]))),
+        ]
+        seen: dict[str, None] = {}
+        for link in out:
+            seen.setdefault(fabric.name(int(link)).partition("#")[0])
+        children = [{"path": name, "text": name} for name in seen]
+        return state, self._on_links(tuple(int(x) for x in into)), children
+
+
+_SUMMED = ("bandwidth_Bps", "busy_ps", "queued_ps", "messages", "bytes", "marked", "pauses", "paused_ps")
+_TABLES = {"gpu": "gpus", "sm": "sms", "block": "blocks", "link": "links", "line": "requests"}
+
+
+def numbers(engine: CacheLineState, place: Place) -> dict[str, Any]:
+    """Every field of an object's record, and what its numbers stand for."""
+    machine = engine.machine
+    if place.kind == "node":
+        graph = engine.fabric.graph
+        return {
+            "node": place.row,
+            "kind": graph.kind_name(place.row),
+            "forward_ps": int(graph.forward_ps[place.row]),
+        }
+    table = machine.tables[_TABLES[place.kind]]
+    rows = table[list(place.rows)]
+    state: dict[str, Any] = {
+        name: int(rows[name].sum() if place.kind == "link" and name in _SUMMED else rows[name][0])
+        for name in table.dtype.names or ()
+        if name not in ("pad", "next_free", "live")
+    }
+    if place.kind == "link":
+        state |= {"lanes": len(rows), "utilisation": utilisation(engine, place.rows)}
+    elif place.kind == "block":
+        state["doing"] = t.BLOCK_STATES[state["state"]]
+    elif place.kind == "line":
+        state["what"] = t.REQUEST_KINDS[state["kind"]]
+    return state

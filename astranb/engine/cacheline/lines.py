@@ -1,0 +1,281 @@
+"""Where the lines under way are: which link they queue at or are on, or which memory serves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astranb.core.queue import ARGUMENTS, live
+from astranb.core.ticks import transfer_ps
+from astranb.core.units import format_time
+from astranb.gpu import tables as t
+from astranb.gpu.wire import slot_ps, wire_size
+from astranb.net.port import CLASSES
+
+from .paths import block_path, gpu_path
+from .state import CacheLineState
+
+__all__ = ["Lines", "Spot", "describe_line", "utilisation"]
+
+_OF_REQUESTS = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a line is.
+
+    Attributes
+    ----------
+    cause : str
+        As on a critical path (:data:`~astranb.sim.CAUSES`), ``held`` or ``absent``.
+    path : str
+        The link, GPU or switch.
+    text : str
+        In words.
+    since_ps : int
+        Since when, as far as it is known; -1 where not.
+    """
+
+    cause: str
+    path: str
+    text: str
+    since_ps: int = -1
+
+
+class Lines:
+    """Finds lines under way in a simulation as it stands; made anew for each moment.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    """
+
+    def __init__(self, engine: CacheLineState) -> None:
+        self._engine = engine
+        machine = engine.machine
+        events = live(machine.event_queue)
+        kinds, args = events[:, 1] // ARGUMENTS, events[:, 1] % ARGUMENTS
+        self.next: dict[int, tuple[int, int]] = {}  # of a request: kind and time of its next event
+        self.next_issue: dict[int, int] = {}  # of an SM
+        self.fences: dict[int, int] = {}  # of a block: when its fence is over
+        for time_ps, kind, arg in zip(events[:, 0].tolist(), kinds.tolist(), args.tolist(), strict=True):
+            if kind in _OF_REQUESTS:
+                self.next[arg] = (kind, time_ps)
+            elif kind == t.ISSUE:
+                self.next_issue[arg] = time_ps
+            elif kind == t.FENCE:
+                self.fences[arg] = time_ps
+        self._held = self._queued() if machine.clock[0].managed else {}
+
+    def _queued(self) -> dict[int, tuple[int, int]]:
+        """Requests in the queues of managed links: (queue, how many are before it)."""
+        machine, found = self._engine.machine, {}
+        for queue in np.flatnonzero(machine.queues["waiting"] > 0):
+            request, before = int(machine.queues["head"][queue]), 0
+            while request >= 0:
+                found[request] = (int(queue), before)
+                before += 1
+                request = int(machine.requests[request].next_free)
+        return found
+
+    # What is under way -----------------------------------------------------------
+
+    def of_block(self, block: int) -> np.ndarray:
+        """Requests of a thread block, the oldest first."""
+        machine = self._engine.machine
+        owner = machine.warps["block"][machine.requests["warp"]]
+        return self._oldest((machine.requests["live"] == 1) & (owner == block))
+
+    def of_sm(self, sm: int) -> np.ndarray:
+        """Requests of the blocks on an SM, the oldest first."""
+        machine = self._engine.machine
+        owner = machine.warps["block"][machine.requests["warp"]]
+        return self._oldest((machine.requests["live"] == 1) & (machine.blocks["sm"][owner] == sm))
+
+    def of_op(self, op: int, kind: int) -> np.ndarray:
+        """Requests of a kind of an operation that have not been answered, the oldest first."""
+        requests = self._engine.machine.requests
+        going = (requests["live"] == 1) & (requests["op"] == op) & (requests["kind"] == kind)
+        return self._oldest(going & (requests["returning"] == 0))
+
+    def on_links(self, links: tuple[int, ...]) -> np.ndarray:
+        """Requests on links or in their queues, in the order of their arrival."""
+        requests = self._engine.machine.requests
+        on = (requests["live"] == 1) & np.isin(requests["link"], links)
+        found = np.flatnonzero(on & (requests["arrives_ps"] >= self._engine.now_ps))
+        found = found[np.argsort(requests["arrives_ps"][found], kind="stable")]
+        held = [r for r, (queue, _) in self._held.items() if queue // CLASSES in links]
+        return np.concatenate([found, np.array(held, np.int64)])
+
+    def _oldest(self, which: np.ndarray) -> np.ndarray:
+        found = np.flatnonzero(which)
+        return found[np.argsort(self._engine.machine.requests["issued_ps"][found], kind="stable")]
+
+    # Where one is -------------------------------------------------------------------
+
+    def spot(self, request: int) -> Spot:
+        """Say where a request is now."""
+        engine = self._engine
+        row, now_ps = engine.machine.requests[request], engine.now_ps
+        if request in self._held:
+            return self._waits(request)
+        if request not in self.next:
+            return self._unseen(request)
+        kind, then_ps = self.next[request]
+        if self._on_link(row) and int(row.arrives_ps) > now_ps:
+            return self._crosses(request)
+        if kind == t.HBM:
+            gpu = gpu_path(engine.fabric, int(row.target))
+            return Spot("L2", gpu, f"missed in the L2 of GPU{row.target}, on to memory")
+        if kind == t.RETURN and not self._on_link(row) and int(row.arrives_ps) > now_ps:
+            return self._served(row)
+        if kind == t.HOP and row.returning and not self._on_link(row) and self._ready_ps(row) > now_ps:
+            return self._served(row)
+        rank = int(row.gpu) if bool(row.returning) == self._on_link(row) else int(row.target)
+        if kind == t.SWITCH or (kind == t.HOP and self._on_link(row)):
+            node = int(engine.machine.links[int(row.link)].dst)
+            name = engine.fabric.graph.name(node)
+            return Spot("switch", name, f"in {name}, which passes it on at {format_time(then_ps)}")
+        where = gpu_path(engine.fabric, rank)
+        return Spot(
+            "on chip", where, f"on the way through the chip of GPU{rank} until {format_time(then_ps)}"
+        )
+
+    def _on_link(self, row: Any) -> bool:
+        """Whether it has crossed, or is on, a link of the way that it is on now."""
+        ways = self._engine.machine.routes
+        return bool(row.route >= 0 and row.link >= 0 and row.hop > ways[int(row.route)].first)
+
+    def _ready_ps(self, row: Any) -> int:
+        """When the memory is done with it."""
+        gpu = self._engine.machine.gpus[int(row.target)]
+        return int(row.arrives_ps) - (0 if gpu.mesh else int(gpu.noc_ps))
+
+    def _served(self, row: Any) -> Spot:
+        gpu = gpu_path(self._engine.fabric, int(row.target))
+        ready = format_time(self._ready_ps(row) if row.route >= 0 else int(row.arrives_ps))
+        return Spot(
+            "L2", gpu, f"served by the memory of GPU{row.target} (L2, or HBM behind it) until {ready}"
+        )
+
+    def _crosses(self, request: int) -> Spot:
+        """On the wire of a link, or in its queue."""
+        engine = self._engine
+        machine, now_ps = engine.machine, engine.now_ps
+        row = machine.requests[request]
+        number = int(row.link)
+        link, name = machine.links[number], engine.fabric.name(number)
+        start_ps = self.start_ps(request)
+        arrives = format_time(int(row.arrives_ps))
+        if start_ps > now_ps:
+            ahead, busy = (
+                f"{self._ahead(request):,} lines ahead",
+                f"{utilisation(engine, (number,)):.0%} busy so far",
+            )
+            turn = f"its turn is at {format_time(start_ps)}"
+            return Spot("queue", name, f"in the queue of {name}: {ahead}, {busy}; {turn}")
+        if int(row.arrives_ps) - int(link.latency_ps) > now_ps:
+            return Spot("wire", name, f"its bits are put on the wire of {name}, there at {arrives}", start_ps)
+        return Spot("latency", name, f"on {name}, there at {arrives}", start_ps)
+
+    def start_ps(self, request: int) -> int:
+        """When the first bit of a request goes (or went) on the link that it was given to."""
+        machine = self._engine.machine
+        row = machine.requests[request]
+        link = machine.links[int(row.link)]
+        wire_ps = transfer_ps(wire_size(machine.gpus, machine.requests, request), int(link.bandwidth_Bps))
+        if link.gap_ps:
+            gap_ps = int(link.gap_ps)
+            wire_ps = max(
+                wire_ps,
+                slot_ps(machine, request, gap_ps),
+            )
+        return int(row.arrives_ps) - int(link.latency_ps) - wire_ps
+
+    def _ahead(self, request: int) -> int:
+        requests = self._engine.machine.requests
+        row, latency_ps = requests[request], self._engine.machine.links["latency_ps"]
+        same = (requests["live"] == 1) & (requests["link"] == row.link)
+        waits = requests["arrives_ps"] - latency_ps[int(row.link)] > self._engine.now_ps
+        return int((same & waits & (requests["arrives_ps"] < row.arrives_ps)).sum())
+
+    def _waits(self, request: int) -> Spot:
+        """In the queue of a managed link."""
+        engine = self._engine
+        number, before = self._held[request]
+        queue, link = engine.machine.queues[number], number // CLASSES
+        name = engine.fabric.name(link) if link < len(engine.fabric.links) else f"on-chip link {link}"
+        why = f"{utilisation(engine, (link,)):.0%} busy so far"
+        if queue.paused:
+            why = f"it is paused: {int(queue.stored):,} bytes wait behind it"
+        elif engine.machine.clock[0].finite and queue.credits == 0:
+            why = "no buffer is free behind it"
+        since_ps = int(engine.machine.details[request].offered_ps)
+        return Spot("queue", name, f"in the queue of {name}: {before:,} lines ahead, {why}", since_ps)
+
+    def _unseen(self, request: int) -> Spot:
+        """Nothing is queued to happen to it by itself."""
+        engine = self._engine
+        row = engine.machine.requests[request]
+        gpu = gpu_path(engine.fabric, int(row.gpu))
+        if row.returning == t.IN_VAIN:
+            return Spot("absent", gpu, "its packet was not there: it is read again")
+        if engine.machine.clock[0].detailed and engine.machine.details[request].children > 0:
+            missing = int(engine.machine.details[request].children)
+            node = int(engine.machine.links[int(row.link)].dst) if row.link >= 0 else -1
+            name = str(engine.fabric.graph.name(node)) if node >= 0 else gpu
+            return Spot("switch", name, f"in {name}: {missing} answers of other GPUs are missing")
+        return Spot("held", gpu, f"held back at GPU{row.gpu} by the rate of its flow")
+
+
+def utilisation(engine: CacheLineState, links: tuple[int, ...]) -> float:
+    """The part of the time so far for which links were busy."""
+    busy = int(engine.machine.links["busy_ps"][list(links)].sum())
+    return min(1.0, busy / (max(1, engine.now_ps) * len(links)))
+
+
+def describe_line(
+    engine: CacheLineState, request: int
+) -> tuple[list[tuple[str, Any]], list[dict[str, str]], list[str]]:
+    """A line under way, for the inspector.
+
+    Returns
+    -------
+    state : list of (label, text)
+    children : list of {path, text}
+        Its thread block, and where it is.
+    way : list of str
+        Links of the way that it is on, with what it has crossed, is on, and has still to go.
+    """
+    machine, fabric = engine.machine, engine.fabric
+    row = machine.requests[request]
+    spot = Lines(engine).spot(request)
+    block = int(machine.warps[int(row.warp)].block)
+    op = machine.ops[int(row.op)]
+    names = engine.program.phase_names
+    state = [
+        ("what", t.REQUEST_KINDS[int(row.kind)]),
+        ("way", "back" if row.returning else "there"),
+        ("where", spot.text),
+        ("issued", format_time(int(row.issued_ps))),
+        ("under way for", format_time(engine.now_ps - int(row.issued_ps))),
+        ("from", f"GPU{row.gpu}"),
+        ("for memory of", f"GPU{row.target}"),
+        ("operation", int(op.number)),
+        *([("phase", names[int(op.phase)])] if names else []),
+        ("bytes with header", int(row.bytes)),
+    ]
+    children = [
+        {"path": path, "text": path}
+        for path in dict.fromkeys((block_path(fabric, machine, block), spot.path))
+    ]
+    way = []
+    if row.route >= 0:
+        first, last = int(machine.routes[int(row.route)].first), int(machine.routes[int(row.route)].last)
+        on = int(row.hop) - 1 if int(row.arrives_ps) > engine.now_ps else -1
+        for place in range(first, last):
+            done = "on it" if place == on else "crossed" if place < int(row.hop) else "to go"
+            way.append(f"{fabric.name(int(machine.route_links[place]))}: {done}")
+    return state, children, way

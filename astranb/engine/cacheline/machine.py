@@ -1,0 +1,160 @@
+"""The tables of a simulated machine with what is recorded of it, and the loop bound to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Self
+
+import numpy as np
+
+from astranb.core.jit import Records
+from astranb.core.queue import EventQueue, live
+from astranb.core.state import digest, own
+from astranb.gpu.tables import Machine
+
+from .loop import ENTRY, RAW
+from .recording import Recording
+
+__all__ = ["CacheLineMachine", "state_hash"]
+
+
+class CacheLineMachine(Machine):
+    """All tables of one simulated machine, and the loop bound to them.
+
+    Attributes
+    ----------
+    tables : dict of str to recarray
+        The simulated state by name: every owner of :data:`~astranb.engine.cacheline.loop.OWNERS`.
+    control, breaks, recorder, flights, activity, trace, bursts, current : recarray
+        Limits, breakpoints, recording and tracing: not simulated.
+    landed : ndarray of int32
+        For every line of every piece the operation that wrote it last, as ``pieces["writer"]``.
+    places : ndarray of int64
+        Where the lines of each piece begin in it.
+    """
+
+    def __new__(cls, tables: dict[str, Records], **_: Records) -> Self:
+        """Make the tuple; what is not simulated are attributes of it."""
+        queue = EventQueue(*(tables[name] for name in EventQueue._fields))
+        return super().__new__(
+            cls, event_queue=queue, **{n: tables[n] for n in Machine._fields if n in tables}
+        )
+
+    def __init__(
+        self,
+        tables: dict[str, Records],
+        *,
+        control: Records,
+        breaks: Records,
+        recorder: Records,
+        flights: Records,
+        activity: Records,
+        trace: Records,
+        bursts: Records,
+        current: Records,
+        landed: Records,
+        places: Records,
+    ) -> None:
+        self.tables = tables
+        self.control = control
+        self.breaks = breaks
+        self.recorder = recorder
+        self.flights = flights
+        self.activity = activity
+        self.trace = trace
+        self.bursts = bursts
+        self.current = current
+        self.landed = landed
+        self.places = places
+        self._call: Callable[[], int] | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """What is recorded, as handlers take it."""
+        return Recording(*(getattr(self, name) for name in Recording._fields))
+
+    def run(self) -> int:
+        """Call the loop once, up to the limits in ``control``."""
+        if self._call is None:
+            raw = [np.asarray(self.tables[n]).view(np.int64) for n in RAW]
+            self._call = ENTRY.bind(
+                self.control,
+                self.breaks,
+                *self.recording,
+                *raw,
+                *self.tables.values(),
+            )
+        return self._call()
+
+    def counts(self) -> dict[str, int]:
+        """Give the clock's counts: what moments of the past are named by."""
+        names = ("events", "timesteps", "instructions", "phases", "now_ps")
+        return {name: int(self.clock[0][name]) for name in names}
+
+    def kept(self) -> dict[str, memoryview]:
+        """Give what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
+        tables = {n: t for n, t in self.tables.items() if n not in ("routes", "route_links")}
+        if self.recorder[0].on:
+            tables |= {"recorder": self.recorder, "activity": self.activity, "current": self.current}
+        if self.recorder[0].landing:
+            tables["landed"] = self.landed
+        return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]
+
+    def resize(self, sizes: Mapping[str, int]) -> None:
+        """Do nothing: the tables never grow."""
+
+    def copy(self, *, record: bool = True) -> Self:
+        """An independent machine in the same state; without its recording where not wanted."""
+        recorder = own(self.recorder)
+        recorder["on"] &= int(record)
+        kept = slice(None) if record else slice(1)
+        return type(self)(
+            {name: own(table) for name, table in self.tables.items()},
+            control=own(self.control),
+            breaks=own(self.breaks),
+            recorder=recorder,
+            flights=own(self.flights[kept]),
+            activity=own(self.activity[kept]),
+            trace=own(self.trace[:1]),
+            bursts=own(self.bursts[kept]),
+            current=own(self.current[kept]),
+            landed=own(self.landed),
+            places=self.places,
+        )
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the simulated state."""
+        return sum(table.nbytes for table in self.tables.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tables."""
+        recorded = (self.flights, self.activity, self.bursts, self.current, self.landed)
+        return sum(table.nbytes for table in (*self.tables.values(), *recorded))
+
+
+def state_hash(machine: CacheLineMachine) -> str:
+    """Hash the live state: 32 hex digits.
+
+    Free places and spare capacity are no part of it: the events to come are taken in their
+    order, and of the requests only those under way.
+    """
+    return digest(_live(machine))
+
+
+def _live(machine: CacheLineMachine) -> Iterator[tuple[str, np.ndarray]]:
+    for name, table in machine.tables.items():
+        rows = np.asarray(table)
+        if name == "near":
+            yield "event_queue", live(machine.event_queue)
+        elif name in ("later", "slots", "far", "details"):
+            continue
+        elif name == "requests":
+            under_way = np.flatnonzero(rows["live"])
+            yield "under_way", under_way
+            yield name, rows[under_way]
+            if machine.clock[0].detailed:
+                yield "details", np.asarray(machine.details)[under_way]
+        else:
+            yield name, rows

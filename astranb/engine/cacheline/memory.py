@@ -1,0 +1,159 @@
+"""What lies at the addresses of a buffer: which lines have arrived, from whom, and of whom the sum is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from astranb.collectives import BUFFERS, contents
+from astranb.core.errors import InputError, near
+from astranb.core.state import allocate
+from astranb.gpu import tables as t
+
+from .state import CacheLineState
+
+if TYPE_CHECKING:
+    from astranb.core.jit import Records
+
+__all__ = ["Buffer", "buffer_of", "memory"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One buffer of one rank, line by line.
+
+    Attributes
+    ----------
+    pieces : ndarray of int64, shape (pieces,)
+        Numbers of its pieces, by chunk and lane: in the order of their addresses.
+    first : ndarray of int64, shape (pieces + 1,)
+        Where the lines of each begin among all.
+    writer : ndarray of int64, shape (lines,)
+        The operation that wrote a line last; ``INITIAL`` where the rank brought it,
+        ``UNWRITTEN`` where nothing has come.
+    source : ndarray of int64, shape (lines,)
+        The rank whose SM or copy engine did; -1 where nothing has come.
+    number : ndarray of int64, shape (lines,)
+        Which row of ``times`` tells whose contributions are in the line; -1: none.
+    times : ndarray of int32, shape (writers, ranks)
+        How often each rank's contribution is in what one operation wrote.
+    final : ndarray of bool, shape (pieces,)
+        Whether no operation of the program will write it any more.
+    by_line : bool
+        Whether each line is known; else, in a run of more memory than is noted line by line,
+        only how many of a piece have arrived, and they are shown as its first ones.
+    """
+
+    pieces: np.ndarray
+    first: np.ndarray
+    writer: np.ndarray
+    source: np.ndarray
+    number: np.ndarray
+    times: np.ndarray
+    final: np.ndarray
+    by_line: bool
+
+    @property
+    def arrived(self) -> np.ndarray:
+        """Whether something has come to each line: bool, shape (lines,)."""
+        return np.asarray(self.source >= 0)
+
+
+def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> Buffer:
+    """Look at a buffer, now.
+
+    Raises
+    ------
+    InputError
+        There is no such rank, no such buffer, or the algorithm has none on this rank.
+    """
+    machine, program = engine.machine, engine.program
+    if not 0 <= rank < program.ranks:
+        raise InputError(f"there is no rank {rank}", where="memory", hint=f"0 to {program.ranks - 1}")
+    if buffer not in BUFFERS:
+        raise InputError(f"unknown buffer {buffer!r}", where="memory", hint=near(buffer, BUFFERS))
+    table = machine.pieces
+    mine = np.flatnonzero((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(buffer)))
+    if not len(mine):
+        raise InputError(f"{program.name} has no {buffer} on rank {rank}", where="memory")
+    lines = table["lines"][mine]
+    first = np.append(0, np.cumsum(lines))
+    piece = np.repeat(mine, lines)
+    index = np.arange(len(piece)) - np.repeat(first[:-1], lines)
+    by_line = bool(machine.recorder[0].landing)
+    if by_line:
+        writer = machine.landed[machine.places[piece] + index].astype(np.int64)
+    else:
+        writing, ops = table["writing"][piece], machine.ops
+        covered = table["arrived"][piece] * -(-table["lines"][piece] // np.maximum(1, ops["lines"][writing]))
+        writer = np.where((writing >= 0) & (index < covered), writing, table["writer"][piece])
+    brought = writer == t.INITIAL
+    source = np.where(brought, rank, -1)
+    moved = writer >= 0
+    source[moved] = machine.blocks["gpu"][machine.ops["block"][writer[moved]]]
+    writers, number = np.unique(writer, return_inverse=True)
+    real = writers >= t.INITIAL
+    times = np.zeros((len(writers), program.ranks), np.int32)
+    times[writers == t.INITIAL, rank] = 1
+    times[writers >= 0] = _carried(engine, writers[writers >= 0])
+    number = np.where(real[number], number, -1)
+    return Buffer(mine, first, writer, source, number, times, _final(engine)[mine], by_line)
+
+
+def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
+    """How often each rank's contribution is in what operations write, complete or under way.
+
+    They are worked out as the contents of pieces of their own that each of them had written.
+    """
+    machine = engine.machine
+    if not len(ops):
+        return np.zeros((0, engine.program.ranks), np.int32)
+    table = machine.ops.copy()
+    open_ = np.flatnonzero((table["started_ps"] >= 0) & (table["issued_ps"] < 0))
+    # Those under way come last, in the order in which they began.
+    table["issued_ps"][open_[np.argsort(table["started_ps"][open_], kind="stable")]] = (
+        engine.now_ps + 1 + np.arange(len(open_))
+    )
+    wanted = allocate(len(ops), machine.pieces.dtype)
+    wanted["writer"], wanted["writing"] = ops, -1
+    pieces = np.concatenate([machine.pieces, wanted]).view(np.recarray)
+    return contents(engine.program, table, machine.operands, pieces).times[len(machine.pieces) :]
+
+
+def _final(engine: CacheLineState) -> np.ndarray:
+    """Whether no operation will write to a piece any more: bool, shape (pieces,)."""
+    ops, operands, pieces = engine.machine.ops, engine.machine.operands, engine.machine.pieces
+    moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["lines"] > 0) & (ops["targets"] > 0))
+    counts = ops["targets"][moves].astype(np.int64)
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    op = np.repeat(moves, counts)
+    piece = operands["piece"][ops["first_target"][op] + within]
+    to_come = (ops["ended_ps"][op] < 0) & (pieces["writer"][piece] != op)
+    open_writes = np.bincount(piece[to_come], minlength=len(pieces))
+    return np.asarray((open_writes == 0) & (pieces["writing"] < 0) & (pieces["writer"] != t.UNWRITTEN))
+
+
+def memory(engine: CacheLineState, rank: int, buffer: str) -> Records:
+    """Say piece by piece what a buffer holds (see :meth:`Simulation.memory`)."""
+    found = buffer_of(engine, rank, buffer)
+    pieces = engine.machine.pieces[found.pieces]
+    rows = np.zeros(
+        len(pieces),
+        [
+            ("chunk", "i4"), ("lane", "i4"), ("lines", "i8"), ("arrived", "i8"), ("source", "i4"),
+            ("final", "?"), ("contributions", "i4", (engine.program.ranks,)),
+        ],
+    )  # fmt: skip
+    rows["chunk"], rows["lane"], rows["lines"] = pieces["chunk"], pieces["lane"], pieces["lines"]
+    of = np.repeat(np.arange(len(pieces)), pieces["lines"])
+    writing = pieces["writing"]
+    # Of a write under way its own lines count, not what lay there before.
+    here = np.where(writing[of] >= 0, found.writer == writing[of], found.arrived)
+    rows["arrived"] = np.bincount(of[here], minlength=len(pieces))
+    rows["source"] = -1
+    rows["source"][of[here]] = found.source[here]
+    rows["contributions"][of[here]] = found.times[found.number[here]]
+    rows["final"] = found.final
+    return rows.view(np.recarray)

@@ -1,0 +1,220 @@
+"""What was noted while time passed: line flights and activity, for views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from astranb.collectives import Lowered
+from astranb.core.jit import Records
+from astranb.net import Fabric
+
+from .machine import CacheLineMachine
+
+__all__ = ["FLIGHT_KINDS", "Recorder"]
+
+FLIGHT_KINDS = ("load request", "load data", "store data", "store ack", "signal", "signal ack")
+"""Names of the kinds of flights, by number: request kind x 2, plus 1 on the way back."""
+
+
+_LINKS_AT_ONCE = 256
+
+
+class Recorder:
+    """Reads the recording of a machine.
+
+    Parameters
+    ----------
+    machine : CacheLineMachine
+    fabric : Fabric
+    program : Lowered
+
+    Attributes
+    ----------
+    most, most_bursts : int
+        Most flights and bursts ever noted: what a ring has room for less than this, it has lost.
+    """
+
+    def __init__(self, machine: CacheLineMachine, fabric: Fabric, program: Lowered) -> None:
+        self._machine, self._fabric, self._program = machine, fabric, program
+        self.most = self.most_bursts = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is noted."""
+        return bool(self._machine.recorder[0].on)
+
+    @property
+    def oldest_ps(self) -> int:
+        """From when on every flight is still there."""
+        flights, lost = self._machine.flights, self._lost
+        return int(flights["queued_ps"][lost % len(flights)]) if self.on and lost else 0
+
+    def flights(self, start_ps: int, end_ps: int, limit: int = 200_000) -> tuple[Records, int]:
+        """Line flights that overlap a window of time.
+
+        Parameters
+        ----------
+        start_ps, end_ps : int
+            The window; a flight that touches it, or waits for its link in it, is in.
+        limit : int
+            Most flights to give.
+
+        Returns
+        -------
+        flights : recarray of FLIGHT
+            In the order of their events.
+        one_in : int
+            1 if these are all; n if every n-th is given because there were too many.
+        """
+        _, kept = self.since(0)
+        found = kept[(kept["end_ps"] >= start_ps) & (kept["queued_ps"] <= end_ps)]
+        one_in = max(1, -(-len(found) // max(1, limit)))
+        return found[::one_in].view(np.recarray), one_in
+
+    def since(self, number: int) -> tuple[int, Records]:
+        """Line flights from a number on, counted from the start of the run.
+
+        Returns
+        -------
+        first : int
+            Number of the first one given: later than asked for where the ring has lost some.
+        flights : recarray of FLIGHT
+            In the order of their events.
+        """
+        total = self.mark()
+        return _read(self._machine.flights, max(number, self._lost) if self.on else total, total)
+
+    def bursts_since(self, number: int) -> tuple[int, Records]:
+        """Bursts of the SMs from a number on, counted from the start of the run.
+
+        Returns
+        -------
+        first : int
+            Number of the first one given: later than asked for where the ring has lost some.
+        bursts : recarray of BURST
+            In the order in which they were noted: on each SM, of time.
+        """
+        self.mark()
+        lost = max(0, self.most_bursts - len(self._machine.bursts))
+        total = int(self._machine.recorder[0].bursts)
+        return _read(self._machine.bursts, max(number, lost) if self.on else total, total)
+
+    def activity(self, *, links: bool = True) -> dict[str, Any]:
+        """How busy everything was over time.
+
+        Parameters
+        ----------
+        links : bool
+            Whether with every single link: a large fabric has very many.
+
+        Returns
+        -------
+        dict
+            ``bin_ps`` and arrays of fractions of the time of each bin:
+            ``link_busy`` (links, bins), ``issue_busy``, ``l2_busy``, ``hbm_busy``
+            (gpus, bins), each averaged over the SMs, slices or channels of the GPU.
+        """
+        recorder, gpus = self._machine.recorder[0], self._machine.gpus
+        bins, bin_ps = int(recorder.bins), int(recorder.bin_ps)
+        if not self.on:
+            return {"bin_ps": bin_ps, "bins": 0}
+        now_ps = max(0, int(self._machine.clock[0].now_ps))
+        used = min(bins, now_ps // bin_ps + 1)
+        rows = np.asarray(self._machine.activity).reshape(-1, bins)[:, :used]
+        count = int(recorder.links)
+        per_gpu = (rows[count:] / bin_ps).reshape(len(gpus), 3, used)
+        return {
+            "bin_ps": bin_ps,
+            "bins": used,
+            **({"link_busy": np.minimum(rows[:count] / bin_ps, 1.0)} if links else {}),
+            "issue_busy": per_gpu[:, 0] / gpus["sms"][:, None],
+            "l2_busy": per_gpu[:, 1] / gpus["slices"][:, None],
+            "hbm_busy": per_gpu[:, 2] / gpus["channels"][:, None],
+        }
+
+    def busy(self, groups: Sequence[Sequence[int]]) -> np.ndarray:
+        """How busy groups of links were over time, on average over each group.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of int
+            Links of each.
+
+        Returns
+        -------
+        ndarray of float64, shape (groups, bins)
+            Fractions of the time of each bin; bins as in :meth:`activity`.
+        """
+        recorder = self._machine.recorder[0]
+        bins, bin_ps = int(recorder.bins), int(recorder.bin_ps)
+        used = min(bins, max(0, int(self._machine.clock[0].now_ps)) // bin_ps + 1) if self.on else 0
+        mean = np.zeros((len(groups), used))
+        if not used:
+            return mean
+        rows = np.asarray(self._machine.activity).reshape(-1, bins)
+        for number, links in enumerate(groups):
+            for first in range(0, len(links), _LINKS_AT_ONCE):  # a band of a large fabric has thousands
+                mean[number] += rows[list(links[first : first + _LINKS_AT_ONCE]), :used].sum(axis=0)
+            mean[number] /= max(1, len(links)) * bin_ps
+        return np.minimum(mean, 1.0)
+
+    def utilisation(self, start_ps: float, end_ps: float) -> np.ndarray:
+        """How much of a window of time each link was busy.
+
+        Parameters
+        ----------
+        start_ps, end_ps : float
+            The window; bins that it cuts count by the part of them that is in it.
+
+        Returns
+        -------
+        ndarray of float64, shape (links,)
+            Fractions; without a recording, of all time so far.
+        """
+        machine, recorder = self._machine, self._machine.recorder[0]
+        now = max(1, int(machine.clock[0].now_ps))
+        if not self.on:
+            whole: np.ndarray = np.minimum(machine.links["busy_ps"][: int(recorder.links)] / now, 1.0)
+            return whole
+        bins, bin_ps, links = int(recorder.bins), int(recorder.bin_ps), int(recorder.links)
+        start, end = max(0.0, start_ps), min(float(end_ps), float(now))
+        if end <= start:
+            return np.zeros(links)
+        first, last = int(start // bin_ps), min(bins, int(-(-end // bin_ps)))
+        rows = np.asarray(machine.activity).reshape(-1, bins)[:links, first:last]
+        edges = np.arange(first, last + 1) * bin_ps
+        share = (np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)) / bin_ps
+        if end >= now:
+            share[-1] = 1.0  # what has not happened is not counted
+        busy = rows[:, 1:-1].sum(axis=1) + rows[:, 0] * share[0]
+        if len(share) > 1:
+            busy += rows[:, -1] * share[-1]
+        part: np.ndarray = np.minimum(busy / (end - start), 1.0)
+        return part
+
+    def mark(self) -> int:
+        """Note how far the recording has come; to be called before time goes back.
+
+        After going back the newest places of the ring hold flights that are not yet to
+        come, and the ring has lost what these had replaced.
+        """
+        total = int(self._machine.recorder[0].flights)
+        self.most = max(self.most, total)
+        self.most_bursts = max(self.most_bursts, int(self._machine.recorder[0].bursts))
+        return total
+
+    @property
+    def _lost(self) -> int:
+        return max(0, self.most - len(self._machine.flights))
+
+
+def _read(ring: Records, first: int, total: int) -> tuple[int, Records]:
+    """What a ring that ``total`` rows were put into holds from one on."""
+    if first >= total:
+        return total, ring[:0].view(np.recarray)
+    start, end = first % len(ring), (total - 1) % len(ring) + 1
+    rows = ring[start:end] if start < end else np.concatenate([ring[start:], ring[:end]])
+    return first, rows.view(np.recarray)

@@ -1,0 +1,240 @@
+"""Results of a run by cache lines: per rank, per link, per thread block, and words about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
+
+import numpy as np
+
+from astranb.collectives import Joined
+from astranb.core.units import format_bandwidth, format_bytes, format_time
+from astranb.engine.critical_path import CriticalPath
+from astranb.engine.operations.about import KINDS
+from astranb.gpu import tables as t
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
+
+from .critical_path import CAUSES
+from .ethernet import explain_ethernet, paused_ps
+from .faults import queued_ps
+from .frames import FRAMES
+from .state import CacheLineState
+from .workload import Graph
+
+__all__ = ["breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
+
+_PARTS: Final = ("moving", "waiting", "draining", "signalling")
+_COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
+_MOST_CAUSES = 6
+_MEANING = {
+    "moving": "issuing lines and waiting for the data of loads",
+    "waiting": "polling a semaphore that another rank has yet to raise",
+    "draining": "waiting at a fence until stores are acknowledged",
+    "signalling": "issuing signals",
+    "idle": "before the first block began or after the last ended",
+}
+
+
+def per_rank(engine: CacheLineState) -> list[dict[str, Any]]:
+    """One dict a rank: its end, and how its thread blocks' time divides.
+
+    The ``*_ps`` parts are means over the rank's blocks and add up to ``time_ps``.
+    """
+    machine, total = engine.machine, engine.time_ps
+    now = engine.now_ps
+    rows = []
+    for rank in range(len(machine.gpus)):
+        mine = machine.blocks[machine.blocks["gpu"] == rank]
+        count = max(1, len(mine))
+        spent = {part: int(mine[f"{part}_ps"].sum()) for part in _PARTS}
+        for state, part in ((t.MOVING, "moving"), (t.WAITING, "waiting"), (t.DRAINING, "draining")):
+            under_way = mine[mine["state"] == state]
+            spent[part] += int((now - under_way["since_ps"]).sum())
+        row: dict[str, Any] = {
+            "rank": rank,
+            "name": engine.fabric.graph.name(int(engine.fabric.gpus[rank])),
+            "end_ps": int(machine.gpus["ended_ps"][rank]),
+            "blocks": len(mine),
+            **{f"{part}_ps": spent[part] // count for part in _PARTS},
+        }
+        row["idle_ps"] = max(0, total - sum(row[f"{part}_ps"] for part in _PARTS))
+        rows.append(row)
+    return rows
+
+
+def breakdown(engine: CacheLineState) -> dict[str, float]:
+    """Fractions of all thread blocks' time, by what they did; they add up to 1."""
+    rows = per_rank(engine)
+    sums = {part: sum(r[f"{part}_ps"] for r in rows) for part in (*_PARTS, "idle")}
+    total = max(1, sum(sums.values()))
+    return {part: value / total for part, value in sums.items()}
+
+
+def _limits(engine: CacheLineState, used: list[dict[str, Any]]) -> list[str]:
+    """The bandwidth limit: the busiest GPU port could not have been faster than its bytes take."""
+    machine = engine.machine
+    if not used or not engine.time_ps:
+        return []
+    best, name = 0.0, ""
+    for rank, node in enumerate(engine.fabric.gpus):
+        for field, way in (("src", "out of"), ("dst", "into")):
+            between = machine.links[: len(engine.fabric.links)]
+            mine = between[(between[field] == node) & (between["messages"] > 0)]
+            if len(mine):
+                need = float(mine["bytes"].sum()) / float(mine["bandwidth_Bps"].sum()) * 1e12
+                if need > best:
+                    best, name = (
+                        need,
+                        f"{way} GPU{rank} ({format_bandwidth(float(mine['bandwidth_Bps'].sum()))})",
+                    )
+    share = best / engine.time_ps
+    took = f"take {format_time(int(best))} at full rate, {share:.0%} of the time"
+    wire = f"Bandwidth limit: the bytes {name}, headers and acknowledgements included, {took}"
+    return [f"{wire}; the other {1 - share:.0%} is latency and waiting."]
+
+
+def links(engine: CacheLineState) -> list[dict[str, Any]]:
+    """A row a link: what it carried, how busy it was, and what queued at it."""
+    links, fabric, total = engine.machine.links, engine.fabric, max(1, engine.time_ps)
+    ethernet = engine.network.roce is not None
+    queued = queued_ps(engine.machine, engine.now_ps)
+    return [
+        {
+            "link": fabric.name(number),
+            "bandwidth_Bps": int(row["bandwidth_Bps"]),
+            "latency_ps": int(row["latency_ps"]),
+            "messages": int(row["messages"]),
+            "bytes": int(row["bytes"]),
+            "busy_ps": int(row["busy_ps"]),
+            "queued_ps": int(queued[number]),
+            "utilisation": min(1.0, int(row["busy_ps"]) / total),
+            **(_ethernet(engine, number) if ethernet else {}),
+        }
+        for number, row in enumerate(links[: len(fabric.links)])
+    ]
+
+
+def _ethernet(engine: CacheLineState, link: int) -> dict[str, int]:
+    row = engine.machine.links[link]
+    return {
+        "pauses": int(row.pauses),
+        "paused_ps": paused_ps(engine.machine, np.array([link]), engine.now_ps),
+        "marked": int(row.marked),
+        "most_queued": int(row.most_queued),
+        "most_stored": int(row.most_stored),
+    }
+
+
+def phases(engine: CacheLineState) -> list[dict[str, Any]]:
+    """A row a phase of the program."""
+    phases = engine.machine.phases
+    return [
+        {
+            "phase": name,
+            "start_ps": int(row["started_ps"]),
+            "end_ps": int(row["ended_ps"]),
+            "operations_left": int(row["left"]),
+        }
+        for name, row in zip(engine.program.phase_names, phases, strict=True)
+    ]
+
+
+def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
+    rows, channels = [], engine.program.block_channel.tolist()
+    for number, row in enumerate(engine.machine.blocks):
+        sm = int(row["sm"] - engine.machine.gpus["first_sm"][row["gpu"]]) if row["sm"] >= 0 else -1
+        rows.append(
+            {
+                "block": number, "rank": int(row["gpu"]), "channel": channels[number], "sm": sm,
+                "state": t.BLOCK_STATES[int(row["state"])], "started_ps": int(row["started_ps"]),
+                "ended_ps": int(row["ended_ps"]), "polls": int(row["polls"]),
+                **{f"{part}_ps": int(row[f"{part}_ps"]) for part in _PARTS},
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _ops(engine: CacheLineState) -> list[dict[str, Any]]:
+    ops, names = engine.machine.ops, engine.program.phase_names
+    columns = {
+        n: np.asarray(ops[n]).tolist()
+        for n in ("block", "number", "lines", "started_ps", "issued_ps", "ended_ps")
+    }
+    rank = engine.machine.blocks["gpu"][ops["block"]].tolist()
+    kinds = [t.OP_KINDS[k] for k in ops["kind"]]
+    phases = [names[p] for p in ops["phase"]]
+    return [
+        {"rank": r, "kind": k, "phase": p, **dict(zip(columns, values, strict=True))}
+        for r, k, p, values in zip(rank, kinds, phases, zip(*columns.values(), strict=True), strict=True)
+    ]
+
+
+def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
+    """A row for each operation of a workload that has begun; one under way ends now."""
+    blocks, program = engine.machine.blocks, cast("Joined", engine.program)
+    started, ended = (np.asarray(blocks[name]).tolist() for name in ("started_ps", "ended_ps"))
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for node, first, last in zip(program.nodes, program.first, program.completion, strict=True):
+        key = node.rank, node.row
+        if node.row >= 0 and started[first] >= 0:  # a row of several nodes ends with the last of them
+            found[key] = (min(started[first], found.get(key, (started[first],))[0]), ended[last])
+    rows = []
+    for (rank, row), (start, end) in sorted(found.items()):
+        one, until = graph.operations[rank], end if end >= 0 else engine.now_ps
+        kind, named = int(one.rows["kind"][row]), one.names[row] if one.names is not None else None
+        what = _COLLECTIVES[int(one.rows["collective"][row])] if kind == COLLECTIVE else KINDS[kind]
+        rows.append(
+            {
+                "rank": rank, "operation": row, "name": named or what, "what": what,
+                "bytes": int(one.rows["bytes"][row]), "start_ps": start, "end_ps": until,
+                "duration_ps": until - start, "done": end >= 0,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def headline(engine: CacheLineState) -> list[str]:
+    """What ran on what, how much work it was, and what the breakdown is of."""
+    program = engine.program
+    where = f"{program.ranks} GPUs on {engine.infra.name}, {program.channels} channels"
+    what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}"
+    return [what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops", "blocks"]
+
+
+def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:
+    """Tables of results by name: lists of rows, or columns."""
+    own = {"ranks": per_rank, "links": links, "phases": phases, "blocks": _blocks, "ops": _ops}
+    found: dict[str, Callable[[], Any]] = {}
+    found |= {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
+    if isinstance(engine.work, Graph):
+        found["operations"] = partial(_operations, engine, engine.work)
+    return found
+
+
+def explain(engine: CacheLineState, path: CriticalPath | None) -> list[str]:
+    """Lines about where the time went: per GPU, per link, and how far from the limits it is."""
+    parts = sorted(breakdown(engine).items(), key=lambda item: -item[1])
+    lines = ["Where the thread blocks' time went:"]
+    lines += [f"  {part:>4.0%}  {name}: {_MEANING[name]}" for name, part in parts if part > 0]
+    used = [row for row in links(engine) if row["messages"]]
+    lines += ["", "Busiest links (of the time so far):"]
+    for row in sorted(used, key=lambda r: (-r["utilisation"], r["link"]))[:5]:
+        mean = row["queued_ps"] // row["messages"]
+        queues = f"a message queues {format_time(mean)} on average"
+        lines.append(f"  {row['utilisation']:>4.0%}  {row['link']}: {queues}")
+    lines.append("")
+    if path is not None:
+        total = max(1, path.time_ps)
+        causes = list(path.by_cause().items())[:_MOST_CAUSES]
+        lines.append("What the time consists of (critical path):")
+        lines += [f"  {ps / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ps in causes]
+        lines.append("")
+    lines += _limits(engine, used)
+    lines += explain_ethernet(engine.machine, engine.fabric, engine.now_ps)
+    last = max(per_rank(engine), key=lambda r: (r["end_ps"], -r["rank"]))
+    if engine.finished:
+        lines.append(f"Rank {last['rank']} ({last['name']}) ended last, at {format_time(last['end_ps'])}.")
+    if engine.assumed:
+        lines += ["", "Assumed:", *(f"  - {note}" for note in engine.assumed)]
+    return lines

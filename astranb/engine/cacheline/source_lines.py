@@ -1,0 +1,75 @@
+"""Where every thread block is in the text of the program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.jit import Records
+from astranb.core.state import allocate
+from astranb.gpu import tables as t
+
+from .paths import resolve
+from .state import CacheLineState
+
+__all__ = ["SPOT", "next_operation", "spot_text", "where"]
+
+SPOT = np.dtype(
+    [
+        ("gpu", "i4"),
+        ("block", "i4"),  # of the GPU, as paths count
+        ("state", "i4"),  # of gpu.tables.BLOCK_STATES
+        ("op", "i4"),  # the operation it is at; as many as there are once it has ended
+        ("ops", "i4"),
+        ("part", "i4"),  # of ``Source.parts`` its line is in; -1: not known, or it has ended
+        ("line", "i4"),
+    ]
+)
+"""Where one thread block is."""
+
+
+def where(engine: CacheLineState) -> Records:
+    """Say at which line of the program each thread block is now: rows of SPOT, by GPU and block."""
+    blocks, source = engine.machine.blocks, engine.program.source
+    spots = allocate(len(blocks), SPOT)
+    spots["gpu"], spots["state"] = blocks["gpu"], blocks["state"]
+    first = np.searchsorted(blocks["gpu"], np.arange(len(engine.machine.gpus)))  # they are sorted by GPU
+    spots["block"] = np.arange(len(blocks)) - first[blocks["gpu"]]
+    spots["op"] = blocks["op"] - blocks["first_op"]
+    spots["ops"] = blocks["last_op"] - blocks["first_op"]
+    spots["part"] = -1
+    at = np.flatnonzero((blocks["op"] < blocks["last_op"]) & (blocks["state"] != t.DONE))
+    if len(source.part):
+        spots["part"][at] = source.part[blocks["op"][at]]
+        spots["line"][at] = source.line[blocks["op"][at]]
+    return spots
+
+
+def spot_text(engine: CacheLineState, path: str) -> str:
+    """Say where a thread block is, as ``GPU3 block 0 is at operation 4 of 14, In[3] line 7``."""
+    row = resolve(path, engine.fabric, engine.machine).row
+    spot = where(engine)[row]
+    name = f"GPU{spot.gpu} block {spot.block}"
+    if spot.op >= spot.ops:
+        return f"{name} has come to its end"
+    line = engine.program.source.name_of(int(engine.machine.blocks[row].op))
+    return f"{name} is at operation {spot.op + 1} of {spot.ops}{f', {line}' if line else ''}"
+
+
+def next_operation(engine: CacheLineState, path: str) -> str:
+    """The condition that a thread block has come to its next operation.
+
+    Raises
+    ------
+    InputError
+        There is no such thread block, or it has ended.
+    """
+    place = resolve(path, engine.fabric, engine.machine)
+    if place.kind != "block":
+        hint = "name one, as gpu[0].block.0"
+        raise InputError(f"{place.path} is no thread block", where="next_line", hint=hint)
+    block = engine.machine.blocks[place.row]
+    if block.op >= block.last_op:
+        raise InputError(f"{place.path} has ended", where="next_line", hint="go back, or take another block")
+    waiting = block.state == t.PENDING
+    return f"{place.path}.state != 0" if waiting else f"{place.path}.op != {int(block.op)}"

@@ -1,0 +1,103 @@
+"""What every thread block did when: it stands in the table of operations, nothing is recorded for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.core.jit import Records
+
+from .machine import CacheLineMachine
+from .state import CacheLineState
+
+__all__ = ["SPAN", "SPAN_STATES", "spans"]
+
+SPAN = np.dtype(
+    [
+        ("gpu", "i4"),
+        ("sm", "i4"),  # within its GPU
+        ("block", "i4"),
+        ("op", "i4"),
+        ("state", "i4"),  # number in SPAN_STATES
+        ("phase", "i4"),
+        ("start_ps", "i8"),
+        ("end_ps", "i8"),
+    ]
+)
+"""A stretch of time in which a thread block did one thing."""
+
+SPAN_STATES = ("moving", "signalling", "waiting", "draining")
+
+
+def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) -> Records:
+    """What every thread block did in a window of time.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    start_ps, end_ps : int
+        The window; up to now where no end is given.
+
+    Returns
+    -------
+    recarray of SPAN
+        In the order of blocks and operations. Nothing is recorded for it: the times
+        stand in the table of operations.
+    """
+    until_ps = engine.now_ps if end_ps is None else end_ps
+    ops, blocks, gpus = engine.machine.ops, engine.machine.blocks, engine.machine.gpus
+    begun = np.flatnonzero(ops["started_ps"] >= 0)
+    block = ops["block"][begun]
+    issued = np.where(ops["issued_ps"][begun] >= 0, ops["issued_ps"][begun], engine.now_ps)
+    # Warps run ahead into the next move; a block is at one operation at a time.
+    era = ops["block"][begun].astype(np.int64) * (engine.now_ps + 1)
+    issued = np.maximum.accumulate(issued + era) - era
+    started = np.asarray(ops["started_ps"]).copy()
+    follows = np.flatnonzero(np.append(False, (np.diff(begun) == 1) & (block[1:] == block[:-1])))
+    started[begun[follows]] = np.maximum(started[begun[follows]], issued[follows - 1])
+    state = np.array([0, 1, 2, 3, 0, 0, 1], np.int32)[ops["kind"][begun]]
+    work = _rows(engine.machine, begun, block, state, started[begun], issued)
+    # A fence shows as the gap between an operation's last issue and the next one's start.
+    is_last = begun + 1 >= blocks["last_op"][block]
+    following = np.minimum(begun + 1, len(ops) - 1)
+    next_start = np.where(
+        is_last,
+        blocks["ended_ps"][block],
+        started[following],
+    )
+    open_end = np.where(next_start >= 0, next_start, engine.now_ps)
+    drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)
+    waits = _rows(
+        engine.machine,
+        begun[drained],
+        block[drained],
+        np.full(int(drained.sum()), 3),
+        issued[drained],
+        open_end[drained],
+    )
+    spans = np.concatenate([work, waits])
+    inside = (
+        (spans["end_ps"] >= start_ps)
+        & (spans["start_ps"] <= until_ps)
+        & (spans["end_ps"] > spans["start_ps"])
+    )
+    spans = spans[inside]
+    spans = spans[np.lexsort((spans["start_ps"], spans["block"]))]
+    spans["sm"] -= gpus["first_sm"][spans["gpu"]].astype(np.int32)
+    return spans.view(np.recarray)
+
+
+def _rows(
+    machine: CacheLineMachine,
+    ops: np.ndarray,
+    block: np.ndarray,
+    state: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+) -> np.ndarray:
+    rows = np.zeros(len(ops), SPAN)
+    blocks = machine.blocks
+    rows["gpu"], rows["sm"] = blocks["gpu"][block], blocks["sm"][block]
+    rows["block"], rows["op"], rows["state"] = block, ops, state
+    rows["phase"] = machine.ops["phase"][ops]
+    rows["start_ps"], rows["end_ps"] = start, end
+    return rows

@@ -1,0 +1,226 @@
+"""One collective or workload by cache lines, as something that has a history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+
+from astranb.collectives import Collective, Joined, Lowered, check
+from astranb.core.errors import AstranbError, Deadlock
+from astranb.core.units import format_bytes
+from astranb.engine.edits import Edit
+from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME
+from astranb.gpu import Preset
+from astranb.infragraph import Infra
+from astranb.net import Fabric, Network
+
+from .build import Plan, build, lower_for
+from .deadlock import explain_deadlock
+from .faults import LAST_PS, any_dead, explain_stranded, stranded
+from .machine import CacheLineMachine, state_hash
+from .recorder import Recorder
+from .workload import Graph
+
+__all__ = ["UNITS", "CacheLineState"]
+
+UNITS = {"event": "events", "cycle": "timesteps", "instruction": "instructions", "phase": "phases"}
+"""The units of steps, and the field of the clock that counts each."""
+
+_REASONS = (ENDED, STEPS, TIME, REACHED, REACHED, REACHED, BREAK, DEADLOCK, EXHAUSTED)
+"""What each of :data:`.loop.STOPS` is called by all engines."""
+
+_SEARCH = 2**14
+"""While links are down, it is checked at every so many events, counted from the start of the run, whether
+anything can still happen: it must not depend on how the run is divided into steps."""
+
+_FOREVER = 2**62
+
+
+class CacheLineState:
+    """What moves cache lines, without the questions about it.
+
+    Parameters
+    ----------
+    infra : Infra
+    work : Collective or Graph
+        What runs.
+    fabric : Fabric
+    chosen, presets : sequence of Preset
+        One a rank: as chosen, and as lines are coalesced.
+    program : Lowered
+    network : Network
+    launch : str
+    machine : CacheLineMachine
+    assumed : sequence of str
+        What was assumed about the infrastructure, in words.
+    edits : sequence of Edit
+    """
+
+    fidelity = "cacheline"
+    units: ClassVar[Mapping[str, str]] = UNITS
+    slice_events = 32_768
+    replay_bytes = 32
+
+    def __init__(
+        self,
+        infra: Infra,
+        work: Collective | Graph,
+        fabric: Fabric,
+        chosen: Sequence[Preset],
+        presets: Sequence[Preset],
+        program: Lowered,
+        network: Network,
+        launch: str,
+        machine: CacheLineMachine,
+        assumed: Sequence[str] = (),
+        edits: Sequence[Edit] = (),
+    ) -> None:
+        self.infra, self.work, self.fabric, self.program = infra, work, fabric, program
+        self.chosen, self.presets, self.network, self.launch = list(chosen), list(presets), network, launch
+        self.machine, self.assumed, self.edits = machine, list(assumed), list(edits)
+        self.recorder = Recorder(machine, fabric, program)
+
+    @classmethod
+    def built(
+        cls,
+        infra: Infra,
+        work: Collective | Graph,
+        fabric: Fabric,
+        chosen: Sequence[Preset],
+        network: Network,
+        launch: str,
+        *,
+        notes: Sequence[str] = (),
+        record: bool = True,
+        memory_bytes: int | None = None,
+    ) -> Self:
+        """Lay out a machine at its start.
+
+        Raises
+        ------
+        InputError
+            Something does not fit together, or not into memory.
+        """
+        presets, program = lower_for(work, chosen, fabric, network.coalesce, launch)
+        plan = Plan(fabric, presets, program, network, launch)
+        machine, more = build(plan, record=record, memory_bytes=memory_bytes)
+        assumed = [*fabric.assumed, *notes, *more]
+        return cls(infra, work, fabric, chosen, presets, program, network, launch, machine, assumed)
+
+    # What is now -------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What runs, and on what."""
+        return f"{self.work.title}, {format_bytes(self.work.size)}, on {self.infra.name}"
+
+    @property
+    def now_ps(self) -> int:
+        """Time of the last event."""
+        return max(0, int(self.machine.clock[0].now_ps))
+
+    @property
+    def next_ps(self) -> int:
+        """Time of the next event; -1 where none is left."""
+        return int(self.machine.event_queue.near[0].time_ps) if self.machine.clock[0].queued else -1
+
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        return int(self.machine.clock[0].events)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to happen."""
+        return int(self.machine.clock[0].queued) == 0
+
+    @property
+    def time_ps(self) -> int:
+        """From the start to the end of the last thread block; up to now while it runs."""
+        # A link may still fail or come back when all is done.
+        over = self.finished or self.machine.clock[0].done == len(self.machine.blocks)
+        return int(self.machine.gpus["ended_ps"].max()) if over else self.now_ps
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return len(self.machine.gpus)
+
+    @property
+    def recording(self) -> bool:
+        """Whether line flights and activity are recorded."""
+        return bool(self.machine.recorder[0].on)
+
+    # Moving ------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """One of the counts that moments are named by."""
+        return self.now_ps if name == "now_ps" else int(self.machine.clock[0][name])
+
+    def counts(self) -> dict[str, int]:
+        """All of them."""
+        return self.machine.counts()
+
+    def kept(self) -> dict[str, memoryview]:
+        """What a checkpoint holds, as writable bytes."""
+        return self.machine.kept()
+
+    def resize(self, sizes: Mapping[str, int]) -> None:
+        """Do nothing: the tables never grow."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the simulated state."""
+        return self.machine.state_bytes
+
+    def digest(self) -> str:
+        """Hash everything simulated (32 hex digits); the recording is no part of it."""
+        return state_hash(self.machine)
+
+    def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
+        """Handle events up to the limits, which count from the start of the run."""
+        del closely  # limits are always looked at
+        control = self.machine.control
+        control["until_ps"] = LAST_PS if until_ps is None else min(until_ps, LAST_PS)
+        for name in ("timesteps", "instructions", "phases"):
+            control[f"max_{name}"] = most.get(name, _FOREVER)
+            if name != "timesteps" and self.count(name) >= most.get(name, _FOREVER):
+                return REACHED
+        if not any_dead(self.machine):
+            return self._run(steps)
+        while True:
+            why = self._run(min(steps, self.events + _SEARCH - self.events % _SEARCH))
+            if self.finished:
+                return why
+            at_search = self.events % _SEARCH == 0 or self.next_ps > LAST_PS
+            if why in (STEPS, TIME, REACHED) and at_search and stranded(self.machine):
+                return STRANDED
+            if why != STEPS or self.events >= steps:
+                return why
+
+    def _run(self, steps: int) -> int:
+        self.machine.control["max_events"] = steps
+        return _REASONS[self.machine.run()]
+
+    def check(self, why: int) -> None:
+        """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
+        clock = self.machine.clock[0]
+        if why == EXHAUSTED:
+            raise AstranbError(f"a run of {self.events:,} events: no more can be counted, make it smaller")
+        if why == DEADLOCK or (self.finished and clock.done < len(self.machine.blocks)):
+            raise Deadlock(explain_deadlock(self.machine, self.program, self.fabric))
+        if why == STRANDED:
+            raise Deadlock(explain_stranded(self.machine, self.program.name, self.fabric, self._down_since()))
+        if self.finished:
+            tables = (self.machine.ops, self.machine.operands, self.machine.pieces)
+            if isinstance(self.program, Joined):
+                self.program.check(*tables)
+            else:
+                check(self.program, self.work.name, self.work.root, *tables)
+
+    def _down_since(self) -> dict[int, int]:
+        """Since when each link is down, in ps."""
+        edits = (edit for edit in self.edits if edit.field == "up" and not edit.number)
+        return {row: edit.at_ps for edit in edits for row in np.asarray(edit.rows).tolist()}

@@ -1,0 +1,250 @@
+"""What a file holds of a run by cache lines, and the run again from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.chakra import Distinct
+from astranb.collectives import Collective, Lowered, Source, SourceText
+from astranb.core.errors import InputError
+from astranb.engine.edits import RECORD, Edit
+from astranb.gpu import Preset
+from astranb.infragraph import load as load_infra
+from astranb.net import Fault, Network, compile_fabric
+from astranb.net.roce import read_roce
+from astranb.workload.astrasim2 import Algorithm, Memory, Operations, System
+from astranb.workload.astrasim2.memory import Pool
+from astranb.workload.astrasim2.operations import COLUMN
+
+from .build import Plan, build, lower_for
+from .loop import OWNERS
+from .state import CacheLineState
+from .workload import Graph
+
+__all__ = ["graph_of", "graph_tables", "loaded", "saved"]
+
+_PROGRAM: Final = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_channel", "lines")
+
+
+def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs for JSON, and arrays: the state, and the program (a workload is lowered again)."""
+    what, program = _work(engine)
+    inputs = {
+        "infra": engine.infra.to_dict(),
+        **what,
+        "chosen": [dataclasses.asdict(p) for p in engine.chosen],
+        "presets": [dataclasses.asdict(p) for p in engine.presets],
+        "network": dataclasses.asdict(engine.network),
+        "launch": engine.launch,
+        "assumed": engine.assumed,
+        "record": engine.recording,
+    }
+    return inputs, {**{f"state/{name}": table for name, table in engine.machine.tables.items()}, **program}
+
+
+def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What runs: a collective with its program, or a workload, which is lowered anew."""
+    if isinstance(engine.work, Graph):
+        said, tables = graph_tables(engine.work)
+        return {"graph": said}, {f"graph/{name}": table for name, table in tables.items()}
+    collective, program = engine.work, engine.program
+    said = {
+        "collective": {
+            "name": collective.name,
+            "size": collective.size,
+            "algorithm": collective.algorithm_name,
+            "channels": collective.channels,
+            "root": collective.root,
+            "protocol": collective.protocol,
+        },
+        "program": {
+            "name": program.name,
+            "ranks": program.ranks,
+            "channels": program.channels,
+            "line_bytes": program.line_bytes,
+            "phase_names": list(program.phase_names),
+            "flags": program.flags,
+        },
+        "source": [dataclasses.asdict(part) for part in program.source.parts],
+    }
+    tables = {f"program/{name}": getattr(program, name) for name in _PROGRAM}
+    tables |= {"source/part": program.source.part, "source/line": program.source.line}
+    return said, tables
+
+
+def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit], make: Any) -> Any:
+    """Make an engine of what :func:`saved` gave: at its start, with a second machine in the saved state.
+
+    Parameters
+    ----------
+    inputs : mapping
+    data : mapping of str to ndarray
+    edits : list of Edit
+    make : type
+        Of the engine.
+
+    Returns
+    -------
+    engine : CacheLineState
+        At its start: what there was before is built again.
+    enter : callable
+        Puts the saved state into it.
+
+    Raises
+    ------
+    InputError
+        Something does not fit.
+    """
+    infra = load_infra(inputs["infra"])
+    fabric = compile_fabric(infra.expand())
+    chosen, presets = ([Preset(**p) for p in inputs[name]] for name in ("chosen", "presets"))
+    options = dict(inputs["network"])
+    faults = tuple(Fault(**fault) for fault in options.pop("faults"))
+    network = Network(**{**options, "roce": read_roce(options.pop("roce")), "faults": faults})
+    launch = inputs["launch"]
+    if "graph" in inputs:
+        own = {name.removeprefix("graph/"): table for name, table in data.items()}
+        work: Collective | Graph = graph_of(inputs["graph"], own)
+        _, program = lower_for(work, chosen, fabric, network.coalesce, launch)
+    else:
+        work = Collective(**inputs["collective"])
+        tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
+        plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
+        words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
+        program = Lowered(**words, **tables, **plain, source=_source(inputs, data, len(tables["ops"])))
+    start, _ = build(Plan(fabric, presets, program, network, launch), record=inputs["record"])
+    assumed = list(inputs["assumed"])
+    engine = make(infra, work, fabric, chosen, presets, program, network, launch, start, assumed)
+
+    def enter() -> None:
+        for name, dtype in OWNERS:
+            table = data[f"state/{name}"]
+            if table.dtype != dtype or table.shape != start.tables[name].shape:
+                raise InputError(f"the table {name!r} does not fit", hint="save it again")
+            start.tables[name][...] = table
+        if inputs["record"]:
+            start.recorder[0].since_ps = int(start.clock[0].now_ps)  # the recording is not in the file
+            paused = (edit.number for edit in reversed(edits) if edit.path == RECORD)
+            start.recorder[0].paused = next(paused, 0)
+
+    return engine, enter
+
+
+def _source(said: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> Source:
+    """The text of the program: only to be shown, so that a file without it is as good."""
+    parts = tuple(SourceText(**part) for part in said.get("source", ()))
+    part, line = (data.get(f"source/{name}") for name in ("part", "line"))
+    if part is None or line is None or part.shape != (ops,) or line.shape != (ops,):
+        return Source()
+    if part.max(initial=-1) >= len(parts) or not all(isinstance(p.text, str) for p in parts):
+        return Source()
+    return Source(parts, part, line)
+
+
+_COLUMNS: Final = ("rows", "dep_start", "deps")
+
+
+def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Give what a workload is made of.
+
+    Parameters
+    ----------
+    graph : Graph
+
+    Returns
+    -------
+    said : dict
+        What goes into JSON.
+    tables : dict of str to ndarray
+        Operations: those that many ranks share are there once.
+    """
+    numbers: dict[int, int] = {}
+    listed: list[Operations] = []
+
+    def number(one: Operations) -> int:
+        if id(one) not in numbers:
+            numbers[id(one)] = len(listed)
+            listed.append(one)
+        return numbers[id(one)]
+
+    ranks = [number(one) for one in graph.operations]
+    # The list grows by the graphs of collectives on the way.
+    custom = [{row: number(own) for row, own in one.custom.items()} for one in listed]
+    tables = {f"{n}/{name}": getattr(one, name) for n, one in enumerate(listed) for name in _COLUMNS}
+    if graph.durations is not None:
+        tables["durations"] = graph.durations
+    tables |= {f"{n}/names": one.names.index for n, one in enumerate(listed) if one.names is not None}
+    system = {field.name: getattr(graph.system, field.name) for field in dataclasses.fields(System)}
+    system["algorithms"] = {
+        collective: [dataclasses.asdict(one) for one in chosen]
+        for collective, chosen in graph.system.algorithms.items()
+    }
+    system["speeds"] = {rank: str(speed) for rank, speed in graph.system.speeds.items()}
+    said = {
+        "title": graph.title,
+        "ranks": ranks,
+        "custom": custom,
+        "names": [None if one.names is None else one.names.values for one in listed],
+        "groups": {group: list(members) for group, members in graph.groups.items()},
+        "system": system,
+        "memory": dataclasses.asdict(graph.memory),
+    }
+    return said, tables
+
+
+def graph_of(said: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph:
+    """Make a workload of what :func:`graph_tables` gave.
+
+    Parameters
+    ----------
+    said : mapping
+    tables : mapping of str to ndarray
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        Something is missing, or is no such thing.
+    InputError
+        It does not fit together.
+    """
+    custom, names = said["custom"], said["names"]
+    made: dict[int, Operations] = {}
+
+    def operations(number: int) -> Operations:
+        if number not in made:
+            rows, dep_start, deps = (tables[f"{number}/{name}"] for name in _COLUMNS)
+            if rows.dtype != COLUMN:
+                raise TypeError("the table of operations does not fit")
+            own = {int(row): operations(inner) for row, inner in custom[number].items() if inner > number}
+            called = names[number]
+            if called is not None:
+                called = Distinct(tables[f"{number}/names"], tuple(called))
+            made[number] = Operations(rows, dep_start, deps, own, called)
+        return made[number]
+
+    system = dict(said["system"])
+    system["algorithms"] = {
+        int(collective): [Algorithm(**one) for one in chosen]
+        for collective, chosen in system["algorithms"].items()
+    }
+    system["speeds"] = {int(rank): Fraction(speed) for rank, speed in system["speeds"].items()}
+    system["bus"] = None if system["bus"] is None else tuple(system["bus"])
+    memory = dict(said["memory"])
+    memory["pool"] = None if memory["pool"] is None else Pool(**memory["pool"])
+    return Graph(
+        [operations(number) for number in said["ranks"]],
+        System(**system),
+        {int(group): members for group, members in said["groups"].items()},
+        Memory(**memory),
+        said["title"],
+        tables.get("durations"),
+    )

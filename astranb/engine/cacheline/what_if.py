@@ -1,0 +1,172 @@
+"""What if something were faster: estimates from the critical path, and exact answers from a fork."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import cast
+
+from astranb.core.errors import InputError
+from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
+from astranb.engine.critical_path import CriticalPath
+from astranb.engine.edits import Edit
+from astranb.engine.what_if import Change, factor_of
+
+from .critical_path import WAITS, LinePath, Piece
+from .edits import read_edit
+from .paths import resolve
+from .state import CacheLineState
+
+__all__ = ["Question", "estimate", "suggest"]
+
+_MOST = 8
+_FIELDS = {
+    "bandwidth": ("wire", "queue"),
+    "latency": ("latency",),
+    "noc": ("on chip",),
+    "l2": ("L2",),
+    "hbm": ("HBM",),
+    "issue": ("issue",),
+}
+"""What may be changed, and the causes whose time follows it."""
+_LINK = ("bandwidth", "latency")
+
+
+class Question:
+    """One change, read and checked.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    path : str
+        As :attr:`Change.path`.
+    value : int or str
+
+    Raises
+    ------
+    InputError
+        No such object, nothing of it that can be changed, or a value that cannot be read.
+    """
+
+    def __init__(self, engine: CacheLineState, path: str, value: int | str) -> None:
+        self.path, self.value = path.strip(), str(value)
+        head, _, self.field = self.path.rpartition(".")
+        fabric, machine = engine.fabric, engine.machine
+        if head in ("*->*", "gpu[*]"):
+            self.kind = "link" if head == "*->*" else "gpu"
+            self.rows = tuple(range(len(fabric.links) if self.kind == "link" else len(machine.gpus)))
+            allowed = [name for name in _FIELDS if (name in _LINK) == (self.kind == "link")]
+            if self.field not in allowed:
+                raise InputError(
+                    f"{self.field!r} of a {self.kind} cannot be changed",
+                    where=path,
+                    hint=f"one of {', '.join(allowed)}",
+                )
+        else:
+            place = resolve(head or path, fabric, machine)
+            self.kind, self.rows = place.kind, place.rows
+            if self.kind not in ("link", "gpu") or self.field not in _FIELDS:
+                read_edit(0, self.path, "1 ns", fabric, machine)  # says what is wrong
+        self.column = "bandwidth_Bps" if self.field == "bandwidth" else f"{self.field}_ps"
+        self.table = f"{self.kind}s"
+        self.was = [int(n) for n in machine.tables[self.table][self.column][list(self.rows)]]
+        self.new = [_changed(self.value, was, self.path, self.field) for was in self.was]
+        if not any(self.was):
+            raise InputError(f"{self.field} is 0 here", where=self.path)
+
+    @property
+    def words(self) -> str:
+        """What it is now, for a person."""
+        low, high = min(self.was), max(self.was)
+        show = format_bandwidth if self.field == "bandwidth" else format_time
+        return show(low) if low == high else f"{show(low)} to {show(high)}"
+
+    def edits(self) -> Iterator[Edit]:
+        """What carries the change out."""
+        for number in sorted(set(self.new)):
+            rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
+            yield Edit(0, self.path, self.value, self.table, self.column, rows, number)
+
+    def about(self, path: CriticalPath) -> Change:
+        """The change with an estimate from the critical path."""
+        return estimate(cast("LinePath", path), self)
+
+
+def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
+    """Give what would shorten the critical path most, everything twice as fast."""
+    weights: dict[str, int] = defaultdict(int)
+    cause_of = {cause: field for field, causes in _FIELDS.items() for cause in causes}
+    for piece in path.pieces:
+        field = cause_of.get(piece.cause)
+        if field is not None:
+            weights[f"{_owner(engine, piece)}.{field}"] += piece.end_ps - piece.start_ps
+            weights[f"{'*->*' if field in _LINK else 'gpu[*]'}.{field}"] += piece.end_ps - piece.start_ps
+    rows = []
+    for name in sorted(weights, key=lambda n: (-weights[n], n))[: 4 * _MOST]:
+        try:
+            question = Question(engine, name, "x2" if name.endswith("bandwidth") else "x0.5")
+        except InputError:
+            continue  # it is 0 already
+        rows.append(estimate(path, question))
+    gains = [(row.estimate_ps, row) for row in rows if row.estimate_ps is not None]
+    gains.sort(key=lambda pair: pair[0])
+    return [row for estimate_ps, row in gains if estimate_ps < row.before_ps][:_MOST]
+
+
+def estimate(path: LinePath, question: Question) -> Change:
+    """Estimate a change from the critical path: what depends on it is scaled, the rest stays."""
+    change = {
+        row: (was, new) for row, was, new in zip(question.rows, question.was, question.new, strict=True)
+    }
+    total, least, on_path = 0.0, 0.0, 0
+    following = [*(piece.cause for piece in path.pieces[1:]), ""]
+    for piece, after in zip(path.pieces, following, strict=True):
+        length = float(piece.end_ps - piece.start_ps)
+        row = _row(piece, path)
+        if row in change and _depends(question.field, piece.cause, after):
+            was, new = change[row]
+            on_path += piece.end_ps - piece.start_ps
+            if question.field == "bandwidth":
+                length *= was / new
+            elif question.field == "issue":
+                length *= new / max(1, was)
+            else:  # each pass has it once, beside what does not change
+                length = max(0.0, length + piece.passes * (new - was))
+        total += length
+        least += 0.0 if piece.cause in WAITS else length
+    return Change(
+        question.path, question.value, question.words, path.time_ps, on_path, round(total), int(least)
+    )
+
+
+def _depends(field: str, cause: str, after: str) -> bool:
+    """Whether a piece has the time of a field in it."""
+    missed = cause == "L2" and after in ("HBM queue", "HBM")
+    if field == "l2":  # a line that missed pays for the L2 on its way back from memory
+        return cause == "HBM" or (cause == "L2" and not missed)
+    return cause in _FIELDS[field]
+
+
+def _changed(value: str, was: int, path: str, field: str) -> int:
+    """The new number: a factor, or a value with a unit."""
+    text = value.strip().lower()
+    if text.startswith("x"):
+        factor = factor_of(text, path)
+        return max(1, round(was * factor)) if was else 0
+    number = bandwidth_Bps(value, where=path) if field == "bandwidth" else time_ps(value, where=path)
+    if field in ("bandwidth", "issue") and number == 0:
+        raise InputError("it cannot be 0", where=path)
+    return number
+
+
+def _owner(engine: CacheLineState, piece: Piece) -> str:
+    """The link with all its lanes, or the GPU, at which a piece's time passed."""
+    kind, number = piece.where
+    if kind == "link":
+        return engine.fabric.name(number).partition("#")[0]
+    return f"gpu[{int(engine.machine.sms['gpu'][number]) if kind == 'sm' else number}]"
+
+
+def _row(piece: Piece, path: LinePath) -> int:
+    kind, number = piece.where
+    return path.gpu_of_sm[number] if kind == "sm" else number

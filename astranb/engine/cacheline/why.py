@@ -1,0 +1,376 @@
+"""Follows a wait: from who waits, over whom it waits for, to the resource at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from astranb.core.units import format_time
+from astranb.engine.why import Step, Why
+from astranb.gpu import tables as t
+
+from .inspection import Inspector
+from .lines import Lines, utilisation
+from .paths import Place, block_path, gpu_path, resolve, sm_path
+from .state import CacheLineState
+
+__all__ = ["explain_wait"]
+
+_MOST_STEPS = 64
+_MOST_USERS = 4
+
+
+def explain_wait(engine: CacheLineState, path: str) -> Why:
+    """Say why an object waits now.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    path : str
+        Empty: the GPU whose thread block has waited longest.
+
+    Raises
+    ------
+    InputError
+        There is no such object.
+    """
+    if not path:
+        rank = int(engine.machine.blocks["gpu"][_worst(engine, np.arange(len(engine.machine.blocks)))])
+        path = gpu_path(engine.fabric, rank)
+    place = resolve(path, engine.fabric, engine.machine)
+    return _Chain(engine, Why(place.path, engine.now_ps)).follow(place)
+
+
+def _worst(engine: CacheLineState, some: np.ndarray) -> int:
+    """Of some blocks the one to ask about: one that waits, longest; else one that has not ended."""
+    blocks = engine.machine.blocks
+    order = {t.WAITING: 0, t.DRAINING: 1, t.MOVING: 2, t.SIGNALLING: 3, t.PENDING: 4, t.DONE: 5}
+    ended = -blocks["ended_ps"]
+
+    def key(block: int) -> tuple[int, int, int]:
+        state = int(blocks["state"][block])
+        since = int(ended[block]) if state == t.DONE else int(blocks["since_ps"][block])
+        return order[state], since, block
+
+    return min((int(b) for b in some), key=key)
+
+
+class _Chain:
+    def __init__(self, engine: CacheLineState, why: Why) -> None:
+        self._engine, self._why = engine, why
+        self._machine, self._fabric = engine.machine, engine.fabric
+        self._lines = Lines(engine)
+        self._seen: dict[tuple[str, int], int] = {}  # blocks and lines in their order, and whose
+
+    def follow(self, place: Place) -> Why:
+        if place.kind == "gpu":
+            mine = np.flatnonzero(self._machine.blocks["gpu"] == place.row)
+            self._several(place, mine, f"GPU{place.row}")
+        elif place.kind == "sm":
+            mine = np.flatnonzero(self._machine.blocks["sm"] == place.row)
+            self._several(place, mine, place.path)
+        elif place.kind == "block":
+            self._block(place.row)
+        elif place.kind == "line":
+            self._line(place.row)
+        elif place.kind == "link":
+            self._link(place.path, place.rows)
+        else:
+            self._node(place)
+        return self._why
+
+    def _put(self, text: str, path: str, since_ps: int = -1) -> None:
+        self._why.links.append(Step(text, path, int(since_ps)))
+
+    # Thread blocks -----------------------------------------------------------
+
+    def _several(self, place: Place, mine: np.ndarray, name: str) -> None:
+        """A GPU or an SM: of its thread blocks the one that waits longest."""
+        blocks = self._machine.blocks
+        if not len(mine):
+            self._put(f"{name} has no thread block", place.path)
+            return
+        counts = Counter(t.BLOCK_STATES[int(s)] for s in blocks["state"][mine])
+        worst = _worst(self._engine, mine)
+        if blocks["state"][worst] == t.DONE:
+            when = int(blocks["ended_ps"][mine].max())
+            self._put(
+                f"{name} waits for nothing: its last thread block ended at {format_time(when)}", place.path
+            )
+            return
+        doing = ", ".join(f"{n} {state}" for state, n in counts.most_common())
+        self._put(f"{name}: of its thread blocks {doing}", place.path)
+        self._block(worst)
+
+    def _name(self, block: int) -> str:
+        return f"GPU{int(self._machine.blocks['gpu'][block])} block {self._path(block).rpartition('.')[2]}"
+
+    def _path(self, block: int) -> str:
+        return block_path(self._fabric, self._machine, block)
+
+    def _op(self, op: int) -> str:
+        """``operation 7 (all-gather 1/7)``."""
+        row, names = self._machine.ops[op], self._engine.program.phase_names
+        return f"operation {int(row.number)}{f' ({names[int(row.phase)]})' if names else ''}"
+
+    def _comes_back(self, what: tuple[str, int], block: int) -> bool:
+        """Whether the chain has been here: then it ends, as a circle."""
+        if what in self._seen:
+            circle = [self._name(b) for b in list(self._seen.values())[list(self._seen).index(what) :]]
+            names = [name for k, name in enumerate(circle) if k == 0 or name != circle[k - 1]]
+            text = " <- ".join([*names, names[0]])
+            self._why.circle = True
+            self._put(f"a circle: {text}; nobody in it can ever go on (deadlock)", self._path(block))
+            return True
+        if len(self._why.links) >= _MOST_STEPS:
+            self._put("and so on", self._path(block))
+            return True
+        self._seen[what] = block
+        return False
+
+    def _block(self, block: int) -> None:
+        # Warps of a block that moves go on by themselves: of these, lines may come back, not blocks.
+        still = self._machine.blocks["state"][block] != t.MOVING
+        if still and self._comes_back(("block", block), block):
+            return
+        state = int(self._machine.blocks[block].state)
+        {
+            t.PENDING: self._pending,
+            t.MOVING: self._moving,
+            t.SIGNALLING: self._signalling,
+            t.WAITING: self._waiting,
+            t.DRAINING: self._draining,
+            t.DONE: self._done,
+        }[state](block)
+
+    def _done(self, block: int) -> None:
+        when = int(self._machine.blocks[block].ended_ps)
+        self._put(f"{self._name(block)} has ended: it waits for nothing", self._path(block), when)
+
+    def _pending(self, block: int) -> None:
+        blocks, row = self._machine.blocks, self._machine.blocks[block]
+        if row.after > 0:
+            ops = self._machine.ops
+            late = (ops["kind"] == t.RELEASE) & (ops["value"] == block) & (ops["started_ps"] < 0)
+            text = f"{self._name(block)} has not begun: it waits for the end of {int(row.after)} others"
+            self._put(text, self._path(block), 0)
+            for other in ops["block"][late][:1]:
+                self._block(int(other))
+            return
+        if row.sm >= 0:
+            when = format_time(int(row.launch_ps))
+            self._put(
+                f"{self._name(block)} has not begun: its kernel is launched at {when}", self._path(block), 0
+            )
+            return
+        same = (blocks["gpu"] == row.gpu) & (blocks["engine"] == row.engine) & (blocks["sm"] >= 0)
+        seated = np.flatnonzero(same & (blocks["state"] != t.DONE))
+        what = "copy engine" if row.engine else "SM"
+        room = f"the {what}s of its GPU have room for {len(seated)} blocks"
+        self._put(f"{self._name(block)} has not begun: {room}", self._path(block), 0)
+        # A place becomes free when the first of them ends: one that does not wait for others, if any.
+        able = [b for b in seated if blocks["state"][b] != t.WAITING]
+        if len(seated):
+            self._block(int(min(able or seated, key=lambda b: int(blocks["last_op"][b] - blocks["op"][b]))))
+
+    def _signalling(self, block: int) -> None:
+        row = self._machine.blocks[block]
+        self._put(
+            f"{self._name(block)} is about to issue its next instruction", self._path(block), row.since_ps
+        )
+        self._slots(int(row.sm))
+
+    def _slots(self, sm: int) -> None:
+        """An SM: its slots for requests under way are taken, or its issue slots are the limit."""
+        row, path = self._machine.sms[sm], sm_path(self._fabric, self._machine, sm)
+        if row.stalled:
+            self._put(
+                f"all {int(row.outstanding)} slots for requests of {path} are taken: it stalls",
+                path, row.stalled_since_ps,
+            )  # fmt: skip
+            under_way = self._lines.of_sm(sm)
+            if len(under_way):
+                self._line(int(under_way[0]), "the oldest of them is")
+        elif sm in self._lines.next_issue:
+            when = format_time(self._lines.next_issue[sm])
+            self._put(f"{path} issues its next instruction at {when}: it is limited by its issue slots", path)
+        else:
+            self._put(f"{path} has nothing to issue", path)
+
+    def _moving(self, block: int) -> None:
+        machine, row = self._machine, self._machine.blocks[block]
+        number = int(row.op)
+        op = machine.ops[number]
+        if op.kind == t.SPEND:
+            ends = format_time(int(row.since_ps + op.left))
+            self._put(
+                f"{self._name(block)} is at {self._op(number)} until {ends}", self._path(block), row.since_ps
+            )
+            return
+        if op.kind == t.COMPUTE:
+            text = (
+                f"{self._name(block)} computes at {self._op(number)}: {int(op.left):,} instructions to issue"
+            )
+            self._put(text, self._path(block), row.since_ps)
+            self._slots(int(row.sm))
+            return
+        left = f"{int(op.left):,} of {int(op.lines):,} to go"
+        self._put(
+            f"{self._name(block)} moves lines at {self._op(number)}: {left}", self._path(block), row.since_ps
+        )
+        under_way = self._lines.of_block(block)
+        loads = [int(r) for r in under_way if machine.requests[r].kind == t.LOAD]
+        # Warps run ahead: the block's own move comes first.
+        loads.sort(key=lambda r: int(machine.requests["op"][r]))
+        if machine.sms[int(row.sm)].stalled or not loads:
+            self._slots(int(row.sm))
+        elif self._is_absent(loads[0]):
+            self._packet(loads[0])
+        else:
+            self._line(loads[0], f"{len(loads):,} loads are under way, the oldest is")
+
+    def _draining(self, block: int) -> None:
+        row = self._machine.blocks[block]
+        what = "its end" if row.op == row.last_op else f"the fence before {self._op(int(row.op))}"
+        if row.unacked == 0:
+            over = self._lines.fences.get(block)
+            until = f" until {format_time(over)}" if over is not None else ""
+            self._put(
+                f"{self._name(block)} is in a system-wide fence{until}", self._path(block), row.since_ps
+            )
+            return
+        stores = f"{int(row.unacked):,} stores and signals"
+        text = f"{self._name(block)} waits at {what} until {stores} are acknowledged"
+        self._put(text, self._path(block), row.since_ps)
+        kinds = (t.STORE, t.SIGNAL)
+        mine = [r for r in self._lines.of_block(block) if self._machine.requests[r].kind in kinds]
+        if mine:
+            self._line(int(mine[0]), "the oldest is")
+
+    # Signals and packets -------------------------------------------------------
+
+    def _waiting(self, block: int) -> None:
+        machine, row = self._machine, self._machine.blocks[block]
+        number = int(row.op)
+        op = machine.ops[number]
+        semaphore, needed = int(op.semaphore), int(op.value)
+        has = int(machine.semaphores[semaphore].value)
+        what = f"semaphore {semaphore}: it is {has} of {needed}"
+        self._put(
+            f"{self._name(block)} waits at {self._op(number)} for {what}", self._path(block), row.since_ps
+        )
+        if has >= needed:
+            polls = self._lines.of_block(block)
+            self._put("the signal is there; the poll that will see it is under way", self._path(block))
+            if len(polls):
+                self._line(int(polls[-1]), "it is")
+            return
+        missing = self._missing(semaphore)
+        if not missing:
+            self._put("no operation that is left raises it: it waits for ever (deadlock)", self._path(block))
+            self._why.circle = True
+            return
+        distance, signal = missing[min(needed - has, len(missing)) - 1]
+        others = f" (and {len(missing) - 1} others)" if len(missing) > 1 else ""
+        who = int(machine.ops[signal].block)
+        under_way = self._lines.of_op(signal, t.SIGNAL)
+        if distance < 0 and len(under_way):
+            self._put(f"{self._name(who)} has signalled it at {self._op(signal)}{others}", self._path(who))
+            self._line(int(under_way[0]), "the signal is")
+            return
+        self._put(f"{self._name(who)} has yet to signal it at {self._op(signal)}{others}", self._path(who))
+        self._block(who)
+
+    def _missing(self, semaphore: int) -> list[tuple[int, int]]:
+        """Signals that have not arrived, with how far their blocks are from them: the nearest first."""
+        ops, blocks = self._machine.ops, self._machine.blocks
+        found = []
+        for signal in np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["semaphore"] == semaphore)):
+            row = ops[signal]
+            if row.issued_ps >= 0:
+                if len(self._lines.of_op(int(signal), t.SIGNAL)):
+                    found.append((-1, int(signal)))
+                continue
+            pending = 10**6 if blocks["sm"][row.block] < 0 else 0
+            found.append((pending + int(signal - blocks["op"][row.block]), int(signal)))
+        return sorted(found)
+
+    def _is_absent(self, request: int) -> bool:
+        """Whether a request reads a packet that has not come."""
+        machine = self._machine
+        row = machine.requests[request]
+        flag = int(machine.operands[int(row.operand)].flag)
+        if row.kind != t.LOAD or flag < 0:
+            return False
+        return bool(machine.flags[flag + int(machine.details[request].index)] == 0)
+
+    def _packet(self, request: int) -> None:
+        """Who writes the packet that a load does not find."""
+        machine, ops = self._machine, self._machine.ops
+        row, where = machine.requests[request], f"line[{request}]"
+        if self._comes_back(("line", request), int(machine.warps[int(row.warp)].block)):
+            return
+        piece, index = int(machine.operands[int(row.operand)].piece), int(machine.details[request].index)
+        packet = f"packet {index + 1} of packets[{int(machine.pieces[piece].chunk)}]"
+        self._put(f"it reads {packet}, which has not come", where, row.issued_ps)
+        operands = np.flatnonzero(machine.operands["piece"] == piece)
+        last = ops["first_target"] + ops["targets"]
+        writers = [op for o in operands for op in np.flatnonzero((ops["first_target"] <= o) & (o < last))]
+        if not writers:
+            self._why.circle = True
+            self._put("no operation writes it: it waits for ever (deadlock)", where)
+            return
+        op = int(writers[0])
+        who = int(ops[op].block)
+        stores = self._lines.of_op(op, t.STORE)
+        stores = stores[machine.requests["line"][stores] == row.line]
+        if len(stores):
+            self._put(f"{self._name(who)} has stored it at {self._op(op)}", self._path(who))
+            self._line(int(stores[0]), "it is")
+            return
+        self._put(f"{self._name(who)} has yet to store it at {self._op(op)}", self._path(who))
+        under_way = [int(r) for r in self._lines.of_block(who) if machine.requests[r].op == op]
+        same = [r for r in under_way if machine.details[r].index == index]
+        needed = [r for r in same if self._is_absent(r)] or same
+        if not needed:
+            self._block(who)
+        elif self._is_absent(needed[0]):
+            self._packet(needed[0])
+        else:
+            self._line(needed[0], "for that")
+
+    # Lines and links -----------------------------------------------------------
+
+    def _line(self, request: int, lead: str = "") -> None:
+        row = self._machine.requests[request]
+        what = Inspector(self._engine).request_text(request)
+        self._put(f"{lead} {what}".strip(), f"line[{request}]", row.issued_ps)
+        spot = self._lines.spot(request)
+        self._put(spot.text, spot.path, spot.since_ps)
+
+    def _link(self, path: str, links: tuple[int, ...]) -> None:
+        machine, requests = self._machine, self._machine.requests
+        on = self._lines.on_links(links)
+        queued = [int(r) for r in on if self._lines.spot(int(r)).cause == "queue"]
+        busy = f"{utilisation(self._engine, links):.0%} busy so far"
+        self._put(
+            f"{path} carries {len(on) - len(queued):,} lines, {len(queued):,} wait in its queue; {busy}", path
+        )
+        users = Counter((int(machine.warps[int(requests[r].warp)].block), int(requests[r].op)) for r in on)
+        for (block, op), count in users.most_common(_MOST_USERS):
+            waits = sum(int(requests[r].op) == op for r in queued)
+            lines = f"{count:,} lines of {self._op(op)} on it, {waits:,} of them in its queue"
+            self._put(f"{self._name(block)} has {lines}", self._path(block))
+        if len(users) > _MOST_USERS:
+            self._put(f"and {len(users) - _MOST_USERS} other thread blocks", path)
+
+    def _node(self, place: Place) -> None:
+        out = np.flatnonzero(self._machine.links["src"] == place.row)
+        if not len(out):
+            self._put(f"{place.path} has no links out", place.path)
+            return
+        count = {int(link): len(self._lines.on_links((int(link),))) for link in out}
+        busiest = max(count, key=lambda link: (count[link], -link))
+        self._put(f"{place.path}: {sum(count.values()):,} lines on its links out; most are on", place.path)
+        self._link(self._fabric.name(busiest), (busiest,))

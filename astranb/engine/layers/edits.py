@@ -1,0 +1,148 @@
+"""Breakpoints and edits of a layer table's run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from astranb.core.errors import InputError, near
+from astranb.core.units import format_bandwidth, format_time
+from astranb.engine.breakpoints import Breakpoint, unknown_kind
+from astranb.engine.edits import Edit, Parameter
+from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.operations.about import About
+from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
+from astranb.workload.astrasim1 import HierarchicalNetwork
+
+from . import tables as t
+from .about import Program
+from .chunks import retime
+from .paths import Place, resolve
+from .run import LayerRun
+
+__all__ = ["EVENTS", "apply", "bandwidth_now", "on_event", "parameters", "read_edit"]
+
+EVENTS: dict[str, tuple[int, int]] = {
+    "operation_begin": (BEGINS, -1),
+    "operation_end": (ENDS, -1),
+    "compute_begin": (BEGINS, t.COMPUTE),
+    "compute_end": (ENDS, t.COMPUTE),
+    "collective_begin": (BEGINS, t.ISSUE),
+    "collective_end": (ENDS, t.ISSUE),
+    "phase_begin": (PHASE_BEGINS, -1),
+    "phase_end": (PHASE_ENDS, -1),
+}
+"""What one can stop on, and how the table says it: what happens, in which of the program's rows."""
+
+_CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANGEABLE["dim"]}
+_HINT = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
+
+
+def on_event(kind: str | None, path: str | None, run: LayerRun, about: About, program: Program) -> Breakpoint:
+    """Stop after an event of a kind that concerns an object.
+
+    Raises
+    ------
+    InputError
+        Unknown kind or object, neither given, or both of which nothing is known.
+    """
+    unknown_kind(kind, path, tuple(EVENTS))
+    found = [EVENTS[kind]] if kind else [(what, -1) for what in (BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS)]
+    place = Place("rank", "") if path is None else resolve(path, run, about)
+    if place.dim >= 0:
+        found = [(what, sort) for what, sort in found if what in (PHASE_BEGINS, PHASE_ENDS)]
+        if not found:
+            hint = "take phase_begin or phase_end"
+            raise InputError(f"no {kind} is known by that", where=place.path, hint=hint)
+    operation = int(program.at[place.operation]) if place.operation >= 0 else -1
+    rows = [
+        {
+            "what": what, "kind": sort, "operation": operation,
+            "layer": place.layer, "part": place.part, "dim": place.dim,
+        }
+        for what, sort in found
+    ]  # fmt: skip
+    said = (kind or "whatever happens").replace("_", " ")
+    return Breakpoint(f"{said}{f' of {place.path}' if path else ''}", rows=rows, object=place.path)
+
+
+def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About) -> Edit:
+    """Check a change and make an edit of it.
+
+    Raises
+    ------
+    InputError
+        Unknown object or property, or a value that cannot be read.
+    """
+    head, _, name = path.strip().rpartition(".")
+    place = resolve(head or path, run, about)
+    known = _CHANGEABLE.get(place.kind, {})
+    if name not in known:
+        hint = near(name, known) if known else _HINT
+        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
+    field = known[name][0]
+    number = read_value(field, value, path)
+    rows = place.slots if place.kind == "layer" else (place.dim,)
+    return Edit(run.events, f"{place.path}.{name}", str(value), place.kind, field, rows, number, run.now_ps)
+
+
+def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
+    """What an edit is about as it is now, in the unit of its field."""
+    if edit.field == "speed":
+        return ([1.0] + [e.number for e in edits if e.path == edit.path])[-1]
+    if edit.field == "rate_Bpns":
+        return bandwidth_now(run, edits, edit.rows[0]) / 1e9
+    return _network(run, edits).latency_ns[run.built.levels.physical[edit.rows[0]]]
+
+
+def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray) -> None:
+    """Carry an edit out: computations and phases that have begun keep their times."""
+    m = run.machine
+    if edit.field == "speed":
+        rows = m.operations
+        mine = (rows.kind == t.COMPUTE) & (rows.begun_ps < 0)
+        if edit.kind == "layer":
+            mine &= np.isin(rows.slot, edit.rows)
+        rows["time_ps"][mine] = np.round(base_ps[mine] / edit.number).astype(np.int64)
+        return
+    network = _network(run, [*edits, edit])
+    retime(m.phases, run.built.planned, network, run.inputs.system, congestion=run.inputs.congestion)
+
+
+def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
+    """The network as edits have left it."""
+    bandwidth, latency = list(run.inputs.network.bandwidth), list(run.inputs.network.latency_ns)
+    for edit in edits:
+        if edit.field == "rate_Bpns":
+            # As the network's file says it: ASTRA-sim 1.0 takes gigabytes for gibibytes.
+            unit = 2**30 / 1e9 if run.inputs.network.compat else 1.0
+            bandwidth[run.built.levels.physical[edit.rows[0]]] = edit.number / unit
+        elif edit.field == "latency_ns":
+            latency[run.built.levels.physical[edit.rows[0]]] = edit.number
+    return replace(run.inputs.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
+
+
+def parameters(place: Place, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
+    """What can be changed of an object, as it stands now."""
+    found = []
+    for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
+        path = f"{place.path}.{name}"
+        if name == "speed":
+            value = f"{([1.0] + [e.number for e in edits if e.path == path])[-1]:g}"
+            effect = "now, for computations that have not begun"
+        else:
+            latency = _network(run, edits).latency_ns[run.built.levels.physical[place.dim]]
+            value = format_time(round(latency * 1000))
+            if name == "bandwidth":
+                value = format_bandwidth(bandwidth_now(run, edits, place.dim))
+            effect = "now, for phases that have not begun"
+        found.append(Parameter(path, value, unit, limits, effect, meaning))
+    return found
+
+
+def bandwidth_now(run: LayerRun, edits: Sequence[Edit], dim: int) -> float:
+    """Bytes a second of a link of a dimension, as edits have left it."""
+    network = _network(run, edits)
+    return network.bandwidth[run.built.levels.physical[dim]] * (2**30 if network.compat else 1e9)

@@ -1,0 +1,162 @@
+"""Names of what a layer table's run consists of: the rank, operations, layers, their parts, dimensions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from astranb.core.errors import InputError, near
+from astranb.engine.breakpoints import Found
+from astranb.engine.operations.about import About
+
+from .about import PARTS, Program
+from .run import LayerRun
+
+__all__ = ["FIELDS", "Place", "find", "resolve"]
+
+_CLOCK, _OPERATIONS, _SLOTS, _COLLECTIVES, _QUEUES = range(5)  # owners, as the loop knows them
+
+FIELDS: dict[str, dict[str, tuple[int, str]]] = {
+    "rank": {
+        "waiting": (_CLOCK, "waiting"), "ongoing": (_CLOCK, "under_way"),
+        "chunks": (_CLOCK, "streams_left"), "passes": (_CLOCK, "passes"),
+        "compute_ps": (_CLOCK, "compute_ps"), "end_ps": (_CLOCK, "end_ps"),
+    },
+    "op": {
+        "start_ps": (_OPERATIONS, "begun_ps"), "end_ps": (_OPERATIONS, "ended_ps"),
+        "chunks": (_COLLECTIVES, "chunks"), "chunks_done": (_COLLECTIVES, "over"),
+    },
+    "layer": {
+        "ongoing": (_SLOTS, "under_way"), "waiting": (_SLOTS, "waiting"),
+        "compute_ps": (_SLOTS, "compute_ps"), "exposed_ps": (_SLOTS, "exposed_ps"),
+        "total_ps": (_SLOTS, "total_ps"),
+    },
+    "dim": {
+        "running": (_QUEUES, "running"), "inside": (_QUEUES, "inside"), "chunks_done": (_QUEUES, "chunks"),
+    },
+}  # fmt: skip
+"""What a condition may name: by kind of object, the word, its table and the table's field."""
+
+_PATH = re.compile(r"(?:rank|npu)\[(?P<rank>[^\]]*)\](?:\.(?P<kind>op|dim)\[(?P<which>.*)\])?\Z")
+_DIM = re.compile(r"dim\[(?P<which>[^\]]*)\]\Z")
+_LAYER = re.compile(r"layer\[(?P<which>.*)\](?:\.(?P<part>\w+))?\Z")
+_HINT = "write rank[0], rank[0].op[0], layer[NAME], layer[NAME].wg or dim[0]"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that can be looked at.
+
+    Attributes
+    ----------
+    kind : str
+        ``rank``, ``op``, ``layer`` (or a part of one) or ``dim``.
+    path : str
+    operation, layer, part, dim : int
+        -1 where it is about all of them.
+    """
+
+    kind: str
+    path: str
+    operation: int = -1
+    layer: int = -1
+    part: int = -1
+    dim: int = -1
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The parts of a layer that it is about."""
+        parts = range(3) if self.part < 0 else (self.part,)
+        return tuple(3 * self.layer + part for part in parts) if self.layer >= 0 else ()
+
+
+def resolve(path: str, run: LayerRun, about: About) -> Place:
+    """Find what a path names; a layer's name alone names the layer.
+
+    Raises
+    ------
+    InputError
+        There is no such thing.
+    """
+    text = path.strip()
+    names = [layer.name for layer in run.inputs.table.layers]
+    if text in names:
+        return _layer(names.index(text), names, None, path)
+    if found := _LAYER.match(text):
+        which = found["which"].strip()
+        number = names.index(which) if which in names else _number(which, len(names), "layer", path, names)
+        return _layer(number, names, found["part"], path)
+    dims = len(about.topology)
+    if found := _DIM.match(text):
+        dim = _number(found["which"], dims, "dimension", path)
+        return Place("dim", f"dim[{dim}]", dim=dim)
+    if not (found := _PATH.match(text)):
+        raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
+    rank = _number(found["rank"], run.inputs.network.npus, "rank", path)
+    if rank:
+        hint = f"write rank[0], which stands for all {run.inputs.network.npus}"
+        raise InputError(f"rank {rank} does what rank 0 does, at the same time", where=path[:80], hint=hint)
+    if found["kind"] == "dim":
+        dim = _number(found["which"], dims, "dimension", path)
+        return Place("dim", f"dim[{dim}]", dim=dim)
+    if found["kind"] == "op":
+        which = found["which"].strip()
+        labels = about.names
+        if which.isascii() and which.isdecimal():
+            row = _number(which, about.own, "operation", path)
+        else:
+            at = labels.index(which) if which in labels else -1
+            rows = (about.name == at).nonzero()[0]
+            if at < 0 or not len(rows):
+                raise InputError(
+                    f"there is no operation {which[:40]!r}", where=path[:80], hint=near(which, labels)
+                )
+            row = int(rows[0])
+        return Place("op", about.path(row), operation=row)
+    return Place("rank", "rank[0]")
+
+
+def find(path: str, name: str, run: LayerRun, about: About, program: Program) -> Found:
+    """Find the field that a condition's word means.
+
+    Raises
+    ------
+    InputError
+        There is no such object or field.
+    """
+    place = resolve(path, run, about)
+    known = FIELDS[place.kind]
+    if name not in known:
+        raise InputError(f"no field {name!r}", where=place.path, hint=near(name, known))
+    owner, field = known[name]
+    m = run.machine
+    rows: tuple[int, ...] = (0,)
+    if place.kind == "op":
+        rows = (int(program.at[place.operation]),)
+        if owner == _COLLECTIVES:
+            if about.kind[place.operation] == 0:
+                raise InputError(f"a computation has no {name}", where=place.path, hint="name a collective")
+            rows = (int(m.operations.slot[rows[0]]),)
+    elif place.kind == "layer":
+        rows = place.slots
+    elif place.kind == "dim":
+        each = int(m.clock[0].queues)
+        rows = tuple(range(place.dim * each, (place.dim + 1) * each))
+    return Found(place.path, owner, rows, field, name)
+
+
+def _layer(number: int, names: list[str], part: str | None, path: str) -> Place:
+    words = [word.lower() for word in PARTS]
+    full = f"layer[{names[number]}]"
+    if part is None:
+        return Place("layer", full, layer=number)
+    if part.lower() not in words:
+        raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], hint=near(part, words))
+    return Place("layer", f"{full}.{part.lower()}", layer=number, part=words.index(part.lower()))
+
+
+def _number(text: str, count: int, what: str, path: str, names: list[str] | None = None) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
+        hint = near(text[:40], names) if names else f"0 to {count - 1}"
+        raise InputError(f"no {what} {text[:40]!r}", where=path[:80], hint=hint)
+    return int(text)

@@ -1,0 +1,105 @@
+"""What a workload's time consists of: the operations each of which had to wait for the one before."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from astranb.core.jit import Records
+from astranb.engine.critical_path import Segment
+from astranb.engine.operations.about import segment
+
+from . import tables as t
+from .instances import instances, pairs
+from .state import MessageState
+
+__all__ = ["critical_path"]
+
+_OF_KIND = {
+    t.COMPUTE: "compute", t.COLLECTIVE: "collective", t.SEND: "message", t.RECV: "message",
+    t.MEMORY: "memory", t.REPLAY: "broadcast",
+}  # fmt: skip
+
+
+def critical_path(engine: MessageState) -> list[Segment]:
+    """Follow the time back from the operation that ended last.
+
+    Each piece begins where the one before ends, so that all of them together are the whole time.
+    An operation begins when the last of those it depends on has ended, or else when its place
+    (the GPU, the network) is free. A collective's piece begins when the last rank has begun it,
+    and the path goes on there; a receive's when the message is sent, on the sender.
+
+    Returns
+    -------
+    list of Segment
+        In the order of time; empty before an operation has ended.
+    """
+    m, about = engine.machine, engine.about
+    rows: Records = cast("Records", m.operations[: about.own])
+    ended = np.flatnonzero(rows.end_ns >= 0)
+    if not len(ended):
+        return []
+    last = int(ended[np.argmax(rows.end_ns[ended])])
+    number = instances(engine)
+    latest = _latest(rows, number)
+    sends, receives = pairs(engine)
+    sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
+    before = _before(rows)
+    path: list[Segment] = []
+    row, until, because = last, int(rows.end_ns[last]), "the last to end"
+    while True:
+        kind = int(about.kind[row])
+        own = int(rows.start_ns[row])
+        other = row
+        if number[row] >= 0:
+            other = int(latest[number[row]])
+        elif rows.kind[row] == t.RECV and until > own:
+            other = sender.get(row, row)
+        start = min(int(rows.start_ns[other]), until)
+        cause = _OF_KIND[kind]
+        path.append(segment(about, row, start * 1000, until * 1000, cause, because))
+        last_row = row
+        if other != row:
+            because = f"rank {int(rows.npu[row])} needs it in {about.label(row)}"
+        row, until = other, start
+        following = _reason(engine, row, until, before)
+        if following < 0 or len(path) > len(rows):
+            break
+        same = int(rows.npu[following]) == int(rows.npu[row]) and following in about.parents_of(row)
+        if other == last_row:
+            because = f"{about.label(row)} {'depends on it' if same else 'needs its place'}"
+        row = following
+    if until > 0:
+        path.append(segment(about, row, 0, until * 1000, "start", "nothing before it"))
+    return path[::-1]
+
+
+def _latest(rows: Records, number: np.ndarray) -> np.ndarray:
+    """For each collective the operation that began last."""
+    some = np.flatnonzero(number >= 0)
+    order = some[np.lexsort((some, rows.start_ns[some], number[some]))]
+    result = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
+    result[number[order]] = order  # the last one written is the latest
+    return result
+
+
+def _before(rows: Records) -> dict[tuple[int, int, int], int]:
+    """The operation that left each place at each time: by rank, place and time."""
+    some = np.flatnonzero((rows.end_ns >= 0) & (rows.place != t.ON_NOTHING))
+    keys = zip(rows.npu[some].tolist(), rows.place[some].tolist(), rows.end_ns[some].tolist(), strict=True)
+    return dict(zip(keys, some.tolist(), strict=True))
+
+
+def _reason(engine: MessageState, row: int, at_ns: int, before: dict[tuple[int, int, int], int]) -> int:
+    """What an operation that began at a time had to wait for; -1: nothing."""
+    rows = engine.machine.operations
+    parents = engine.about.parents_of(row)
+    if len(parents):
+        last = int(parents[np.argmax(rows.end_ns[parents])])
+        if int(rows.end_ns[last]) == at_ns:
+            return last
+    found = before.get((int(rows.npu[row]), int(rows.place[row]), at_ns), -1)
+    if found >= 0 and found != row:
+        return found
+    return int(parents[np.argmax(rows.end_ns[parents])]) if len(parents) else -1

@@ -1,0 +1,88 @@
+"""What the links of a workload's network join, and what waits for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astranb.engine.operations.about import About
+from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, SWITCH
+
+from . import tables as t
+
+__all__ = ["dimension_of", "ends_of", "other_way", "waiting_for"]
+
+
+def dimension_of(machine: t.Machine, link: int) -> int:
+    """The dimension of a link; -1 where links have none, as in an infrastructure."""
+    if machine.config[0].routed:
+        return -1
+    # Dimensions of one NPU have links, too, so that no two begin with the same.
+    return int(np.searchsorted(machine.dims.first_link, link, side="right")) - 1
+
+
+def ends_of(about: About, machine: t.Machine, link: int) -> tuple[str, str]:
+    """Name both ends of a link: ranks, a switch of a dimension, or what an infrastructure calls them."""
+    dim = dimension_of(machine, link)
+    if dim < 0:
+        a, _, b = about.links[link].partition("->")
+        return a, b
+    source, target = _ranks(machine, dim, link)
+    if machine.dims[dim].kind != SWITCH:
+        return f"rank {source}", f"rank {target}"
+    switch = _switch(machine, dim, source)
+    up = link - int(machine.dims[dim].first_link) < len(machine.npus)
+    return (f"rank {source}", switch) if up else (switch, f"rank {source}")
+
+
+def other_way(machine: t.Machine, link: int) -> int:
+    """The link from where a link leads to back to where it begins; -1 where there is none."""
+    dim = dimension_of(machine, link)
+    if dim < 0:
+        return -1
+    row, npus = machine.dims[dim], len(machine.npus)
+    source, target = _ranks(machine, dim, link)
+    first, back = int(row.first_link), int(row.back_link)
+    if row.kind == FULLY_CONNECTED:
+        return first + target * int(row.nodes) + _at(machine, dim, source)
+    ahead = link - first < npus
+    end = source if row.kind == SWITCH else target
+    return (back if ahead else first) + end
+
+
+def waiting_for(machine: t.Machine, link: int) -> int:
+    """How many messages wait for a link."""
+    count, at = 0, int(machine.links[link].head)
+    while at >= 0:
+        count, at = count + 1, int(machine.messages[at].behind)
+    return count
+
+
+def _at(machine: t.Machine, dim: int, rank: int) -> int:
+    """A rank's place within a dimension."""
+    row = machine.dims[dim]
+    return (rank // int(row.stride)) % int(row.nodes)
+
+
+def _ranks(machine: t.Machine, dim: int, link: int) -> tuple[int, int]:
+    """Where a link begins and ends; to and from a switch both are the rank."""
+    row, npus = machine.dims[dim], len(machine.npus)
+    nodes, stride = int(row.nodes), int(row.stride)
+    own = link - int(row.first_link)
+    if row.kind == FULLY_CONNECTED:
+        rank, there = divmod(own, nodes)
+        return rank, rank + (there - _at(machine, dim, rank)) * stride
+    rank = own % npus
+    if row.kind in (SWITCH, ROUTED):
+        return rank, rank
+    here = _at(machine, dim, rank)
+    there = (here + (1 if own < npus else -1)) % nodes
+    return rank, rank + (there - here) * stride
+
+
+def _switch(machine: t.Machine, dim: int, rank: int) -> str:
+    """Which switch of a dimension a rank is at: the one of the rank that stands first at it."""
+    row = machine.dims[dim]
+    if len(machine.npus) == int(row.nodes):
+        return "switch"
+    first = rank - _at(machine, dim, rank) * int(row.stride)
+    return f"switch of dim {dim} (ranks {first}, {first + int(row.stride)}, …)"

@@ -1,0 +1,64 @@
+"""What can be followed over time in ASTRA-sim 2.0's workloads: by kind of object, and what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from . import tables as t
+from .inspection import chunks_in, in_flight
+from .link_ends import waiting_for
+from .paths import FIELDS, Place
+
+__all__ = ["NOTED", "READERS"]
+
+_Reader = Callable[[t.Machine, Place], int]
+
+
+def _field(table: str, name: str) -> _Reader:
+    return lambda m, place: int(getattr(m, table)[name][list(place.rows)].sum())
+
+
+def _messages(m: t.Machine, place: Place) -> int:
+    rows = m.messages[in_flight(m)]
+    return int(((rows.src == place.npu) | (rows.dst == place.npu)).sum())
+
+
+def _sent(name: str) -> _Reader:
+    def read(m: t.Machine, place: Place) -> int:
+        dims = len(m.dims)
+        rows = slice(place.dim, None, dims) if place.npu < 0 else place.npu * dims + place.dim
+        return int(np.sum(m.traffic[name][rows]))
+
+    return read
+
+
+_TABLES = {"rank": "npus", "op": "operations", "queue": "queues"}
+_CONDITIONS: dict[str, dict[str, _Reader]] = {
+    kind: {word: _field(_TABLES[kind], name) for word, name in words.items()}
+    for kind, words in FIELDS.items()
+}
+READERS: dict[str, dict[str, _Reader]] = {
+    "rank": {**_CONDITIONS["rank"], "in_flight": _messages},
+    "op": _CONDITIONS["op"],
+    "queue": {
+        **_CONDITIONS["queue"],
+        "waiting": lambda m, place: len(chunks_in(m, place)) - int(m.queues.running[list(place.rows)].sum()),
+        "messages": _sent("messages"),
+        "bytes": _sent("bytes"),
+    },
+    "dim": {"messages": _sent("messages"), "bytes": _sent("bytes")},
+    "link": {
+        "waiting": lambda m, place: waiting_for(m, place.rows[0]),
+        "sending": lambda m, place: int(m.links[place.rows[0]].busy & 1),
+        "messages": _field("used", "messages"),
+        "bytes": _field("used", "bytes"),
+        "busy_ns": _field("used", "busy_ns"),
+    },
+}
+"""What can be followed: by kind of object, the word and what reads it; conditions may name a part of it."""
+
+NOTED: Final = {kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")}
+"""Which of them are noted only where a run records."""

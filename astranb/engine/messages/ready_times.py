@@ -1,0 +1,58 @@
+"""From when on the operations of ASTRA-sim 2.0's workloads wait for no other rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import tables as t
+from .instances import instances, pairs
+from .state import MessageState
+
+__all__ = ["members_of", "ready_ps", "slow_ranks"]
+
+_SLOW = 1.02
+"""Ranks that compute so many times as long as the one in the middle are slow."""
+
+
+def members_of(machine: t.Machine, group: int) -> np.ndarray:
+    """The ranks of a group; of all, where it is -1."""
+    if group < 0:
+        return np.arange(len(machine.npus))
+    row = machine.groups[group]
+    return np.asarray(machine.members.value)[int(row.first) : int(row.first + row.count)]
+
+
+def ready_ps(engine: MessageState) -> np.ndarray:
+    """From when on each operation that has begun waits for no other rank; 0 where it never does."""
+    m = engine.machine
+    rows: Any = m.operations[: engine.about.own]
+    now = engine.now_ps // 1000
+    ready = np.zeros(len(rows), np.int64)
+    number = instances(engine)
+    some = np.flatnonzero(number >= 0)
+    if len(some):
+        latest = np.zeros(int(number.max()) + 1, np.int64)
+        np.maximum.at(latest, number[some], rows.start_ns[some])
+        begun = np.bincount(number[some])
+        sizes = np.array([len(members_of(m, g)) for g in range(-1, len(m.groups))])
+        whole = np.zeros(len(latest), np.int64)
+        whole[number[some]] = sizes[rows.group[some] + 1]
+        latest[begun < whole] = now
+        ready[some] = latest[number[some]]
+    receives = np.flatnonzero((rows.kind == t.RECV) & (rows.start_ns >= 0))
+    ready[receives] = now
+    sent, received = pairs(engine)
+    ready[received] = rows.start_ns[sent]
+    return ready * 1000
+
+
+def slow_ranks(machine: t.Machine, own: int) -> list[tuple[int, float]]:
+    """Ranks that compute longer than the one in the middle, and how many times as long; the slowest first."""
+    rows: Any = machine.operations[:own]
+    computes = rows.kind == t.COMPUTE
+    sums = np.bincount(rows.npu[computes], rows.duration_ns[computes], minlength=len(machine.npus))
+    middle = float(np.median(sums))
+    order = np.argsort(-sums, kind="stable").tolist()
+    return [(rank, float(sums[rank]) / middle) for rank in order if sums[rank] > _SLOW * middle > 0]

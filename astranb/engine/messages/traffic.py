@@ -1,0 +1,79 @@
+"""What ASTRA-sim 2.0's workloads send: over collectives, dimensions and links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.net.astrasim2 import FULLY_CONNECTED
+
+from .instances import instances
+from .link_ends import dimension_of, ends_of
+from .state import MessageState
+
+__all__ = ["collectives", "dimension", "links"]
+
+
+def dimension(engine: MessageState, dim: int) -> dict[str, Any]:
+    """What was sent in a dimension; ``utilisation`` is the share of all its links' bandwidth."""
+    m = engine.machine
+    row, npus = m.dims[dim], len(m.npus)
+    mine: Any = m.traffic[dim :: len(m.dims)] if engine.recording else m.traffic[:0]
+    links = npus * (int(row.nodes) - 1) if row.kind == FULLY_CONNECTED else 2 * npus
+    could = links * float(row.rate_Bpns) * max(1, engine.time_ps // 1000)
+    return {
+        "dimension": dim,
+        "shape": f"{engine.about.topology[dim]} of {int(row.nodes)}",
+        "links": links,
+        "bandwidth_Bps": float(row.rate_Bpns) * 1e9,
+        "latency_ns": float(row.latency_ns),
+        "messages": int(mine.messages.sum()),
+        "bytes": int(mine.bytes.sum()),
+        "link_bytes": int(mine.crossed.sum()),
+        "utilisation": int(mine.crossed.sum()) / could if could else 0.0,
+    }
+
+
+def collectives(engine: MessageState) -> list[dict[str, Any]]:
+    """A row for each collective, over its ranks."""
+    m, about = engine.machine, engine.about
+    number = instances(engine)
+    some = np.flatnonzero(number >= 0)
+    some = some[np.argsort(number[some], kind="stable")]
+    parts = np.split(some, np.flatnonzero(np.diff(number[some])) + 1) if len(some) else []
+    rows = []
+    for part in parts:
+        of: Any = m.operations[part]
+        first, last, end = int(of.start_ns.min()), int(of.start_ns.max()), int(of.end_ns.max())
+        done = bool((of.end_ns >= 0).all())
+        row = int(part[0])
+        rows.append(
+            {
+                "name": about.label(row), "collective": about.what(row), "bytes": int(about.size[row]),
+                "group": int(of.group[0]), "ranks": len(part), "chunks": int(of.streams.max()),
+                "start_ps": first * 1000, "last_start_ps": last * 1000,
+                "end_ps": end * 1000 if done else -1,
+                "skew_ps": (last - first) * 1000, "done": done,
+                "algbw_Bps": int(about.size[row]) * 1e9 / (end - last) if done and end > last else 0.0,
+            }
+        )  # fmt: skip
+    return sorted(rows, key=lambda r: (r["start_ps"], r["group"]))
+
+
+def links(engine: MessageState) -> list[dict[str, Any]]:
+    """A row for each directed link that carried something, with congestion."""
+    m, about = engine.machine, engine.about
+    if not (m.config[0].congestion and engine.recording):
+        return []
+    now = max(1, engine.time_ps // 1000)
+    return [
+        {
+            "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],
+            "dimension": dimension_of(m, link),
+            "messages": int(m.used[link].messages), "bytes": int(m.used[link].bytes),
+            "busy_ps": int(m.used[link].busy_ns) * 1000,
+            "utilisation": min(1.0, int(m.used[link].busy_ns) / now),
+        }
+        for link in np.flatnonzero(m.used.messages).tolist()
+    ]  # fmt: skip

@@ -1,0 +1,167 @@
+"""Why a rank waits now: from rank to rank, to the one that nobody else keeps waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.core.units import format_time
+from astranb.engine.operations.spans import COMMUNICATION
+from astranb.engine.why import Step, Why
+
+from . import tables as t
+from .inspection import in_flight, states_of
+from .instances import instances, pairs
+from .paths import resolve
+from .ready_times import members_of
+from .state import MessageState
+
+__all__ = ["explain_wait"]
+
+_MOST = 64
+
+
+def explain_wait(engine: MessageState, path: str) -> Why:
+    """Follow the waits of a rank or an operation.
+
+    Parameters
+    ----------
+    engine : MessageState
+    path : str
+        Of a rank, an operation or a rank's dimension; empty: the rank that has waited longest.
+
+    Returns
+    -------
+    Why
+    """
+    if path:
+        place = resolve(path, engine.about, engine.machine)
+        if place.npu < 0:
+            why = Why(place.path, engine.now_ps)
+            why.links.append(Step("ranks and operations wait; this does not", place.path))
+            return why
+        rank, row, name = place.npu, place.operation, place.path
+    else:
+        rank, row = _longest(engine), -1
+        name = f"rank[{rank}]"
+    why = Why(name, engine.now_ps)
+    chain = _Chain(engine, why)
+    seen: set[int] = set()
+    while rank >= 0 and len(why) < _MOST:
+        row = chain.current(rank) if row < 0 else row
+        if row in seen:
+            why.circle = True
+            break
+        seen.add(row)
+        rank, row = chain.follow(rank, row)
+    return why
+
+
+def _longest(engine: MessageState) -> int:
+    """The rank that has waited longest: that computes nothing, and in what began first."""
+    rows: Any = engine.machine.operations[: engine.about.own]
+    running = np.flatnonzero((rows.start_ns >= 0) & (rows.end_ns < 0))
+    computing = np.unique(rows.npu[running[rows.kind[running] == t.COMPUTE]])
+    waits = running[~np.isin(rows.npu[running], computing)]
+    if len(waits):
+        return int(rows.npu[waits[np.argmin(rows.start_ns[waits])]])
+    going = np.flatnonzero(engine.machine.npus.end_ns < 0)
+    return int(going[0]) if len(going) else 0
+
+
+class _Chain:
+    """What ranks wait for at one moment.
+
+    Parameters
+    ----------
+    engine : MessageState
+    why : Why
+        Gets the steps.
+    """
+
+    def __init__(self, engine: MessageState, why: Why) -> None:
+        self.engine, self.why = engine, why
+        self.number = instances(engine)
+        sends, receives = pairs(engine)
+        self.sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
+
+    def current(self, rank: int) -> int:
+        """The operation that says what a rank does: a computation, else communication; -1: none."""
+        about = self.engine.about
+        rows: Any = self.engine.machine.operations
+        mine = np.arange(about.start[rank], about.start[rank + 1])
+        running = mine[(rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)]
+        for kinds in ((t.COMPUTE,), COMMUNICATION, (t.MEMORY,)):
+            found = running[np.isin(rows.kind[running], kinds)]
+            if len(found):
+                return int(found[0])
+        states = states_of(self.engine.machine, mine)
+        for state in (1, 0):
+            if (states == state).any():
+                return int(mine[states == state][0])
+        return -1
+
+    def follow(self, rank: int, row: int) -> tuple[int, int]:
+        """Tell one step; gives the rank that is waited for next and its operation (-1: what it does)."""
+        about, m = self.engine.about, self.engine.machine
+        if row < 0:
+            self._tell(f"rank {rank} has ended", f"rank[{rank}]", int(m.npus.end_ns[rank]))
+            return -1, -1
+        o, path, text = m.operations[row], about.path(row), about.text(row)
+        if o.end_ns >= 0:
+            self._tell(f"rank {rank} has done {text}", path, int(o.end_ns))
+            return -1, -1
+        if o.start_ns < 0:
+            return self._before(rank, row, path, text)
+        since = int(o.start_ns)
+        if o.kind == t.COMPUTE:
+            ends = format_time((since + int(o.duration_ns)) * 1000)
+            self._tell(f"rank {rank} computes {text}, until {ends}", path, since)
+        elif o.kind == t.COLLECTIVE:
+            begun = m.operations.npu[: about.own][self.number == self.number[row]]
+            missing = np.setdiff1d(members_of(m, int(o.group)), begun)
+            if len(missing):
+                more = f", nor have {len(missing) - 1:,} more" if len(missing) > 1 else ""
+                said = f"rank {rank} is in {text}, which rank {int(missing[0])} has not begun{more}"
+                self._tell(said, path, since)
+                return int(missing[0]), -1
+            done = f"{int(o.streams_done)} of {int(o.streams)} chunks are done" if o.streams else "under way"
+            self._tell(f"rank {rank} is in {text}, which all have begun; {done}", path, since)
+        elif o.kind == t.RECV and row not in self.sender:
+            self._tell(
+                f"rank {rank} is in {text} from rank {int(o.peer)}, which has not sent it", path, since
+            )
+            return int(o.peer), -1
+        elif o.kind in (t.SEND, t.RECV):
+            peer = int(o.peer)
+            flying = m.messages[in_flight(m)]
+            source, target = (rank, peer) if o.kind == t.SEND else (peer, rank)
+            way = bool(((flying.src == source) & (flying.dst == target) & (flying.tag == o.tag)).any())
+            said = "is under way" if way else f"waits for rank {peer}"
+            self._tell(f"rank {rank} is in {text}; the message {said}", path, since)
+            if not way and o.kind == t.SEND:
+                return peer, -1
+        else:
+            self._tell(f"rank {rank} is in {text}", path, since)
+        return -1, -1
+
+    def _before(self, rank: int, row: int, path: str, text: str) -> tuple[int, int]:
+        """Of an operation that has not begun: what it depends on, or what is in its place."""
+        m, about = self.engine.machine, self.engine.about
+        left = [int(p) for p in about.parents_of(row) if m.operations.end_ns[p] < 0]
+        if left:
+            self._tell(f"{text} of rank {rank} waits for {about.label(left[0])}", path, -1)
+            return rank, left[0]
+        rows: Any = m.operations
+        mine = np.arange(about.start[rank], about.start[rank + 1])
+        there = (rows.place[mine] == rows.place[row]) & (rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)
+        if there.any():
+            other = int(mine[there][0])
+            self._tell(f"{text} of rank {rank} needs the place of {about.label(other)}", path, -1)
+            return rank, other
+        self._tell(f"{text} of rank {rank} can begin", path, -1)
+        return -1, -1
+
+    def _tell(self, text: str, path: str, since_ns: int) -> None:
+        self.why.links.append(Step(text, path, since_ns * 1000 if since_ns >= 0 else -1))
