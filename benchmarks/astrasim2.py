@@ -14,7 +14,14 @@ from time import perf_counter
 from astranb.chakra import TraceBuilder, write
 from astranb.engine.messages import Run
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, System, Workload
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+    Workload,
+)
 
 __all__ = ["astrasim2"]
 
@@ -83,7 +90,7 @@ def astrasim2(row: Row) -> None:
             row(what, took, "s", f"ASTRA-sim 2.0 was not recorded {note}")
     one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 20}])
     for npus, name, peer in ((8, "analytical", None), (1024, "analytical", 14.5), (1024, "congestion", 20.0)):
-        network = Network(["Ring"], [npus], [50.0], [500.0])
+        network = DimensionNetwork(["Ring"], [npus], [50.0], [500.0])
         workload = Workload([one] * npus, network, System.from_document(_system(1, 4, 1)), compat=True)
         times = []
         for _ in range(3):

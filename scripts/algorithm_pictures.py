@@ -16,7 +16,7 @@ from pathlib import Path as File
 
 import astranb as anb
 from astranb.core.colours import LIGHT, OKABE_ITO
-from astranb.core.svg import Box, Circle, Line, Path, Shape, Text, document
+from astranb.core.svg import Circle, Path, Shape, SvgBox, SvgLine, Text, document
 from astranb.core.units import format_time
 
 FOLDER = File(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
@@ -83,16 +83,16 @@ def _shapes(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> Iterato
     def x(ps: int) -> float:
         return round(_LEFT + (right - _LEFT) * ps / time_ps, 1)
 
-    yield Box(0, 0, _WIDTH, bottom + 40, 6, LIGHT.back, "none")
+    yield SvgBox(0, 0, _WIDTH, bottom + 40, 6, LIGHT.back, "none")
     yield Text(_LEFT, 20, title, 12, LIGHT.ink, bold=True)
     for rank in range(ranks):
         y = _TOP + rank * _ROW
-        yield Line(_LEFT, y, right, y, LIGHT.line, 1)
+        yield SvgLine(_LEFT, y, right, y, LIGHT.line, 1)
         yield Text(_LEFT - 8, y + 4, f"GPU {rank}", 12, LIGHT.ink, "end")
     for part in range(5):
         ps, anchor = time_ps * part // 4, ("start", "middle", "middle", "middle", "end")[part]
         yield Text(x(ps), bottom + 28, format_time(ps), 12, LIGHT.dim, anchor)
-    yield Line(_LEFT, bottom + 12, right, bottom + 12, LIGHT.dim, 1)
+    yield SvgLine(_LEFT, bottom + 12, right, bottom + 12, LIGHT.dim, 1)
     nth: Counter[tuple[int, int]] = Counter()  # of those that leave a GPU together
     for arrow in sorted(found, key=lambda a: (a.start_ps, a.source, a.target)):
         start = arrow.source, 24 * arrow.start_ps // time_ps
@@ -110,7 +110,7 @@ def _arrow(arrow: Arrow, x: Callable[[int], float], number: int) -> Iterator[Sha
         f"L{round(x2 - 7 * ux + side * 3 * uy, 1)} {round(y2 - 7 * uy - side * 3 * ux, 1)}"
         for side in (1, -1)
     )
-    yield Line(x1, y1, x2, y2, colour, 1.8)
+    yield SvgLine(x1, y1, x2, y2, colour, 1.8)
     yield Path(f"M{x2} {y2}{tip}z", fill=colour)
     if number < 0:
         return

@@ -14,7 +14,7 @@ from ._compare import compare
 from ._draw import draw
 from ._file import rank_file, read, read_ranks, write
 from ._layer_table import layer_table_trace
-from ._link import Linked, link
+from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import as_document, summary
@@ -28,7 +28,7 @@ __all__ = [
     "CollectiveType",
     "Distinct",
     "Hole",
-    "Linked",
+    "LinkedTrace",
     "Lists",
     "Node",
     "NodeType",

@@ -12,7 +12,7 @@ from astranb.core.errors import InputError
 
 from ._message import decode_attribute
 from ._schema import ATTRIBUTE_KINDS, Attribute
-from ._wire import LENGTH, Found, Ints, fields, intern
+from ._wire import LENGTH, Ints, WireFields, fields, intern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class Attributes:
     ----------
     data : bytes
         The trace.
-    some : Found
+    some : WireFields
         Where its attributes are; the owner of each is the node's row.
     rows : int
         How many nodes there are.
@@ -127,7 +127,7 @@ class Attributes:
         One is no attribute.
     """
 
-    def __init__(self, data: bytes, some: Found, rows: int, source: str) -> None:
+    def __init__(self, data: bytes, some: WireFields, rows: int, source: str) -> None:
         self._data, self._rows, self._source = data, rows, source
         stream = np.frombuffer(data, np.uint8)
         self._node, self._start, self._end = some.owner, some.value, some.end

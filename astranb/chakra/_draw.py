@@ -11,8 +11,8 @@ import numpy as np
 from astranb.core.colours import LIGHT, OKABE_ITO
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
-from astranb.core.svg import Box, Shape, Text, document
 from astranb.core.svg import Path as Curve
+from astranb.core.svg import Shape, SvgBox, Text, document
 
 from ._check import topological_order
 from ._schema import CollectiveType, NodeType
@@ -154,7 +154,7 @@ def _svg(
     for at, (name, more) in enumerate(labels):
         colour, left, top = _COLOURS.get(kinds[at], LIGHT.node), float(x[at]), float(y[at])
         shapes += [
-            Box(left, top, _WIDE, _HIGH, 3, LIGHT.panel, colour, f"{name}: {more}", edge=2),
+            SvgBox(left, top, _WIDE, _HIGH, 3, LIGHT.panel, colour, f"{name}: {more}", edge=2),
             Text(left + 6, top + 13, _short(name), 11, LIGHT.ink),
             Text(left + 6, top + 25, _short(more), 11, LIGHT.dim),
         ]

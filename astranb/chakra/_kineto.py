@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from astranb.core.document import Node as Value
+from astranb.core.document import DocumentNode as Value
 from astranb.core.document import read_document
 
 __all__ = ["Event", "kineto_events"]

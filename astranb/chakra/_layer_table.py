@@ -92,7 +92,7 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
         raise InputError(what, where=f"{path}: line 2", hint="let the number be that of the lines")
     if not 1 <= passes <= _MOST_NODES // (6 * len(layers)):
         raise InputError(f"{passes} passes of {len(layers)} layers", where="passes", hint="take 1 or more")
-    writer = _Writer(layers)
+    writer = _LoopWriter(layers)
     if loop.startswith("HYBRID_DLRM"):
         last = _whole(lines[0][1], f"{path}: line 1") if len(lines[0]) > 1 else -1
         if not 0 <= last < len(layers) - 1:
@@ -125,7 +125,7 @@ def _layer(words: list[str], where: str) -> _Layer:
     return _Layer(words[0], *parts)
 
 
-class _Writer:
+class _LoopWriter:
     """The loops; what a layer did last in the pass before is kept."""
 
     def __init__(self, layers: list[_Layer]) -> None:

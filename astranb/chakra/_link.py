@@ -23,13 +23,13 @@ from astranb.core.errors import InputError
 from ._kineto import Event, kineto_events
 from ._pytorch import pytorch_document
 
-__all__ = ["Linked", "link", "synchronisations"]
+__all__ = ["LinkedTrace", "link", "synchronisations"]
 
 _GAP_US: Final = 1000
 """A longer gap of a thread is taken as a wait for another thread."""
 
 
-class Linked(NamedTuple):
+class LinkedTrace(NamedTuple):
     """What :func:`link` found.
 
     Attributes
@@ -53,7 +53,7 @@ class Linked(NamedTuple):
     waits: int = 0
 
 
-def link(host: str | Path, device: str | Path) -> Linked:
+def link(host: str | Path, device: str | Path) -> LinkedTrace:
     """Join a host's and a device's trace.
 
     Parameters
@@ -65,7 +65,7 @@ def link(host: str | Path, device: str | Path) -> Linked:
 
     Returns
     -------
-    Linked
+    LinkedTrace
 
     Raises
     ------
@@ -122,7 +122,7 @@ def link(host: str | Path, device: str | Path) -> Linked:
         op_of[later]["sync_dep"] = [op_of[before]["id"] for one, before in waits if one is later]
     orphans += sum(map(len, launched.values()))
     nodes = sorted([*ops, *[one for one, _ in added]], key=lambda op: int(op["id"]))
-    return Linked({**document.value, "nodes": nodes}, len(meets), joined, orphans, len(waits))
+    return LinkedTrace({**document.value, "nodes": nodes}, len(meets), joined, orphans, len(waits))
 
 
 def _record(op: dict[str, Any]) -> int:

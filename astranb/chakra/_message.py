@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from astranb.core.errors import InputError, near
 
-from ._schema import ATTRIBUTE_KINDS, KIND_OF, NUMBERS, Attribute, Kind, Node, NodeType, Plain, Value
+from ._schema import ATTRIBUTE_KINDS, KIND_OF, NUMBERS, Attribute, Node, NodeType, Plain, Value, ValueLayout
 from ._wire import FIXED32, FIXED64, LENGTH, VARINT
 
 __all__ = [
@@ -121,7 +121,7 @@ def parts(data: bytes) -> Iterator[tuple[int, int, int | bytes, bytes]]:
         yield tag >> 3, wire, value, data[begin:at]
 
 
-def _plain(kind: Kind, bits: int | bytes) -> Plain:
+def _plain(kind: ValueLayout, bits: int | bytes) -> Plain:
     """What the bits of one element mean."""
     if isinstance(bits, bytes):
         return bits.decode("utf-8", "surrogateescape") if kind.form == "text" else bits
@@ -137,7 +137,7 @@ def _plain(kind: Kind, bits: int | bytes) -> Plain:
     return bits
 
 
-def _elements(kind: Kind, message: bytes) -> tuple[Plain, ...]:
+def _elements(kind: ValueLayout, message: bytes) -> tuple[Plain, ...]:
     """The values of a list: one field each, or all of them packed into one."""
     values: list[Plain] = []
     for number, wire, bits, _ in parts(message):
@@ -243,7 +243,7 @@ def attribute_of(name: str, value: Value | Attribute) -> Attribute:
     )
 
 
-def _bits(kind: Kind, value: Any, name: str) -> bytes:
+def _bits(kind: ValueLayout, value: Any, name: str) -> bytes:
     """One element, without a tag."""
     if kind.form == "text":
         if isinstance(value, str):

@@ -16,7 +16,7 @@ from astranb.core.errors import InputError
 
 from ._message import encode_metadata, encode_node, framed, parts
 from ._schema import Attribute, CollectiveType, Node, NodeType, Plain, Value
-from ._wire import FIXED32, LENGTH, VARINT, Found
+from ._wire import FIXED32, LENGTH, VARINT, WireFields
 
 __all__ = ["renewed"]
 
@@ -50,14 +50,14 @@ _FORMS: Final = {
 }
 
 
-def renewed(data: bytes, messages: Found, source: str) -> bytes | None:
+def renewed(data: bytes, messages: WireFields, source: str) -> bytes | None:
     """Turn a trace of an older schema into one of today's.
 
     Parameters
     ----------
     data : bytes
         The trace.
-    messages : Found
+    messages : WireFields
         Where its messages are.
     source : str
         The file, for errors.

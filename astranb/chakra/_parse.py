@@ -13,7 +13,7 @@ from ._columns import Attributes, Distinct, Lists, offsets
 from ._message import decode_attribute, parts
 from ._older import renewed
 from ._schema import Attribute
-from ._wire import LENGTH, VARINT, Bytes, Found, Ints, fields, frames, intern, varints
+from ._wire import LENGTH, VARINT, Bytes, Ints, WireFields, fields, frames, intern, varints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def parse(data: bytes, source: str) -> Parsed:
         messages = frames(np.frombuffer(data, np.uint8), source)
     version, metadata, is_node = _metadata(data[messages.value[0] : messages.end[0]], source)
     first = 0 if is_node else 1
-    return _Reader(data, messages.value[first:], messages.end[first:], source).read(version, metadata)
+    return _TraceReader(data, messages.value[first:], messages.end[first:], source).read(version, metadata)
 
 
 def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], bool]:
@@ -102,7 +102,7 @@ def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], b
     return version, metadata, False
 
 
-class _Reader:
+class _TraceReader:
     def __init__(self, data: bytes, start: Ints, end: Ints, source: str) -> None:
         self.data, self.source, self.rows = data, source, len(start)
         self.stream: Bytes = np.frombuffer(data, np.uint8)
@@ -126,7 +126,7 @@ class _Reader:
             Attributes(self.data, self._some(10, LENGTH), self.rows, self.source),
         )
 
-    def _some(self, number: int, wire: int) -> Found:
+    def _some(self, number: int, wire: int) -> WireFields:
         some = self.found.where(self.found.number == number)
         wrong = np.flatnonzero(some.wire != wire)
         if len(wrong):

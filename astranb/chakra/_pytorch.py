@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.core.document import Node as Value
+from astranb.core.document import DocumentNode as Value
 from astranb.core.document import read_document
 from astranb.core.errors import InputError, near
 

@@ -19,11 +19,11 @@ __all__ = [
     "VERSION",
     "Attribute",
     "CollectiveType",
-    "Kind",
     "Node",
     "NodeType",
     "Plain",
     "Value",
+    "ValueLayout",
 ]
 
 VERSION: Final = "0.0.4"
@@ -62,7 +62,7 @@ class CollectiveType(IntEnum):
     BARRIER = 9
 
 
-class Kind(NamedTuple):
+class ValueLayout(NamedTuple):
     """How one element of an attribute is laid out.
 
     Attributes
@@ -84,21 +84,21 @@ class Kind(NamedTuple):
 
 
 _ELEMENTS = (
-    Kind("double", FIXED64, "float", 64),
-    Kind("float", FIXED32, "float", 32),
-    Kind("int32", VARINT, "signed", 32),
-    Kind("int64", VARINT, "signed", 64),
-    Kind("uint32", VARINT, "unsigned", 32),
-    Kind("uint64", VARINT, "unsigned", 64),
-    Kind("sint32", VARINT, "zigzag", 32),
-    Kind("sint64", VARINT, "zigzag", 64),
-    Kind("fixed32", FIXED32, "unsigned", 32),
-    Kind("fixed64", FIXED64, "unsigned", 64),
-    Kind("sfixed32", FIXED32, "signed", 32),
-    Kind("sfixed64", FIXED64, "signed", 64),
-    Kind("bool", VARINT, "bool", 1),
-    Kind("string", LENGTH, "text", 0),
-    Kind("bytes", LENGTH, "bytes", 0),
+    ValueLayout("double", FIXED64, "float", 64),
+    ValueLayout("float", FIXED32, "float", 32),
+    ValueLayout("int32", VARINT, "signed", 32),
+    ValueLayout("int64", VARINT, "signed", 64),
+    ValueLayout("uint32", VARINT, "unsigned", 32),
+    ValueLayout("uint64", VARINT, "unsigned", 64),
+    ValueLayout("sint32", VARINT, "zigzag", 32),
+    ValueLayout("sint64", VARINT, "zigzag", 64),
+    ValueLayout("fixed32", FIXED32, "unsigned", 32),
+    ValueLayout("fixed64", FIXED64, "unsigned", 64),
+    ValueLayout("sfixed32", FIXED32, "signed", 32),
+    ValueLayout("sfixed64", FIXED64, "signed", 64),
+    ValueLayout("bool", VARINT, "bool", 1),
+    ValueLayout("string", LENGTH, "text", 0),
+    ValueLayout("bytes", LENGTH, "bytes", 0),
 )
 
 ATTRIBUTE_KINDS: Final = {3 + 2 * n: kind for n, kind in enumerate(_ELEMENTS)}

@@ -21,8 +21,8 @@ __all__ = [
     "LENGTH",
     "VARINT",
     "Bytes",
-    "Found",
     "Ints",
+    "WireFields",
     "fields",
     "frames",
     "intern",
@@ -67,7 +67,7 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
 
-class Found(NamedTuple):
+class WireFields(NamedTuple):
     """Fields found, in their order.
 
     Attributes
@@ -88,9 +88,9 @@ class Found(NamedTuple):
     value: Ints
     end: Ints
 
-    def where(self, chosen: NDArray[np.bool_]) -> Found:
+    def where(self, chosen: NDArray[np.bool_]) -> WireFields:
         """Some of them."""
-        return Found(*(column[chosen] for column in self))
+        return WireFields(*(column[chosen] for column in self))
 
 
 @kernel
@@ -220,7 +220,7 @@ _WALK = Entry(chakra_walk, [np.dtype("u1"), _INT, _INT, _INT, _INT])
 _INTERN = Entry(chakra_intern, [np.dtype("u1"), _INT, _INT, _INT, _INT, _INT])
 
 
-def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: str) -> Found:
+def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: str) -> WireFields:
     state = np.zeros(5, np.int64)
     state[_WALKS] = walks
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
@@ -237,10 +237,10 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: s
             where=f"{where}: byte {state[_PLACE]}",
             hint="is the file cut off?" if cut else "is it a Chakra trace?",
         )
-    return Found(*(column[:count] for column in found.reshape(_COLUMNS, -1)))
+    return WireFields(*(column[:count] for column in found.reshape(_COLUMNS, -1)))
 
 
-def frames(data: Bytes, where: str) -> Found:
+def frames(data: Bytes, where: str) -> WireFields:
     """Find the messages of a stream, each with its length before it.
 
     Parameters
@@ -252,7 +252,7 @@ def frames(data: Bytes, where: str) -> Found:
 
     Returns
     -------
-    Found
+    WireFields
         Where each begins (``value``) and ends.
 
     Raises
@@ -263,7 +263,7 @@ def frames(data: Bytes, where: str) -> Found:
     return _walk(data, np.zeros(1, np.int64), np.array([len(data)]), _FRAMES, where, "a message")
 
 
-def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Found:
+def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> WireFields:
     """Find the fields of messages, in their order.
 
     Parameters
@@ -277,7 +277,7 @@ def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Foun
 
     Returns
     -------
-    Found
+    WireFields
         ``owner`` is the message.
 
     Raises
@@ -288,7 +288,7 @@ def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Foun
     return _walk(data, starts, ends, _FIELDS, where, what)
 
 
-def varints(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Found:
+def varints(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> WireFields:
     """Find the numbers of packed lists; as :func:`fields`."""
     return _walk(data, starts, ends, _VARINTS, where, what)
 

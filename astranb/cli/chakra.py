@@ -228,7 +228,7 @@ def _convert(args: argparse.Namespace) -> int:
 
 def _link(args: argparse.Namespace) -> int:
     from astranb.chakra import link, pytorch_trace, write
-    from astranb.core.document import Node, Source
+    from astranb.core.document import DocumentNode, DocumentSource
     from astranb.core.files import whole_file
 
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
@@ -238,7 +238,7 @@ def _link(args: argparse.Namespace) -> int:
         with whole_file(Path(args.output)) as file:
             file.write(json.dumps(found.document).encode())
     else:
-        write(args.output, pytorch_trace(Node(found.document, Source(args.host))))
+        write(args.output, pytorch_trace(DocumentNode(found.document, DocumentSource(args.host))))
     document = {
         "hosts": found.hosts,
         "devices": found.devices,

@@ -269,12 +269,12 @@ def _by_lines(
     from astranb.engine.cacheline import Graph
     from astranb.infragraph import dimensions, resolve
     from astranb.sim import Simulation
-    from astranb.workload.astrasim2 import Network
+    from astranb.workload.astrasim2 import DimensionNetwork
 
     network = workload.network
     if args.infra is not None:
         infra = resolve(args.infra)
-    elif isinstance(network, Network):
+    elif isinstance(network, DimensionNetwork):
         rates = [rate * (2**30 if args.compat else 10**9) for rate in network.bandwidth]
         infra = dimensions(network.topology, network.npus_count, rates, network.latency)
     else:

@@ -9,7 +9,7 @@ from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
-from .join import Joined, Node, Section, join
+from .join import Joined, JoinedOperation, Section, join
 from .language.collective import COLLECTIVES
 from .language.program import (
     BUFFERS,
@@ -24,12 +24,12 @@ from .language.program import (
     Semaphore,
     list_operations,
 )
-from .language.source import Line, Source, SourceText
+from .language.source import ProgramSource, SourceLine, SourceText
 from .language.text import text_algorithm
 from .library.registry import ALGORITHMS, Algorithm, Collective, algorithm, algorithms
 from .lowering.lower import Lowered, lower
 from .proof.check import MIXED, NOTHING, Contents, Promise, check, contents, promise
-from .proof.fault import Fault, draw_waits
+from .proof.fault import Flaw, draw_waits
 from .proof.text import Problem, check_text
 from .proof.verify import verify
 
@@ -47,20 +47,20 @@ __all__ = [
     "Collective",
     "Connection",
     "Contents",
-    "Fault",
+    "Flaw",
     "Joined",
-    "Line",
+    "JoinedOperation",
     "Lowered",
-    "Node",
     "Operation",
     "Plan",
     "Problem",
     "Program",
+    "ProgramSource",
     "Promise",
     "Rank",
     "Section",
     "Semaphore",
-    "Source",
+    "SourceLine",
     "SourceText",
     "algorithm",
     "algorithms",

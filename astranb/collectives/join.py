@@ -23,7 +23,7 @@ from .language.source import source_of
 from .lowering.lower import Lowered
 from .proof.check import Promise, contents, promise
 
-__all__ = ["Joined", "Node", "Section", "join"]
+__all__ = ["Joined", "JoinedOperation", "Section", "join"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Node:
+class JoinedOperation:
     """An operation of one rank in the graph.
 
     Attributes
@@ -83,7 +83,7 @@ class Joined(Lowered):
 
     Attributes
     ----------
-    nodes : tuple of Node
+    nodes : tuple of JoinedOperation
     parts : tuple of Section
     completion : ndarray of int64, shape (nodes,)
         The completion block of each node: the thread block that ends with it.
@@ -93,7 +93,7 @@ class Joined(Lowered):
         The rows of each part's slices.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[JoinedOperation, ...]
     parts: tuple[Section, ...]
     completion: np.ndarray
     first: np.ndarray
@@ -132,7 +132,9 @@ class Joined(Lowered):
         return Promise(np.concatenate(slices), np.concatenate(times), np.concatenate([slices[0], *chunk]))
 
 
-def join(name: str, ranks: int, nodes: Sequence[Node], parts: Sequence[Section], line_bytes: int) -> Joined:
+def join(
+    name: str, ranks: int, nodes: Sequence[JoinedOperation], parts: Sequence[Section], line_bytes: int
+) -> Joined:
     """Build one program from a graph of nodes.
 
     Parameters
@@ -140,7 +142,7 @@ def join(name: str, ranks: int, nodes: Sequence[Node], parts: Sequence[Section],
     name : str
     ranks : int
         The number of ranks; each needs a node.
-    nodes : sequence of Node
+    nodes : sequence of JoinedOperation
     parts : sequence of Section
     line_bytes : int
         Bytes of a cache line.
@@ -158,7 +160,7 @@ def join(name: str, ranks: int, nodes: Sequence[Node], parts: Sequence[Section],
     return _Joiner(ranks, nodes, parts).joined(name, line_bytes)
 
 
-def _check(nodes: Sequence[Node], ranks: int) -> None:
+def _check(nodes: Sequence[JoinedOperation], ranks: int) -> None:
     for number, node in enumerate(nodes):
         if any(not 0 <= other < number or nodes[other].rank != node.rank for other in node.after):
             raise InputError(f"node {number} waits for a node that does not come before it on its rank")
@@ -170,7 +172,7 @@ def _check(nodes: Sequence[Node], ranks: int) -> None:
 class _Joiner:
     """The tables under construction: blocks in the order of nodes, sorted by rank at the end."""
 
-    def __init__(self, ranks: int, nodes: Sequence[Node], parts: Sequence[Section]) -> None:
+    def __init__(self, ranks: int, nodes: Sequence[JoinedOperation], parts: Sequence[Section]) -> None:
         self.ranks, self.nodes, self.parts = ranks, nodes, parts
         self.lines = np.zeros(ranks, np.int64)
         self.flags = 0
@@ -265,7 +267,7 @@ class _Joiner:
         self.lines[gpu] += p.lines
         self.flags += p.flags
 
-    def _add_completion(self, node: Node) -> int:
+    def _add_completion(self, node: JoinedOperation) -> int:
         """Add the completion block of a node."""
         block = allocate(1, t.BLOCK)
         block["gpu"] = node.rank
@@ -278,7 +280,7 @@ class _Joiner:
         self.channels.append(0)
         return len(self.blocks) - 1
 
-    def _workers(self, node: Node) -> list[int]:
+    def _workers(self, node: JoinedOperation) -> list[int]:
         """The thread blocks of a node's program on its rank."""
         if node.part < 0:
             return []

@@ -21,7 +21,16 @@ import yaml
 
 from .errors import InputError, near
 
-__all__ = ["MOST_BYTES", "Node", "Place", "Source", "contents", "form_of", "parse_document", "read_document"]
+__all__ = [
+    "MOST_BYTES",
+    "DocumentNode",
+    "DocumentSource",
+    "Place",
+    "contents",
+    "form_of",
+    "parse_document",
+    "read_document",
+]
 
 MOST_BYTES = 64 << 20
 """Largest file that is read unless a caller allows more: public plans of collectives have a few MiB."""
@@ -36,7 +45,7 @@ Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Source:
+class DocumentSource:
     """Where a document came from.
 
     Attributes
@@ -77,12 +86,12 @@ class Source:
         return lines
 
 
-class Node:
+class DocumentNode:
     """A value of a document, with its place."""
 
     __slots__ = ("place", "source", "value")
 
-    def __init__(self, value: Any, source: Source, place: Place = ()) -> None:
+    def __init__(self, value: Any, source: DocumentSource, place: Place = ()) -> None:
         self.value, self.source, self.place = value, source, place
 
     def error(self, what: str, hint: str = "") -> InputError:
@@ -103,19 +112,19 @@ class Node:
         """Whether an object has a key."""
         return isinstance(self.value, dict) and key in self.value
 
-    def get(self, key: str, default: Any = ...) -> Node:
+    def get(self, key: str, default: Any = ...) -> DocumentNode:
         """A member of an object; without a default it must be there."""
         if not isinstance(self.value, dict):
             raise self.error(f"an object is expected, not {_brief(self.value)}")
         if key not in self.value and default is ...:
             raise self.error(f"{key!r} is missing", "give it")
-        return Node(self.value.get(key, default), self.source, (*self.place, key))
+        return DocumentNode(self.value.get(key, default), self.source, (*self.place, key))
 
-    def items(self) -> list[Node]:
+    def items(self) -> list[DocumentNode]:
         """The elements of a list."""
         if not isinstance(self.value, list):
             raise self.error(f"a list is expected, not {_brief(self.value)}")
-        return [Node(value, self.source, (*self.place, n)) for n, value in enumerate(self.value)]
+        return [DocumentNode(value, self.source, (*self.place, n)) for n, value in enumerate(self.value)]
 
     def text(self) -> str:
         """A string."""
@@ -206,7 +215,7 @@ def form_of(path: str | Path) -> str:
 
 def read_document(
     path: str | Path, most: int | None = None, *, form: str | None = None, strict: bool = True
-) -> Node:
+) -> DocumentNode:
     """Read a file of YAML or JSON.
 
     Parameters
@@ -227,7 +236,7 @@ def read_document(
     return parse_document(contents(path, most), str(path), form or form_of(path), strict=strict)
 
 
-def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: bool = True) -> Node:
+def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: bool = True) -> DocumentNode:
     """Parse YAML or JSON.
 
     Parameters
@@ -244,7 +253,7 @@ def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: 
 
     Returns
     -------
-    Node
+    DocumentNode
         Of plain dicts, lists, strings, numbers, booleans and None.
 
     Raises
@@ -267,11 +276,11 @@ def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: 
     return _yaml(text, name)
 
 
-def _json(text: str, name: str, *, strict: bool) -> Node:
-    source = Source(name, text if len(text) <= _MOST_LINED else None)
+def _json(text: str, name: str, *, strict: bool) -> DocumentNode:
+    source = DocumentSource(name, text if len(text) <= _MOST_LINED else None)
     rules: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant} if strict else {}
     try:
-        return Node(json.loads(text, **rules), source)
+        return DocumentNode(json.loads(text, **rules), source)
     except _Duplicate as error:
         _refuse_duplicate(source)
         raise InputError(f"duplicate key {error.args[0]!r}", where=name, hint="keep one of them") from None
@@ -288,7 +297,7 @@ class _Duplicate(Exception):
     """A JSON object that gives a key twice."""
 
 
-def _refuse_duplicate(source: Source) -> None:
+def _refuse_duplicate(source: DocumentSource) -> None:
     """Name the line of a duplicate key, where the text can be read as YAML too."""
     if source.text is not None:
         with suppress(yaml.YAMLError):
@@ -307,10 +316,10 @@ def _no_constant(text: str) -> Any:
     raise ValueError(f"{text} is not a number")
 
 
-def _yaml(text: str, name: str) -> Node:
-    source = Source(name, text)
+def _yaml(text: str, name: str) -> DocumentNode:
+    source = DocumentSource(name, text)
     try:
-        return Node(_Builder(source, text).document(), source)
+        return DocumentNode(_Builder(source, text).document(), source)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -333,7 +342,7 @@ def _loader() -> Any:
 class _Builder:
     """Plain data from YAML events, with the line of every part where asked for."""
 
-    def __init__(self, source: Source, text: str, lines: dict[Place, int] | None = None) -> None:
+    def __init__(self, source: DocumentSource, text: str, lines: dict[Place, int] | None = None) -> None:
         self._source = source
         self._text = text
         self._lines = lines

@@ -15,13 +15,13 @@ from typing import Final, Protocol
 from .colours import Colours
 
 __all__ = [
-    "Box",
     "Circle",
-    "Line",
     "Path",
     "Picture",
     "Rectangles",
     "Shape",
+    "SvgBox",
+    "SvgLine",
     "Text",
     "document",
     "frames_to_svg",
@@ -33,7 +33,7 @@ _NOT_XML: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SvgLine:
     """A straight line; ``title`` is shown where one points at it."""
 
     x0: float
@@ -46,7 +46,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class SvgBox:
     """A rectangle with round corners, given by its top left corner."""
 
     x: float
@@ -108,7 +108,7 @@ class Rectangles(Protocol):
         ...
 
 
-Shape = Line | Box | Text | Path | Circle | Rectangles
+Shape = SvgLine | SvgBox | Text | Path | Circle | Rectangles
 
 
 @dataclass(frozen=True)
@@ -206,12 +206,12 @@ def _markup(shapes: Iterable[Shape]) -> str:
 
 
 def _element(shape: Shape) -> str:
-    if isinstance(shape, Line):
+    if isinstance(shape, SvgLine):
         return (
             f'<line x1="{shape.x0:.1f}" y1="{shape.y0:.1f}" x2="{shape.x1:.1f}" y2="{shape.y1:.1f}" '
             f'stroke="{shape.colour}" stroke-width="{shape.width:.1f}">{_title(shape.title)}</line>'
         )
-    if isinstance(shape, Box):
+    if isinstance(shape, SvgBox):
         edge = f' stroke-width="{shape.edge:g}"' if shape.edge != 1 else ""
         return (
             f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" '

@@ -14,7 +14,7 @@ from astranb.core.units import bandwidth_Bps, format_bandwidth, format_bytes, fo
 
 __all__ = [
     "Breakpoint",
-    "Found",
+    "ConditionField",
     "at_time",
     "called",
     "condition",
@@ -55,7 +55,7 @@ class Breakpoint:
     enabled: bool = True
 
 
-class Found(NamedTuple):
+class ConditionField(NamedTuple):
     """A field that a condition names.
 
     Attributes
@@ -91,7 +91,11 @@ def at_time(when: int | str) -> Breakpoint:
 
 
 def condition(
-    text: str, find: Callable[[str], Found], owners: Sequence[Any], base: Mapping[str, int], example: str
+    text: str,
+    find: Callable[[str], ConditionField],
+    owners: Sequence[Any],
+    base: Mapping[str, int],
+    example: str,
 ) -> Breakpoint:
     """Stop when a condition on a field becomes true: ``<path>.<field> <op> <number>``.
 

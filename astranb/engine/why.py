@@ -8,11 +8,11 @@ from html import escape
 
 from astranb.core.units import format_time
 
-__all__ = ["Step", "Why"]
+__all__ = ["WaitStep", "Why"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WaitStep:
     """One link of a chain of waits.
 
     Attributes
@@ -39,14 +39,14 @@ class Why:
         What was asked about.
     now_ps : int
         The moment that it holds for.
-    links : list of Step
+    links : list of WaitStep
     circle : bool
         Whether the chain comes back to itself: then nobody in it can ever go on.
     """
 
     def __init__(self, path: str, now_ps: int) -> None:
         self.path, self.now_ps = path, now_ps
-        self.links: list[Step] = []
+        self.links: list[WaitStep] = []
         self.circle = False
 
     @property
@@ -54,7 +54,7 @@ class Why:
         """Path of what is at the end of the chain."""
         return self.links[-1].path if self.links else self.path
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[WaitStep]:
         """The steps."""
         return iter(self.links)
 
@@ -62,7 +62,7 @@ class Why:
         """How many steps."""
         return len(self.links)
 
-    def _since(self, step: Step) -> str:
+    def _since(self, step: WaitStep) -> str:
         return f" (for {format_time(max(0, self.now_ps - step.since_ps))})" if step.since_ps >= 0 else ""
 
     def __str__(self) -> str:

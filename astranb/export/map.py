@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from astranb.core.colours import Colours
-from astranb.core.svg import Line, Picture, Shape, Text
+from astranb.core.svg import Picture, Shape, SvgLine, Text
 from astranb.core.units import format_bandwidth, format_time
-from astranb.infragraph import Graph, Infra
+from astranb.infragraph import Infra, NodeGraph
 from astranb.net import Fabric, compile_fabric
 
 from .layout import Detail, Layout, describe, lay_out
@@ -70,7 +70,7 @@ def joined(layout: Layout) -> dict[tuple[int, int], int]:
     return found
 
 
-def _kinds(graph: Graph, fabric: Fabric, layout: Layout) -> dict[int, int]:
+def _kinds(graph: NodeGraph, fabric: Fabric, layout: Layout) -> dict[int, int]:
     """The link, of those declared, that most lanes of a bundle are of; by its number."""
     nodes = len(graph)
     keys = np.minimum(graph.a, graph.b).astype(np.int64) * nodes + np.maximum(graph.a, graph.b)
@@ -87,7 +87,7 @@ def _kinds(graph: Graph, fabric: Fabric, layout: Layout) -> dict[int, int]:
 
 
 def _lines(
-    fabric: Fabric, layout: Layout, kinds: dict[int, int], colour: dict[int, str], graph: Graph
+    fabric: Fabric, layout: Layout, kinds: dict[int, int], colour: dict[int, str], graph: NodeGraph
 ) -> Iterator[Shape]:
     for number, kind in kinds.items():
         a, b, lanes = layout.bundles[number]
@@ -101,7 +101,7 @@ def _lines(
         width = 1.2 + 0.8 * float(np.log2(len(lanes)))
         for points in _path(layout, number):
             for start, end in pairwise(points):
-                yield Line(*start, *end, colour[kind], width, words)
+                yield SvgLine(*start, *end, colour[kind], width, words)
 
 
 def _path(layout: Layout, number: int) -> list[list[tuple[float, float]]]:
@@ -117,7 +117,7 @@ def _path(layout: Layout, number: int) -> list[list[tuple[float, float]]]:
 
 
 def _legend(
-    graph: Graph, used: list[int], colour: dict[int, str], layout: Layout, colours: Colours
+    graph: NodeGraph, used: list[int], colour: dict[int, str], layout: Layout, colours: Colours
 ) -> Iterator[Shape]:
     """A row for each link, with the rate of its edges."""
     for row, kind in enumerate(used):
@@ -132,7 +132,7 @@ def _legend(
         delay = format_time(int(graph.latency_ps[mine].max()))
         link = graph.links[kind]
         name = link.name if link.type == link.name else f"{link.name} ({link.type})"
-        yield Line(12, y - 4, 12 + _SWATCH, y - 4, colour[kind], 3)
+        yield SvgLine(12, y - 4, 12 + _SWATCH, y - 4, colour[kind], 3)
         edges = f"{count:,} edge{'s' if count > 1 else ''}"
         words = f"{name}: {rate}{each} each way, {delay}, {edges}"
         yield Text(18 + _SWATCH, y, words, 12, colours.dim, room=layout.width - 30 - _SWATCH)

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from astranb.core.svg import Box, Line, Picture, Text
+from astranb.core.svg import Picture, SvgBox, SvgLine, Text
 
 from .topology import Dot
 
@@ -32,10 +32,10 @@ def to_image(one: Picture, scale: float = 2.0) -> Image.Image:
     image = Image.new("RGB", size, one.colours.back)
     pen = ImageDraw.Draw(image)
     for shape in one.shapes:
-        if isinstance(shape, Line):
+        if isinstance(shape, SvgLine):
             ends = (shape.x0 * k, shape.y0 * k, shape.x1 * k, shape.y1 * k)
             pen.line(ends, fill=shape.colour, width=max(1, round(shape.width * k)))
-        elif isinstance(shape, Box):
+        elif isinstance(shape, SvgBox):
             corners = (shape.x * k, shape.y * k, (shape.x + shape.width) * k, (shape.y + shape.height) * k)
             pen.rounded_rectangle(corners, shape.radius * k, shape.fill, shape.stroke, max(1, round(k)))
         elif isinstance(shape, Dot):

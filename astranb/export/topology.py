@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from astranb.core.colours import KIND_COLOURS, Colours, busy_colour
-from astranb.core.svg import Box, Line, Shape, Text
+from astranb.core.svg import Shape, SvgBox, SvgLine, Text
 
 from .layout import Layout
 
@@ -73,11 +73,11 @@ class Edge:
         along = self.length * gone
         return x + self.ux * along - self.uy * aside, y + self.uy * along + self.ux * aside
 
-    def lines(self, busy: float, colours: Colours, name: str) -> Iterator[Line]:
+    def lines(self, busy: float, colours: Colours, name: str) -> Iterator[SvgLine]:
         """Its line: width and colour by load; two stubs where it wraps round."""
         colour = busy_colour(busy, colours) if busy else colours.line
         for start, end in self.segments():
-            yield Line(*start, *end, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
+            yield SvgLine(*start, *end, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
 
     def segments(self) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
         """Where its line begins and ends; twice where it wraps round."""
@@ -95,7 +95,7 @@ def _reach(box: Any, ux: float, uy: float) -> float:
 def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
     """Give the frames of the instances, with their names."""
     for frame in layout.frames:
-        yield Box(frame.x, frame.y, frame.width, frame.height, 6, colours.back, colours.line, frame.name)
+        yield SvgBox(frame.x, frame.y, frame.width, frame.height, 6, colours.back, colours.line, frame.name)
         yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
 
 
@@ -104,7 +104,7 @@ def boxes_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
     for box in layout.boxes:
         is_gpu = box.rank >= 0
         label = f"{box.label} \u00d7{box.count}" if box.kind == "instance" and box.count > 1 else box.label
-        yield Box(
+        yield SvgBox(
             box.x - box.width / 2,
             box.y - box.height / 2,
             box.width,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from astranb.core.document import Node, Source, read_document
+from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import near
 
 from .presets import check_header
@@ -99,7 +99,7 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
     if isinstance(source, str | Path):
         root = read_document(source, form="json")
     else:
-        root = Node(source, Source("measurement"))
+        root = DocumentNode(source, DocumentSource("measurement"))
     check_header(root, MEASURED_FORMAT, MEASURED_VERSION, "benchmarks/gpu_microbench.py writes one")
     device = root.get("device")
     name = device.get("name").text()[:80]
@@ -120,12 +120,12 @@ def read_measured(source: str | Path | dict[str, Any]) -> Measured:
     return Measured(root.file, " ".join(name.split()), facts, clock, memory, values)
 
 
-def _reported(device: Node, key: str) -> bool:
+def _reported(device: DocumentNode, key: str) -> bool:
     """Whether the device reports a value; null counts as none."""
     return device.has(key) and device.get(key).value is not None
 
 
-def _row(row: Node) -> tuple[str, float]:
+def _row(row: DocumentNode) -> tuple[str, float]:
     """Read one row and convert its value to the unit of :data:`ROWS`."""
     what = row.get("what").text()
     blocks = blocks_of(what)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astranb.core.document import Node, read_document
+from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.units import bandwidth_Bps, time_ps
@@ -271,7 +271,7 @@ def read_preset(path: str | Path) -> Preset:
     return preset_of(read_document(path, form="json"))
 
 
-def preset_of(root: Node) -> Preset:
+def preset_of(root: DocumentNode) -> Preset:
     """Return the preset in a document."""
     check_header(root, _FORMAT, _VERSION, "`astranb gpu from` makes a preset from a measurement")
     for key in root.value:
@@ -300,7 +300,7 @@ def preset_of(root: Node) -> Preset:
         raise InputError(error.what, where=f"{root.file}: numbers", hint=error.hint) from None
 
 
-def check_header(root: Node, wanted: str, version: int, hint: str) -> None:
+def check_header(root: DocumentNode, wanted: str, version: int, hint: str) -> None:
     """Reject a document of another format or version."""
     found = root.get("format")
     if found.value != wanted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ._blueprints import blueprint, blueprints, resolve
 from ._dimensions import dimensions
-from ._graph import Graph, Link
+from ._graph import Link, NodeGraph
 from ._infra import Infra
 from ._link_types import LINK_TYPES, LinkType
 from ._load import convert, load
@@ -17,10 +17,10 @@ from ._plan import NodeKind
 
 __all__ = [
     "LINK_TYPES",
-    "Graph",
     "Infra",
     "Link",
     "LinkType",
+    "NodeGraph",
     "NodeKind",
     "blueprint",
     "blueprints",

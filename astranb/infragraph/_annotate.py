@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - Blocks is shown by help()
 
-from astranb.core.document import Place, Source
+from astranb.core.document import DocumentSource, Place
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, time_ps
 
 from ._link_types import link_type
-from ._plan import Component, Device, Plan, Selection, pick
+from ._plan import Component, Device, ExpansionPlan, Selection, pick
 
 __all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
 
@@ -165,10 +165,10 @@ class Annotations:
     edges: list[Note] = field(default_factory=list)
     links: dict[str, Note] = field(default_factory=dict)
     graph: dict[str, Any] = field(default_factory=dict)
-    source: Source = field(default_factory=lambda: Source("annotations"))
+    source: DocumentSource = field(default_factory=lambda: DocumentSource("annotations"))
 
 
-def locate(plan: Plan, identifier: str) -> Blocks:
+def locate(plan: ExpansionPlan, identifier: str) -> Blocks:
     """Find what an identifier names.
 
     Dotted (``host.0.gpu.3``), a prefix of it (``host.0``, ``host``: everything below), or with
@@ -199,7 +199,9 @@ def locate(plan: Plan, identifier: str) -> Blocks:
     return Blocks(Selection((level, *selection.levels)), length, isinstance(reached, Component))
 
 
-def read_annotations(document: dict[str, Any], plan: Plan, source: Source, at: Place = ()) -> Annotations:
+def read_annotations(
+    document: dict[str, Any], plan: ExpansionPlan, source: DocumentSource, at: Place = ()
+) -> Annotations:
     """Resolve a checked annotation document.
 
     Raises
@@ -239,7 +241,7 @@ def read_annotations(document: dict[str, Any], plan: Plan, source: Source, at: P
 
 
 def _attributes(
-    entries: list[dict[str, Any]] | None, kind: str, source: Source, place: Place
+    entries: list[dict[str, Any]] | None, kind: str, source: DocumentSource, place: Place
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     readers = _READERS[kind]
     attributes: dict[str, Any] = {}

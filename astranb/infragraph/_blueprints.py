@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from astranb.core.document import Source
+from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError, near
 
 from . import _boxes as boxes
@@ -312,7 +312,7 @@ def blueprint(name: str) -> Infra:
             "devices": [device],
             "instances": [{"name": device["name"], "device": device["name"], "count": 1}],
         }
-        return Infra(document, source=Source(kind), notes=NOTES.get(kind, ()))
+        return Infra(document, source=DocumentSource(kind), notes=NOTES.get(kind, ()))
     if kind not in _MADE:
         raise InputError(f"there is no blueprint {kind!r}", hint=near(kind, [*SERVERS, *_MADE]))
     made = _MADE[kind]
@@ -336,7 +336,7 @@ def blueprint(name: str) -> Infra:
         raise InputError(error.what, where=where, hint=error.hint) from None
     notes = NOTES.get(str(values.get("server", "")), ())
     fabric = "server" in made.parameters
-    return Infra(document, source=Source(kind), notes=(*notes, *(NOTES["switch"] if fabric else ())))
+    return Infra(document, source=DocumentSource(kind), notes=(*notes, *(NOTES["switch"] if fabric else ())))
 
 
 def resolve(text: str) -> Infra:

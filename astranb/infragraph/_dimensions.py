@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.document import Source
+from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError, near
 
 from ._infra import Infra
@@ -97,7 +97,7 @@ def dimensions(
             for switch in switches
         ]
     }
-    return Infra(document, notes if switches else None, source=Source(name))
+    return Infra(document, notes if switches else None, source=DocumentSource(name))
 
 
 def _pairs(shape: str, group: list[int]) -> list[tuple[int, int]]:

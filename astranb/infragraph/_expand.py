@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._plan import Device, Join, Plan
+from ._plan import Device, ExpansionPlan, Join
 
 __all__ = ["Edges", "expand_edges", "expand_nodes"]
 
@@ -34,7 +34,7 @@ class Edges:
         )
 
 
-def expand_nodes(plan: Plan) -> tuple[Ints, Ints]:
+def expand_nodes(plan: ExpansionPlan) -> tuple[Ints, Ints]:
     """Lay out all nodes.
 
     Returns
@@ -53,7 +53,7 @@ def expand_nodes(plan: Plan) -> tuple[Ints, Ints]:
     return _joined(component), _joined(copy)
 
 
-def _template(plan: Plan, device: Device, templates: dict[str, Ints]) -> Ints:
+def _template(plan: ExpansionPlan, device: Device, templates: dict[str, Ints]) -> Ints:
     if device.name not in templates:
         parts = [
             np.full(c.count, c.row, np.int64)
@@ -65,7 +65,7 @@ def _template(plan: Plan, device: Device, templates: dict[str, Ints]) -> Ints:
     return templates[device.name]
 
 
-def expand_edges(plan: Plan) -> Edges:
+def expand_edges(plan: ExpansionPlan) -> Edges:
     """Lay out all edges: inside instances first, in their order, then between them.
 
     Edges of one device come in the order in which the upstream package adds them, so that
@@ -81,7 +81,7 @@ def expand_edges(plan: Plan) -> Edges:
     return _concatenated([*parts, _merged(plan.joins)])
 
 
-def _device_edges(plan: Plan, device: Device, templates: dict[str, Edges]) -> Edges:
+def _device_edges(plan: ExpansionPlan, device: Device, templates: dict[str, Edges]) -> Edges:
     if device.name not in templates:
         parts = []
         for c in device.components.values():

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from astranb.core.errors import InputError
 
 from ._annotate import Annotations, locate
-from ._plan import Device, NodeKind, Plan
+from ._plan import Device, ExpansionPlan, NodeKind
 
-__all__ = ["Graph", "Link"]
+__all__ = ["Link", "NodeGraph"]
 
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
@@ -41,7 +41,7 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class NodeGraph:
     """Nodes and undirected edges as arrays; read-only.
 
     Attributes
@@ -101,7 +101,7 @@ class Graph:
     links: tuple[Link, ...]
     devices: tuple[str, ...]
     assumed: list[str]
-    _plan: Plan = field(repr=False)
+    _plan: ExpansionPlan = field(repr=False)
     _annotations: Annotations = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,9 @@ class Graph:
         return len(self.kind)
 
     def __repr__(self) -> str:
-        return f"<Graph {self.title!r}: {len(self):,} nodes, {len(self.a):,} edges, {len(self.gpus):,} GPUs>"
+        return (
+            f"<NodeGraph {self.title!r}: {len(self):,} nodes, {len(self.a):,} edges, {len(self.gpus):,} GPUs>"
+        )
 
     @cached_property
     def names(self) -> list[str]:

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import yaml
 
-from astranb.core.document import Place, Source, form_of
+from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 
 from ._annotate import Annotations, read_annotations
 from ._expand import expand_edges, expand_nodes
-from ._graph import Graph, Link
+from ._graph import Link, NodeGraph
 from ._physical import check_links, forward_latencies, physical, rank_order
-from ._plan import NodeKind, Plan, plan
+from ._plan import ExpansionPlan, NodeKind, plan
 from ._schema import check_annotations, check_infrastructure
 
 __all__ = ["Infra"]
@@ -40,7 +40,7 @@ class Infra:
         An InfraGraph ``Infrastructure``.
     annotations : dict, optional
         An InfraGraph ``Annotation``.
-    source : Source, optional
+    source : DocumentSource, optional
         Where the document came from, for error lines.
     notes : sequence of str
         What should be known about it, for example what a blueprint corrects.
@@ -75,13 +75,13 @@ class Infra:
         document: dict[str, Any],
         annotations: dict[str, Any] | None = None,
         *,
-        source: Source | None = None,
-        annotations_source: Source | None = None,
+        source: DocumentSource | None = None,
+        annotations_source: DocumentSource | None = None,
         notes: tuple[str, ...] = (),
         at: Place = (),
         annotations_at: Place = (),
     ) -> None:
-        source = source or Source("infrastructure")
+        source = source or DocumentSource("infrastructure")
         noted = annotations_source or source
         self._source = source
         self._document = copy.deepcopy(check_infrastructure(document, source, at))
@@ -112,12 +112,12 @@ class Infra:
         """Names of all devices, in document order."""
         return list(self._plan.devices)
 
-    def expand(self) -> Graph:
+    def expand(self) -> NodeGraph:
         """Expand to arrays of nodes and edges; the same object every time.
 
         Returns
         -------
-        Graph
+        NodeGraph
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Infra:
         return self._graph
 
     @cached_property
-    def _graph(self) -> Graph:
+    def _graph(self) -> NodeGraph:
         made, notes = self._plan, self._annotations
         component, instance = expand_nodes(made)
         kinds = np.asarray(
@@ -139,7 +139,7 @@ class Infra:
         values = physical(made, edges, kind, notes, self._stated)
         forward, assumed = forward_latencies(made, component, notes)
         gpus = np.flatnonzero(kind == NodeKind.XPU)
-        graph = Graph(
+        graph = NodeGraph(
             self.name,
             kind,
             component.astype(np.int32),
@@ -320,7 +320,7 @@ class Infra:
         return f"<div><b>{html.escape(self.name)}</b><table>{body}</table>{lists}</div>"
 
 
-def _gpus_in(made: Plan, device: str) -> int:
+def _gpus_in(made: ExpansionPlan, device: str) -> int:
     return sum(
         c.count * (_gpus_in(made, c.name) if c.kind is None else int(c.kind == NodeKind.XPU))
         for c in made.devices[device].components.values()

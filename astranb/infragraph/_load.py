@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from astranb.core.document import Place, Source, contents, parse_document, read_document
+from astranb.core.document import DocumentSource, Place, contents, parse_document, read_document
 from astranb.core.errors import InputError
 from astranb.core.xml import xml_document
 
@@ -76,14 +76,14 @@ def _is_topology(source: Any) -> bool:
     return named and str(source).lower().endswith(".xml")
 
 
-def _read(source: Any, name: str) -> tuple[Any, Source]:
+def _read(source: Any, name: str) -> tuple[Any, DocumentSource]:
     if isinstance(source, Infra):
-        return source.to_dict(), Source(name)
+        return source.to_dict(), DocumentSource(name)
     if isinstance(source, dict):
-        return source, Source(name)
+        return source, DocumentSource(name)
     if hasattr(source, "serialize"):
         try:
-            return source.serialize("dict"), Source(name)
+            return source.serialize("dict"), DocumentSource(name)
         except (TypeError, ValueError, AttributeError) as error:
             raise InputError(f"the object cannot be serialised: {error}", where=name) from None
     if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] == "{"):
@@ -154,4 +154,4 @@ def convert(path: str | Path, name: str | None = None) -> Infra:
     machine = read(root, file.stem)
     if name:
         machine.name = name
-    return Infra(machine.document(), source=Source(str(file)), notes=tuple(machine.notes))
+    return Infra(machine.document(), source=DocumentSource(str(file)), notes=tuple(machine.notes))

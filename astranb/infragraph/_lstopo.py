@@ -37,11 +37,11 @@ def read_lstopo(root: Tag, name: str) -> DetectedServer:
         There is no machine in the file, elements are nested too deeply, or a matrix is not square.
     """
     machine = DetectedServer(name)
-    _Reader(machine).read(root)
+    _ObjectReader(machine).read(root)
     return machine
 
 
-class _Reader:
+class _ObjectReader:
     """The state of a walk through the tree."""
 
     def __init__(self, machine: DetectedServer) -> None:

@@ -41,11 +41,11 @@ def read_nccl(root: Tag, name: str) -> DetectedServer:
         A PCI address is listed twice, a number is invalid, or elements are nested too deeply.
     """
     machine = DetectedServer(name)
-    _Reader(machine).read(root)
+    _TopologyReader(machine).read(root)
     return machine
 
 
-class _Reader:
+class _TopologyReader:
     """The state of a walk through the tree."""
 
     def __init__(self, machine: DetectedServer) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.document import Source
+from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError
 from astranb.core.units import format_bandwidth, format_time, time_ps
 
 from ._annotate import Annotations, Rate, read_rate
 from ._expand import Edges
 from ._link_types import CABLE, DEFAULT, LinkType, forwarding, recognise
-from ._plan import LinkRow, NodeKind, Plan
+from ._plan import ExpansionPlan, LinkRow, NodeKind
 
 __all__ = ["Physical", "check_links", "forward_latencies", "physical", "rank_order"]
 
@@ -65,7 +65,7 @@ class Physical:
     assumed: list[str] = field(default_factory=list)
 
 
-def check_links(plan: Plan, source: Source) -> list[tuple[Rate | None, int | None]]:
+def check_links(plan: ExpansionPlan, source: DocumentSource) -> list[tuple[Rate | None, int | None]]:
     """Read the bandwidth and latency that each link row's document states.
 
     Raises
@@ -90,7 +90,7 @@ def check_links(plan: Plan, source: Source) -> list[tuple[Rate | None, int | Non
     return found
 
 
-def _chosen(row: LinkRow, what: str, source: Source) -> tuple[str, Any, str] | None:
+def _chosen(row: LinkRow, what: str, source: DocumentSource) -> tuple[str, Any, str] | None:
     document = row.physical.get(what)
     if document is None or document == {"choice": _LEFT_EMPTY[what]}:
         return None
@@ -113,7 +113,7 @@ def _chosen(row: LinkRow, what: str, source: Source) -> tuple[str, Any, str] | N
 
 
 def physical(
-    plan: Plan,
+    plan: ExpansionPlan,
     edges: Edges,
     kind: NDArray[np.int8],
     annotations: Annotations,
@@ -144,7 +144,7 @@ class _Known:
     lanes: NDArray[np.bool_]
 
 
-def _context(plan: Plan, row: LinkRow, annotations: Annotations) -> str:
+def _context(plan: ExpansionPlan, row: LinkRow, annotations: Annotations) -> str:
     """Collect what is written around a link, in lower case."""
     words = [row.scope]
     if device := plan.devices.get(row.scope):
@@ -154,7 +154,9 @@ def _context(plan: Plan, row: LinkRow, annotations: Annotations) -> str:
     return " ".join(words).lower()
 
 
-def _row(plan: Plan, index: int, annotations: Annotations, stated: tuple[Rate | None, int | None]) -> _Row:
+def _row(
+    plan: ExpansionPlan, index: int, annotations: Annotations, stated: tuple[Rate | None, int | None]
+) -> _Row:
     row = plan.links[index]
     note = annotations.links.get(row.name)
     declared = note.read if note else {}
@@ -198,7 +200,7 @@ def _from_rows(rows: list[_Row], edges: Edges) -> Physical:
 
 
 def _annotate_edges(
-    plan: Plan,
+    plan: ExpansionPlan,
     edges: Edges,
     kind: NDArray[np.int8],
     annotations: Annotations,
@@ -349,7 +351,9 @@ def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> No
     made.assumed += [f"{text}, {count:,} edges" for text, count in counted.items() if count]
 
 
-def forward_latencies(plan: Plan, component: Ints, annotations: Annotations) -> tuple[Ints, list[str]]:
+def forward_latencies(
+    plan: ExpansionPlan, component: Ints, annotations: Annotations
+) -> tuple[Ints, list[str]]:
     """Give every node the time it takes to pass a message on.
 
     Returns

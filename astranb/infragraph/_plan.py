@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - Selection is shown by help()
 
-from astranb.core.document import Place, Source
+from astranb.core.document import DocumentSource, Place
 from astranb.core.errors import near
 
 from ._schema import CHOICES
@@ -23,11 +23,11 @@ from ._schema import CHOICES
 __all__ = [
     "Component",
     "Device",
+    "ExpansionPlan",
     "Instance",
     "Join",
     "LinkRow",
     "NodeKind",
-    "Plan",
     "Selection",
     "pick",
     "plan",
@@ -120,7 +120,7 @@ class Instance:
 
 
 @dataclass(slots=True)
-class Plan:
+class ExpansionPlan:
     """Everything an expansion needs.
 
     Attributes
@@ -293,21 +293,21 @@ _NODE_BYTES, _EDGE_BYTES = 64, 160
 """Measured peaks of an expansion, temporaries included, rounded up."""
 
 
-def plan(document: dict[str, Any], source: Source, at: Place = ()) -> Plan:
+def plan(document: dict[str, Any], source: DocumentSource, at: Place = ()) -> ExpansionPlan:
     """Resolve every name, index and slice of a checked document.
 
     Parameters
     ----------
     document : dict
         What `check_infrastructure` let pass.
-    source : Source
+    source : DocumentSource
         For error lines.
     at : tuple
         Where the document stands in the source.
 
     Returns
     -------
-    Plan
+    ExpansionPlan
 
     Raises
     ------
@@ -315,7 +315,7 @@ def plan(document: dict[str, Any], source: Source, at: Place = ()) -> Plan:
         An unknown name, a slice that overruns, lengths that do not match, a device inside
         itself, or an expansion that would not fit in memory.
     """
-    made = Plan()
+    made = ExpansionPlan()
     builder = _Planner(made, source, at)
     builder.devices(document.get("devices") or [])
     builder.instances(document.get("instances") or [])
@@ -330,7 +330,7 @@ def plan(document: dict[str, Any], source: Source, at: Place = ()) -> Plan:
 
 
 class _Planner:
-    def __init__(self, made: Plan, source: Source, at: Place) -> None:
+    def __init__(self, made: ExpansionPlan, source: DocumentSource, at: Place) -> None:
         self._plan, self._source, self._at = made, source, at
 
     def devices(self, documents: list[dict[str, Any]]) -> None:

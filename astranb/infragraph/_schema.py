@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from astranb.core.document import Place, Source
+from astranb.core.document import DocumentSource, Place
 from astranb.core.errors import near
 
 __all__ = ["CHOICES", "SCHEMES", "check_annotations", "check_infrastructure"]
@@ -119,7 +119,7 @@ _OBSOLETE: dict[tuple[str, str], str] = {
 }
 
 
-def check_infrastructure(data: Any, source: Source, at: Place = ()) -> dict[str, Any]:
+def check_infrastructure(data: Any, source: DocumentSource, at: Place = ()) -> dict[str, Any]:
     """Check the shape of an infrastructure document; see `check_annotations` for the other one.
 
     Returns
@@ -136,7 +136,7 @@ def check_infrastructure(data: Any, source: Source, at: Place = ()) -> dict[str,
     return _Checker(source).mapping(data, "infrastructure", at)
 
 
-def check_annotations(data: Any, source: Source, at: Place = ()) -> dict[str, Any]:
+def check_annotations(data: Any, source: DocumentSource, at: Place = ()) -> dict[str, Any]:
     """Check the shape of an annotation document (nodes, edges, links, graph).
 
     Raises
@@ -147,7 +147,7 @@ def check_annotations(data: Any, source: Source, at: Place = ()) -> dict[str, An
     return _Checker(source).mapping(data, "annotations", at)
 
 
-def _refuse_obsolete(data: Any, source: Source, at: Place) -> None:
+def _refuse_obsolete(data: Any, source: DocumentSource, at: Place) -> None:
     """Look for keys of the old syntax first: they explain every other thing that does not fit."""
     if not isinstance(data, dict):
         return
@@ -171,7 +171,7 @@ def _refuse_obsolete(data: Any, source: Source, at: Place) -> None:
 class _Checker:
     """Walk a document beside the table."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DocumentSource) -> None:
         self._source = source
 
     def mapping(self, data: Any, shape: str, at: Place) -> dict[str, Any]:

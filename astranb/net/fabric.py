@@ -15,7 +15,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.ticks import transfer_ps
-from astranb.infragraph import Graph, NodeKind
+from astranb.infragraph import NodeGraph, NodeKind
 
 from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
 from .nearest import Incoming, costs_to
@@ -86,7 +86,7 @@ class Fabric:
 
     Attributes
     ----------
-    graph : Graph
+    graph : NodeGraph
         The expanded infrastructure.
     links : recarray of LINK
         One row per lane and direction.
@@ -96,7 +96,7 @@ class Fabric:
         Node of each rank.
     """
 
-    graph: Graph
+    graph: NodeGraph
     links: Records
     lane: np.ndarray
     gpus: np.ndarray
@@ -316,12 +316,12 @@ class Fabric:
         return Incoming(first, np.array(rows[:, 1]), np.array(rows[:, 2]), ranked, home)
 
 
-def compile_fabric(graph: Graph) -> Fabric:
+def compile_fabric(graph: NodeGraph) -> Fabric:
     """Return the fabric of an infrastructure: every edge becomes directed lanes.
 
     Parameters
     ----------
-    graph : Graph
+    graph : NodeGraph
         The expanded infrastructure.
 
     Returns
@@ -369,7 +369,7 @@ def compile_fabric(graph: Graph) -> Fabric:
     return Fabric(graph, links, lane, np.asarray(graph.gpus, np.int64), list(graph.assumed), dict(out))
 
 
-def _roles(graph: Graph, edge: np.ndarray, links: Records) -> np.ndarray:
+def _roles(graph: NodeGraph, edge: np.ndarray, links: Records) -> np.ndarray:
     """Return the role of each lane for pause frames, ECN marks and rate limits, which Ethernet has.
 
     NVLink, PCIe and links inside a host have credits instead. A link of unknown type counts as

@@ -24,8 +24,8 @@ from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
+    DimensionNetwork,
     InfraNetwork,
-    Network,
     Operations,
     System,
     Workload,
@@ -131,9 +131,9 @@ def _infra(infra: Any) -> Infra:
     return infra if isinstance(infra, Infra) else resolve(str(infra))
 
 
-def _network(infra: Any) -> Network | InfraNetwork | None:
+def _network(infra: Any) -> DimensionNetwork | InfraNetwork | None:
     """What a workload's messages cross: a network of dimensions as it is, else an infrastructure."""
-    if infra is None or isinstance(infra, Network | InfraNetwork):
+    if infra is None or isinstance(infra, DimensionNetwork | InfraNetwork):
         return infra
     return InfraNetwork(_infra(infra))
 
@@ -154,7 +154,7 @@ def _refuse(**given: Any) -> None:
 
 
 def _as_workload(
-    network: Network | InfraNetwork | None, what: Collective
+    network: DimensionNetwork | InfraNetwork | None, what: Collective
 ) -> tuple[Workload, tuple[str, int, int]]:
     """One collective as an operation of every rank, with the algorithm that is called so by messages."""
     if network is None:
@@ -169,7 +169,7 @@ def _as_workload(
     if isinstance(network, InfraNetwork) and dimensions == 1:
         network = InfraNetwork(network.infra, (network.npus,))
     option = f"{name.replace('_', '-')}-implementation"
-    words = [word] * len(network.topology if isinstance(network, Network) else network.npus_count)
+    words = [word] * len(network.topology if isinstance(network, DimensionNetwork) else network.npus_count)
     system = System.from_document({option: words, "preferred-dataset-splits": 1})
     one = Operations.of(
         [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": what.size, "peer": what.root}]

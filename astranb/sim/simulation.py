@@ -33,7 +33,7 @@ from .watch import Watch
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.collectives import Source
+    from astranb.collectives import ProgramSource
     from astranb.core.jit import Records
     from astranb.engine.cacheline import Aggregate, Contributions
     from astranb.engine.critical_path import CriticalPath
@@ -1038,7 +1038,7 @@ class Simulation:
         return self._by_cache_lines("contributions").contributions(buffer)
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProgramSource:
         """The text of the program, and the line of every operation, by cache lines.
 
         Examples

@@ -10,14 +10,14 @@ from astranb.core.errors import AstranbError, InputError, near
 from .feed import Answer, Feed, Message
 from .session import COMMANDS, PLAYING
 
-__all__ = ["Connection"]
+__all__ = ["BrowserConnection"]
 
 _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
 """Messages that a browser may lag behind, while it plays and else: that it has paused must not wait.
 One message reports what follows when the browser has caught up."""
 
 
-class Connection:
+class BrowserConnection:
     """The connection of a workbench to the browser.
 
     Parameters

@@ -13,12 +13,12 @@ from astranb.sim import Comparison, Replay, Simulation, Stop, compare
 
 from .session import Session
 
-__all__ = ["Linked", "LinkedClock"]
+__all__ = ["Clocked", "LinkedClock"]
 
 _MOST_REPLAYED = 2_000_000  # events of a run that is looked at in its past
 
 
-class Linked(Protocol):
+class Clocked(Protocol):
     """What can have a common clock: a workbench."""
 
     sim: Simulation
@@ -35,7 +35,7 @@ class Linked(Protocol):
         ...
 
 
-_W = TypeVar("_W", bound=Linked)
+_W = TypeVar("_W", bound=Clocked)
 
 
 class LinkedClock(Generic[_W]):
@@ -97,7 +97,7 @@ class LinkedClock(Generic[_W]):
         kept[1].goto(int(cursor_ps))
         return kept[1].sim
 
-    def _moved(self, bench: Linked, twin: Linked, stop: Stop) -> None:
+    def _moved(self, bench: Clocked, twin: Clocked, stop: Stop) -> None:
         if self._moving or not self._ends or stop.why == "edit":
             return
         session = bench.session
@@ -114,7 +114,7 @@ class LinkedClock(Generic[_W]):
         if not session.playing:
             twin.session.publish()
 
-    def _follow(self, bench: Linked, twin: Linked) -> Stop | None:
+    def _follow(self, bench: Clocked, twin: Clocked) -> Stop | None:
         """Take the twin to the time of a workbench, without notifying its views."""
         sim, session = twin.sim, twin.session
         if sim.finished and sim.now_ps <= bench.sim.now_ps:  # it stays at its end
@@ -131,7 +131,7 @@ class LinkedClock(Generic[_W]):
             self._moving = False
         return stop
 
-    def _published(self, twin: Linked) -> None:
+    def _published(self, twin: Clocked) -> None:
         """A workbench notifies its views: so does the other one, which moved with it."""
         if self._moving or not self._ends:
             return
@@ -142,17 +142,17 @@ class LinkedClock(Generic[_W]):
             self._moving = False
         self.changed()
 
-    def _scrubbed(self, twin: Linked, change: Mapping[str, Any]) -> None:
+    def _scrubbed(self, twin: Clocked, change: Mapping[str, Any]) -> None:
         cursor_ps = change["new"]
         if self._ends:
             twin._cursor_ps = cursor_ps if 0 <= cursor_ps < twin.sim.now_ps else -1.0
             self.changed()
 
-    def _zoomed(self, twin: Linked, change: Mapping[str, Any]) -> None:
+    def _zoomed(self, twin: Clocked, change: Mapping[str, Any]) -> None:
         if self._ends:
             twin._window_ps = change["new"]
 
-    def _selected(self, twin: Linked, change: Mapping[str, Any]) -> None:
+    def _selected(self, twin: Clocked, change: Mapping[str, Any]) -> None:
         if not self._ends:
             return
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.colours import OKABE_ITO, Colours
-from astranb.core.svg import Box, Line, Picture, Shape, Text
+from astranb.core.svg import Picture, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time
 
 from .feed import OperationFeed
@@ -52,10 +52,10 @@ def rank_picture(feed: OperationFeed, now: int, colours: Colours) -> Picture:
         for lane in range(len(names)):
             y = top + lane * _LANE
             ground.append(
-                Box(_GUTTER, y, _WIDTH - _GUTTER - _EDGE, _LANE - 1, 0, colours.panel, colours.panel)
+                SvgBox(_GUTTER, y, _WIDTH - _GUTTER - _EDGE, _LANE - 1, 0, colours.panel, colours.panel)
             )
     at = _GUTTER + now * scale
-    cursor = Line(at, _HEAD - 4, at, height - _FOOT, colours.brand, 1.5)
+    cursor = SvgLine(at, _HEAD - 4, at, height - _FOOT, colours.brand, 1.5)
     return Picture(
         _WIDTH, height, colours, _title(feed, now),
         (*ground, *_ruler(whole, scale, colours)),
@@ -87,7 +87,7 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
             fits = x1 - x0 > 7 * len(text) + 6 and high > 9 and labels < _MOST_LABELS
             if x1 - x0 >= 2:
                 edge = colour if x1 - x0 < _PARTED else ground  # so that neighbours can be distinguished
-                yield Box(x0, y, x1 - x0, high, 0, colour, edge, text)
+                yield SvgBox(x0, y, x1 - x0, high, 0, colour, edge, text)
                 if fits:
                     labels += 1
                     yield Text(x0 + 3, y + high - 3, text, 9, "#ffffff" if colour in _WHITE else "#000000")
@@ -102,10 +102,10 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
             yield _thin(close, rank, lane, tall, high, colour)
 
 
-def _thin(close: list[float], rank: int, lane: int, tall: float, high: float, colour: str) -> Box:
+def _thin(close: list[float], rank: int, lane: int, tall: float, high: float, colour: str) -> SvgBox:
     """A box for spans that are too short to be distinguished."""
     y = _HEAD + rank * tall + lane * _LANE + close[2] * high
-    return Box(close[0], y, max(0.5, close[1] - close[0]), high, 0, colour, colour)
+    return SvgBox(close[0], y, max(0.5, close[1] - close[0]), high, 0, colour, colour)
 
 
 def _ruler(whole: int, scale: float, colours: Colours) -> Iterator[Shape]:
@@ -124,7 +124,7 @@ def _title(feed: OperationFeed, now: int) -> str:
 def _caption(feed: OperationFeed, now: int, count: int, height: float, colours: Colours) -> Iterator[Shape]:
     x, y = 12.0, height - 30
     for name in feed.lanes:
-        yield Box(x, y - 9, 14, 9, 0, _LANE_COLOURS[name], _LANE_COLOURS[name])
+        yield SvgBox(x, y - 9, 14, 9, 0, _LANE_COLOURS[name], _LANE_COLOURS[name])
         yield Text(x + 19, y, name, 12, colours.dim)
         x += 34 + 7 * len(name)
     left = f"; the first {count} of {feed.sim.ranks:,} ranks" if count < feed.sim.ranks else ""
@@ -146,7 +146,7 @@ def graph_picture(feed: OperationFeed, now: int, colours: Colours, rank: int) ->
     edges: list[Shape] = []
     for one, other in found["edges"]:
         (x0, y0), (x1, y1) = corner(nodes[one]), corner(nodes[other])
-        edges.append(Line(x0 + wide, y0 + high / 2, x1, y1 + high / 2, colours.dim, 1.2))
+        edges.append(SvgLine(x0 + wide, y0 + high / 2, x1, y1 + high / 2, colours.dim, 1.2))
     boxes: list[Shape] = []
     for node in nodes:
         x, y = corner(node)
@@ -155,8 +155,8 @@ def graph_picture(feed: OperationFeed, now: int, colours: Colours, rank: int) ->
         edge = colour if node["state"] in ("running", "ready") else colours.line
         fill = colours.panel if node["state"] == "done" else colours.node if busy else colours.back
         boxes += [
-            Box(x, y, wide, high, 4, fill, edge, f"{node['what']}\n{node['state']} {node['when']}"),
-            Box(x, y, 5, high, 2, colour, colour),
+            SvgBox(x, y, wide, high, 4, fill, edge, f"{node['what']}\n{node['state']} {node['when']}"),
+            SvgBox(x, y, 5, high, 2, colour, colour),
             Text(x + 12, y + 17, node["label"], 12, colours.ink, room=wide - 18),
             Text(x + 12, y + 32, node["when"] or _SIGNS[node["state"]], 10, colours.dim, room=wide - 18),
         ]

@@ -25,7 +25,7 @@ from .feed import Answer, Feed, LineFeed, OperationFeed, Options
 from .pictures import picture_of
 from .recorded_lines import record_lines
 from .recorded_operations import record_operations
-from .recording import Columns, Recording
+from .recording import Columns, PlayedRecording
 from .session import background_of
 from .views import always, answers_of, offline_questions
 
@@ -98,7 +98,7 @@ def page(feed: Feed, *, most: int, panels: dict[str, Any], selection: str) -> st
     )
 
 
-def _recording(feed: Feed, columns: Columns, most: int) -> Recording:
+def _recording(feed: Feed, columns: Columns, most: int) -> PlayedRecording:
     if isinstance(feed, OperationFeed):
         return record_operations(feed, columns, most)
     assert isinstance(feed, LineFeed)  # noqa: S101 - the only other one

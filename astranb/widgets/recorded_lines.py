@@ -9,12 +9,12 @@ from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
 
 from .feed import LineFeed, pack
-from .recording import Columns, Recording
+from .recording import Columns, PlayedRecording
 
 __all__ = ["record_lines"]
 
 
-def record_lines(feed: LineFeed, columns: Columns, most_flights: int) -> Recording:
+def record_lines(feed: LineFeed, columns: Columns, most_flights: int) -> PlayedRecording:
     """Record flights of lines from the oldest that is known up to now; of more than most, every n-th.
 
     Raises
@@ -60,4 +60,4 @@ def record_lines(feed: LineFeed, columns: Columns, most_flights: int) -> Recordi
         caption += f" Flights before {format_time(engine.recorder.oldest_ps)} were dropped."
     links = [engine.fabric.name(lanes[0]).partition("#")[0] for *_, lanes in feed.layout.bundles]
     objects = [*(box.name for box in feed.layout.boxes), *links]
-    return Recording(fields, objects, f"{engine.work.title} on {engine.infra.name}", caption)
+    return PlayedRecording(fields, objects, f"{engine.work.title} on {engine.infra.name}", caption)

@@ -7,7 +7,7 @@ import numpy as np
 from astranb.engine.operations.about import KINDS, STATES, About
 
 from .feed import OperationFeed, pack
-from .recording import Columns, Recording
+from .recording import Columns, PlayedRecording
 from .views.graph import laid_out
 from .views.ranks import KINDS as KINDS_OF_LANES
 from .views.ranks import index_of
@@ -18,7 +18,7 @@ _NEVER = 9e15  # ps: a number that the page compares with
 _MOST_LOOKED_INTO = 300  # operations
 
 
-def record_operations(feed: OperationFeed, columns: Columns, most_operations: int) -> Recording:
+def record_operations(feed: OperationFeed, columns: Columns, most_operations: int) -> PlayedRecording:
     """Take the operations of as many ranks as there is room for.
 
     Parameters
@@ -88,7 +88,7 @@ def record_operations(feed: OperationFeed, columns: Columns, most_operations: in
     }  # fmt: skip
     kept = "all ranks" if ranks == sim.ranks else f"the first {ranks:,} of {sim.ranks:,} ranks"
     caption = f"This page holds the operations of {kept}; Event and Cycle step through their begins and ends."
-    return Recording(fields, _objects(about, ranks), feed.title, caption)
+    return PlayedRecording(fields, _objects(about, ranks), feed.title, caption)
 
 
 def _inside(name: str, ranks: int) -> bool:

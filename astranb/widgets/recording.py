@@ -7,7 +7,7 @@ from typing import Any
 
 from .feed import Message
 
-__all__ = ["Columns", "Recording"]
+__all__ = ["Columns", "PlayedRecording"]
 
 
 class Columns:
@@ -36,7 +36,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Recording:
+class PlayedRecording:
     """What a page plays.
 
     Attributes

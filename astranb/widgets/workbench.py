@@ -17,7 +17,7 @@ from astranb.engine.why import Why
 from astranb.sim import Comparison, ObjectView, Simulation, Stop, Watch
 
 from .assets import ENTRY, MODULES, PANELS, STYLES
-from .connection import Connection
+from .connection import BrowserConnection
 from .feed import feed_of
 from .files import Files
 from .linked_clock import LinkedClock
@@ -89,7 +89,7 @@ class Workbench(anywidget.AnyWidget, Files):
         self._written = (-1, 0)  # events and edits that there were when it was
         self._seen_hit: Stop | None = None
         feed.workbench = self
-        self.connection = Connection(feed, answers_of(feed), self._command, self._send_message)
+        self.connection = BrowserConnection(feed, answers_of(feed), self._command, self._send_message)
         self._detach = session.attach(self._changed)
         self.on_msg(self.connection.receive)
 

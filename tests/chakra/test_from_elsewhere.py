@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from astranb.chakra import NodeType, Trace, layer_table_trace, link, pytorch_document, pytorch_trace, read
 from astranb.cli import main
-from astranb.core.document import Node as Value
-from astranb.core.document import Source
+from astranb.core.document import DocumentNode as Value
+from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError
 
 LAYER = "fc{n} -1 10{n} ALLGATHER 1{n} 20{n} REDUCESCATTER 2{n} 30{n} ALLREDUCE 3{n} 99"
@@ -238,7 +238,7 @@ def test_a_run_is_joined_and_converted_as_the_public_tools_did(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(recorded[name]))
     found = link(tmp_path / "host.json", tmp_path / "device.json")
     assert found.document["nodes"] == recorded["linked"]
-    trace = pytorch_trace(Value(found.document, Source("linked")))
+    trace = pytorch_trace(Value(found.document, DocumentSource("linked")))
     made = [
         [
             *(node.id, node.name, int(node.type), sorted(node.data_deps), node.duration_us),
@@ -283,4 +283,4 @@ def test_damaged_traces_are_refused_or_read_and_never_crash(run, data):
             pytorch_trace(pytorch_document(folder / "xplus.json"))
         else:
             found = link(folder / "xhost.json", folder / "xdevice.json")
-            pytorch_trace(Value(found.document, Source("linked")))
+            pytorch_trace(Value(found.document, DocumentSource("linked")))

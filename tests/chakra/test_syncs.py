@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from astranb.chakra import link, pytorch_trace
-from astranb.core.document import Node as Value
-from astranb.core.document import Source
+from astranb.core.document import DocumentNode as Value
+from astranb.core.document import DocumentSource
 
 ROOT = "[pytorch|profiler|execution_trace|thread]"
 
@@ -70,7 +70,7 @@ def files(tmp_path):
 def joined(folder, events):
     (folder / "device.json").write_text(json.dumps({"traceEvents": events}))
     found = link(folder / "host.json", folder / "device.json")
-    trace = pytorch_trace(Value(found.document, Source("linked")))
+    trace = pytorch_trace(Value(found.document, DocumentSource("linked")))
     names = {int(trace.id[row]): trace.names[row] for row in range(len(trace))}
     before = {
         str(trace.names[row]): {names[int(one)] for one in trace.data_deps.of(row)}

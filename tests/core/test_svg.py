@@ -6,7 +6,18 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 from astranb.core.colours import DARK, LIGHT
-from astranb.core.svg import Box, Circle, Line, Path, Picture, Shape, Text, document, frames_to_svg, to_svg
+from astranb.core.svg import (
+    Circle,
+    Path,
+    Picture,
+    Shape,
+    SvgBox,
+    SvgLine,
+    Text,
+    document,
+    frames_to_svg,
+    to_svg,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert("&")</script>\x00\x1b\ufffe'
@@ -20,14 +31,16 @@ class Cross:
 
 def picture(x: float = 0, *, dark: bool = False) -> Picture:
     colours = DARK if dark else LIGHT
-    line = Line(x, 0, x, 9, colours.line, 1.5, "a link")
-    return Picture(1200, 80, colours, "all", (line,), (Cross(),), (Box(0, 0, 9, 9, 2, "#fff", "#000"),), ())
+    line = SvgLine(x, 0, x, 9, colours.line, 1.5, "a link")
+    return Picture(
+        1200, 80, colours, "all", (line,), (Cross(),), (SvgBox(0, 0, 9, 9, 2, "#fff", "#000"),), ()
+    )
 
 
 def test_every_shape_and_nothing_acts() -> None:
     shapes: list[Shape] = [
-        Line(0, 0, 1, 1, "#111111", 2, HOSTILE),
-        Box(0, 0, 9, 9, 2, "#ffffff", "#000000", HOSTILE, edge=2),
+        SvgLine(0, 0, 1, 1, "#111111", 2, HOSTILE),
+        SvgBox(0, 0, 9, 9, 2, "#ffffff", "#000000", HOSTILE, edge=2),
         Text(1, 2, HOSTILE, 12, "#000000", "middle", room=20, bold=True),
         Path("M0 0L1 1", "#000000", 2),
         Circle(3, 4, 5, "#e69f00"),

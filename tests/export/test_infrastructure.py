@@ -14,7 +14,7 @@ import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.core.svg import Box, Line, Text
+from astranb.core.svg import SvgBox, SvgLine, Text
 from astranb.export.layout import lay_out
 from astranb.export.map import map_of
 from astranb.net import compile_fabric
@@ -52,8 +52,8 @@ def test_shapes_lie_in_the_picture(name: str, dark: bool) -> None:
     drawn = map_of(anb.infragraph.blueprint(name), dark=dark)
     assert drawn.links
     for shape in drawn.shapes:
-        assert isinstance(shape, Line | Box | Text)
-        x, y = (shape.x0, shape.y0) if isinstance(shape, Line) else (shape.x, shape.y)
+        assert isinstance(shape, SvgLine | SvgBox | Text)
+        x, y = (shape.x0, shape.y0) if isinstance(shape, SvgLine) else (shape.x, shape.y)
         assert -40 <= x <= drawn.width + 40
         assert 0 <= y <= drawn.height
 
@@ -61,10 +61,10 @@ def test_shapes_lie_in_the_picture(name: str, dark: bool) -> None:
 def test_a_line_does_not_run_behind_a_box() -> None:
     boxes = anb.infragraph.convert(FOUR)
     drawn = map_of(boxes)
-    lines = [s for s in drawn.links if isinstance(s, Line) and "nvlink3" in s.title]
+    lines = [s for s in drawn.links if isinstance(s, SvgLine) and "nvlink3" in s.title]
     far = [s for s in lines if "gpu.0" in s.title and "gpu.2" in s.title]
     below = max(s.y0 for s in far)
-    gpus = [b for b in drawn.boxes if isinstance(b, Box) and ".gpu." in b.title]
+    gpus = [b for b in drawn.boxes if isinstance(b, SvgBox) and ".gpu." in b.title]
     assert len(gpus) == 4
     assert below > gpus[0].y + gpus[0].height
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.core.document import Node, Source
+from astranb.core.document import DocumentNode, DocumentSource
 from astranb.core.errors import InputError
 from astranb.gpu import PRESETS, preset, read_measured, write_preset
 from astranb.gpu.presets import NUMBERS, preset_of
@@ -74,7 +74,7 @@ def test_a_file_is_accepted_wherever_a_name_is(tmp_path):
 
 
 def test_a_short_file_takes_what_is_usual():
-    short = preset_of(Node(SMALL, Source("short.json")))
+    short = preset_of(DocumentNode(SMALL, DocumentSource("short.json")))
     assert (short.line_bytes, short.fence_ps, short.sources["sms"]) == (128, 0, "given in short.json")
 
 
@@ -159,7 +159,7 @@ def test_a_bad_measurement_is_one_line(path, value, message):
 )
 def test_a_bad_preset_file_is_one_line(path, value, message):
     with pytest.raises(InputError) as error:
-        preset_of(Node(_changed(SMALL, path, value), Source("f.json")))
+        preset_of(DocumentNode(_changed(SMALL, path, value), DocumentSource("f.json")))
     assert message in str(error.value)
     assert str(error.value).startswith(("f.json: ", "f.json, "))
     assert "\n" not in str(error.value)
@@ -192,8 +192,8 @@ KEYS = ["", "format", "version", "device", "measured", "name", "numbers", "sourc
 
 @given(anything, st.sampled_from(KEYS))
 def test_arbitrary_json_is_read_or_one_line(value, key):
-    small = Source("f.json")
-    for document, reads in ((MEASURED, read_measured), (SMALL, lambda d: preset_of(Node(d, small)))):
+    small = DocumentSource("f.json")
+    for document, reads in ((MEASURED, read_measured), (SMALL, lambda d: preset_of(DocumentNode(d, small)))):
         message = ""
         try:
             reads(document | {key: value} if key else value)

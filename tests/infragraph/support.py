@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from astranb.infragraph import Graph
+from astranb.infragraph import NodeGraph
 
 MINIMAL: dict[str, Any] = {
     "name": "tiny",
@@ -56,7 +56,7 @@ MINIMAL: dict[str, Any] = {
 Sets = tuple[set[tuple[str, str]], set[tuple[str, str, str]]]
 
 
-def ours(graph: Graph) -> Sets:
+def ours(graph: NodeGraph) -> Sets:
     names = graph.names
     a, b, link = graph.simple_edges()
     nodes = {(name, graph.kind_name(i)) for i, name in enumerate(names)}
@@ -81,7 +81,7 @@ def upstream(document: Any) -> Sets:
     return nodes, {(*sorted((a, b)), data["link"]) for a, b, data in graph.edges(data=True)}
 
 
-def hashes(graph: Graph) -> tuple[str, str]:
+def hashes(graph: NodeGraph) -> tuple[str, str]:
     """Hashes of the edge set and of the node set, as the recorded expansions have them."""
     nodes, pairs = ours(graph)
     edge_lines = sorted("|".join(pair) for pair in pairs)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from astranb.core.errors import InputError
-from astranb.infragraph import LINK_TYPES, Graph, blueprint, load
+from astranb.infragraph import LINK_TYPES, NodeGraph, blueprint, load
 from astranb.infragraph._annotate import pcie_Bps
 from astranb.infragraph._link_types import recognise
 from tests.infragraph.support import MINIMAL
@@ -34,13 +34,13 @@ def notes(**parts: Any) -> dict[str, Any]:
     return made
 
 
-def edge(graph: Graph, one: str, other: str) -> int:
+def edge(graph: NodeGraph, one: str, other: str) -> int:
     a, b = graph.index(one), graph.index(other)
     (row,) = np.flatnonzero(((graph.a == a) & (graph.b == b)) | ((graph.a == b) & (graph.b == a)))
     return int(row)
 
 
-def values(graph: Graph, one: str, other: str) -> tuple[int, int, int, int]:
+def values(graph: NodeGraph, one: str, other: str) -> tuple[int, int, int, int]:
     """Lanes, bytes a second from one to other and back, latency."""
     row = edge(graph, one, other)
     ab, ba = int(graph.bandwidth_ab_Bps[row]), int(graph.bandwidth_ba_Bps[row])

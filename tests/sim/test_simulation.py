@@ -328,10 +328,12 @@ def test_a_run_that_would_not_fit_is_refused_before_it_starts():
 
 
 def test_the_estimate_is_near_the_truth():
-    from astranb.engine.cacheline.build import Plan, _estimate
+    from astranb.engine.cacheline.build import MachinePlan, _estimate
 
     sim = make("1 MiB", infra="switch:gpus=8")
-    guess = _estimate(Plan(sim.engine.fabric, sim.engine.presets, sim.engine.program, sim.engine.network))
+    guess = _estimate(
+        MachinePlan(sim.engine.fabric, sim.engine.presets, sim.engine.program, sim.engine.network)
+    )
     assert 0.8 * sim.engine.machine.nbytes < guess < 1.5 * sim.engine.machine.nbytes
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.export.layout.blocks import HEIGHT, WIDTH, by_shape
-from astranb.export.layout.shapes import Shape, shape_of
+from astranb.export.layout.shapes import GraphShape, shape_of
 
 Graph = list[set[int]]
 
@@ -42,7 +42,7 @@ def renumbered(graph: Graph, seed: int) -> Graph:
     return mixed
 
 
-def edges_of(shape: Shape) -> set[frozenset[int]]:
+def edges_of(shape: GraphShape) -> set[frozenset[int]]:
     """The edges that the places say there are."""
     found = set()
     rows, columns = shape.rows, shape.columns

@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.widgets.feed import unpack
 from astranb.widgets.views import answers_of
 from astranb.widgets.views.graph import window
-from astranb.workload.astrasim2 import COMPUTE, Network, Operations, System
+from astranb.workload.astrasim2 import COMPUTE, DimensionNetwork, Operations, System
 from tests.sim.workload.support import by_messages, mixed, sim_of
 
 
@@ -183,7 +183,7 @@ def test_a_question_that_cannot_be_answered_is_answered_with_why(question, optio
 
 def test_the_graph_is_a_window_around_now():
     chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
-    sim = by_messages([chain] * 2, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([chain] * 2, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.step(1000, "operation")
     page = _Page(anb.Workbench(sim))
     found, _ = page.ask("graph", rank=1, most=40)

@@ -10,7 +10,7 @@ from astranb.workload.systolic import (
     GOOGLE_TPU,
     Array,
     Gemm,
-    Shape,
+    MatrixProduct,
     convolution,
     layer_table,
     read_shapes,
@@ -95,7 +95,7 @@ def test_roofline_is_flat_then_slanted():
     ],
 )  # fmt: skip
 def test_shares_of_a_layer(policy, forward, given_, weight):
-    table = layer_table([Shape("a", Gemm(1024, 512, 128))], policy, 8, packages=2)
+    table = layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], policy, 8, packages=2)
     layer = table.layers[0]
     for part, (shape, collective, size) in zip(
         (layer.forward, layer.input_gradient, layer.weight_gradient), (forward, given_, weight), strict=True
@@ -108,12 +108,12 @@ def test_a_table_of_shapes_becomes_a_workload_file(tmp_path):
     file = tmp_path / "shapes.csv"
     file.write_text(TABLE.replace("\n", "\r\n"))
     shapes = read_shapes(file)
-    assert shapes == [Shape("a", Gemm(1024, 512, 128)), Shape("b", Gemm(1024, 16, 512))]
+    assert shapes == [MatrixProduct("a", Gemm(1024, 512, 128)), MatrixProduct("b", Gemm(1024, 16, 512))]
     table = layer_table(shapes, "MODEL", 8)
     write_layer_table(table, tmp_path / "workload.txt")
     again = read_layer_table(tmp_path / "workload.txt")
     assert (again.loop, again.layers) == (table.loop, table.layers)
-    own = [Shape(s.name, s.gemm, "DATA") for s in shapes]
+    own = [MatrixProduct(s.name, s.gemm, "DATA") for s in shapes]
     write_layer_table(layer_table(own, "HYBRID_CUSTOMIZED", 8), tmp_path / "workload.txt")
     assert [layer.policy for layer in read_layer_table(tmp_path / "workload.txt").layers] == ["DATA", "DATA"]
 
@@ -138,10 +138,10 @@ def test_shapes_that_are_of_no_use(text, message, tmp_path):
 
 def test_layers_that_are_too_small():
     with pytest.raises(InputError, match="m 4 and n 128 for 8 and 1 parts"):
-        layer_table([Shape("a", Gemm(4, 512, 128))], "DATA", 8)
+        layer_table([MatrixProduct("a", Gemm(4, 512, 128))], "DATA", 8)
     with pytest.raises(InputError, match="8 NPUs in 3 packages"):
-        layer_table([Shape("a", Gemm(1024, 512, 128))], "HYBRID_DATA_MODEL", 8, packages=3)
+        layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], "HYBRID_DATA_MODEL", 8, packages=3)
     with pytest.raises(InputError, match="unknown policy 'None'"):
-        layer_table([Shape("a", Gemm(1024, 512, 128))], "HYBRID_CUSTOMIZED", 8)
+        layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], "HYBRID_CUSTOMIZED", 8)
     with pytest.raises(InputError, match="dataflow 'xs'"):
         Array(8, 8, "xs")

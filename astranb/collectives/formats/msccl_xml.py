@@ -21,7 +21,7 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.xml import Tag, xml_document
 
-from .plan import MOST_CHUNKS, Flag, Plan, PlanBlock, Step, collective_name, counts, protocol_name
+from .plan import MOST_CHUNKS, Flag, Plan, PlanBlock, PlanStep, collective_name, counts, protocol_name
 
 __all__ = ["read_msccl_xml", "write_msccl_xml"]
 
@@ -52,7 +52,7 @@ class _Connection(NamedTuple):
 
 
 @dataclass
-class _Block:
+class _XmlBlock:
     tag: Tag
     planned: PlanBlock
     number: int
@@ -86,10 +86,10 @@ def read_msccl_xml(path: str | Path, data: bytes | None = None) -> Plan:
     InputError
         The file cannot be read or is not an MSCCL algorithm; the message names the element.
     """
-    return _Reader(xml_document(path, contents(path) if data is None else data)).read()
+    return _XmlReader(xml_document(path, contents(path) if data is None else data)).read()
 
 
-class _Reader:
+class _XmlReader:
     def __init__(self, root: Tag) -> None:
         self.root = root
         self.sent: dict[_Connection, int] = {}
@@ -160,7 +160,7 @@ class _Reader:
                     raise gpu.error(f"{name}={there} does not match nchunksperloop={whole}", f"use {count}")
         return inputs, outputs
 
-    def _blocks(self, rank: int, gpu: Tag) -> list[_Block]:
+    def _blocks(self, rank: int, gpu: Tag) -> list[_XmlBlock]:
         blocks = []
         for number, tag in enumerate(gpu.children("tb")):
             if number >= _MOST_BLOCKS:
@@ -170,17 +170,17 @@ class _Reader:
             if rank in (send, receive):
                 raise tag.error(f"rank {rank} is its own peer", "use another rank, or -1")
             channel = tag.number("chan", -1, MOST_CHUNKS)
-            block = _Block(tag, PlanBlock(rank), number, send, receive, channel)
+            block = _XmlBlock(tag, PlanBlock(rank), number, send, receive, channel)
             for place, step in enumerate(tag.children("step")):
                 step.number("s", place, place)
                 block.steps.append(step)
             blocks.append(block)
         return blocks
 
-    def _connections(self, blocks: list[_Block]) -> None:
+    def _connections(self, blocks: list[_XmlBlock]) -> None:
         """Number the connections; only one block may use each end of one."""
-        senders: dict[_Connection, _Block] = {}
-        receivers: dict[_Connection, _Block] = {}
+        senders: dict[_Connection, _XmlBlock] = {}
+        receivers: dict[_Connection, _XmlBlock] = {}
         for block in blocks:
             rank, channel = block.planned.rank, block.channel
             for ends, peer, wire in (
@@ -197,7 +197,7 @@ class _Reader:
         for number, wire in enumerate(sorted({*senders, *receivers})):
             self.slots[wire] = number
 
-    def _dependences(self, blocks: list[_Block]) -> None:
+    def _dependences(self, blocks: list[_XmlBlock]) -> None:
         """Find the steps that others wait for, and the value that a semaphore reaches at each."""
         of = {(block.planned.rank, block.number): block for block in blocks}
         self.needed: dict[tuple[int, int, int], int] = {}
@@ -235,7 +235,7 @@ class _Reader:
                 self.consumers.setdefault((rank, producer, step), []).append(consumer)
         self.reached: dict[tuple[int, int, int], int] = {}
 
-    def _step(self, block: _Block, tag: Tag) -> None:
+    def _step(self, block: _XmlBlock, tag: Tag) -> None:
         rank, steps = block.planned.rank, block.planned.steps
         does = _TYPES[tag.choice("type", tuple(_TYPES))]
         if id(tag) in self.waits:
@@ -244,14 +244,16 @@ class _Reader:
             rise = self.order[key][step] - self.reached.get(key, 0)
             if rise > 0:
                 self.reached[key] = self.order[key][step]
-                steps.append(Step("wait", flags=(Flag(rank, ("dep", producer, block.number)),), value=rise))
+                steps.append(
+                    PlanStep("wait", flags=(Flag(rank, ("dep", producer, block.number)),), value=rise)
+                )
         if does:
             self._moves(block, tag, does)
         number = tag.number("s", 0, MOST_CHUNKS)
         for consumer in sorted(self.consumers.get((rank, block.number, number), ())):
-            steps.append(Step("signal", flags=(Flag(rank, ("dep", block.number, consumer)),)))
+            steps.append(PlanStep("signal", flags=(Flag(rank, ("dep", block.number, consumer)),)))
 
-    def _moves(self, block: _Block, tag: Tag, does: str) -> None:
+    def _moves(self, block: _XmlBlock, tag: Tag, does: str) -> None:
         rank, steps = block.planned.rank, block.planned.steps
         count = tag.number("cnt", 1, MOST_CHUNKS)
         self.moves += 3 * count
@@ -266,7 +268,7 @@ class _Reader:
         source = self._places(rank, tag, "src", count) if loads else []
         target = self._places(rank, tag, "dst", count) if "d" in does else []
         if into is not None and self.plan.protocol == "Simple":
-            steps.append(Step("wait", flags=(Flag(rank, ("wire", *into)),)))
+            steps.append(PlanStep("wait", flags=(Flag(rank, ("wire", *into)),)))
         for n in range(count):
             read = [self._slot(into, self.received)] if into is not None else []
             if does == "lad":
@@ -276,9 +278,9 @@ class _Reader:
             stored = [target[n]] if target else []
             if out is not None:
                 stored.append(self._slot(out, self.sent))
-            steps.append(Step("move", tuple(read), tuple(stored)))
+            steps.append(PlanStep("move", tuple(read), tuple(stored)))
         if out is not None and self.plan.protocol == "Simple":
-            steps.append(Step("signal", flags=(Flag(out.target, ("wire", *out)),)))
+            steps.append(PlanStep("signal", flags=(Flag(out.target, ("wire", *out)),)))
 
     def _wire(self, tag: Tag, peer: int, wire: _Connection, name: str) -> _Connection:
         if peer < 0:
@@ -344,14 +346,14 @@ def write_msccl_xml(program: Program, path: str | Path, collective: str | None =
         The program uses something that the format cannot express, as a load from another rank
         or a signal without data; or the file cannot be written.
     """
-    writer = _Writer(program)
+    writer = _XmlWriter(program)
     text = writer.document(collective or program.name.partition("/")[0])
     with whole_file(Path(path)) as file:
         file.write(text.encode())
     return writer.notes
 
 
-class _Writer:
+class _XmlWriter:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.notes: list[str] = []
@@ -370,7 +372,7 @@ class _Writer:
         self.wires: dict[tuple[int, Chunk, int], _Wire] = {}  # by block, chunk and operation
         self.packets: dict[Chunk, _Wire] = {}
         self.received: set[Chunk] = set()
-        self.steps: list[_Steps] = []
+        self.steps: list[_BlockSteps] = []
         # At each signal to a block of the same rank, the steps before it.
         self.local: dict[tuple[int, Semaphore], deque[list[_Item]]] = {}
         self._readers()
@@ -465,7 +467,7 @@ class _Writer:
                 threads.append(self.receiving[wire])
             if len(threads) == first:
                 threads.append(_Thread(first))
-            self.steps.append(_Steps(threads[first]))
+            self.steps.append(_BlockSteps(threads[first]))
 
     def _write_blocks(self) -> None:
         """Write the blocks, each as far as possible without local signals of others."""
@@ -650,10 +652,10 @@ class _Item:
         )
 
 
-class _Steps:
+class _BlockSteps:
     """What one block of a program does, step by step.
 
-    _Steps in different thread blocks of the file wait for one another only where one reads
+    _BlockSteps in different thread blocks of the file wait for one another only where one reads
     or overwrites what the other has stored, or overwrites what it has read.
     """
 

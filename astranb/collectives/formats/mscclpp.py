@@ -32,7 +32,7 @@ from astranb.collectives.language.program import (
     Semaphore,
 )
 from astranb.collectives.lowering.messages import pair
-from astranb.core.document import Node, contents, parse_document
+from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 
@@ -41,7 +41,7 @@ from .plan import (
     Flag,
     Plan,
     PlanBlock,
-    Step,
+    PlanStep,
     collective_name,
     counts,
     gather_waits,
@@ -93,7 +93,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class _Block:
+class _JsonBlock:
     """A thread block under construction, with the channels and buffers that its numbers mean."""
 
     gpu: _Gpu
@@ -125,11 +125,11 @@ def read_mscclpp(path: str | Path, data: bytes | None = None) -> Plan:
         The file cannot be read or is not such a plan; the message names the element.
     """
     data = contents(path) if data is None else data
-    return _Reader(parse_document(data, str(path), "json", strict=False)).read()
+    return _JsonReader(parse_document(data, str(path), "json", strict=False)).read()
 
 
-class _Reader:
-    def __init__(self, root: Node) -> None:
+class _JsonReader:
+    def __init__(self, root: DocumentNode) -> None:
         self.root = root
         self.steps = 0
         self.notes: dict[str, None] = {}  # in order, once each
@@ -180,7 +180,7 @@ class _Reader:
         self.plan.settle()
         return self.plan
 
-    def _chunks(self, collective: str | None, gpu_nodes: list[Node]) -> tuple[int, int]:
+    def _chunks(self, collective: str | None, gpu_nodes: list[DocumentNode]) -> tuple[int, int]:
         """Return the chunks of input and output, which are the same on every rank."""
         found = []
         for rank, node in enumerate(gpu_nodes):
@@ -222,7 +222,7 @@ class _Reader:
         if any(times > 1 and flag.name[0] != "barrier" for flag, times in waited.items()):
             self.notes["thread blocks that wait for the same semaphore each count all its signals"] = None
 
-    def _block(self, gpu: _Gpu, node: Node) -> None:
+    def _block(self, gpu: _Gpu, node: DocumentNode) -> None:
         channels: dict[str, list[int]] = {}
         buffers: dict[str, list[tuple[int, str]]] = {}
         for channel in node.get("channels", []).items():
@@ -238,14 +238,14 @@ class _Reader:
                 if not gpu.remote:
                     raise number.error(f"rank {gpu.rank} lists no remote_buffers")
                 buffers.setdefault(kind, []).append(gpu.remote[number.number(0, len(gpu.remote) - 1)])
-        block = _Block(gpu, PlanBlock(gpu.rank), channels, buffers)
+        block = _JsonBlock(gpu, PlanBlock(gpu.rank), channels, buffers)
         self.plan.blocks.append(block.planned)
         for op in node.get("ops").items():
             self._operation(block, op)
         if block.engine:
             self.plan.blocks.append(block.engine)
 
-    def _operation(self, block: _Block, op: Node, *, inside: bool = False) -> None:
+    def _operation(self, block: _JsonBlock, op: DocumentNode, *, inside: bool = False) -> None:
         name = op.get("name").text()
         old = next((key for key in _OLD if op.has(key)), None)
         if old:
@@ -254,20 +254,20 @@ class _Reader:
         if name in _SHAPES:
             self._move(block, op, name)
         elif name == "nop":
-            steps.append(Step("compute"))
+            steps.append(PlanStep("compute"))
         elif name == "barrier":
             flag = Flag(rank, ("barrier", op.get("barrier_id").number(0, MOST_CHUNKS)))
             blocks = op.get("num_threadblocks").number(1, MOST_CHUNKS)
-            steps += [Step("signal", flags=(flag,)), Step("wait", flags=(flag,), value=blocks)]
+            steps += [PlanStep("signal", flags=(flag,)), PlanStep("wait", flags=(flag,), value=blocks)]
         elif name in _SYNC:
             self._synchronize(block, op, name)
         elif name == "flush":
             if block.engine:
                 done = Flag(rank, ("flushed", len(self.plan.blocks)))
-                self._ask(block, Step("signal", flags=(done,)))
-                steps.append(Step("wait", flags=(done,)))
+                self._ask(block, PlanStep("signal", flags=(done,)))
+                steps.append(PlanStep("wait", flags=(done,)))
             else:
-                steps.append(Step("fence"))
+                steps.append(PlanStep("fence"))
         elif name in ("sem_acquire", "sem_release"):
             self._semaphores(block, op, name)
         elif name == "pipeline" and not inside:
@@ -281,11 +281,11 @@ class _Reader:
         self.steps += 1
         self._count(op)
 
-    def _count(self, op: Node) -> None:
+    def _count(self, op: DocumentNode) -> None:
         if self.steps > _MOST_STEPS:
             raise op.error(f"more than {_MOST_STEPS} operations", "use fewer or larger chunks")
 
-    def _channels(self, block: _Block, op: Node, kind: str) -> list[int]:
+    def _channels(self, block: _JsonBlock, op: DocumentNode, kind: str) -> list[int]:
         """Convert the block's channel numbers of an operation to those of the rank."""
         known = block.channels.get(kind, [])
         found = []
@@ -295,7 +295,7 @@ class _Reader:
             found.append(known[number.number(0, len(known) - 1)])
         return found
 
-    def _synchronize(self, block: _Block, op: Node, name: str) -> None:
+    def _synchronize(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
         kind = op.get("channel_type").choice(("memory", "port"))
         raises = name.endswith("signal")
         ends = (block.gpu.peers if raises else block.gpu.own).get(kind, [])
@@ -303,13 +303,13 @@ class _Reader:
         if not flags:
             raise op.get("channel_ids").error("no channel")
         if not raises:
-            block.planned.steps.append(Step("wait", flags=flags))
+            block.planned.steps.append(PlanStep("wait", flags=flags))
         elif kind == "port":
-            self._ask(block, Step("signal", flags=flags))
+            self._ask(block, PlanStep("signal", flags=flags))
         else:
-            block.planned.steps.append(Step("signal", flags=flags, relaxed=name == "rlxsignal"))
+            block.planned.steps.append(PlanStep("signal", flags=flags, relaxed=name == "rlxsignal"))
 
-    def _semaphores(self, block: _Block, op: Node, name: str) -> None:
+    def _semaphores(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
         credit = block.gpu.credits
         for number in op.get("semaphore_ids").items():
             if not credit:
@@ -317,21 +317,21 @@ class _Reader:
             which = number.number(0, len(credit) - 1)
             flag = Flag(block.gpu.rank, ("semaphore", which))
             if name == "sem_release":
-                block.planned.steps.append(Step("signal", flags=(flag,)))
+                block.planned.steps.append(PlanStep("signal", flags=(flag,)))
             elif credit[which]:
                 credit[which] -= 1  # its initial value needs no release
             else:
-                block.planned.steps.append(Step("wait", flags=(flag,)))
+                block.planned.steps.append(PlanStep("wait", flags=(flag,)))
 
-    def _ask(self, block: _Block, *steps: Step) -> None:
+    def _ask(self, block: _JsonBlock, *steps: PlanStep) -> None:
         """Let the rank's copy engine execute steps, as a port channel's proxy does."""
         if block.engine is None:
             block.engine = PlanBlock(block.gpu.rank, "engine")
         doorbell = Flag(block.gpu.rank, ("doorbell", len(self.plan.blocks)))
-        block.planned.steps.append(Step("signal", flags=(doorbell,)))
-        block.engine.steps += [Step("wait", flags=(doorbell,)), *steps]
+        block.planned.steps.append(PlanStep("signal", flags=(doorbell,)))
+        block.engine.steps += [PlanStep("wait", flags=(doorbell,)), *steps]
 
-    def _move(self, block: _Block, op: Node, name: str) -> None:
+    def _move(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
         kind = op.get("channel_type", "none").choice(_TYPES)
         through_port = kind == "port" and name in ("put", "pws", "pwsf", "ppkt", "rppkt")
         shape, into = _SHAPES[name]
@@ -359,7 +359,7 @@ class _Reader:
             read = [source] if source is not None else sources
             stored = [target] if target is not None else targets
             for one, other in zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True):
-                moves.append(Step("move", _flat(one), _flat(other), in_switch=in_switch.get(name, 0)))
+                moves.append(PlanStep("move", _flat(one), _flat(other), in_switch=in_switch.get(name, 0)))
                 if len(set(moves[-1].targets)) < len(moves[-1].targets):
                     raise op.get("dst_buff").error("the same chunk twice")
         self.steps += sum(len(move.sources) + len(move.targets) for move in moves)
@@ -368,19 +368,19 @@ class _Reader:
         if name in ("pws", "pwsf") or (through_port and op.has("channel_ids")):
             channels = self._channels(block, op, kind)
             flags = tuple(block.gpu.peers.get(kind, [])[number] for number in channels)
-        after = [Step("signal", flags=flags)] if name in ("pws", "pwsf") and flags else []
+        after = [PlanStep("signal", flags=flags)] if name in ("pws", "pwsf") and flags else []
         if not through_port:
             block.planned.steps += [*moves, *after]
             return
         if name == "pwsf":
             done = Flag(block.gpu.rank, ("flushed", len(self.plan.blocks)))
-            self._ask(block, *moves, *after, Step("signal", flags=(done,)))
-            block.planned.steps.append(Step("wait", flags=(done,)))
+            self._ask(block, *moves, *after, PlanStep("signal", flags=(done,)))
+            block.planned.steps.append(PlanStep("wait", flags=(done,)))
         else:
             self._ask(block, *moves, *after)
 
     def _operands(
-        self, block: _Block, op: Node, key: str, shape: str, kind: str
+        self, block: _JsonBlock, op: DocumentNode, key: str, shape: str, kind: str
     ) -> list[list[tuple[Chunk, ...]]]:
         """For each operand of an operation, return its chunks and slices, each on one or more ranks."""
         nodes = op.get(key).items()
@@ -394,7 +394,7 @@ class _Reader:
         ]
 
     def _operand(
-        self, block: _Block, op: Node, node: Node, letter: str, kind: str
+        self, block: _JsonBlock, op: DocumentNode, node: DocumentNode, letter: str, kind: str
     ) -> list[tuple[Chunk, ...]]:
         first = node.get("index").number(0, MOST_CHUNKS)
         size = node.get("size").number(1, MOST_CHUNKS)
@@ -434,7 +434,7 @@ class _Reader:
             for part in self._parts(op)
         ]
 
-    def _parts(self, op: Node) -> range:
+    def _parts(self, op: DocumentNode) -> range:
         """Return the slices of each chunk that an operation of a thread block group works on."""
         if not op.has("tbg_info"):
             return range(self.plan.slices)
@@ -454,7 +454,7 @@ class _Gpu:
     """An element of ``gpus`` without its operations."""
 
     rank: int
-    node: Node
+    node: DocumentNode
     peers: dict[str, list[Flag]] = field(default_factory=dict)  # the flag that each channel raises
     own: dict[str, list[Flag]] = field(default_factory=dict)  # the flag that each waits for
     remote: list[tuple[int, str]] = field(default_factory=list)
@@ -463,7 +463,7 @@ class _Gpu:
     scratch: int = 0
 
 
-def _read_gpu(rank: int, node: Node, ranks: int) -> _Gpu:
+def _read_gpu(rank: int, node: DocumentNode, ranks: int) -> _Gpu:
     """Read a rank's channels, remote buffers and semaphores."""
     gpu = _Gpu(rank, node)
     gpu.scratch = node.get("scratch_chunks").number(0, MOST_CHUNKS)
@@ -527,7 +527,7 @@ def write_mscclpp(program: Program, path: str | Path, collective: str | None = N
     InputError
         The program uses something that the format cannot express; or the file cannot be written.
     """
-    writer = _Writer(program)
+    writer = _JsonWriter(program)
     document = writer.document(collective or program.name.partition("/")[0])
     with whole_file(Path(path)) as file:
         file.write(json.dumps(document, indent=1).encode())
@@ -567,7 +567,7 @@ class _Rank:
         }
 
 
-class _Writer:
+class _JsonWriter:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.notes: dict[str, None] = {}
@@ -670,7 +670,7 @@ class _Writer:
 class _BlockWriter:
     """A thread block under construction."""
 
-    def __init__(self, writer: _Writer, number: int, block: Block) -> None:
+    def __init__(self, writer: _JsonWriter, number: int, block: Block) -> None:
         self.writer, self.number, self.block = writer, number, block
         self.rank = writer.ranks[block.rank]
         self.ops: list[Json] = []

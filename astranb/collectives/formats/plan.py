@@ -23,7 +23,7 @@ __all__ = [
     "Flag",
     "Plan",
     "PlanBlock",
-    "Step",
+    "PlanStep",
     "collective_name",
     "counts",
     "gather_waits",
@@ -43,7 +43,7 @@ class Flag(NamedTuple):
 
 
 @dataclass(slots=True)
-class Step:
+class PlanStep:
     """One operation of a block; ``flags`` are the semaphores of a signal or a wait."""
 
     kind: str
@@ -61,7 +61,7 @@ class PlanBlock:
 
     rank: int
     unit: str = "sm"
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
 
 
 def gather_waits(blocks: list[PlanBlock]) -> None:
@@ -83,7 +83,7 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
     gathered: dict[Flag, deque[Flag]] = {flag: deque() for flag in gatherable}
     numbers = count()
     for block in blocks:
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         for step in block.steps:
             mine = [flag for flag in step.flags if flag in gatherable] if step.kind == "wait" else []
             if not mine:
@@ -92,10 +92,10 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
             together = Flag(block.rank, ("waits", next(numbers)))
             for flag in mine:
                 gathered[flag].append(together)
-            steps.append(Step("wait", flags=(together,), value=len(mine)))
+            steps.append(PlanStep("wait", flags=(together,), value=len(mine)))
             rest = tuple(flag for flag in step.flags if flag not in gatherable)
             if rest:
-                steps.append(Step("wait", flags=rest))
+                steps.append(PlanStep("wait", flags=rest))
         block.steps = steps
     for block in blocks:
         for number, step in enumerate(block.steps):
@@ -314,7 +314,7 @@ class Plan:
                     if output is not None and shared not in written:
                         source = Chunk(rank, "input", index, part)
                         target = Chunk(rank, "output", output, part)
-                        block.steps.append(Step("move", (source,), (target,)))
+                        block.steps.append(PlanStep("move", (source,), (target,)))
             if block.steps:
                 self.blocks.append(block)
                 copied += len(block.steps)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["COLLECTIVES", "Kind", "promised"]
+__all__ = ["COLLECTIVES", "CollectiveKind", "promised"]
 
 _CHUNKS = 8  # of a broadcast or reduction: they follow one another down a chain
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CollectiveKind:
     """What a collective promises, whatever the algorithm.
 
     Attributes
@@ -39,16 +39,16 @@ class Kind:
 COLLECTIVES = {
     kind.name: kind
     for kind in (
-        Kind("all_reduce", lambda n: n, lambda n: n, lambda n: 2 * (n - 1) / n, "ring"),
-        Kind("all_gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "ring"),
-        Kind("reduce_scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "ring"),
-        Kind("all_to_all", lambda n: n, lambda n: n, lambda n: (n - 1) / n, "allpairs"),
-        Kind("broadcast", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring"),
-        Kind("reduce", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring", root_only=True),
-        Kind("gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", root_only=True),
-        Kind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
-        Kind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
-        Kind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
+        CollectiveKind("all_reduce", lambda n: n, lambda n: n, lambda n: 2 * (n - 1) / n, "ring"),
+        CollectiveKind("all_gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "ring"),
+        CollectiveKind("reduce_scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "ring"),
+        CollectiveKind("all_to_all", lambda n: n, lambda n: n, lambda n: (n - 1) / n, "allpairs"),
+        CollectiveKind("broadcast", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring"),
+        CollectiveKind("reduce", lambda _: _CHUNKS, lambda _: _CHUNKS, lambda _: 1.0, "ring", root_only=True),
+        CollectiveKind("gather", lambda _: 1, lambda n: n, lambda n: (n - 1) / n, "allpairs", root_only=True),
+        CollectiveKind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
+        CollectiveKind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
+        CollectiveKind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
     )
 }
 """The collectives by name."""

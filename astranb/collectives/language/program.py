@@ -17,7 +17,7 @@ from typing import Any
 
 from astranb.core.errors import InputError, near
 
-from .source import Line, line_of_caller
+from .source import SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
@@ -80,7 +80,7 @@ class Operation:
     value: int = 0  # to add, to reach, or instructions to compute
     relaxed: bool = False  # a signal that does not wait for the stores before it
     in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
-    line: Line | None = field(default=None, compare=False, repr=False)  # where it was written
+    line: SourceLine | None = field(default=None, compare=False, repr=False)  # where it was written
 
 
 class Buffer:

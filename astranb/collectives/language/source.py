@@ -17,7 +17,15 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
-__all__ = ["Line", "ProgramError", "Source", "SourceText", "line_of_caller", "source_of", "text_name"]
+__all__ = [
+    "ProgramError",
+    "ProgramSource",
+    "SourceLine",
+    "SourceText",
+    "line_of_caller",
+    "source_of",
+    "text_name",
+]
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parents[1] / "_")[:-1]
@@ -28,7 +36,7 @@ _START = str(_HERE.parent / "library" / "registry.py")
 _TEXT = "<collective "
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A source line: the name of a file or notebook cell, and the line number from 1."""
 
     file: str
@@ -41,29 +49,29 @@ class ProgramError(InputError):
     Parameters
     ----------
     what : str
-    line : Line or None
+    line : SourceLine or None
     where, hint : str
         As of an :class:`InputError`.
     """
 
-    def __init__(self, what: str, line: Line | None, *, where: str = "", hint: str = "") -> None:
+    def __init__(self, what: str, line: SourceLine | None, *, where: str = "", hint: str = "") -> None:
         self.line = line
         at = f", {_name_of(line.file)} line {line.number}" if line else ""
         super().__init__(what, where=where + at, hint=hint)
 
 
-def line_of_caller() -> Line | None:
+def line_of_caller() -> SourceLine | None:
     """Return the line that writes an operation: the user's, else the library's own."""
     frame = sys._getframe(2)  # noqa: SLF001 - ten times faster than inspect.currentframe
     shipped = None
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(_PACKAGE):
-            return Line(file, frame.f_lineno)
+            return SourceLine(file, frame.f_lineno)
         if file == _START:
             break
         if shipped is None and file not in _LANGUAGE:
-            shipped = Line(file, frame.f_lineno)
+            shipped = SourceLine(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return shipped
 
@@ -105,7 +113,7 @@ def _no_rows() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """The text of a program, and the line of every operation.
 
     Attributes
@@ -139,29 +147,29 @@ class Source:
         return f"{self.parts[int(self.part[op])].name} line {int(self.line[op])}"
 
 
-def source_of(lines: Sequence[Line | None]) -> Source:
+def source_of(lines: Sequence[SourceLine | None]) -> ProgramSource:
     """Look up the text that contains the lines of all operations.
 
     Parameters
     ----------
-    lines : sequence of Line or None
+    lines : sequence of SourceLine or None
         One for each operation.
 
     Returns
     -------
-    Source
+    ProgramSource
     """
     used: dict[str, set[int]] = {}
     for line in lines:
         if line is not None:
             used.setdefault(line.file, set()).add(line.number)
     parts: list[SourceText] = []
-    place: dict[Line, int] = {}
+    place: dict[SourceLine, int] = {}
     for file, numbers in used.items():
         for part, inside in _parts(file, numbers):
-            place |= {Line(file, number): len(parts) for number in inside}
+            place |= {SourceLine(file, number): len(parts) for number in inside}
             parts.append(part)
-    return Source(
+    return ProgramSource(
         tuple(parts),
         np.array([-1 if line is None else place[line] for line in lines], np.int32),
         np.array([0 if line is None else line.number for line in lines], np.int32),

@@ -17,7 +17,7 @@ from typing import Any
 from astranb.core.errors import AstranbError, InputError, near
 
 from .program import Program
-from .source import Line, ProgramError, text_name
+from .source import ProgramError, SourceLine, text_name
 
 __all__ = ["FORBIDDEN", "compiled", "line_of", "text_algorithm"]
 
@@ -69,10 +69,10 @@ def text_algorithm(text: str, name: str = "program") -> Callable[[Program], None
     except AstranbError:
         raise
     except SyntaxError as error:
-        line = Line(file, error.lineno or 1)
+        line = SourceLine(file, error.lineno or 1)
         raise ProgramError(error.msg, line, where=f"algorithm {name!r}") from error
     except Exception as error:  # whatever the text raises
-        line = Line(file, line_of(error, file) or 1)
+        line = SourceLine(file, line_of(error, file) or 1)
         raise ProgramError(f"{type(error).__name__}: {error}", line, where=f"algorithm {name!r}") from error
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     return write

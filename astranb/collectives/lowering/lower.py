@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from astranb.collectives.language.program import BUFFERS, Chunk, Operation, Program
-from astranb.collectives.language.source import ProgramError, Source, source_of
+from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -40,7 +40,7 @@ class Lowered:
     phase_names : tuple of str
     name : str
     line_bytes : int
-    source : Source
+    source : ProgramSource
         The text of the program, and the line of every operation.
     """
 
@@ -58,7 +58,7 @@ class Lowered:
     block_channel: np.ndarray
     lines: np.ndarray
     flags: int = 0
-    source: Source = field(default_factory=Source)
+    source: ProgramSource = field(default_factory=ProgramSource)
 
 
 def lower(

@@ -6,17 +6,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from astranb.collectives.language.program import Block, Program
-from astranb.collectives.language.source import Line
+from astranb.collectives.language.source import SourceLine
 from astranb.core.colours import OKABE_ITO
-from astranb.core.svg import Box, Path, Shape, Text, document
+from astranb.core.svg import Path, Shape, SvgBox, Text, document
 
-__all__ = ["Fault", "Namer", "draw_waits"]
+__all__ = ["Flaw", "Namer", "draw_waits"]
 
 _FILL, _EDGE = f"{OKABE_ITO[1]}33", "#b06a00"
 
 
 @dataclass(frozen=True)
-class Fault:
+class Flaw:
     """A fault of a program.
 
     Attributes
@@ -31,7 +31,7 @@ class Fault:
         ``"error"`` or ``"warning"``.
     waits : tuple of str
         For a deadlock: the operations of the cycle, each waiting for the next.
-    lines : tuple of Line
+    lines : tuple of SourceLine
         The source lines of these operations, each once; empty if they are not known.
     """
 
@@ -40,7 +40,7 @@ class Fault:
     places: tuple[tuple[int, int, int], ...] = ()
     severity: str = "error"
     waits: tuple[str, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[SourceLine, ...] = ()
 
 
 class Namer:
@@ -70,19 +70,19 @@ class Namer:
         where = f"rank {block.rank} block {self._number[id(block)]} operation {i}"
         return f"{where} [{what}{', ' + phase if phase else ''}]"
 
-    def lines(self, places: tuple[tuple[int, int, int], ...]) -> tuple[Line, ...]:
+    def lines(self, places: tuple[tuple[int, int, int], ...]) -> tuple[SourceLine, ...]:
         """Return the source lines of operations, each once."""
         found = (self._block[rank, number].operations[i].line for rank, number, i in places)
         return tuple(dict.fromkeys(line for line in found if line is not None))
 
 
-def draw_waits(fault: Fault) -> str:
+def draw_waits(fault: Flaw) -> str:
     """Draw the cycle of waits of a deadlock as an SVG picture; empty if there is none.
 
     Examples
     --------
-    >>> from astranb.collectives import Fault
-    >>> draw_waits(Fault("deadlock", "...", waits=("a", "b")))[:4]
+    >>> from astranb.collectives import Flaw
+    >>> draw_waits(Flaw("deadlock", "...", waits=("a", "b")))[:4]
     '<svg'
     """
     if not fault.waits:
@@ -93,7 +93,7 @@ def draw_waits(fault: Fault) -> str:
     shapes: list[Shape] = []
     for k, text in enumerate(fault.waits):
         y = 5 + k * (high + gap)
-        shapes.append(Box(5, y, wide, high, 6, _FILL, _EDGE))
+        shapes.append(SvgBox(5, y, wide, high, 6, _FILL, _EDGE))
         shapes.append(Text(16, y + 27, text, 13, "currentColor"))
         if k + 1 < count:
             shapes.append(Path(f"M60 {y + high}v{gap - 6}m-5 -7l5 7l5 -7", _EDGE))

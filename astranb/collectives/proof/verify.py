@@ -17,10 +17,10 @@ from astranb.collectives.language.collective import COLLECTIVES, promised
 from astranb.collectives.language.program import Block, Chunk, Program
 
 from .check import MIXED, NOTHING, fault_text
-from .fault import Fault, Namer
+from .fault import Flaw, Namer
 from .order import Execution, Order, Place, execute, order_of, packets_read
 
-__all__ = ["Fault", "verify"]
+__all__ = ["Flaw", "verify"]
 
 _MOST = 20  # faults of one kind that are listed one by one
 
@@ -28,7 +28,7 @@ _Held = dict[Chunk, tuple[np.ndarray, int, tuple[int, int, int]]]
 """How often each rank's contribution is in a chunk, of which chunk, and the operation that wrote it."""
 
 
-def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
+def verify(program: Program, kind: str, *, root: int = 0) -> list[Flaw]:
     """Find all faults of a program.
 
     Parameters
@@ -42,7 +42,7 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
 
     Returns
     -------
-    list of Fault
+    list of Flaw
         Empty if the program is correct. Errors come before warnings.
 
     Examples
@@ -57,9 +57,9 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Fault]:
     return sorted(faults, key=lambda f: f.severity)
 
 
-def _behaviour(program: Program, kind: str, root: int, namer: Namer) -> list[Fault]:
+def _behaviour(program: Program, kind: str, root: int, namer: Namer) -> list[Flaw]:
     """Find the faults of a program whose chunks and semaphores exist."""
-    faults: list[Fault] = []
+    faults: list[Flaw] = []
     contents: _Held = {}
     dead = False
     for blocks in _components(program):
@@ -102,7 +102,7 @@ def _components(program: Program) -> Iterator[list[Block]]:
     yield from groups.values()
 
 
-def _bounds(program: Program, namer: Namer) -> Iterator[Fault]:
+def _bounds(program: Program, namer: Namer) -> Iterator[Flaw]:
     """Find chunks, ranks and semaphores that do not exist."""
     most = {"input": program.input_chunks, "output": program.output_chunks}
     ranks = {s.number: s.rank for s in program.semaphores}
@@ -118,7 +118,7 @@ def _bounds(program: Program, namer: Namer) -> Iterator[Fault]:
                     message = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
                 else:
                     continue
-                yield Fault("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
+                yield Flaw("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
             if op.semaphore is None:
                 continue
             owner = ranks.get(op.semaphore.number)
@@ -128,10 +128,10 @@ def _bounds(program: Program, namer: Namer) -> Iterator[Fault]:
                 message = f"it waits for a semaphore of rank {owner}"
             else:
                 continue
-            yield Fault("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
+            yield Flaw("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
 
 
-def _stuck(run: Execution, namer: Namer) -> Iterator[Fault]:
+def _stuck(run: Execution, namer: Namer) -> Iterator[Flaw]:
     """Find blocks that never end: waits that no signal satisfies, and cycles of waits."""
     stuck = run.stuck
     if not stuck:
@@ -162,24 +162,24 @@ def _stuck(run: Execution, namer: Namer) -> Iterator[Fault]:
             if totals[number] < op.value:
                 lonely = True
                 reason = f"waits for {op.value}, all signals together add {totals[number]}"
-                yield Fault("semaphore", f"{name}: {namer.text(block, i)} {reason}", here)
+                yield Flaw("semaphore", f"{name}: {namer.text(block, i)} {reason}", here)
             waits[b] = makers[number]
         else:
             missing = next(c for c in packets_read(op) if c not in written)
             if missing not in ever:
                 lonely = True
                 message = f"{name}: {namer.text(block, i)} reads {missing}, which is never written"
-                yield Fault("packets", message, here)
+                yield Flaw("packets", message, here)
             waits[b] = makers[missing]
     cycle = _cycle(waits)
     if cycle:
         texts = tuple(namer.text(run.blocks[b], run.at[b]) for b in cycle)
         places = tuple(namer.place(run.blocks[b], run.at[b]) for b in cycle)
         chain = " <- ".join([*texts, texts[0]])
-        yield Fault("deadlock", f"{name}: deadlock: {chain}", places, waits=texts)
+        yield Flaw("deadlock", f"{name}: deadlock: {chain}", places, waits=texts)
     elif not lonely:
         b = stuck[0]
-        yield Fault(
+        yield Flaw(
             "deadlock",
             f"{name}: deadlock: {namer.text(run.blocks[b], run.at[b])} never ends",
             (namer.place(run.blocks[b], run.at[b]),),
@@ -205,7 +205,7 @@ def _cycle(waits: dict[int, set[int]]) -> list[int]:
     return []
 
 
-def _packets(run: Execution, namer: Namer) -> Iterator[Fault]:
+def _packets(run: Execution, namer: Namer) -> Iterator[Flaw]:
     """Find packets that are written twice: their flags can announce one write only."""
     first: dict[Chunk, Place] = {}
     for b, block in enumerate(run.blocks):
@@ -218,11 +218,11 @@ def _packets(run: Execution, namer: Namer) -> Iterator[Fault]:
                     before = namer.text(run.blocks[x], j)
                     message = f"{chunk} is written twice, by {before} and by {namer.text(block, i)}"
                     places = (namer.place(run.blocks[x], j), namer.place(block, i))
-                    yield Fault("packets", f"{namer.program.name}: {message}", places)
+                    yield Flaw("packets", f"{namer.program.name}: {message}", places)
                 first.setdefault(chunk, (b, i))
 
 
-def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Fault]:
+def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Flaw]:
     """Find accesses of two blocks to the same chunk, one of them a write, without an order."""
     touched: dict[Chunk, list[tuple[Place, bool]]] = defaultdict(list)
     for b, i in run.done:
@@ -245,7 +245,7 @@ def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Fault]:
                     yield _race(run, order, namer, chunk, (one, one_writes), (two, two_writes))
                 count += 1
     if count > _MOST:
-        yield Fault("race", f"{namer.program.name}: and {count - _MOST} more races")
+        yield Flaw("race", f"{namer.program.name}: and {count - _MOST} more races")
 
 
 def _ordered(order: Order, first: Place, writes: bool, then: Place) -> bool:
@@ -260,7 +260,7 @@ def _race(
     chunk: Chunk,
     one: tuple[Place, bool],
     two: tuple[Place, bool],
-) -> Fault:
+) -> Flaw:
     (a, i), (b, j) = one[0], two[0]
     first, then = namer.text(run.blocks[a], i), namer.text(run.blocks[b], j)
     verbs = ["writes" if one[1] else "reads", "writes" if two[1] else "reads"]
@@ -273,12 +273,12 @@ def _race(
     ):
         if writes and order.is_read(early, late):
             text = f"{texts[0]} writes {chunk}, and {texts[1]} may run before the write is visible"
-            return Fault("fence", f"{name}: missing fence: {text}; signal without relaxed, or fence", places)
+            return Flaw("fence", f"{name}: missing fence: {text}; signal without relaxed, or fence", places)
     text = f"{first} {verbs[0]} and {then} {verbs[1]} {chunk} in no order"
-    return Fault("race", f"{name}: race: {text}; signal after the one and wait before the other", places)
+    return Flaw("race", f"{name}: race: {text}; signal after the one and wait before the other", places)
 
 
-def _semaphores(run: Execution, namer: Namer) -> Iterator[Fault]:
+def _semaphores(run: Execution, namer: Namer) -> Iterator[Flaw]:
     """Find signals for which no block waits: not an error, but probably a mistake."""
     waited = {
         op.semaphore.number
@@ -293,10 +293,10 @@ def _semaphores(run: Execution, namer: Namer) -> Iterator[Fault]:
                 continue
             reported.add(op.semaphore.number)
             message = f"{namer.program.name}: {namer.text(block, i)}: no block waits for this semaphore"
-            yield Fault("semaphore", message, (namer.place(block, i),), "warning")
+            yield Flaw("semaphore", message, (namer.place(block, i),), "warning")
 
 
-def _results(program: Program, run: Execution, contents: _Held, namer: Namer) -> Iterator[Fault]:
+def _results(program: Program, run: Execution, contents: _Held, namer: Namer) -> Iterator[Flaw]:
     """Derive what every chunk holds: how often each rank's contribution, and of which chunk."""
     for b, i in run.done:
         op = run.blocks[b].operations[i]
@@ -310,7 +310,7 @@ def _results(program: Program, run: Execution, contents: _Held, namer: Namer) ->
                 held = (np.eye(1, program.ranks, source.rank, np.int32)[0], source.index, here)
             if held is None:
                 message = f"{namer.text(run.blocks[b], i)} reads {source}, which has not been written"
-                yield Fault("result", f"{program.name}: {message}", (here,))
+                yield Flaw("result", f"{program.name}: {message}", (here,))
                 held = (np.zeros(program.ranks, np.int32), MIXED, here)
             times = times + held[0]
             of_chunk = held[1] if of_chunk in (NOTHING, held[1]) else MIXED
@@ -318,7 +318,7 @@ def _results(program: Program, run: Execution, contents: _Held, namer: Namer) ->
             contents[target] = (times, of_chunk, here)
 
 
-def _result(program: Program, kind: str, root: int, contents: _Held) -> list[Fault]:
+def _result(program: Program, kind: str, root: int, contents: _Held) -> list[Flaw]:
     """Compare every output chunk with what the collective promises."""
     if COLLECTIVES[kind].silent:
         return []
@@ -346,4 +346,4 @@ def _result(program: Program, kind: str, root: int, contents: _Held) -> list[Fau
     more = f" (and {len(wrong) - 1} more slices)" if len(wrong) > 1 else ""
     of_channel = f", channel {channel}" if program.channels > 1 else ""
     message = f"{program.name}: wrong result on rank {r}, output chunk {c}{of_channel}: {text}{more}"
-    return [Fault("result", message, tuple(dict.fromkeys(writers[:_MOST])))]
+    return [Flaw("result", message, tuple(dict.fromkeys(writers[:_MOST])))]

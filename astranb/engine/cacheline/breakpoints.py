@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from astranb.core.errors import InputError, near
-from astranb.engine.breakpoints import Breakpoint, Found, unknown_kind
+from astranb.engine.breakpoints import Breakpoint, ConditionField, unknown_kind
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Fabric
 
@@ -58,7 +58,7 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheL
     return Breakpoint(f"{kind or 'any event'}{f' on {full}' if full else ''}", rows=rows, object=full)
 
 
-def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> Found:
+def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> ConditionField:
     """Find the field that ``<path>.<field>`` names.
 
     Raises
@@ -76,4 +76,4 @@ def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> Found:
     if name not in names:
         hint = near(name, names) if names else "links, GPUs, SMs and thread blocks have fields"
         raise InputError(f"a {place.kind} has no field {name!r}", where=path, hint=hint)
-    return Found(place.path, _KINDS.index(place.kind), place.rows, name, name)
+    return ConditionField(place.path, _KINDS.index(place.kind), place.rows, name, name)

@@ -36,7 +36,7 @@ from .workload import Graph
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
-__all__ = ["BINS", "LAUNCHES", "Plan", "build", "lower_for", "note_bytes", "note_tables"]
+__all__ = ["BINS", "LAUNCHES", "MachinePlan", "build", "lower_for", "note_bytes", "note_tables"]
 
 _BREAKS = 64
 _MOST_GPUS = 65_535  # a request names them in 16 bits
@@ -47,7 +47,7 @@ LAUNCHES = ("none", "graph", "stream")
 
 
 @dataclass(frozen=True)
-class Plan:
+class MachinePlan:
     """Everything a machine is built from.
 
     Attributes
@@ -124,12 +124,14 @@ def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
     return costs_ps[launch]
 
 
-def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple[CacheLineMachine, list[str]]:
+def build(
+    plan: MachinePlan, *, record: bool, memory_bytes: int | None = None
+) -> tuple[CacheLineMachine, list[str]]:
     """Lay out a machine that is about to start.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MachinePlan
     record : bool
         Whether flights and activity are noted.
     memory_bytes : int, optional
@@ -266,7 +268,7 @@ def build(plan: Plan, *, record: bool, memory_bytes: int | None = None) -> tuple
     return machine, notes
 
 
-def _estimate(plan: Plan) -> int:
+def _estimate(plan: MachinePlan) -> int:
     """Estimate the memory that a run takes, in bytes, before anything is allocated."""
     program = plan.program
     warps_of, unroll_of = _width(plan.presets, program)
@@ -293,7 +295,7 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
     return np.where(engine, 1, warps), np.where(engine, deep, unroll)
 
 
-def _requests(plan: Plan) -> int:
+def _requests(plan: MachinePlan) -> int:
     """Requests that can be under way: at most the slots of the SMs and engines that have blocks.
 
     A switch makes one of each GPU out of one. A load that waits to be tried again has given
@@ -330,7 +332,7 @@ def _tags(preset: Preset, lines: int) -> tuple[int, int, int]:
     return capacity // preset.l2_ways, preset.l2_ways, 0
 
 
-def _gpus(plan: Plan) -> Records:
+def _gpus(plan: MachinePlan) -> Records:
     """The records of the GPUs."""
     presets, program = plan.presets, plan.program
     gpus = allocate(len(presets), t.GPU)

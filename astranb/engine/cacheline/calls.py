@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from astranb.collectives import Collective, Node, Program
+from astranb.collectives import Collective, JoinedOperation, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
@@ -102,7 +102,7 @@ class Calls:
         self._collectives(orders)
         self._match([(rank, (rank,), one) for rank, one in enumerate(operations)], "")
 
-    def nodes(self, launch_ps: Sequence[int]) -> list[Node]:
+    def nodes(self, launch_ps: Sequence[int]) -> list[JoinedOperation]:
         """Give what each rank does at each point of the graph.
 
         Parameters
@@ -110,7 +110,7 @@ class Calls:
         launch_ps : sequence of int
             What each rank takes to launch a kernel that communicates.
         """
-        nodes: list[Node] = []
+        nodes: list[JoinedOperation] = []
         for rank in range(len(self._operations)):
             self._add(nodes, rank, launch_ps[rank])
         return nodes
@@ -199,7 +199,7 @@ class Calls:
                 title = f"{prefix}message {send[-1]}"
                 self.parts.append(Call("send_recv", max(size, 1), (source, target), title))
 
-    def _add(self, nodes: list[Node], rank: int, launch_ps: int) -> None:
+    def _add(self, nodes: list[JoinedOperation], rank: int, launch_ps: int) -> None:
         """Add a rank's nodes: they wait for what they name, and for the one before them in their place."""
         one = self._operations[rank]
         took_ns = self._took_ns(one, rank)
@@ -217,7 +217,7 @@ class Calls:
                 name = self.parts[call].title
             if launch_ps and (call >= 0 or row in one.custom):
                 before, after = after, {len(nodes)}
-                nodes.append(Node(rank, tuple(sorted(before)), launch_ps, -1, "launch", row))
+                nodes.append(JoinedOperation(rank, tuple(sorted(before)), launch_ps, -1, "launch", row))
             if row in one.custom:
                 name = f"{_NAMES[int(one.rows['collective'][row])]} {row}"
                 after = self._add_graph(nodes, (rank, row), after, name)
@@ -225,11 +225,13 @@ class Calls:
             node_of[row] = len(nodes)
             if kind != RECV:
                 last[place] = len(nodes)
-            nodes.append(Node(rank, tuple(sorted(after)), spends_ps, call, name, row))
+            nodes.append(JoinedOperation(rank, tuple(sorted(after)), spends_ps, call, name, row))
         if len(one.rows) == 0:
-            nodes.append(Node(rank, name="nothing"))
+            nodes.append(JoinedOperation(rank, name="nothing"))
 
-    def _add_graph(self, nodes: list[Node], where: tuple[int, int], after: set[int], title: str) -> set[int]:
+    def _add_graph(
+        self, nodes: list[JoinedOperation], where: tuple[int, int], after: set[int], title: str
+    ) -> set[int]:
         """Add what a rank does in an algorithm's place, as soon as its dependencies allow; gives its ends."""
         rank, row = where
         one = self._operations[rank].custom[row]
@@ -241,7 +243,7 @@ class Calls:
             name = self.parts[call].title if call >= 0 else f"{title}: operation {inner}"
             node_of[inner] = len(nodes)
             spends_ps = 1000 * int(took_ns[inner]) if call < 0 else 0
-            nodes.append(Node(rank, tuple(sorted(deps or after)), spends_ps, call, name, row))
+            nodes.append(JoinedOperation(rank, tuple(sorted(deps or after)), spends_ps, call, name, row))
         ends = set(node_of) - set(one.deps.tolist())
         return {node_of[inner] for inner in ends} or after
 

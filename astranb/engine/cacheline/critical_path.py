@@ -12,7 +12,7 @@ from astranb.engine.critical_path import CriticalPath, Segment
 from astranb.engine.protocol import Replica
 from astranb.gpu import tables as t
 
-from .event_trace import Trace
+from .event_trace import EventTrace
 from .paths import block_path, gpu_path, sm_path
 from .state import CacheLineState
 from .tracing import STALLED
@@ -64,7 +64,7 @@ def search(engine: CacheLineState, replica: Callable[[], Replica]) -> Generator[
     -------
     LinePath
     """
-    walker = Walker(engine, Trace(engine.events, replica))
+    walker = Walker(engine, EventTrace(engine.events, replica))
     total = max(1, engine.now_ps)
     for left_ps in walker.steps():
         yield 1 - left_ps / total
@@ -167,11 +167,11 @@ class Walker:
     Parameters
     ----------
     engine : CacheLineState
-    trace : Trace
+    trace : EventTrace
         Of it.
     """
 
-    def __init__(self, engine: CacheLineState, trace: Trace) -> None:
+    def __init__(self, engine: CacheLineState, trace: EventTrace) -> None:
         self._machine, self._fabric, self._trace = engine.machine, engine.fabric, trace
         self._now_ps = engine.now_ps
         self._paced = engine.network.roce is not None

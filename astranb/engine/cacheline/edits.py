@@ -13,7 +13,7 @@ from astranb.net import Fabric
 from .faults import bring_up, is_dead, take_down
 from .machine import CacheLineMachine
 from .occupancy import use_sms
-from .paths import Place, resolve
+from .paths import MachinePart, resolve
 
 __all__ = ["apply_edit", "parameters_of", "read_edit", "switch_recording"]
 
@@ -36,7 +36,7 @@ _CHANGEABLE = {
 }
 
 
-def parameters_of(place: Place, machine: CacheLineMachine) -> list[Parameter]:
+def parameters_of(place: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
     """What can be changed of an object, as it stands now; nothing of SMs, blocks and switches."""
     found = []
     for name, (field, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
@@ -94,7 +94,9 @@ def switch_recording(events: int, machine: CacheLineMachine, *, on: bool) -> Edi
     return Edit(events, RECORD, "on" if on else "off", "recorder", "paused", (0,), int(not on), at_ps)
 
 
-def _read(field: str, value: int | str | bool, place: Place, machine: CacheLineMachine, where: str) -> int:
+def _read(
+    field: str, value: int | str | bool, place: MachinePart, machine: CacheLineMachine, where: str
+) -> int:
     """Read a value in the unit of its field, within its limits."""
     if field == "up":
         return yes_or_no(value, where)

@@ -34,7 +34,7 @@ from .perfetto import trace_events
 from .source_lines import where
 from .spans import spans
 from .state import CacheLineState
-from .what_if import Question, suggest
+from .what_if import LineQuestion, suggest
 from .why import explain_wait
 from .workload import Graph
 
@@ -310,9 +310,9 @@ class CacheLineEngine(CacheLineState):
         """Columns of lost times in ps, a row a rank or a thread block."""
         return lost_time(self, per)
 
-    def question(self, path: str, value: Any) -> Question:
+    def question(self, path: str, value: Any) -> LineQuestion:
         """Read a change that is asked about."""
-        return Question(self, path, value)
+        return LineQuestion(self, path, value)
 
     def suggest(self, path: CriticalPath) -> list[Change]:
         """What would shorten the critical path most, everything twice as fast."""

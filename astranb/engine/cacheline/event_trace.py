@@ -13,14 +13,14 @@ from astranb.engine.protocol import Replica
 
 from .tracing import TRACE
 
-__all__ = ["Trace"]
+__all__ = ["EventTrace"]
 
 _WINDOW = 2**17  # events of one stretch: 17 MB of rows, a tenth of a second
 _KEPT = 3
 _FIRST_LOOK = 256  # rows; what is looked for is mostly near
 
 
-class Trace:
+class EventTrace:
     """What every event of a run was, up to now; nothing need have been recorded.
 
     A stretch of events is replayed in a fork when it is asked for, so that memory does not

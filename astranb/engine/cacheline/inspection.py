@@ -14,7 +14,7 @@ from .ethernet import describe_event, link_rows
 from .faults import is_dead, queued_ps, waiting_at
 from .groups import rows_of_group
 from .lines import describe_line, utilisation
-from .paths import Place, resolve
+from .paths import MachinePart, resolve
 from .recent_events import recent_events
 from .state import CacheLineState
 
@@ -155,7 +155,7 @@ class Inspector:
     def _age(self, request: int) -> str:
         return format_time(self._engine.now_ps - int(self._engine.machine.requests[request].issued_ps))
 
-    def _gpu(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _gpu(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine, rank = self._engine.machine, place.row
         gpu, blocks, requests = machine.gpus[rank], machine.blocks, machine.requests
         mine = np.flatnonzero(blocks["gpu"] == rank)
@@ -207,7 +207,7 @@ class Inspector:
             return f"moving, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
         return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
 
-    def _one_sm(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _one_sm(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine = self._engine.machine
         sm, gpu = machine.sms[place.row], machine.gpus[int(machine.sms[place.row].gpu)]
         here = np.flatnonzero(machine.blocks["sm"] == place.row)
@@ -232,7 +232,9 @@ class Inspector:
         ]
         return state, flying, children
 
-    def _one_block(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _one_block(
+        self, place: MachinePart
+    ) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine = self._engine.machine
         block = machine.blocks[place.row]
         owner = machine.warps["block"][machine.requests["warp"]]
@@ -247,11 +249,11 @@ class Inspector:
         ]
         return state, flying, []
 
-    def _line(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _line(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         state, children, _ = describe_line(self._engine, place.row)
         return [("line", self.request_text(place.row)), *state], np.array([place.row]), children
 
-    def _link(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _link(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
         rows = machine.links[list(place.rows)]
         rate, lane_rate = (
@@ -289,10 +291,10 @@ class Inspector:
         taken = (requests["live"] == 1) & np.isin(requests["link"], links)
         return np.flatnonzero(taken & (requests["arrives_ps"] >= self._engine.now_ps))
 
-    def _group(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _group(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         return rows_of_group(self._engine.machine, self._engine.fabric, place.rows, self._engine.now_ps)
 
-    def _switch(self, place: Place) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _switch(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
         machine, fabric = self._engine.machine, self._engine.fabric
         into = np.flatnonzero(machine.links["dst"] == place.row)
         out = np.flatnonzero(machine.links["src"] == place.row)
@@ -319,7 +321,7 @@ _SUMMED = ("bandwidth_Bps", "busy_ps", "queued_ps", "messages", "bytes", "marked
 _TABLES = {"gpu": "gpus", "sm": "sms", "block": "blocks", "link": "links", "line": "requests"}
 
 
-def numbers(engine: CacheLineState, place: Place) -> dict[str, Any]:
+def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
     """Every field of an object's record, and what its numbers stand for."""
     machine = engine.machine
     if place.kind == "node":

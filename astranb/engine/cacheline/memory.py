@@ -17,11 +17,11 @@ from .state import CacheLineState
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
-__all__ = ["Buffer", "buffer_of", "memory"]
+__all__ = ["BufferContent", "buffer_of", "memory"]
 
 
 @dataclass(frozen=True)
-class Buffer:
+class BufferContent:
     """One buffer of one rank, line by line.
 
     Attributes
@@ -61,7 +61,7 @@ class Buffer:
         return np.asarray(self.source >= 0)
 
 
-def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> Buffer:
+def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
     """Look at a buffer, now.
 
     Raises
@@ -99,7 +99,7 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> Buffer:
     times[writers == t.INITIAL, rank] = 1
     times[writers >= 0] = _carried(engine, writers[writers >= 0])
     number = np.where(real[number], number, -1)
-    return Buffer(mine, first, writer, source, number, times, _final(engine)[mine], by_line)
+    return BufferContent(mine, first, writer, source, number, times, _final(engine)[mine], by_line)
 
 
 def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from astranb.net.link import LINK
 from .groups import links_between, nodes_of
 from .machine import CacheLineMachine
 
-__all__ = ["FIELDS", "Place", "block_path", "gpu_path", "resolve", "sm_path"]
+__all__ = ["FIELDS", "MachinePart", "block_path", "gpu_path", "resolve", "sm_path"]
 
 
 FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.BLOCK.names}
@@ -23,7 +23,7 @@ FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.B
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MachinePart:
     """An object of a machine.
 
     Attributes
@@ -47,7 +47,7 @@ class Place:
         return self.rows[0]
 
 
-def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> Place:
+def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> MachinePart:
     """Find an object by its path.
 
     Parameters
@@ -61,7 +61,7 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> Place:
 
     Returns
     -------
-    Place
+    MachinePart
 
     Raises
     ------
@@ -76,15 +76,15 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> Place:
             raise InputError(
                 f"{path!r} is not under way now", hint="inspect a GPU or a link for those that are"
             )
-        return Place("line", (int(number),), path)
+        return MachinePart("line", (int(number),), path)
     if "->" in path:
         full = fabric.full(path)
         try:
-            return Place("link", tuple(fabric.find(full)), full)
+            return MachinePart("link", tuple(fabric.find(full)), full)
         except InputError:
             if not (between := links_between(full, fabric)):
                 raise
-            return Place("link", between, full)
+            return MachinePart("link", between, full)
     head, kind, number = path, "", ""
     match = re.fullmatch(r"(.*)\.(sm|block)\.(\d+)", path)
     if match:
@@ -94,11 +94,11 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> Place:
     except InputError:
         if kind or not (nodes := nodes_of(path, fabric)):
             raise
-        return Place("instance", nodes, path)
+        return MachinePart("instance", nodes, path)
     rank = _rank(node, fabric)
     if not kind:
         name = fabric.graph.name(node)
-        return Place("gpu", (rank,), name) if rank >= 0 else Place("node", (node,), name)
+        return MachinePart("gpu", (rank,), name) if rank >= 0 else MachinePart("node", (node,), name)
     if rank < 0:
         raise InputError(f"{head!r} is not a GPU", where=path)
     gpu = machine.gpus[rank]
@@ -109,7 +109,7 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> Place:
         first, count = (rows[0] if rows else 0), len(rows)
     if int(number) >= count:
         raise InputError(f"{head!r} has no {kind} {number}", hint=f"they count from 0 to {count - 1}")
-    return Place(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
+    return MachinePart(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
 
 
 def gpu_path(fabric: Fabric, rank: int) -> str:

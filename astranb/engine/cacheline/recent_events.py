@@ -9,7 +9,7 @@ import numpy as np
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
 
-from .paths import Place, block_path
+from .paths import MachinePart, block_path
 from .recorder import FLIGHT_KINDS
 from .state import CacheLineState
 
@@ -49,14 +49,14 @@ _DID = {
 """What the times of an operation mean, by its kind."""
 
 
-def recent_events(engine: CacheLineState, place: Place) -> list[str]:
+def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
     """Say what happened to an object last.
 
     Parameters
     ----------
     engine : CacheLineState
         Line flights are included where they were recorded.
-    place : Place
+    place : MachinePart
 
     Returns
     -------
@@ -141,7 +141,7 @@ def _links_of(engine: CacheLineState, row: Any) -> set[int]:
     return {int(link) for way in numbers for link in route[int(ways[way].first) : int(ways[way].last)]}
 
 
-def _of_blocks(engine: CacheLineState, place: Place) -> list[tuple[int, str]]:
+def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, str]]:
     """What the thread blocks of a GPU, of an SM, or one of them, did last."""
     machine, names = engine.machine, engine.program.phase_names
     blocks, ops = machine.blocks, machine.ops

@@ -16,7 +16,7 @@ from astranb.gpu import Preset
 from astranb.infragraph import Infra
 from astranb.net import Fabric, Network
 
-from .build import Plan, build, lower_for
+from .build import MachinePlan, build, lower_for
 from .deadlock import explain_deadlock
 from .faults import LAST_PS, any_dead, explain_stranded, stranded
 from .machine import CacheLineMachine, state_hash
@@ -104,7 +104,7 @@ class CacheLineState:
             Something does not fit together, or not into memory.
         """
         presets, program = lower_for(work, chosen, fabric, network.coalesce, launch)
-        plan = Plan(fabric, presets, program, network, launch)
+        plan = MachinePlan(fabric, presets, program, network, launch)
         machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         assumed = [*fabric.assumed, *notes, *more]
         return cls(infra, work, fabric, chosen, presets, program, network, launch, machine, assumed)

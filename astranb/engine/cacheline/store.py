@@ -10,18 +10,18 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.chakra import Distinct
-from astranb.collectives import Collective, Lowered, Source, SourceText
+from astranb.collectives import Collective, Lowered, ProgramSource, SourceText
 from astranb.core.errors import InputError
 from astranb.engine.edits import RECORD, Edit
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net.roce import read_roce
-from astranb.workload.astrasim2 import Algorithm, Memory, Operations, System
+from astranb.workload.astrasim2 import DimensionAlgorithm, Memory, Operations, System
 from astranb.workload.astrasim2.memory import Pool
 from astranb.workload.astrasim2.operations import COLUMN
 
-from .build import Plan, build, lower_for
+from .build import MachinePlan, build, lower_for
 from .loop import OWNERS
 from .state import CacheLineState
 from .workload import Graph
@@ -117,7 +117,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
         program = Lowered(**words, **tables, **plain, source=_source(inputs, data, len(tables["ops"])))
-    start, _ = build(Plan(fabric, presets, program, network, launch), record=inputs["record"])
+    start, _ = build(MachinePlan(fabric, presets, program, network, launch), record=inputs["record"])
     assumed = list(inputs["assumed"])
     engine = make(infra, work, fabric, chosen, presets, program, network, launch, start, assumed)
 
@@ -135,15 +135,15 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     return engine, enter
 
 
-def _source(said: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> Source:
+def _source(said: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> ProgramSource:
     """The text of the program: only to be shown, so that a file without it is as good."""
     parts = tuple(SourceText(**part) for part in said.get("source", ()))
     part, line = (data.get(f"source/{name}") for name in ("part", "line"))
     if part is None or line is None or part.shape != (ops,) or line.shape != (ops,):
-        return Source()
+        return ProgramSource()
     if part.max(initial=-1) >= len(parts) or not all(isinstance(p.text, str) for p in parts):
-        return Source()
-    return Source(parts, part, line)
+        return ProgramSource()
+    return ProgramSource(parts, part, line)
 
 
 _COLUMNS: Final = ("rows", "dep_start", "deps")
@@ -233,7 +233,7 @@ def graph_of(said: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph
 
     system = dict(said["system"])
     system["algorithms"] = {
-        int(collective): [Algorithm(**one) for one in chosen]
+        int(collective): [DimensionAlgorithm(**one) for one in chosen]
         for collective, chosen in system["algorithms"].items()
     }
     system["speeds"] = {int(rank): Fraction(speed) for rank, speed in system["speeds"].items()}

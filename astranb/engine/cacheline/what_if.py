@@ -17,7 +17,7 @@ from .edits import read_edit
 from .paths import resolve
 from .state import CacheLineState
 
-__all__ = ["Question", "estimate", "suggest"]
+__all__ = ["LineQuestion", "estimate", "suggest"]
 
 _MOST = 8
 _FIELDS = {
@@ -32,7 +32,7 @@ _FIELDS = {
 _LINK = ("bandwidth", "latency")
 
 
-class Question:
+class LineQuestion:
     """One change, read and checked.
 
     Parameters
@@ -104,7 +104,7 @@ def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
     rows = []
     for name in sorted(weights, key=lambda n: (-weights[n], n))[: 4 * _MOST]:
         try:
-            question = Question(engine, name, "x2" if name.endswith("bandwidth") else "x0.5")
+            question = LineQuestion(engine, name, "x2" if name.endswith("bandwidth") else "x0.5")
         except InputError:
             continue  # it is 0 already
         rows.append(estimate(path, question))
@@ -113,7 +113,7 @@ def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
     return [row for estimate_ps, row in gains if estimate_ps < row.before_ps][:_MOST]
 
 
-def estimate(path: LinePath, question: Question) -> Change:
+def estimate(path: LinePath, question: LineQuestion) -> Change:
     """Estimate a change from the critical path: what depends on it is scaled, the rest stays."""
     change = {
         row: (was, new) for row, was, new in zip(question.rows, question.was, question.new, strict=True)

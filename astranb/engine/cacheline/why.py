@@ -7,12 +7,12 @@ from collections import Counter
 import numpy as np
 
 from astranb.core.units import format_time
-from astranb.engine.why import Step, Why
+from astranb.engine.why import WaitStep, Why
 from astranb.gpu import tables as t
 
 from .inspection import Inspector
 from .lines import Lines, utilisation
-from .paths import Place, block_path, gpu_path, resolve, sm_path
+from .paths import MachinePart, block_path, gpu_path, resolve, sm_path
 from .state import CacheLineState
 
 __all__ = ["explain_wait"]
@@ -39,7 +39,7 @@ def explain_wait(engine: CacheLineState, path: str) -> Why:
         rank = int(engine.machine.blocks["gpu"][_worst(engine, np.arange(len(engine.machine.blocks)))])
         path = gpu_path(engine.fabric, rank)
     place = resolve(path, engine.fabric, engine.machine)
-    return _Chain(engine, Why(place.path, engine.now_ps)).follow(place)
+    return _WaitChain(engine, Why(place.path, engine.now_ps)).follow(place)
 
 
 def _worst(engine: CacheLineState, some: np.ndarray) -> int:
@@ -56,14 +56,14 @@ def _worst(engine: CacheLineState, some: np.ndarray) -> int:
     return min((int(b) for b in some), key=key)
 
 
-class _Chain:
+class _WaitChain:
     def __init__(self, engine: CacheLineState, why: Why) -> None:
         self._engine, self._why = engine, why
         self._machine, self._fabric = engine.machine, engine.fabric
         self._lines = Lines(engine)
         self._seen: dict[tuple[str, int], int] = {}  # blocks and lines in their order, and whose
 
-    def follow(self, place: Place) -> Why:
+    def follow(self, place: MachinePart) -> Why:
         if place.kind == "gpu":
             mine = np.flatnonzero(self._machine.blocks["gpu"] == place.row)
             self._several(place, mine, f"GPU{place.row}")
@@ -81,11 +81,11 @@ class _Chain:
         return self._why
 
     def _put(self, text: str, path: str, since_ps: int = -1) -> None:
-        self._why.links.append(Step(text, path, int(since_ps)))
+        self._why.links.append(WaitStep(text, path, int(since_ps)))
 
     # Thread blocks -----------------------------------------------------------
 
-    def _several(self, place: Place, mine: np.ndarray, name: str) -> None:
+    def _several(self, place: MachinePart, mine: np.ndarray, name: str) -> None:
         """A GPU or an SM: of its thread blocks the one that waits longest."""
         blocks = self._machine.blocks
         if not len(mine):
@@ -365,7 +365,7 @@ class _Chain:
         if len(users) > _MOST_USERS:
             self._put(f"and {len(users) - _MOST_USERS} other thread blocks", path)
 
-    def _node(self, place: Place) -> None:
+    def _node(self, place: MachinePart) -> None:
         out = np.flatnonzero(self._machine.links["src"] == place.row)
         if not len(out):
             self._put(f"{place.path} has no links out", place.path)

@@ -12,7 +12,7 @@ from . import tables as t
 from .dependencies import dependencies, slots_of
 from .run import LayerRun
 
-__all__ = ["PARTS", "Program", "about_of"]
+__all__ = ["PARTS", "ProgramRows", "about_of"]
 
 PARTS = ("FWD", "IG", "WG")
 """The parts of a layer: forward pass, input gradient, weight gradient."""
@@ -24,7 +24,7 @@ _NUMBERS = {
 _COMPUTE, _COLLECTIVE = 0, 1  # kinds of operations of every workload
 
 
-class Program(NamedTuple):
+class ProgramRows(NamedTuple):
     """How operations, as people see them, stand in the program.
 
     Attributes
@@ -43,7 +43,7 @@ class Program(NamedTuple):
     slot: np.ndarray
 
 
-def about_of(run: LayerRun) -> tuple[About, Program]:
+def about_of(run: LayerRun) -> tuple[About, ProgramRows]:
     """Gather what there is to know.
 
     A computation waits for the one before it, and for the collectives that the program has waited for
@@ -73,4 +73,4 @@ def about_of(run: LayerRun) -> tuple[About, Program]:
         parents,
         len(at),
     )
-    return about, Program(at, of, slot)
+    return about, ProgramRows(at, of, slot)

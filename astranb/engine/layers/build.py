@@ -38,7 +38,7 @@ class Built(NamedTuple):
     levels : Levels
     """
 
-    machine: t.Machine
+    machine: t.LayerMachine
     sent: np.ndarray
     planned: np.ndarray
     levels: Levels
@@ -188,7 +188,7 @@ def build(inputs: LayerWorkload) -> Built:
     # The program begins with an event at time 0.
     events[0].rank, events[0].heap = t.NO_DELAY, t.RESUME
     clock.heaped = clock.puts = 1
-    machine = t.Machine(
+    machine = t.LayerMachine(
         clock, operations, allocate(3 * len(inputs.table.layers), t.SLOT), collectives, chunks, phases,
         streams, queues, events, allocate(inputs.passes, t.PASS_END), **recording_tables(0, record=False),
     )  # fmt: skip

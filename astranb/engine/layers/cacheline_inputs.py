@@ -81,7 +81,7 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Workload, np.ndarray]:
             listed = [{**row, "group": mine.get(number, -1)} for number, row in enumerate(rows)]
             known[key] = other.Operations.of(listed, deps)
         operations.append(known[key])
-    network = other.Network(
+    network = other.DimensionNetwork(
         list(inputs.network.topologies),
         list(inputs.network.units),
         [inputs.network.link_bandwidth(dim) for dim in range(len(inputs.network.units))],

@@ -14,7 +14,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, LayerSystem, LayerWorkload, Part
+from astranb.workload.astrasim1 import HierarchicalNetwork, LayerAlgorithm, LayerSystem, LayerWorkload, Part
 from astranb.workload.astrasim1.levels import Levels
 from astranb.workload.astrasim1.system import ALGORITHMS
 
@@ -44,7 +44,7 @@ _MIB: Final = 1 << 20
 class _Dimension(NamedTuple):
     """A dimension for one kind of collective."""
 
-    algorithm: Algorithm
+    algorithm: LayerAlgorithm
     nodes: int
     stride: int
 
@@ -241,7 +241,7 @@ def retime(
         if nodes == 0:
             continue  # the row of an empty table
         does, size = int(phases.collective[row]), int(phases.bytes[row])
-        found = times.time(Algorithm(ALGORITHMS[name], window), does, nodes, stride, size, tree)
+        found = times.time(LayerAlgorithm(ALGORITHMS[name], window), does, nodes, stride, size, tree)
         for field, value in zip(("duration_ps", "last_ps", "message_ps"), found[:3], strict=True):
             phases[field][row] = value
 

@@ -9,7 +9,7 @@ from . import tables as t
 __all__ = ["dependencies", "slots_of"]
 
 
-def slots_of(m: t.Machine) -> tuple[np.ndarray, np.ndarray]:
+def slots_of(m: t.LayerMachine) -> tuple[np.ndarray, np.ndarray]:
     """Return the program's rows that compute or issue a collective, and the slot of each."""
     kind = np.asarray(m.operations.kind)
     at = np.flatnonzero((kind == t.COMPUTE) | (kind == t.ISSUE))
@@ -19,7 +19,7 @@ def slots_of(m: t.Machine) -> tuple[np.ndarray, np.ndarray]:
     return at, slot
 
 
-def dependencies(m: t.Machine, at: np.ndarray, slot: np.ndarray) -> tuple[np.ndarray, ...]:
+def dependencies(m: t.LayerMachine, at: np.ndarray, slot: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the dependencies of each operation.
 
     A computation depends on the one before it, and on the collectives that the program waits for

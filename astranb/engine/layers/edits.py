@@ -17,9 +17,9 @@ from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
-from .about import Program
+from .about import ProgramRows
 from .chunks import retime
-from .paths import Place, resolve
+from .paths import LayerPart, resolve
 from .run import LayerRun
 
 __all__ = ["EVENTS", "apply", "bandwidth_now", "on_event", "parameters", "read_edit"]
@@ -40,7 +40,9 @@ _CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANG
 _HINT = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
 
 
-def on_event(kind: str | None, path: str | None, run: LayerRun, about: About, program: Program) -> Breakpoint:
+def on_event(
+    kind: str | None, path: str | None, run: LayerRun, about: About, program: ProgramRows
+) -> Breakpoint:
     """Stop after an event of a kind that concerns an object.
 
     Raises
@@ -50,7 +52,7 @@ def on_event(kind: str | None, path: str | None, run: LayerRun, about: About, pr
     """
     unknown_kind(kind, path, tuple(EVENTS))
     found = [EVENTS[kind]] if kind else [(what, -1) for what in (BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS)]
-    place = Place("rank", "") if path is None else resolve(path, run, about)
+    place = LayerPart("rank", "") if path is None else resolve(path, run, about)
     if place.dim >= 0:
         found = [(what, sort) for what, sort in found if what in (PHASE_BEGINS, PHASE_ENDS)]
         if not found:
@@ -124,7 +126,7 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
     return replace(run.inputs.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
 
 
-def parameters(place: Place, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
+def parameters(place: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
     """What can be changed of an object, as it stands now."""
     found = []
     for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():

@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.engine import breakpoints
-from astranb.engine.breakpoints import Breakpoint, Found
+from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import Segment
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.messages.tables import NOTHING
@@ -58,7 +58,7 @@ class LayerEngine(LayerState):
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
 
-        def found(name: str) -> Found:
+        def found(name: str) -> ConditionField:
             path, _, word = name.rpartition(".")
             return find(path or name, word, self.run, self.about, self.program)
 
@@ -187,9 +187,9 @@ class LayerEngine(LayerState):
     @classmethod
     def _restored(cls, said: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
         """Make one of what :meth:`saved` gave and of tables."""
-        run = run_of(said, data["sent"], data["planned"], cast("t.Machine", machine))
+        run = run_of(said, data["sent"], data["planned"], cast("t.LayerMachine", machine))
         return cls(run, said["title"], data["base_ps"])
 
 
-def _read(where: Found, machine: t.Machine) -> int:
+def _read(where: ConditionField, machine: t.LayerMachine) -> int:
     return int(condition_tables(machine)[where.owner][where.field][list(where.rows)].sum())

@@ -9,12 +9,12 @@ import numpy as np
 from astranb.core.units import format_bytes, format_time
 from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.operations.about import ALGORITHMS, STATES
-from astranb.engine.why import Step, Why
+from astranb.engine.why import WaitStep, Why
 
 from . import edits
 from . import tables as t
 from .about import PARTS
-from .paths import Place, resolve
+from .paths import LayerPart, resolve
 from .state import LayerState
 
 __all__ = ["inspect", "narrate", "states_of", "waits_of", "why"]
@@ -63,13 +63,13 @@ def why(state: LayerState, path: str) -> Why:
         part = f"; {over} of {chunks} chunks are done" if chunks else ""
         word = STATES[int(states_of(state, np.array([row]))[0])]
         since = int(start[row]) if start[row] >= 0 else -1
-        found.links.append(Step(f"{about.text(row)} is {word}{part}", about.path(row), since))
+        found.links.append(WaitStep(f"{about.text(row)} is {word}{part}", about.path(row), since))
     if asked >= 0 and start[asked] < 0:
         for row in [int(one) for one in about.parents_of(asked) if end[one] < 0]:
-            found.links.append(Step(f"it waits for {about.label(row)}", about.path(row)))
+            found.links.append(WaitStep(f"it waits for {about.label(row)}", about.path(row)))
     if not found.links:
         said = "the loop has ended" if state.next_ps < 0 else "nothing is under way"
-        found.links.append(Step(said, "rank[0]"))
+        found.links.append(WaitStep(said, "rank[0]"))
     return found
 
 
@@ -121,7 +121,7 @@ def _chunks(state: LayerState, which: Any) -> dict[str, Any]:
     return {"in_flight": said, "in_flight_count": len(rows)}
 
 
-def _rank(state: LayerState, place: Place) -> dict[str, Any]:
+def _rank(state: LayerState, place: LayerPart) -> dict[str, Any]:
     about, m = state.about, state.machine
     states = states_of(state, np.arange(about.own))
     counts = np.bincount(states, minlength=4).tolist()
@@ -150,7 +150,7 @@ def _rank(state: LayerState, place: Place) -> dict[str, Any]:
     return {"state": rows, "children": children, **_chunks(state, lambda found: found >= 0)}
 
 
-def _op(state: LayerState, place: Place) -> dict[str, Any]:
+def _op(state: LayerState, place: LayerPart) -> dict[str, Any]:
     about, m, row = state.about, state.machine, place.operation
     start, end = (int(times[row]) for times in state.times_ps())
     layer = state.run.inputs.table.layers[int(state.program.slot[row]) // 3]
@@ -185,7 +185,7 @@ def _op(state: LayerState, place: Place) -> dict[str, Any]:
     return {"title": title, "state": rows, "children": _children(state, children), **found}
 
 
-def _layer(state: LayerState, place: Place) -> dict[str, Any]:
+def _layer(state: LayerState, place: LayerPart) -> dict[str, Any]:
     layer, m = state.run.inputs.table.layers[place.layer], state.machine
     said = (layer.forward, layer.input_gradient, layer.weight_gradient)
     rows = [("speed", edits.parameters(place, state.run, state.edits)[0].value)]
@@ -200,7 +200,7 @@ def _layer(state: LayerState, place: Place) -> dict[str, Any]:
     return {"state": rows, "children": _children(state, mine)}
 
 
-def _dim(state: LayerState, place: Place) -> dict[str, Any]:
+def _dim(state: LayerState, place: LayerPart) -> dict[str, Any]:
     m = state.machine
     each = int(m.clock[0].queues)
     queues = range(place.dim * each, (place.dim + 1) * each)

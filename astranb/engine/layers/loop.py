@@ -42,7 +42,7 @@ from .tables import (
     SMALLEST,
     STREAM,
     WAIT,
-    Machine,
+    LayerMachine,
 )  # fmt: skip
 
 __all__ = ["DTYPES", "ENDED", "ENTRY", "run_layers"]
@@ -52,7 +52,7 @@ __all__ = ["DTYPES", "ENDED", "ENTRY", "run_layers"]
 
 
 @kernel
-def _earlier(m: Machine, one: int, other: int) -> bool:
+def _earlier(m: LayerMachine, one: int, other: int) -> bool:
     """Return whether one event is handled before another."""
     a = m.events[one]
     b = m.events[other]
@@ -72,7 +72,7 @@ def _earlier(m: Machine, one: int, other: int) -> bool:
 
 @kernel(inline=False)
 def _schedule(
-    m: Machine, event: int, delay_ps: int, rank: int, last_ps: int, message_ps: int, queue: int
+    m: LayerMachine, event: int, delay_ps: int, rank: int, last_ps: int, message_ps: int, queue: int
 ) -> None:
     """Schedule an event."""
     e = m.events[event]
@@ -97,7 +97,7 @@ def _schedule(
 
 
 @kernel
-def _next(m: Machine) -> int:
+def _next(m: LayerMachine) -> int:
     """Remove the first event from the queue and return it."""
     first = m.events[0].heap
     count = m.clock[0].heaped - 1
@@ -122,7 +122,7 @@ def _next(m: Machine) -> int:
 
 
 @kernel
-def _place(m: Machine, stream: int, queue: int) -> int:
+def _place(m: LayerMachine, stream: int, queue: int) -> int:
     """Return the stream behind which a stream enters a queue; -1 for its head."""
     s = m.streams[stream]
     p = m.phases[s.phase]
@@ -170,7 +170,7 @@ def _place(m: Machine, stream: int, queue: int) -> int:
 
 
 @kernel(inline=False)
-def _enter(m: Machine, stream: int) -> None:
+def _enter(m: LayerMachine, stream: int) -> None:
     """Insert a stream into the queue of its phase."""
     s = m.streams[stream]
     q = m.queues[m.phases[s.phase].queue]
@@ -191,7 +191,7 @@ def _enter(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def _serve(m: Machine, queue: int) -> None:
+def _serve(m: LayerMachine, queue: int) -> None:
     """Start the next streams of a queue, up to the number that it serves at once."""
     q = m.queues[queue]
     row = q.head
@@ -211,7 +211,7 @@ def _serve(m: Machine, queue: int) -> None:
 
 
 @kernel
-def _unlink(m: Machine, stream: int) -> None:
+def _unlink(m: LayerMachine, stream: int) -> None:
     """Remove a stream from its queue's list."""
     s = m.streams[stream]
     q = m.queues[m.phases[s.phase].queue]
@@ -224,7 +224,7 @@ def _unlink(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _served(m: Machine, queue: int, started_ps: int) -> None:
+def _served(m: LayerMachine, queue: int, started_ps: int) -> None:
     """Update a queue's counters after a stream has left it, and start the next one."""
     q = m.queues[queue]
     q.running -= 1
@@ -237,7 +237,7 @@ def _served(m: Machine, queue: int, started_ps: int) -> None:
 
 
 @kernel
-def _end_phase(m: Machine, stream: int) -> None:
+def _end_phase(m: LayerMachine, stream: int) -> None:
     """End a stream's phase on all NPUs: it enters the next one, or is complete."""
     s = m.streams[stream]
     chunk = m.chunks[s.chunk]
@@ -266,7 +266,7 @@ def _end_phase(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _issue(m: Machine, number: int) -> None:
+def _issue(m: LayerMachine, number: int) -> None:
     """Issue a collective: its chunks enter the queues of their first phases."""
     c = m.collectives[number]
     c.issued_ps = m.clock[0].now_ps
@@ -289,7 +289,7 @@ def _issue(m: Machine, number: int) -> None:
 
 
 @kernel
-def _wait(m: Machine, operation: int) -> bool:
+def _wait(m: LayerMachine, operation: int) -> bool:
     """Wait for the collectives of an operation's slot; returns whether any is in flight."""
     o = m.operations[operation]
     s = m.slots[o.slot]
@@ -307,7 +307,7 @@ def _wait(m: Machine, operation: int) -> bool:
 
 
 @kernel(inline=False)
-def _advance(m: Machine) -> None:
+def _advance(m: LayerMachine) -> None:
     """Run the program until time has to pass."""
     clock = m.clock
     while True:
@@ -355,7 +355,7 @@ def _advance(m: Machine) -> None:
 
 
 @kernel
-def _updated(m: Machine, number: int) -> None:
+def _updated(m: LayerMachine, number: int) -> None:
     """End a collective after its update: the program resumes if it waits for it."""
     c = m.collectives[number]
     s = m.slots[c.slot]
@@ -376,7 +376,7 @@ def _updated(m: Machine, number: int) -> None:
 
 
 @kernel(inline=False)
-def _limit_reached(m: Machine, limits: Records) -> int:
+def _limit_reached(m: LayerMachine, limits: Records) -> int:
     """Return the limit that is reached before the next event, 0 for none."""
     clock = m.clock[0]
     limit = limits[0]
@@ -413,7 +413,7 @@ def run_layers(
     queue_words: Records,
 ) -> int:
     """Handle events until none is left or a limit is reached; returns why it stopped."""
-    m = handle(Machine(
+    m = handle(LayerMachine(
         clock, operations, slots, collectives, chunks, phases, streams, queues, events, pass_ends, watch,
         points, passed,
     ))  # fmt: skip
@@ -449,7 +449,7 @@ def run_layers(
 _TABLES = (
     CLOCK, OPERATION, SLOT, COLLECTIVE, CHUNK, PHASE, STREAM, QUEUE, EVENT, PASS_END, WATCH, POINT, PASSED,
 )  # fmt: skip
-DTYPES = dict(zip(Machine._fields, _TABLES, strict=True))
+DTYPES = dict(zip(LayerMachine._fields, _TABLES, strict=True))
 """The record type of each table."""
 
 ENTRY = Entry(run_layers, [LIMITS, *_TABLES, *(NUMBER,) * 5])

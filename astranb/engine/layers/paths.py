@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
-from astranb.engine.breakpoints import Found
+from astranb.engine.breakpoints import ConditionField
 from astranb.engine.operations.about import About
 
-from .about import PARTS, Program
+from .about import PARTS, ProgramRows
 from .run import LayerRun
 
-__all__ = ["FIELDS", "Place", "find", "resolve"]
+__all__ = ["FIELDS", "LayerPart", "find", "resolve"]
 
 _CLOCK, _OPERATIONS, _SLOTS, _COLLECTIVES, _QUEUES = range(5)  # owners, as the loop knows them
 
@@ -44,7 +44,7 @@ _HINT = "write rank[0], rank[0].op[0], layer[NAME], layer[NAME].wg or dim[0]"
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPart:
     """Something that can be looked at.
 
     Attributes
@@ -70,7 +70,7 @@ class Place:
         return tuple(3 * self.layer + part for part in parts) if self.layer >= 0 else ()
 
 
-def resolve(path: str, run: LayerRun, about: About) -> Place:
+def resolve(path: str, run: LayerRun, about: About) -> LayerPart:
     """Find what a path names; a layer's name alone names the layer.
 
     Raises
@@ -89,7 +89,7 @@ def resolve(path: str, run: LayerRun, about: About) -> Place:
     dims = len(about.topology)
     if found := _DIM.match(text):
         dim = _number(found["which"], dims, "dimension", path)
-        return Place("dim", f"dim[{dim}]", dim=dim)
+        return LayerPart("dim", f"dim[{dim}]", dim=dim)
     if not (found := _PATH.match(text)):
         raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
     rank = _number(found["rank"], run.inputs.network.npus, "rank", path)
@@ -98,7 +98,7 @@ def resolve(path: str, run: LayerRun, about: About) -> Place:
         raise InputError(f"rank {rank} does what rank 0 does, at the same time", where=path[:80], hint=hint)
     if found["kind"] == "dim":
         dim = _number(found["which"], dims, "dimension", path)
-        return Place("dim", f"dim[{dim}]", dim=dim)
+        return LayerPart("dim", f"dim[{dim}]", dim=dim)
     if found["kind"] == "op":
         which = found["which"].strip()
         labels = about.names
@@ -112,11 +112,11 @@ def resolve(path: str, run: LayerRun, about: About) -> Place:
                     f"there is no operation {which[:40]!r}", where=path[:80], hint=near(which, labels)
                 )
             row = int(rows[0])
-        return Place("op", about.path(row), operation=row)
-    return Place("rank", "rank[0]")
+        return LayerPart("op", about.path(row), operation=row)
+    return LayerPart("rank", "rank[0]")
 
 
-def find(path: str, name: str, run: LayerRun, about: About, program: Program) -> Found:
+def find(path: str, name: str, run: LayerRun, about: About, program: ProgramRows) -> ConditionField:
     """Find the field that a condition's word means.
 
     Raises
@@ -142,17 +142,17 @@ def find(path: str, name: str, run: LayerRun, about: About, program: Program) ->
     elif place.kind == "dim":
         each = int(m.clock[0].queues)
         rows = tuple(range(place.dim * each, (place.dim + 1) * each))
-    return Found(place.path, owner, rows, field, name)
+    return ConditionField(place.path, owner, rows, field, name)
 
 
-def _layer(number: int, names: list[str], part: str | None, path: str) -> Place:
+def _layer(number: int, names: list[str], part: str | None, path: str) -> LayerPart:
     words = [word.lower() for word in PARTS]
     full = f"layer[{names[number]}]"
     if part is None:
-        return Place("layer", full, layer=number)
+        return LayerPart("layer", full, layer=number)
     if part.lower() not in words:
         raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], hint=near(part, words))
-    return Place("layer", f"{full}.{part.lower()}", layer=number, part=words.index(part.lower()))
+    return LayerPart("layer", f"{full}.{part.lower()}", layer=number, part=words.index(part.lower()))
 
 
 def _number(text: str, count: int, what: str, path: str, names: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.workload.astrasim1 import Algorithm, HierarchicalNetwork, LayerSystem
+from astranb.workload.astrasim1 import HierarchicalNetwork, LayerAlgorithm, LayerSystem
 
 from .tables import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 
@@ -69,17 +69,17 @@ class PhaseTimes:
         if congestion:
             _check_congestion(network, system)
         self._network, self._system, self._congestion = network, system, congestion
-        self._known: dict[tuple[Algorithm, int, int, int, int, int], PhaseTime] = {}
+        self._known: dict[tuple[LayerAlgorithm, int, int, int, int, int], PhaseTime] = {}
         self._endpoint_ps = system.endpoint_ns * 1000
 
     def time(
-        self, algorithm: Algorithm, collective: int, nodes: int, stride: int, size: int, tree: int = 0
+        self, algorithm: LayerAlgorithm, collective: int, nodes: int, stride: int, size: int, tree: int = 0
     ) -> PhaseTime:
         """Return a phase's duration and sizes.
 
         Parameters
         ----------
-        algorithm : Algorithm
+        algorithm : LayerAlgorithm
         collective : int
             The phase's collective.
         nodes, stride : int
@@ -119,7 +119,7 @@ class PhaseTimes:
             self._known[key] = found
         return self._known[key]
 
-    def _check(self, algorithm: Algorithm, collective: int, nodes: int) -> None:
+    def _check(self, algorithm: LayerAlgorithm, collective: int, nodes: int) -> None:
         name, where = algorithm.name, self._system.where
         if name in ("halvingDoubling", "doubleBinaryTree") and nodes & (nodes - 1):
             raise InputError(
@@ -427,7 +427,7 @@ def _check_congestion(network: HierarchicalNetwork, system: LayerSystem) -> None
 def _congested_ps(
     network: HierarchicalNetwork,
     system: LayerSystem,
-    algorithm: Algorithm,
+    algorithm: LayerAlgorithm,
     collective: int,
     shape: tuple[int, int],
     size: int,
@@ -438,7 +438,7 @@ def _congested_ps(
     ----------
     network : HierarchicalNetwork
     system : LayerSystem
-    algorithm : Algorithm
+    algorithm : LayerAlgorithm
     collective : int
         The phase's collective.
     shape : (int, int)
@@ -472,7 +472,7 @@ def _congested_ps(
         },
         system.where,
     )
-    links = astrasim2.Network(
+    links = astrasim2.DimensionNetwork(
         [network.topologies[dim]], [nodes], [network.link_bandwidth(dim)], [network.latency_ns[dim]]
     )
     operation = {"kind": astrasim2.COLLECTIVE, "collective": collective, "bytes": max(size, 1)}

@@ -14,7 +14,7 @@ from astranb.core.state import allocate
 from astranb.engine.messages.recording import holds
 from astranb.engine.messages.tables import BEGINS, ENDS, NOTHING, PHASE_BEGINS
 
-from .tables import ISSUE, Machine
+from .tables import ISSUE, LayerMachine
 
 __all__ = [
     "PASSED",
@@ -94,7 +94,7 @@ def recording_tables(phases: int, *, record: bool) -> dict[str, Records]:
 
 
 @kernel(inline=False)
-def _report(m: Machine, what: int, operation: int, queue: int) -> None:
+def _report(m: LayerMachine, what: int, operation: int, queue: int) -> None:
     """Record an occurrence, and check the breakpoints on it."""
     watch = m.watch[0]
     if watch.hit >= 0:
@@ -125,7 +125,7 @@ def _report(m: Machine, what: int, operation: int, queue: int) -> None:
 
 
 @kernel
-def begin(m: Machine, operation: int) -> None:
+def begin(m: LayerMachine, operation: int) -> None:
     """Mark the begin of an operation."""
     m.operations[operation].begun_ps = m.clock[0].now_ps
     if m.watch[0].noting == 1:
@@ -133,7 +133,7 @@ def begin(m: Machine, operation: int) -> None:
 
 
 @kernel
-def end(m: Machine, operation: int) -> None:
+def end(m: LayerMachine, operation: int) -> None:
     """Mark the end of an operation."""
     m.operations[operation].ended_ps = m.clock[0].now_ps
     m.clock[0].ended += 1
@@ -142,7 +142,7 @@ def end(m: Machine, operation: int) -> None:
 
 
 @kernel(inline=False)
-def record_phase(m: Machine, stream: int, what: int) -> None:
+def record_phase(m: LayerMachine, stream: int, what: int) -> None:
     """Record the begin or the end of a chunk's phase."""
     s = m.streams[stream]
     c = m.collectives[s.collective]
@@ -162,7 +162,12 @@ def record_phase(m: Machine, stream: int, what: int) -> None:
 
 @kernel(inline=False)
 def check_conditions(
-    m: Machine, clock: Records, operations: Records, slots: Records, collectives: Records, queues: Records
+    m: LayerMachine,
+    clock: Records,
+    operations: Records,
+    slots: Records,
+    collectives: Records,
+    queues: Records,
 ) -> None:
     """Check whether a condition has become true; the tables are given as plain numbers."""
     for number in range(m.watch[0].points):

@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.workload.astrasim1 import LayerWorkload
 
-from .tables import Machine
+from .tables import LayerMachine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,12 +90,12 @@ class LayerResult:
         return self.time_ns - self.compute_ns
 
     @classmethod
-    def of(cls, m: Machine, sent: np.ndarray, inputs: LayerWorkload) -> LayerResult:
+    def of(cls, m: LayerMachine, sent: np.ndarray, inputs: LayerWorkload) -> LayerResult:
         """Read the tables of a run.
 
         Parameters
         ----------
-        m : Machine
+        m : LayerMachine
         sent : ndarray
             Bytes that NPU 0 sends in each phase into each dimension.
         inputs : LayerWorkload

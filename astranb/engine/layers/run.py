@@ -26,12 +26,12 @@ _NEVER = 2**62
 _LIMITS = ("until_ps", "turns", "ended", "phases", "passes")
 
 
-def condition_tables(m: t.Machine) -> tuple[Records, ...]:
+def condition_tables(m: t.LayerMachine) -> tuple[Records, ...]:
     """Return the tables that a condition may name, in the order of their numbers."""
     return m.clock, m.operations, m.slots, m.collectives, m.queues
 
 
-def _numbers(m: t.Machine) -> tuple[Records, ...]:
+def _numbers(m: t.LayerMachine) -> tuple[Records, ...]:
     """Return the same tables as plain numbers, as the loop takes them."""
     return tuple(np.asarray(table).view(t.NUMBER).view(np.recarray) for table in condition_tables(m))
 
@@ -78,12 +78,12 @@ class LayerRun:
             self.record(on=True)
 
     @property
-    def machine(self) -> t.Machine:
+    def machine(self) -> t.LayerMachine:
         """The tables."""
         return self.built.machine
 
     @machine.setter
-    def machine(self, machine: t.Machine) -> None:
+    def machine(self, machine: t.LayerMachine) -> None:
         """Continue with other tables."""
         self.built = self.built._replace(machine=machine)
         self._call = None
@@ -140,7 +140,7 @@ class LayerRun:
 
     def copy(self) -> LayerRun:
         """Return an independent run in the same state."""
-        machine = t.Machine(*(own(table) for table in self.machine))
+        machine = t.LayerMachine(*(own(table) for table in self.machine))
         return LayerRun(self.inputs, self.built._replace(machine=machine))
 
     def digest(self) -> str:

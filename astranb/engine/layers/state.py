@@ -35,7 +35,7 @@ class LayerState(OperationEngine):
     """
 
     dtypes: ClassVar = DTYPES
-    tables_of: ClassVar = t.Machine
+    tables_of: ClassVar = t.LayerMachine
     units: ClassVar[Mapping[str, str]] = {
         "event": "events",
         "cycle": "turns",

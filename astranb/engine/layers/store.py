@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from astranb.workload.astrasim1 import (
-    Algorithm,
     HierarchicalNetwork,
     Layer,
+    LayerAlgorithm,
     LayerSystem,
     LayerTable,
     LayerWorkload,
@@ -23,7 +23,7 @@ from .run import LayerRun
 if TYPE_CHECKING:
     import numpy as np
 
-    from .tables import Machine
+    from .tables import LayerMachine
 
 __all__ = ["run_of", "said_of"]
 
@@ -39,7 +39,7 @@ def said_of(run: LayerRun) -> dict[str, Any]:
     }
 
 
-def run_of(said: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machine: Machine) -> LayerRun:
+def run_of(said: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machine: LayerMachine) -> LayerRun:
     """Make a run of its inputs and its tables."""
     layers = []
     for layer in said["table"]["layers"]:
@@ -49,7 +49,8 @@ def run_of(said: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machi
         layers.append(Layer(**fields))
     table = LayerTable(**{**_tuples(said["table"]), "layers": tuple(layers)})
     algorithms = {
-        name: tuple(Algorithm(*one) for one in each) for name, each in said["system"]["algorithms"].items()
+        name: tuple(LayerAlgorithm(*one) for one in each)
+        for name, each in said["system"]["algorithms"].items()
     }
     system = LayerSystem(**{**said["system"], "algorithms": algorithms})
     network = HierarchicalNetwork(**_tuples(said["network"]))

@@ -177,7 +177,7 @@ FIXED: Final = ("chunks",)
 """The tables that never change."""
 
 
-class Machine(NamedTuple):
+class LayerMachine(NamedTuple):
     """The simulated state, and behind it breakpoints and the recording."""
 
     clock: Records

@@ -66,7 +66,7 @@ from .tables import (
     STREAM,
     SWITCH_DONE,
     TREE,
-    Machine,
+    MessageMachine,
 )
 from .timers import set_timer, set_timer_inline
 from .transport import (
@@ -110,7 +110,7 @@ _DOWN: Final = 2
 
 
 @kernel
-def _member(m: Machine, stream: int, index: int) -> int:
+def _member(m: MessageMachine, stream: int, index: int) -> int:
     """Give the rank at an index of the phase's dimension or group."""
     s = m.streams[stream]
     if s.group >= 0:
@@ -119,7 +119,7 @@ def _member(m: Machine, stream: int, index: int) -> int:
 
 
 @kernel(inline=False)
-def _pass_memory(m: Machine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
+def _pass_memory(m: MessageMachine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
     """Pass the chunk through the endpoint's memory, over its bus where that is shared."""
     s = m.streams[stream]
     if m.config[0].bus == 1 and s.group < 0:
@@ -149,7 +149,7 @@ def _log2(size: int) -> int:
 
 
 @kernel
-def _aim(m: Machine, stream: int) -> None:
+def _aim(m: MessageMachine, stream: int) -> None:
     """Find the peer of the next message of halving and doubling: at the distance, alternately up and down."""
     s = m.streams[stream]
     index = s.index
@@ -162,7 +162,7 @@ def _aim(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _load_steps(m: Machine, stream: int, size: int, window: int) -> None:
+def _load_steps(m: MessageMachine, stream: int, size: int, window: int) -> None:
     """Set the counters of a phase with this number of bytes."""
     s = m.streams[stream]
     n = s.nodes
@@ -198,7 +198,7 @@ def _load_steps(m: Machine, stream: int, size: int, window: int) -> None:
 
 
 @kernel
-def _insert_inline(m: Machine, stream: int) -> None:
+def _insert_inline(m: MessageMachine, stream: int) -> None:
     """Prepare the next message: it passes the endpoint's memory first."""
     s = m.streams[stream]
     if s.plain == 0 and s.reduced == 0:
@@ -245,20 +245,20 @@ def _insert_inline(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def _insert(m: Machine, stream: int) -> None:
+def _insert(m: MessageMachine, stream: int) -> None:
     """As :func:`_insert_inline`, in one copy: the start of a phase need not be as fast as the rest."""
     _insert_inline(m, stream)
 
 
 @kernel
-def _begin_steps(m: Machine, stream: int) -> None:
+def _begin_steps(m: MessageMachine, stream: int) -> None:
     """Begin the phase with a window of messages."""
     for _ in range(m.streams[stream].window):
         _insert(m, stream)
 
 
 @kernel
-def _send_next(m: Machine, stream: int) -> None:
+def _send_next(m: MessageMachine, stream: int) -> None:
     """Send the next message that has passed the memory, and expect its counterpart."""
     s = m.streams[stream]
     if s.inserted == s.sent or s.to_send == 0 or s.free == 0:
@@ -298,7 +298,7 @@ def _send_next(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _steps_passed(m: Machine, stream: int) -> bool:
+def _steps_passed(m: MessageMachine, stream: int) -> bool:
     """A message has passed the memory: send the next ones; returns whether the phase ends."""
     s = m.streams[stream]
     s.free += 1
@@ -316,12 +316,12 @@ def _steps_passed(m: Machine, stream: int) -> bool:
 
 
 @kernel
-def _load_tree(m: Machine, stream: int, size: int, tree: int) -> None:
+def _load_tree(m: MessageMachine, stream: int, size: int, tree: int) -> None:
     """Find a node's position in the tree: nodes are numbered in order, the root is the last or the first.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     stream : int
         Its phase has a number of nodes that is a power of two.
     size : int
@@ -357,7 +357,7 @@ def _load_tree(m: Machine, stream: int, size: int, tree: int) -> None:
 
 
 @kernel
-def _tree_expect(m: Machine, stream: int, index: int) -> None:
+def _tree_expect(m: MessageMachine, stream: int, index: int) -> None:
     """Expect the chunk from another node."""
     s = m.streams[stream]
     handler = (stream << KIND_BITS) | STREAM
@@ -365,14 +365,14 @@ def _tree_expect(m: Machine, stream: int, index: int) -> None:
 
 
 @kernel
-def _tree_send(m: Machine, stream: int, index: int) -> None:
+def _tree_send(m: MessageMachine, stream: int, index: int) -> None:
     """Send the chunk to another node."""
     s = m.streams[stream]
     post_send(m, s.npu, _member(m, stream, index), s.tag, s.message_bytes, 0)
 
 
 @kernel
-def _begin_tree(m: Machine, stream: int) -> None:
+def _begin_tree(m: MessageMachine, stream: int) -> None:
     """Begin: a leaf sends, the others expect their children's chunks."""
     s = m.streams[stream]
     if s.node == _LEAF:
@@ -388,7 +388,7 @@ def _begin_tree(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _tree_received(m: Machine, stream: int) -> None:
+def _tree_received(m: MessageMachine, stream: int) -> None:
     """A chunk has arrived."""
     s = m.streams[stream]
     reduced = 1
@@ -407,7 +407,7 @@ def _tree_received(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _tree_passed(m: Machine, stream: int) -> bool:
+def _tree_passed(m: MessageMachine, stream: int) -> bool:
     """A chunk has passed the memory; returns whether the node's part ends."""
     s = m.streams[stream]
     if s.node == _LEAF:
@@ -437,7 +437,7 @@ def _tree_passed(m: Machine, stream: int) -> bool:
 
 
 @kernel
-def _load_switch(m: Machine, stream: int, size: int) -> None:
+def _load_switch(m: MessageMachine, stream: int, size: int) -> None:
     """Set a phase with this number of bytes."""
     s = m.streams[stream]
     s.message_bytes = size
@@ -445,7 +445,7 @@ def _load_switch(m: Machine, stream: int, size: int) -> None:
 
 
 @kernel
-def _begin_switch(m: Machine, stream: int) -> None:
+def _begin_switch(m: MessageMachine, stream: int) -> None:
     """Begin: the chunk passes the endpoint's memory; receivers of a broadcast wait at the switch at once."""
     s = m.streams[stream]
     if s.collective == BROADCAST and s.node != 0:
@@ -455,7 +455,7 @@ def _begin_switch(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _dimension(m: Machine, stream: int) -> int:
+def _dimension(m: MessageMachine, stream: int) -> int:
     """Give the dimension of the network in which the switch is."""
     s = m.streams[stream]
     dim = s.queue // m.config[0].queues % m.config[0].dims
@@ -463,7 +463,7 @@ def _dimension(m: Machine, stream: int) -> int:
 
 
 @kernel(inline=False)
-def _switch_passed(m: Machine, stream: int) -> bool:
+def _switch_passed(m: MessageMachine, stream: int) -> bool:
     """A chunk has passed the memory; returns whether the phase ends."""
     s = m.streams[stream]
     if s.state == _DOWN:
@@ -474,7 +474,7 @@ def _switch_passed(m: Machine, stream: int) -> bool:
 
 
 @kernel(inline=False)
-def at_switch(m: Machine, stream: int) -> None:
+def at_switch(m: MessageMachine, stream: int) -> None:
     """A chunk is at the switch; when all are, the switch reduces them."""
     s = m.streams[stream]
     key = m.config[0].npus + _dimension(m, stream)
@@ -490,7 +490,7 @@ def at_switch(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def switch_done(m: Machine, stream: int) -> None:
+def switch_done(m: MessageMachine, stream: int) -> None:
     """The switch sends a stream its result."""
     s = m.streams[stream]
     if (s.collective == BROADCAST and s.node == 0) or (s.collective == REDUCE and s.node != 0):
@@ -506,7 +506,7 @@ def switch_done(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _from_switch(m: Machine, stream: int) -> None:
+def _from_switch(m: MessageMachine, stream: int) -> None:
     """A chunk has arrived from the switch."""
     m.streams[stream].state = _DOWN
     _pass_memory(m, stream, 0, 0, 0)
@@ -516,7 +516,7 @@ def _from_switch(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _load_rooted(m: Machine, stream: int, size: int, shape: int) -> None:
+def _load_rooted(m: MessageMachine, stream: int, size: int, shape: int) -> None:
     """Set a phase with this number of bytes; the shape is that of the algorithm's name."""
     s = m.streams[stream]
     root = m.operations[s.operation].peer
@@ -546,7 +546,7 @@ def _above(number: int) -> int:
 
 
 @kernel
-def _parent(m: Machine, stream: int) -> int:
+def _parent(m: MessageMachine, stream: int) -> int:
     """Give the parent of this number, which is not the root."""
     s = m.streams[stream]
     if s.left == RING_STEPS:
@@ -559,7 +559,7 @@ def _parent(m: Machine, stream: int) -> int:
 
 
 @kernel
-def _child(m: Machine, stream: int, place: int) -> int:
+def _child(m: MessageMachine, stream: int, place: int) -> int:
     """Give a child of this number by its position among the children, -1 for none."""
     s = m.streams[stream]
     number = s.nodes
@@ -575,7 +575,7 @@ def _child(m: Machine, stream: int, place: int) -> int:
 
 
 @kernel
-def _carried(m: Machine, stream: int, number: int) -> int:
+def _carried(m: MessageMachine, stream: int, number: int) -> int:
     """Give the bytes of the message between a number and its parent; for the root, all bytes."""
     s = m.streams[stream]
     if s.collective in (BROADCAST, REDUCE):
@@ -599,14 +599,14 @@ def _carried(m: Machine, stream: int, number: int) -> int:
 
 
 @kernel
-def _member_from_root(m: Machine, stream: int, number: int) -> int:
+def _member_from_root(m: MessageMachine, stream: int, number: int) -> int:
     """Give the rank of a number, counted from the root."""
     s = m.streams[stream]
     return int(_member(m, stream, (s.parent + s.direction * number) % s.nodes))
 
 
 @kernel(inline=False)
-def _rooted_expect(m: Machine, stream: int, number: int, size: int) -> None:
+def _rooted_expect(m: MessageMachine, stream: int, number: int, size: int) -> None:
     """Expect a message from the NPU with a number."""
     s = m.streams[stream]
     handler = (stream << KIND_BITS) | STREAM
@@ -614,14 +614,14 @@ def _rooted_expect(m: Machine, stream: int, number: int, size: int) -> None:
 
 
 @kernel(inline=False)
-def _rooted_send(m: Machine, stream: int, number: int, size: int) -> None:
+def _rooted_send(m: MessageMachine, stream: int, number: int, size: int) -> None:
     """Send a message to the NPU with a number."""
     s = m.streams[stream]
     post_send(m, s.npu, _member_from_root(m, stream, number), s.tag, size, 0)
 
 
 @kernel(inline=False)
-def _begin_rooted(m: Machine, stream: int) -> None:
+def _begin_rooted(m: MessageMachine, stream: int) -> None:
     """Begin: an NPU with the chunk passes it through the memory, the others expect it; or the phase ends."""
     s = m.streams[stream]
     if s.direction == 0:
@@ -642,7 +642,7 @@ def _begin_rooted(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _rooted_received(m: Machine, stream: int) -> None:
+def _rooted_received(m: MessageMachine, stream: int) -> None:
     """A message has arrived."""
     s = m.streams[stream]
     if is_outward(s.collective):
@@ -657,7 +657,7 @@ def _rooted_received(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def _rooted_passed(m: Machine, stream: int) -> bool:
+def _rooted_passed(m: MessageMachine, stream: int) -> bool:
     """A chunk has passed the memory; returns whether the NPU's part ends."""
     s = m.streams[stream]
     if s.direction == 0:
@@ -686,7 +686,7 @@ def _rooted_passed(m: Machine, stream: int) -> bool:
 
 
 @kernel
-def load_phase(m: Machine, stream: int, phase: int) -> None:
+def load_phase(m: MessageMachine, stream: int, phase: int) -> None:
     """Set a stream to a phase, a row of the table of phases."""
     p = m.phases[phase]
     if p.collective >= BROADCAST:
@@ -700,7 +700,7 @@ def load_phase(m: Machine, stream: int, phase: int) -> None:
 
 
 @kernel
-def begin_phase(m: Machine, stream: int) -> None:
+def begin_phase(m: MessageMachine, stream: int) -> None:
     """Begin a stream's phase, which is not one of a custom collective."""
     algorithm = m.streams[stream].algorithm
     if algorithm == TREE:
@@ -714,7 +714,7 @@ def begin_phase(m: Machine, stream: int) -> None:
 
 
 @kernel
-def message_received(m: Machine, stream: int) -> None:
+def message_received(m: MessageMachine, stream: int) -> None:
     """A message of a stream has arrived."""
     m.streams[stream].received += 1
     algorithm = m.streams[stream].algorithm
@@ -729,7 +729,7 @@ def message_received(m: Machine, stream: int) -> None:
 
 
 @kernel
-def bundle_passed(m: Machine, stream: int) -> bool:
+def bundle_passed(m: MessageMachine, stream: int) -> bool:
     """A message of a stream has passed the endpoint's memory; returns whether the phase ends."""
     algorithm = m.streams[stream].algorithm
     if algorithm == TREE:

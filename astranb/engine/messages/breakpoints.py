@@ -29,7 +29,7 @@ EVENTS: dict[str, tuple[int, int]] = {
 _ANY = {"what": NOTHING, "npu": -1, "operation": -1, "kind": -1, "dim": -1}
 
 
-def on_event(kind: str | None, path: str | None, about: About, machine: t.Machine) -> Breakpoint:
+def on_event(kind: str | None, path: str | None, about: About, machine: t.MessageMachine) -> Breakpoint:
     """Stop after an event of a kind that concerns an object.
 
     Parameters

@@ -16,10 +16,10 @@ from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
 from astranb.net.astrasim2 import FULLY_CONNECTED, SWITCH
 from astranb.workload.astrasim2 import (
     COLLECTIVE_NAMES,
-    Algorithm,
+    DimensionAlgorithm,
+    DimensionNetwork,
     InfraNetwork,
     Memory,
-    Network,
     Operations,
     System,
     Workload,
@@ -38,7 +38,9 @@ _MOST_PASSED: Final = 1 << 18
 """Recorded phases of chunks: 21 MB."""
 
 
-def build(workload: Workload, *, congestion: bool, record: bool = False, folded: bool = False) -> t.Machine:
+def build(
+    workload: Workload, *, congestion: bool, record: bool = False, folded: bool = False
+) -> t.MessageMachine:
     """Make the tables.
 
     Parameters
@@ -127,7 +129,7 @@ def build(workload: Workload, *, congestion: bool, record: bool = False, folded:
     memories = allocate(npus, t.QUEUE)
     memories.head = -1
     many = 4 * npus + 1024
-    machine = t.Machine(
+    machine = t.MessageMachine(
         config=config, clock=clock, dims=links.dims, implementations=implementations, npus=npu_rows,
         places=places, queues=queues, allocators=allocators,
         trees=allocate(npus * t.COLLECTIVES * len(counts), t.COUNTER),
@@ -167,7 +169,7 @@ def recording_tables(
     }
 
 
-def margins(m: t.Machine) -> tuple[int, int]:
+def margins(m: t.MessageMachine) -> tuple[int, int]:
     """Give the most rows of timers or messages, and of streams, that one event can take."""
     operations = m.operations
     window = 1
@@ -188,11 +190,11 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _schedule(network: Network | InfraNetwork, links: Links) -> Records:
+def _schedule(network: DimensionNetwork | InfraNetwork, links: Links) -> Records:
     """Make the table of dimensions with their bandwidths."""
     table = allocate(len(network.npus_count), t.SCHEDULE)
     table.nodes = network.npus_count
-    if not isinstance(network, Network):
+    if not isinstance(network, DimensionNetwork):
         table.rate = links.dims.rate_Bpns
         return table
     # All links of an NPU together, as in ASTRA-sim 1.0, from which Themis comes.
@@ -209,7 +211,7 @@ def _implementations(system: System, counts: Sequence[int], npus: int) -> Record
     table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
     table.algorithm = -1
     # ASTRA-sim 2.0 has no algorithms of collectives with a root; NCCL scatters and gathers directly.
-    rings, direct = [Algorithm(t.RING_STEPS)] * count, [Algorithm(t.DIRECT)] * count
+    rings, direct = [DimensionAlgorithm(t.RING_STEPS)] * count, [DimensionAlgorithm(t.DIRECT)] * count
     defaults = {t.BROADCAST: rings, t.REDUCE: rings, t.SCATTER: direct, t.GATHER: direct}
     for collective, algorithms in (defaults | dict(system.algorithms)).items():
         if len(algorithms) > count:
@@ -356,7 +358,7 @@ def _check_algorithms(
 def _check_switches(
     table: Records,
     implementations: Records,
-    network: Network | InfraNetwork,
+    network: DimensionNetwork | InfraNetwork,
     system: System,
     *,
     compat: bool,
@@ -369,7 +371,7 @@ def _check_switches(
             what = None
             if compat:
                 what = "ASTRA-sim 2.0 has no inNetwork"
-            elif not isinstance(network, Network) or network.shapes[dim] != SWITCH:
+            elif not isinstance(network, DimensionNetwork) or network.shapes[dim] != SWITCH:
                 what = f"inNetwork in dimension {dim}, which is not a Switch"
             elif collective == t.ALL_TO_ALL:
                 what = "a switch cannot do an all-to-all (inNetwork)"

@@ -13,7 +13,7 @@ from typing import Final
 
 from astranb.core.jit import kernel
 
-from .tables import BUS_PROCESSED, BUS_RECEIVED, BUS_SENT, Machine
+from .tables import BUS_PROCESSED, BUS_RECEIVED, BUS_SENT, MessageMachine
 from .timers import set_timer
 from .transport import free_message, new_message_row
 
@@ -50,7 +50,7 @@ _MOST_IN_A_ROW: Final = 8
 
 
 @kernel
-def _append(m: Machine, side: int, which: int, row: int) -> None:
+def _append(m: MessageMachine, side: int, which: int, row: int) -> None:
     """Append a request to a list of a side."""
     line = m.bus_lists[side * LISTS + which]
     m.messages[row].behind = -1
@@ -62,7 +62,7 @@ def _append(m: Machine, side: int, which: int, row: int) -> None:
 
 
 @kernel
-def _pop(m: Machine, side: int, which: int) -> int:
+def _pop(m: MessageMachine, side: int, which: int) -> int:
     """Take the first request out of a list."""
     line = m.bus_lists[side * LISTS + which]
     row = line.head
@@ -73,7 +73,7 @@ def _pop(m: Machine, side: int, which: int) -> int:
 
 
 @kernel
-def _request(m: Machine, npu: int, size: int, processed: int, comes_back: int, carries: int) -> int:
+def _request(m: MessageMachine, npu: int, size: int, processed: int, comes_back: int, carries: int) -> int:
     """Take an unused row for a request."""
     row = new_message_row(m)
     r = m.messages[row]
@@ -87,7 +87,7 @@ def _request(m: Machine, npu: int, size: int, processed: int, comes_back: int, c
 
 
 @kernel(inline=False)
-def _transfer(m: Machine, side: int) -> None:
+def _transfer(m: MessageMachine, side: int) -> None:
     """Begin the first pending transfer of a side."""
     b = m.bus[side]
     other = m.bus[side ^ 1]
@@ -113,7 +113,7 @@ def _transfer(m: Machine, side: int) -> None:
 
 
 @kernel(inline=False)
-def _look(m: Machine, side: int) -> None:
+def _look(m: MessageMachine, side: int) -> None:
     """Begin a transfer if a side is free and has one, or the other side's if that has waited too long."""
     b = m.bus[side]
     if b.state != _FREE or m.bus_lists[side * LISTS + _SENDS].head < 0:
@@ -128,14 +128,14 @@ def _look(m: Machine, side: int) -> None:
 
 
 @kernel
-def _cross(m: Machine, side: int, row: int) -> None:
+def _cross(m: MessageMachine, side: int, row: int) -> None:
     """Send a request over the bus."""
     _append(m, side, _SENDS, row)
     _look(m, side)
 
 
 @kernel(inline=False)
-def _from_memory(m: Machine, npu: int, row: int, side: int, comes_back: int, follows: int) -> None:
+def _from_memory(m: MessageMachine, npu: int, row: int, side: int, comes_back: int, follows: int) -> None:
     """Send a request for the memory over its bus; the given one waits for it."""
     m.messages[row].receiver = follows
     inner = _request(m, npu, m.messages[row].bytes, 0, comes_back, row)
@@ -144,13 +144,13 @@ def _from_memory(m: Machine, npu: int, row: int, side: int, comes_back: int, fol
 
 @kernel(inline=False)
 def enter_bus(
-    m: Machine, npu: int, stream: int, size: int, reduced: int, leaves: int, comes_back: int
+    m: MessageMachine, npu: int, stream: int, size: int, reduced: int, leaves: int, comes_back: int
 ) -> None:
     """Put a message of a stream on the bus.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     npu, stream : int
     size : int
         Bytes.
@@ -169,7 +169,7 @@ def enter_bus(
 
 
 @kernel
-def _work(m: Machine, side: int) -> None:
+def _work(m: MessageMachine, side: int) -> None:
     """Begin to process the first request."""
     row = m.bus_lists[side * LISTS + _WORK].head
     if m.bus[side].busy == 0 and row >= 0:
@@ -179,7 +179,7 @@ def _work(m: Machine, side: int) -> None:
 
 
 @kernel
-def _served(m: Machine, row: int) -> int:
+def _served(m: MessageMachine, row: int) -> int:
     """The memory has served a request of the NPU's side; returns a bundle that has passed, or -1."""
     npu = m.messages[row].src
     follows = m.messages[row].receiver
@@ -197,7 +197,7 @@ def _served(m: Machine, row: int) -> int:
 
 
 @kernel(inline=False)
-def bus_sent(m: Machine, side: int) -> None:
+def bus_sent(m: MessageMachine, side: int) -> None:
     """A side has sent."""
     b = m.bus[side]
     b.last_ns = m.queue[0].now
@@ -208,7 +208,7 @@ def bus_sent(m: Machine, side: int) -> None:
 
 
 @kernel(inline=False)
-def bus_received(m: Machine, side: int) -> int:
+def bus_received(m: MessageMachine, side: int) -> int:
     """A request has crossed a bus.
 
     Returns
@@ -256,14 +256,14 @@ def bus_received(m: Machine, side: int) -> int:
 
 
 @kernel
-def _drop(m: Machine, side: int) -> int:
+def _drop(m: MessageMachine, side: int) -> int:
     """Take the first request that has arrived out of its list."""
     m.bus[side].receiving -= 1
     return _pop(m, side, _RECEIVES)
 
 
 @kernel(inline=False)
-def bus_settle(m: Machine, side: int) -> None:
+def bus_settle(m: MessageMachine, side: int) -> None:
     """Go on with the buses after a bundle has been handled."""
     if side % SIDES >= _INNER_NPU:
         _look(m, side // SIDES * SIDES + _NPU)
@@ -272,7 +272,7 @@ def bus_settle(m: Machine, side: int) -> None:
 
 
 @kernel(inline=False)
-def bus_processed(m: Machine, side: int) -> None:
+def bus_processed(m: MessageMachine, side: int) -> None:
     """A request has been processed (on the NPU's side)."""
     row = _pop(m, side, _WORK)
     m.bus[side].busy = 0

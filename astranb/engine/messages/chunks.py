@@ -15,14 +15,14 @@ from .tables import (
     FIFO,
     PHASE_BEGINS,
     SMALLEST_FIRST,
-    Machine,
+    MessageMachine,
 )
 
 __all__ = ["admit", "free_stream", "new_stream", "next_phase", "unlink"]
 
 
 @kernel
-def new_stream(m: Machine, operation: int, tag: int, priority: int) -> int:
+def new_stream(m: MessageMachine, operation: int, tag: int, priority: int) -> int:
     """Take an unused row for a chunk of an operation."""
     row = m.clock[0].free_stream
     m.clock[0].free_stream = m.streams[row].next
@@ -42,7 +42,7 @@ def new_stream(m: Machine, operation: int, tag: int, priority: int) -> int:
 
 
 @kernel
-def free_stream(m: Machine, stream: int) -> None:
+def free_stream(m: MessageMachine, stream: int) -> None:
     """Free a stream's row."""
     m.streams[stream].next = m.clock[0].free_stream
     m.clock[0].free_stream = stream
@@ -50,7 +50,7 @@ def free_stream(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _load(m: Machine, stream: int) -> None:
+def _load(m: MessageMachine, stream: int) -> None:
     """Set a stream to its next phase."""
     s = m.streams[stream]
     row = stream * m.config[0].max_phases + s.phase
@@ -82,7 +82,7 @@ def _load(m: Machine, stream: int) -> None:
 
 
 @kernel
-def unlink(m: Machine, stream: int) -> None:
+def unlink(m: MessageMachine, stream: int) -> None:
     """Take a stream out of the list of its queue."""
     s = m.streams[stream]
     if s.before < 0:
@@ -94,7 +94,7 @@ def unlink(m: Machine, stream: int) -> None:
 
 
 @kernel
-def _link_behind(m: Machine, stream: int, before: int) -> None:
+def _link_behind(m: MessageMachine, stream: int, before: int) -> None:
     """Put a stream into the list of its queue behind another, or first (-1)."""
     s = m.streams[stream]
     row = m.queues[s.queue].head if before < 0 else m.streams[before].next
@@ -109,7 +109,7 @@ def _link_behind(m: Machine, stream: int, before: int) -> None:
 
 
 @kernel
-def _queue_up(m: Machine, stream: int) -> None:
+def _queue_up(m: MessageMachine, stream: int) -> None:
     """Queue a stream behind those that run and those of the same or a higher priority."""
     s = m.streams[stream]
     before = -1
@@ -125,7 +125,7 @@ def _queue_up(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def _wake(m: Machine, queue: int) -> int:
+def _wake(m: MessageMachine, queue: int) -> int:
     """Begin the next streams of a queue, up to its limit; returns the custom one that begins, or -1."""
     custom = -1
     before = -1
@@ -158,7 +158,7 @@ def _wake(m: Machine, queue: int) -> int:
 
 
 @kernel
-def admit(m: Machine, stream: int) -> int:
+def admit(m: MessageMachine, stream: int) -> int:
     """Put a new stream into its first queue; returns a custom stream that begins, or -1."""
     _load(m, stream)
     _queue_up(m, stream)
@@ -166,7 +166,7 @@ def admit(m: Machine, stream: int) -> int:
 
 
 @kernel
-def next_phase(m: Machine, stream: int) -> int:
+def next_phase(m: MessageMachine, stream: int) -> int:
     """Put a stream that has left its queue into the next one, or end it.
 
     Returns

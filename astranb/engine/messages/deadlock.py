@@ -18,7 +18,7 @@ _MOST_RANKS: Final = 8
 """Ranks of a chain of waits that are named."""
 
 
-def explain_deadlock(m: t.Machine) -> str:
+def explain_deadlock(m: t.MessageMachine) -> str:
     """Count the ranks that wait, and follow the waits from the first one to a cycle or an end.
 
     Parameters
@@ -50,7 +50,7 @@ def explain_deadlock(m: t.Machine) -> str:
     return "; ".join(text)
 
 
-def _current(m: t.Machine, rank: int) -> int | None:
+def _current(m: t.MessageMachine, rank: int) -> int | None:
     """Give the operation in which a rank waits: the first that has begun and not ended."""
     o = m.operations
     rows = np.flatnonzero((o.npu == rank) & (o.start_ns >= 0) & (o.end_ns < 0) & (o.owner < 0))
@@ -62,7 +62,7 @@ def _current(m: t.Machine, rank: int) -> int | None:
     return int(inner[0]) if len(inner) else int(rows[0])
 
 
-def _number(m: t.Machine, operation: int) -> int:
+def _number(m: t.MessageMachine, operation: int) -> int:
     """Give the number of a collective among those of its group on its rank, from 1."""
     o = m.operations
     row = o[operation]
@@ -70,7 +70,7 @@ def _number(m: t.Machine, operation: int) -> int:
     return int((same & (o.end_ns >= 0)).sum()) + 1
 
 
-def _status(m: t.Machine, rank: int) -> str:
+def _status(m: t.MessageMachine, rank: int) -> str:
     """Describe what a rank does."""
     if m.npus[rank].end_ns >= 0:
         return "has ended"
@@ -87,7 +87,7 @@ def _status(m: t.Machine, rank: int) -> str:
     return f"waits in a {_KINDS[int(o.kind)]}"
 
 
-def _waits_for(m: t.Machine, rank: int) -> tuple[int | None, str]:
+def _waits_for(m: t.MessageMachine, rank: int) -> tuple[int | None, str]:
     """Give the rank that one waits for, None at the end of the chain, and further text."""
     operation = _current(m, rank)
     if operation is None or m.npus[rank].end_ns >= 0:
@@ -120,14 +120,14 @@ def _waits_for(m: t.Machine, rank: int) -> tuple[int | None, str]:
     return None, "every rank is in it, and its algorithm waits for a message that no rank sends"
 
 
-def _done(m: t.Machine, rank: int, group: int) -> int:
+def _done(m: t.MessageMachine, rank: int, group: int) -> int:
     """Count the collectives of a group that a rank has ended."""
     o = m.operations
     own = (o.npu == rank) & (o.group == group) & (o.kind == t.COLLECTIVE) & (o.owner < 0)
     return int((own & (o.end_ns >= 0)).sum())
 
 
-def _unclaimed(m: t.Machine, source: int, target: int) -> str:
+def _unclaimed(m: t.MessageMachine, source: int, target: int) -> str:
     """Describe a message that a rank has sent to another and that matches no receive."""
     for bucket in m.buckets[m.buckets.head >= 0]:
         row = int(bucket.head)

@@ -16,7 +16,7 @@ from astranb.net.astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
 
 from . import tables as t
 from .link_ends import ends_of, waiting_for
-from .paths import Place, resolve
+from .paths import RunPart, resolve
 from .transport import free_link
 
 __all__ = ["apply_edit", "check_links", "dead_links", "parameters_of", "read_edit", "value_of"]
@@ -28,7 +28,7 @@ _EFFECTS = {
 
 
 def read_edit(
-    events: int, now_ps: int, path: str, value: float | str | bool, about: About, machine: t.Machine
+    events: int, now_ps: int, path: str, value: float | str | bool, about: About, machine: t.MessageMachine
 ) -> Edit:
     """Check a change and make an edit of it.
 
@@ -52,7 +52,7 @@ def read_edit(
     return Edit(events, f"{place.path}.{name}", text, place.kind, field, place.rows, number, now_ps)
 
 
-def apply_edit(edit: Edit, machine: t.Machine, base_ns: Any) -> None:
+def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
     """Carry an edit out: what has begun keeps its times."""
     rows = list(edit.rows)
     if edit.kind == "rank":
@@ -69,7 +69,7 @@ def apply_edit(edit: Edit, machine: t.Machine, base_ns: Any) -> None:
             _set_dimension(machine, row, edit.field, edit.number)
 
 
-def _set_dimension(machine: t.Machine, dim: int, field: str, number: float) -> None:
+def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: float) -> None:
     """Let a dimension, all its links, and what schedules chunks know of a new number."""
     machine.dims[field][dim] = number
     if machine.config[0].congestion:
@@ -82,11 +82,11 @@ def _set_dimension(machine: t.Machine, dim: int, field: str, number: float) -> N
         machine.schedule["rate"][machine.schedule.links == dim] = number * whole
 
 
-def _take_down(machine: t.Machine, link: int) -> None:
+def _take_down(machine: t.MessageMachine, link: int) -> None:
     machine.links[link].busy |= DEAD
 
 
-def _bring_up(machine: t.Machine, link: int) -> None:
+def _bring_up(machine: t.MessageMachine, link: int) -> None:
     """What waits goes on, at once where the link sends nothing."""
     one = machine.links[link]
     if one.busy & DEAD:
@@ -95,12 +95,12 @@ def _bring_up(machine: t.Machine, link: int) -> None:
             free_link(machine, link)
 
 
-def dead_links(machine: t.Machine) -> list[int]:
+def dead_links(machine: t.MessageMachine) -> list[int]:
     """Links that take in nothing any more."""
     return np.flatnonzero(machine.links.busy & DEAD).tolist()
 
 
-def check_links(about: About, machine: t.Machine, edits: Sequence[Edit]) -> None:
+def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) -> None:
     """Nothing is left to happen, and a rank is not done: where a dead link is why, say so.
 
     Raises
@@ -118,7 +118,7 @@ def check_links(about: About, machine: t.Machine, edits: Sequence[Edit]) -> None
             )
 
 
-def parameters_of(place: Place, machine: t.Machine, edits: Sequence[Edit]) -> list[Parameter]:
+def parameters_of(place: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) -> list[Parameter]:
     """What can be changed of an object, as it stands after the edits."""
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
         return []
@@ -131,7 +131,7 @@ def parameters_of(place: Place, machine: t.Machine, edits: Sequence[Edit]) -> li
     return found
 
 
-def value_of(kind: str, field: str, row: int, machine: t.Machine, edits: Sequence[Edit]) -> float:
+def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: Sequence[Edit]) -> float:
     """What something that can be changed is now."""
     if field == "speed":
         speeds = [edit.number for edit in edits if edit.kind == "rank" and row in edit.rows]

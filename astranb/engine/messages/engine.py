@@ -10,7 +10,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.engine import breakpoints
-from astranb.engine.breakpoints import Breakpoint, Found
+from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import Segment
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.about import ABOUT, About
@@ -25,7 +25,7 @@ from .edits import apply_edit, check_links, parameters_of, read_edit, value_of
 from .inspection import chunks_of, inspect, narrate, running_chunks, states_of
 from .instances import pairs
 from .link_ends import other_way
-from .paths import FIELDS, Place, field_of, resolve
+from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import NOTED, READERS
 from .ready_times import ready_ps, slow_ranks
 from .run import Run
@@ -102,10 +102,12 @@ class MessageEngine(MessageState):
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
 
-        def find(name: str) -> Found:
+        def find(name: str) -> ConditionField:
             path, _, word = name.rpartition(".")
             place = resolve(path or name, self.about, self.machine)
-            return Found(place.path, _OWNERS.get(place.kind, -1), place.rows, field_of(place, word), word)
+            return ConditionField(
+                place.path, _OWNERS.get(place.kind, -1), place.rows, field_of(place, word), word
+            )
 
         return breakpoints.condition(text, find, self.owners, {"what": NOTHING}, "rank[3].waiting > 0")
 
@@ -272,17 +274,17 @@ class MessageEngine(MessageState):
                 name_links=partial(list, said["links"]), infra=said["infra"],
             )  # fmt: skip
             collective = said["collective"] and tuple(said["collective"])
-            run = Run.of_machine(cast("t.Machine", machine))
+            run = Run.of_machine(cast("t.MessageMachine", machine))
             return cls(run, said["title"], collective, about, data["base_ns"])
         except KeyError as error:
             raise InputError(f"{error} is missing") from error
 
 
-def _read(read: Callable[[t.Machine, Place], int], place: Place, machine: t.Machine) -> int:
+def _read(read: Callable[[t.MessageMachine, RunPart], int], place: RunPart, machine: t.MessageMachine) -> int:
     return read(machine, place)
 
 
-def _computed_ns(m: t.Machine, own: int, now_ns: int) -> np.ndarray:
+def _computed_ns(m: t.MessageMachine, own: int, now_ns: int) -> np.ndarray:
     """How long each rank's GPU has computed, summed: ASTRA-sim's figure, which it books at the start."""
     rows: Any = m.operations[:own]
     running = np.flatnonzero(

@@ -86,7 +86,7 @@ def foldable(workload: Workload, *, congestion: bool) -> bool:
     return True
 
 
-def unfold(folded: t.Machine, full: t.Machine) -> t.Machine:
+def unfold(folded: t.MessageMachine, full: t.MessageMachine) -> t.MessageMachine:
     """Write the end state of the folded machine into the machine of all NPUs.
 
     Parameters

@@ -14,7 +14,7 @@ from astranb.net.astrasim2 import DEAD
 from . import tables as t
 from .edits import value_of
 from .link_ends import dimension_of, ends_of, waiting_for
-from .paths import Place, resolve
+from .paths import RunPart, resolve
 from .state import MessageState
 from .tables import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 from .traffic import dimension
@@ -33,14 +33,14 @@ _MOST = 64
 _PLACES = ("CPU", "GPU", "network", "nothing")
 
 
-def states_of(m: t.Machine, rows: Any) -> Any:
+def states_of(m: t.MessageMachine, rows: Any) -> Any:
     """Give the number of the state of each operation."""
     some = m.operations[rows]
     ready = np.where(some.waits <= 0, 1, 0)
     return np.where(some.end_ns >= 0, 3, np.where(some.start_ns >= 0, 2, ready))
 
 
-def in_flight(m: t.Machine) -> Any:
+def in_flight(m: t.MessageMachine) -> Any:
     """The rows of messages under way: those in no list of unused ones, sent and not arrived."""
     used = np.ones(len(m.messages), bool)
     following = m.messages.next.tolist()
@@ -88,7 +88,7 @@ def _child(engine: MessageState, row: int) -> dict[str, str]:
     return {"path": engine.about.path(row), "text": f"{engine.about.label(row)} · {state}"}
 
 
-def _rank(engine: MessageState, place: Place) -> dict[str, Any]:
+def _rank(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, about = engine.machine, engine.about
     npu = m.npus[place.npu]
     rows = np.arange(about.start[place.npu], about.start[place.npu + 1])
@@ -117,12 +117,12 @@ def _rank(engine: MessageState, place: Place) -> dict[str, Any]:
     }
 
 
-def _message(m: t.Machine, row: int) -> str:
+def _message(m: t.MessageMachine, row: int) -> str:
     one = m.messages[row]
     return f"{format_bytes(int(one.bytes))} from rank {int(one.src)} to rank {int(one.dst)}"
 
 
-def _op(engine: MessageState, place: Place) -> dict[str, Any]:
+def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, about, row = engine.machine, engine.about, place.operation
     o = m.operations[row]
     state = [
@@ -157,13 +157,13 @@ def _op(engine: MessageState, place: Place) -> dict[str, Any]:
     }
 
 
-def chunks_of(m: t.Machine, row: int) -> tuple[int, int]:
+def chunks_of(m: t.MessageMachine, row: int) -> tuple[int, int]:
     """How many chunks of an operation are done, of how many."""
     o = m.operations[row]
     return int(o.streams_done), int(o.streams)
 
 
-def _streams(m: t.Machine) -> Any:
+def _streams(m: t.MessageMachine) -> Any:
     """Which rows of streams are in use."""
     used = np.ones(len(m.streams), bool)
     following = m.streams.next.tolist()
@@ -174,7 +174,7 @@ def _streams(m: t.Machine) -> Any:
     return used
 
 
-def running_chunks(m: t.Machine) -> Any:
+def running_chunks(m: t.MessageMachine) -> Any:
     """Phases of chunks that are under way: ranks, dimensions, operations, and when they began (ns)."""
     rows = np.flatnonzero(_streams(m) & (m.streams.running == 1))
     each = int(m.config[0].queues)
@@ -192,17 +192,17 @@ def _chunk(engine: MessageState, row: int) -> str:
     return f"chunk {int(s.tag) % t.NATIVE_TAGS}: {phase}, {how} in dim {dim}, {where}"
 
 
-def chunks_in(m: t.Machine, place: Place) -> Any:
+def chunks_in(m: t.MessageMachine, place: RunPart) -> Any:
     """The rows of chunks that run or wait in a queue."""
     return np.flatnonzero(_streams(m) & np.isin(m.streams.queue, place.rows))
 
 
-def _dim_of(m: t.Machine, queue: int) -> int:
+def _dim_of(m: t.MessageMachine, queue: int) -> int:
     each = int(m.config[0].queues)
     return (queue % (each * int(m.config[0].dims))) // each
 
 
-def _queue(engine: MessageState, place: Place) -> dict[str, Any]:
+def _queue(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m = engine.machine
     streams = chunks_in(m, place)
     running = int(m.queues.running[list(place.rows)].sum())
@@ -216,7 +216,7 @@ def _queue(engine: MessageState, place: Place) -> dict[str, Any]:
     return {"state": state, "in_flight": [_chunk(engine, int(row)) for row in streams[:_MOST]]}
 
 
-def _dim(engine: MessageState, place: Place) -> dict[str, Any]:
+def _dim(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, dim = engine.machine, place.dim
     row = m.dims[dim]
     state = [
@@ -236,7 +236,7 @@ def _named_dim(engine: MessageState, link: int) -> str:
     return f"{dim} ({engine.about.topology[dim]})" if dim >= 0 else "none: of an infrastructure"
 
 
-def _link(engine: MessageState, place: Place) -> dict[str, Any]:
+def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, row = engine.machine, place.rows[0]
     link = m.links[row]
     waiting = waiting_for(m, row)

@@ -27,7 +27,7 @@ from .tables import (
     PLACES,
     RECV,
     SEND,
-    Machine,
+    MessageMachine,
 )
 from .timers import set_timer
 from .transport import post_receive, post_send
@@ -36,7 +36,7 @@ __all__ = ["custom_done", "memory_free", "operation_done", "phase_over", "start_
 
 
 @kernel(inline=False)
-def _make_ready(m: Machine, operation: int) -> None:
+def _make_ready(m: MessageMachine, operation: int) -> None:
     """Put an operation into the heap of those that wait only for what they occupy."""
     o = m.operations[operation]
     place = m.places[o.npu * PLACES + o.place]
@@ -54,7 +54,7 @@ def _make_ready(m: Machine, operation: int) -> None:
 
 
 @kernel(inline=False)
-def _take_ready(m: Machine, npu: int, which: int) -> int:
+def _take_ready(m: MessageMachine, npu: int, which: int) -> int:
     """Take the first operation out of a heap."""
     place = m.places[npu * PLACES + which]
     first = place.first
@@ -79,7 +79,7 @@ def _take_ready(m: Machine, npu: int, which: int) -> int:
 
 
 @kernel(inline=False)
-def _begin_custom(m: Machine, stream: int) -> None:
+def _begin_custom(m: MessageMachine, stream: int) -> None:
     """Issue the first operations of a custom collective."""
     o = m.operations[m.streams[stream].operation]
     o.stream = stream
@@ -90,7 +90,7 @@ def _begin_custom(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def _issue_custom(m: Machine, operation: int) -> None:
+def _issue_custom(m: MessageMachine, operation: int) -> None:
     """Issue one operation of a custom collective."""
     o = m.operations[operation]
     o.start_ns = m.queue[0].now
@@ -104,7 +104,7 @@ def _issue_custom(m: Machine, operation: int) -> None:
 
 
 @kernel
-def _start_collective(m: Machine, operation: int) -> None:
+def _start_collective(m: MessageMachine, operation: int) -> None:
     """Cut a collective into chunks, each a stream of its own."""
     o = m.operations[operation]
     config = m.config[0]
@@ -164,7 +164,7 @@ def _start_collective(m: Machine, operation: int) -> None:
 
 
 @kernel
-def _ask_memory(m: Machine, operation: int) -> None:
+def _ask_memory(m: MessageMachine, operation: int) -> None:
     """Send a request to a remote memory; a shared one serves one request after another."""
     o = m.operations[operation]
     shared_by = m.config[0].memory_shared_by
@@ -187,7 +187,7 @@ def _ask_memory(m: Machine, operation: int) -> None:
 
 
 @kernel
-def memory_free(m: Machine, operation: int) -> None:
+def memory_free(m: MessageMachine, operation: int) -> None:
     """A remote memory has served an operation, and begins the next."""
     memory = m.memories[m.operations[operation].npu // m.config[0].memory_shared_by]
     row = memory.head
@@ -201,7 +201,7 @@ def memory_free(m: Machine, operation: int) -> None:
 
 
 @kernel
-def _issue(m: Machine, operation: int) -> None:
+def _issue(m: MessageMachine, operation: int) -> None:
     """Issue an operation."""
     o = m.operations[operation]
     o.start_ns = m.queue[0].now
@@ -226,7 +226,7 @@ def _issue(m: Machine, operation: int) -> None:
 
 
 @kernel(inline=False)
-def _issue_ready(m: Machine, npu: int) -> None:
+def _issue_ready(m: MessageMachine, npu: int) -> None:
     """Issue all operations that can begin, in their order; then check whether the NPU is done."""
     while True:
         best = -1
@@ -247,7 +247,7 @@ def _issue_ready(m: Machine, npu: int) -> None:
 
 
 @kernel
-def start_npu(m: Machine, npu: int) -> None:
+def start_npu(m: MessageMachine, npu: int) -> None:
     """Issue the first operations of an NPU, those without dependencies."""
     for number in range(PLACES):
         # The heaps are filled when the tables are built.
@@ -256,7 +256,7 @@ def start_npu(m: Machine, npu: int) -> None:
 
 
 @kernel(inline=False)
-def operation_done(m: Machine, operation: int) -> None:
+def operation_done(m: MessageMachine, operation: int) -> None:
     """An operation ends: release what it occupies, and the operations that waited for it."""
     o = m.operations[operation]
     o.end_ns = m.queue[0].now
@@ -275,7 +275,7 @@ def operation_done(m: Machine, operation: int) -> None:
 
 
 @kernel(inline=False)
-def phase_over(m: Machine, stream: int) -> None:
+def phase_over(m: MessageMachine, stream: int) -> None:
     """A stream's phase ends, and with the last phase of its last stream the operation."""
     s = m.streams[stream]
     m.clock[0].phases += 1
@@ -295,7 +295,7 @@ def phase_over(m: Machine, stream: int) -> None:
 
 
 @kernel(inline=False)
-def custom_done(m: Machine, operation: int) -> None:
+def custom_done(m: MessageMachine, operation: int) -> None:
     """An operation of a custom collective ends."""
     o = m.operations[operation]
     o.end_ns = m.queue[0].now

@@ -12,7 +12,7 @@ from . import tables as t
 __all__ = ["dimension_of", "ends_of", "other_way", "waiting_for"]
 
 
-def dimension_of(machine: t.Machine, link: int) -> int:
+def dimension_of(machine: t.MessageMachine, link: int) -> int:
     """The dimension of a link; -1 where links have none, as in an infrastructure."""
     if machine.config[0].routed:
         return -1
@@ -20,7 +20,7 @@ def dimension_of(machine: t.Machine, link: int) -> int:
     return int(np.searchsorted(machine.dims.first_link, link, side="right")) - 1
 
 
-def ends_of(about: About, machine: t.Machine, link: int) -> tuple[str, str]:
+def ends_of(about: About, machine: t.MessageMachine, link: int) -> tuple[str, str]:
     """Name both ends of a link: ranks, a switch of a dimension, or what an infrastructure calls them."""
     dim = dimension_of(machine, link)
     if dim < 0:
@@ -34,7 +34,7 @@ def ends_of(about: About, machine: t.Machine, link: int) -> tuple[str, str]:
     return (f"rank {source}", switch) if up else (switch, f"rank {source}")
 
 
-def other_way(machine: t.Machine, link: int) -> int:
+def other_way(machine: t.MessageMachine, link: int) -> int:
     """The link from where a link leads to back to where it begins; -1 where there is none."""
     dim = dimension_of(machine, link)
     if dim < 0:
@@ -49,7 +49,7 @@ def other_way(machine: t.Machine, link: int) -> int:
     return (back if ahead else first) + end
 
 
-def waiting_for(machine: t.Machine, link: int) -> int:
+def waiting_for(machine: t.MessageMachine, link: int) -> int:
     """How many messages wait for a link."""
     count, at = 0, int(machine.links[link].head)
     while at >= 0:
@@ -57,13 +57,13 @@ def waiting_for(machine: t.Machine, link: int) -> int:
     return count
 
 
-def _at(machine: t.Machine, dim: int, rank: int) -> int:
+def _at(machine: t.MessageMachine, dim: int, rank: int) -> int:
     """A rank's place within a dimension."""
     row = machine.dims[dim]
     return (rank // int(row.stride)) % int(row.nodes)
 
 
-def _ranks(machine: t.Machine, dim: int, link: int) -> tuple[int, int]:
+def _ranks(machine: t.MessageMachine, dim: int, link: int) -> tuple[int, int]:
     """Where a link begins and ends; to and from a switch both are the rank."""
     row, npus = machine.dims[dim], len(machine.npus)
     nodes, stride = int(row.nodes), int(row.stride)
@@ -79,7 +79,7 @@ def _ranks(machine: t.Machine, dim: int, link: int) -> tuple[int, int]:
     return rank, rank + (there - here) * stride
 
 
-def _switch(machine: t.Machine, dim: int, rank: int) -> str:
+def _switch(machine: t.MessageMachine, dim: int, rank: int) -> str:
     """Which switch of a dimension a rank is at: the one of the rank that stands first at it."""
     row = machine.dims[dim]
     if len(machine.npus) == int(row.nodes):

@@ -36,7 +36,7 @@ from .tables import (
     STREAM,
     SWITCH_DONE,
     TIMERS,
-    Machine,
+    MessageMachine,
 )
 from .timers import drop_timers, set_timer, set_timer_inline
 from .transport import begin_receive, begin_send, free_link, free_message, hop
@@ -47,7 +47,7 @@ _MASK: Final = (1 << KIND_BITS) - 1
 
 
 @kernel
-def _notify(m: Machine, handler: int) -> None:
+def _notify(m: MessageMachine, handler: int) -> None:
     """Notify the sender or the receiver of a message."""
     who = handler & _MASK
     row = handler >> KIND_BITS
@@ -67,7 +67,7 @@ def _notify(m: Machine, handler: int) -> None:
 
 
 @kernel
-def _arrive(m: Machine, row: int) -> int:
+def _arrive(m: MessageMachine, row: int) -> int:
     """A message is at its target; returns the receiver's handler if the receive is posted, else 0."""
     message = m.messages[row]
     m.clock[0].delivered += 1
@@ -81,7 +81,7 @@ def _arrive(m: Machine, row: int) -> int:
 
 
 @kernel
-def _reduce_ns(m: Machine, size: int) -> int:
+def _reduce_ns(m: MessageMachine, size: int) -> int:
     """Give the time to reduce a message: two reads and a write, each rounded down to nanoseconds."""
     if m.config[0].reduce_Bps > 0.0:
         return 3 * int(float(size) / m.config[0].reduce_Bps * 1e9)
@@ -89,14 +89,14 @@ def _reduce_ns(m: Machine, size: int) -> int:
 
 
 @kernel
-def _passed(m: Machine, stream: int) -> None:
+def _passed(m: MessageMachine, stream: int) -> None:
     """A message of a stream has passed the endpoint's memory."""
     if bundle_passed(m, stream):
         phase_over(m, stream)
 
 
 @kernel(inline=False)
-def _over_bus(m: Machine, npu: int, side: int) -> None:
+def _over_bus(m: MessageMachine, npu: int, side: int) -> None:
     """A request has crossed a shared bus: first handle what it carries, then go on with the bus."""
     size = m.messages[m.bus_lists[side * LISTS + 1].head].bytes
     bundle = bus_received(m, side)
@@ -111,7 +111,7 @@ def _over_bus(m: Machine, npu: int, side: int) -> None:
 
 
 @kernel
-def _expire(m: Machine, npu: int, row: int) -> None:
+def _expire(m: MessageMachine, npu: int, row: int) -> None:
     """Handle a timer of an NPU that expires."""
     kind = m.timers[row].kind
     arg = m.timers[row].arg
@@ -136,7 +136,7 @@ def _expire(m: Machine, npu: int, row: int) -> None:
 
 
 @kernel
-def _step(m: Machine) -> bool:
+def _step(m: MessageMachine) -> bool:
     """Handle one event; returns False where none is left."""
     clock = m.clock
     if clock[0].cursor >= 0:
@@ -187,7 +187,7 @@ def _step(m: Machine) -> bool:
 
 
 @kernel(inline=False)
-def waiting_ns(m: Machine) -> int:
+def waiting_ns(m: MessageMachine) -> int:
     """Give the time of the next event, -1 if none is left."""
     if m.clock[0].cursor >= 0 or m.clock[0].fired < len(m.npus):
         return int(m.queue[0].now)
@@ -195,7 +195,7 @@ def waiting_ns(m: Machine) -> int:
 
 
 @kernel(inline=False)
-def _limit_reached(m: Machine, limits: Records) -> int:
+def _limit_reached(m: MessageMachine, limits: Records) -> int:
     """Give the limit that is reached before the next event, 0 for none."""
     clock = m.clock[0]
     limit = limits[0]
@@ -254,7 +254,7 @@ def run_astrasim2(
     queue_words: Records,
 ) -> int:
     """Handle events until none is left or a limit is reached; returns why it stopped."""
-    m = handle(Machine(
+    m = handle(MessageMachine(
         config, clock, dims, implementations, npus, places, queues, allocators, trees, groups,
         members, group_streams, operations, children, ready, memories, streams, phases, timers,
         messages, buckets, links, routes, hops, wires, schedule, grants, bus, bus_lists, queue,

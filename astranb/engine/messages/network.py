@@ -12,7 +12,7 @@ from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.net.astrasim2 import DIMENSION, MESH, ROUTED, SERVER, WAY, WIRE, link_count, way_of
-from astranb.workload.astrasim2 import InfraNetwork, Network
+from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
 
@@ -44,13 +44,17 @@ class Links:
 
 
 def make_links(
-    network: Network | InfraNetwork, pairs: Iterable[tuple[int, int]], *, congestion: bool, compat: bool
+    network: DimensionNetwork | InfraNetwork,
+    pairs: Iterable[tuple[int, int]],
+    *,
+    congestion: bool,
+    compat: bool,
 ) -> Links:
     """Make the tables of a network.
 
     Parameters
     ----------
-    network : Network or InfraNetwork
+    network : DimensionNetwork or InfraNetwork
     pairs : iterable of (int, int)
         The pairs that may send to each other; they need routes in an infrastructure.
     congestion : bool
@@ -91,7 +95,7 @@ def _servers(count: int) -> Records:
     return servers
 
 
-def _dimensions(network: Network, *, compat: bool) -> Records:
+def _dimensions(network: DimensionNetwork, *, compat: bool) -> Records:
     """Make the dimensions of links; ASTRA-sim 2.0 reads bandwidths as GiB/s."""
     rows: list[tuple[int, int, int, float, float]] = []
     stride = 1

@@ -10,7 +10,7 @@ from astranb.engine.operations.about import About
 
 from . import tables as t
 
-__all__ = ["FIELDS", "Place", "field_of", "resolve"]
+__all__ = ["FIELDS", "RunPart", "field_of", "resolve"]
 
 FIELDS: dict[str, dict[str, str]] = {
     "rank": {
@@ -29,7 +29,7 @@ _HINT = "write rank[3], rank[3].op[0], rank[3].dim[1], dim[0] or link[5]"
 
 
 @dataclass(frozen=True)
-class Place:
+class RunPart:
     """Something that can be looked at.
 
     Attributes
@@ -51,7 +51,7 @@ class Place:
     dim: int = -1
 
 
-def resolve(path: str, about: About, machine: t.Machine) -> Place:
+def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
     """Find what a path names.
 
     Raises
@@ -69,28 +69,28 @@ def resolve(path: str, about: About, machine: t.Machine) -> Place:
     npus, dims = len(machine.npus), int(machine.config[0].dims)
     if kinds == ("dim",):
         dim = _number(found[0][1], dims, "dimension", path)
-        return Place("dim", f"dim[{dim}]", (dim,), dim=dim)
+        return RunPart("dim", f"dim[{dim}]", (dim,), dim=dim)
     if kinds == ("link",):
         links = len(machine.links) if machine.config[0].congestion else 0
         if not links:
             hint = "links are simulated with congestion (--fidelity congestion)"
             raise InputError("this run has no links", where=path, hint=hint)
         link = _number(found[0][1], links, "link", path)
-        return Place("link", f"link[{link}]", (link,))
+        return RunPart("link", f"link[{link}]", (link,))
     rank = _number(found[0][1], npus, "rank", path)
     if kinds == ("rank",):
-        return Place("rank", f"rank[{rank}]", (rank,), npu=rank)
+        return RunPart("rank", f"rank[{rank}]", (rank,), npu=rank)
     if kinds == ("rank", "dim"):
         dim = _number(found[1][1], dims, "dimension", path)
         each = int(machine.config[0].queues)
         first = (rank * dims + dim) * each
         full = f"rank[{rank}].dim[{dim}]"
-        return Place("queue", full, tuple(range(first, first + each)), npu=rank, dim=dim)
+        return RunPart("queue", full, tuple(range(first, first + each)), npu=rank, dim=dim)
     row = _operation(found[1][1], rank, about, path)
-    return Place("op", about.path(row), (row,), npu=rank, operation=row)
+    return RunPart("op", about.path(row), (row,), npu=rank, operation=row)
 
 
-def field_of(place: Place, name: str) -> str:
+def field_of(place: RunPart, name: str) -> str:
     """The field of the table that a condition's word means.
 
     Raises

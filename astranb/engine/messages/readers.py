@@ -10,24 +10,24 @@ import numpy as np
 from . import tables as t
 from .inspection import chunks_in, in_flight
 from .link_ends import waiting_for
-from .paths import FIELDS, Place
+from .paths import FIELDS, RunPart
 
 __all__ = ["NOTED", "READERS"]
 
-_Reader = Callable[[t.Machine, Place], int]
+_Reader = Callable[[t.MessageMachine, RunPart], int]
 
 
 def _field(table: str, name: str) -> _Reader:
     return lambda m, place: int(getattr(m, table)[name][list(place.rows)].sum())
 
 
-def _messages(m: t.Machine, place: Place) -> int:
+def _messages(m: t.MessageMachine, place: RunPart) -> int:
     rows = m.messages[in_flight(m)]
     return int(((rows.src == place.npu) | (rows.dst == place.npu)).sum())
 
 
 def _sent(name: str) -> _Reader:
-    def read(m: t.Machine, place: Place) -> int:
+    def read(m: t.MessageMachine, place: RunPart) -> int:
         dims = len(m.dims)
         rows = slice(place.dim, None, dims) if place.npu < 0 else place.npu * dims + place.dim
         return int(np.sum(m.traffic[name][rows]))

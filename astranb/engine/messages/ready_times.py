@@ -16,7 +16,7 @@ _SLOW = 1.02
 """Ranks that compute so many times as long as the one in the middle are slow."""
 
 
-def members_of(machine: t.Machine, group: int) -> np.ndarray:
+def members_of(machine: t.MessageMachine, group: int) -> np.ndarray:
     """The ranks of a group; of all, where it is -1."""
     if group < 0:
         return np.arange(len(machine.npus))
@@ -48,7 +48,7 @@ def ready_ps(engine: MessageState) -> np.ndarray:
     return ready * 1000
 
 
-def slow_ranks(machine: t.Machine, own: int) -> list[tuple[int, float]]:
+def slow_ranks(machine: t.MessageMachine, own: int) -> list[tuple[int, float]]:
     """Ranks that compute longer than the one in the middle, and how many times as long; the slowest first."""
     rows: Any = machine.operations[:own]
     computes = rows.kind == t.COMPUTE

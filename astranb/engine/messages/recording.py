@@ -9,13 +9,13 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel
 from astranb.net.astrasim2 import MESH, RING, SWITCH
 
-from .tables import ENDS, NOTHING, PHASE_ENDS, SENT, Machine
+from .tables import ENDS, NOTHING, PHASE_ENDS, SENT, MessageMachine
 
 __all__ = ["check_conditions", "holds", "record", "record_link", "record_phase", "record_sent"]
 
 
 @kernel(inline=False)
-def record(m: Machine, what: int, npu: int, operation: int, other: int, dim: int) -> None:
+def record(m: MessageMachine, what: int, npu: int, operation: int, other: int, dim: int) -> None:
     """Record that something has happened, and check the breakpoints on events."""
     watch = m.watch[0]
     if watch.hit >= 0:
@@ -43,7 +43,7 @@ def record(m: Machine, what: int, npu: int, operation: int, other: int, dim: int
 
 
 @kernel(inline=False)
-def record_sent(m: Machine, src: int, dst: int, size: int) -> None:
+def record_sent(m: MessageMachine, src: int, dst: int, size: int) -> None:
     """Count a message that is sent, in the dimensions that it crosses."""
     record(m, SENT, src, -1, dst, -1)
     if m.watch[0].recording == 0:
@@ -73,7 +73,7 @@ def record_sent(m: Machine, src: int, dst: int, size: int) -> None:
 
 
 @kernel(inline=False)
-def record_link(m: Machine, link: int, size: int, wire_ns: int) -> None:
+def record_link(m: MessageMachine, link: int, size: int, wire_ns: int) -> None:
     """Count a message that begins to cross a link."""
     if m.watch[0].recording == 1:
         m.used[link].messages += 1
@@ -82,7 +82,7 @@ def record_link(m: Machine, link: int, size: int, wire_ns: int) -> None:
 
 
 @kernel(inline=False)
-def record_phase(m: Machine, stream: int, what: int) -> None:
+def record_phase(m: MessageMachine, stream: int, what: int) -> None:
     """Record that a phase of a chunk begins or ends."""
     s = m.streams[stream]
     dim = s.queue // m.config[0].queues % m.config[0].dims
@@ -120,7 +120,7 @@ def holds(found: int, relation: int, value: int) -> bool:
 
 
 @kernel(inline=False)
-def check_conditions(m: Machine, npus: Records, operations: Records, queues: Records) -> None:
+def check_conditions(m: MessageMachine, npus: Records, operations: Records, queues: Records) -> None:
     """Check whether a breakpoint's condition has become true; the tables are given as plain numbers."""
     for number in range(m.watch[0].points):
         point = m.points[number]

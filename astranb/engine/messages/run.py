@@ -77,26 +77,26 @@ class Run:
         if foldable(workload, congestion=congestion):
             self._folded = Run.of_machine(build(workload, congestion=congestion, folded=True))
 
-    def _hold(self, machine: t.Machine) -> None:
+    def _hold(self, machine: t.MessageMachine) -> None:
         self.machine = machine
         self._margin, self._streams = margins(machine)
         self._limits = allocate(1, t.LIMITS)
         self._folded = None
 
     @classmethod
-    def of_machine(cls, machine: t.Machine) -> Run:
+    def of_machine(cls, machine: t.MessageMachine) -> Run:
         """Continue from tables, without the workload that they were built from."""
         run = object.__new__(cls)
         run._hold(machine)
         return run
 
     @property
-    def machine(self) -> t.Machine:
+    def machine(self) -> t.MessageMachine:
         """The tables."""
         return self._machine
 
     @machine.setter
-    def machine(self, machine: t.Machine) -> None:
+    def machine(self, machine: t.MessageMachine) -> None:
         """Continue with other tables."""
         self._machine, self._call = machine, None
 
@@ -185,7 +185,7 @@ class Run:
 
     def copy(self) -> Run:
         """Give an independent run in the same state."""
-        return Run.of_machine(t.Machine(*(own(table) for table in self._machine)))
+        return Run.of_machine(t.MessageMachine(*(own(table) for table in self._machine)))
 
     def result(self) -> RunResult:
         """Read the results.

@@ -45,7 +45,7 @@ from .tables import (
     THEMIS,
     THEMIS_FLEX,
     TREE,
-    Machine,
+    MessageMachine,
 )
 from .transport import free_message, new_message_row
 
@@ -59,7 +59,7 @@ _GAP: Final = 16  # a difference of loads below this part of a chunk counts as n
 
 
 @kernel
-def reset_loads(m: Machine) -> None:
+def reset_loads(m: MessageMachine) -> None:
     """Begin a collective with no load on any dimension."""
     for dim in range(m.config[0].dims):
         m.schedule[dim].dim = dim
@@ -67,13 +67,13 @@ def reset_loads(m: Machine) -> None:
 
 
 @kernel
-def _active(m: Machine, dim: int, involved: int) -> bool:
+def _active(m: MessageMachine, dim: int, involved: int) -> bool:
     """Say whether a dimension takes part."""
     return bool(m.schedule[dim].nodes > 1 and ((involved >> dim) & 1) == 1)
 
 
 @kernel
-def _share(m: Machine, dim: int, gathers: int) -> float:
+def _share(m: MessageMachine, dim: int, gathers: int) -> float:
     """Give the share of a chunk that crosses a dimension."""
     nodes = float(m.schedule[dim].nodes)
     if gathers == 1:
@@ -82,13 +82,13 @@ def _share(m: Machine, dim: int, gathers: int) -> float:
 
 
 @kernel
-def _speed(m: Machine, dim: int) -> float:
+def _speed(m: MessageMachine, dim: int) -> float:
     """Give the bandwidth of a dimension relative to the first."""
     return float(m.schedule[dim].rate / m.schedule[0].rate)
 
 
 @kernel
-def _add_load(m: Machine, at: int, dim: int, chunk: int, gathers: int) -> int:
+def _add_load(m: MessageMachine, at: int, dim: int, chunk: int, gathers: int) -> int:
     """Add a chunk to the load at a position; returns the bytes that the next dimension gets."""
     m.schedule[at].load += ((float(chunk) / _MIB) * _share(m, dim, gathers)) / _speed(m, dim)
     if gathers == 1:
@@ -97,7 +97,7 @@ def _add_load(m: Machine, at: int, dim: int, chunk: int, gathers: int) -> int:
 
 
 @kernel
-def _sort(m: Machine, gathers: int) -> None:
+def _sort(m: MessageMachine, gathers: int) -> None:
     """Order the dimensions by load, the least first; if chunks gather, the greatest first."""
     s = m.schedule
     count = m.config[0].dims
@@ -116,7 +116,7 @@ def _sort(m: Machine, gathers: int) -> None:
 
 
 @kernel
-def _reverse(m: Machine) -> None:
+def _reverse(m: MessageMachine) -> None:
     """Reverse the order of the loads."""
     s = m.schedule
     count = m.config[0].dims
@@ -130,7 +130,7 @@ def _reverse(m: Machine) -> None:
 
 
 @kernel
-def _gap_bytes(m: Machine, at: int, involved: int, gathers: int) -> int:
+def _gap_bytes(m: MessageMachine, at: int, involved: int, gathers: int) -> int:
     """Give the bytes that the load at a position lacks to the greatest."""
     s = m.schedule
     last = m.config[0].dims - 1
@@ -151,7 +151,7 @@ def _gap_bytes(m: Machine, at: int, involved: int, gathers: int) -> int:
 
 
 @kernel
-def _in_number_order(m: Machine, involved: int, chunk: int, gathers: int) -> None:
+def _in_number_order(m: MessageMachine, involved: int, chunk: int, gathers: int) -> None:
     """Order the dimensions by their numbers, and add the chunk to their loads."""
     s = m.schedule
     count = m.config[0].dims
@@ -173,7 +173,7 @@ def _in_number_order(m: Machine, involved: int, chunk: int, gathers: int) -> Non
 
 
 @kernel(inline=False)
-def _themis(m: Machine, collective: int, left: int, chunk: int, involved: int) -> int:
+def _themis(m: MessageMachine, collective: int, left: int, chunk: int, involved: int) -> int:
     """Order the dimensions for a chunk by their loads; returns its bytes."""
     s = m.schedule
     flexible = m.config[0].inter == THEMIS_FLEX
@@ -203,12 +203,12 @@ def _themis(m: Machine, collective: int, left: int, chunk: int, involved: int) -
 
 
 @kernel(inline=False)
-def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
+def order_dimensions(m: MessageMachine, operation: int, left: int, chunk: int) -> int:
     """Order the dimensions for the next chunk of a collective.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     operation : int
         The collective.
     left : int
@@ -245,7 +245,7 @@ def order_dimensions(m: Machine, operation: int, left: int, chunk: int) -> int:
 
 
 @kernel
-def _next_queue(m: Machine, npu: int, dim: int) -> int:
+def _next_queue(m: MessageMachine, npu: int, dim: int) -> int:
     """Give the next queue of a dimension, round robin over all."""
     a = m.allocators[npu * m.config[0].dims + dim]
     queue = a.around
@@ -254,7 +254,7 @@ def _next_queue(m: Machine, npu: int, dim: int) -> int:
 
 
 @kernel
-def _next_first(m: Machine, npu: int, dim: int) -> int:
+def _next_first(m: MessageMachine, npu: int, dim: int) -> int:
     """Give the next queue of the first half, for phases before the last dimension."""
     a = m.allocators[npu * m.config[0].dims + dim]
     queue = a.first
@@ -265,7 +265,7 @@ def _next_first(m: Machine, npu: int, dim: int) -> int:
 
 
 @kernel
-def _next_last(m: Machine, npu: int, dim: int) -> int:
+def _next_last(m: MessageMachine, npu: int, dim: int) -> int:
     """Give the next queue of the second half, for phases after the last dimension."""
     a = m.allocators[npu * m.config[0].dims + dim]
     queue = a.last
@@ -277,13 +277,20 @@ def _next_last(m: Machine, npu: int, dim: int) -> int:
 
 @kernel(inline=False)
 def _add_phase(
-    m: Machine, stream: int, group: int, requested: int, collective: int, dim: int, size: int, half: int
+    m: MessageMachine,
+    stream: int,
+    group: int,
+    requested: int,
+    collective: int,
+    dim: int,
+    size: int,
+    half: int,
 ) -> int:
     """Add a phase in one dimension; returns the bytes that the next one begins with.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     stream, group : int
     requested : int
         The collective of the operation, which selects the list of algorithms.
@@ -338,7 +345,7 @@ def _add_phase(
 
 
 @kernel
-def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int) -> bool:
+def _takes_part(m: MessageMachine, group: int, requested: int, involved: int, dim: int) -> bool:
     """Say whether a collective has a phase in a dimension."""
     if group >= 0:
         return bool(m.groups[group].count > 1)
@@ -347,7 +354,7 @@ def _takes_part(m: Machine, group: int, requested: int, involved: int, dim: int)
 
 
 @kernel(inline=False)
-def _mark_rooted(m: Machine, stream: int, operation: int, at: int, dims: int) -> None:
+def _mark_rooted(m: MessageMachine, stream: int, operation: int, at: int, dims: int) -> None:
     """Set the shape of a phase of a collective with a root, and whether the NPU takes part in it.
 
     It does if its coordinates are the root's in all following dimensions, or, if the collective comes
@@ -372,12 +379,12 @@ def _mark_rooted(m: Machine, stream: int, operation: int, at: int, dims: int) ->
 
 
 @kernel(inline=False)
-def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
+def plan_phases(m: MessageMachine, stream: int, operation: int, size: int) -> None:
     """Plan the phases of one chunk, through the dimensions in the order of ``schedule``.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     stream : int
         A new one without phases.
     operation : int
@@ -422,7 +429,7 @@ def plan_phases(m: Machine, stream: int, operation: int, size: int) -> None:
 
 
 @kernel(inline=False)
-def place_in_queue(m: Machine, stream: int) -> int:
+def place_in_queue(m: MessageMachine, stream: int) -> int:
     """Find the stream behind which another is queued if the order is not FIFO; -1 for none."""
     s = m.streams[stream]
     intra = m.config[0].intra
@@ -464,7 +471,7 @@ def place_in_queue(m: Machine, stream: int) -> int:
 
 
 @kernel
-def _add_grant(m: Machine, queue: int, stream: int) -> None:
+def _add_grant(m: MessageMachine, queue: int, stream: int) -> None:
     """Decide for all NPUs which chunk a queue begins next."""
     row = new_message_row(m)
     m.messages[row].tag = m.streams[stream].tag
@@ -481,7 +488,7 @@ def _add_grant(m: Machine, queue: int, stream: int) -> None:
 
 
 @kernel
-def _use_grant(m: Machine, queue: int, shared: int, row: int) -> None:
+def _use_grant(m: MessageMachine, queue: int, shared: int, row: int) -> None:
     """Use a grant; after the last NPU it is dropped."""
     g = m.grants[shared]
     m.queues[queue].granted += 1
@@ -493,12 +500,12 @@ def _use_grant(m: Machine, queue: int, shared: int, row: int) -> None:
 
 
 @kernel(inline=False)
-def next_granted(m: Machine, queue: int, stream: int) -> int:
+def next_granted(m: MessageMachine, queue: int, stream: int) -> int:
     """Give the stream of a queue that begins next.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     queue : int
     stream : int
         The first that waits in it.

@@ -46,7 +46,7 @@ class MessageState(OperationEngine):
     """
 
     dtypes: ClassVar = t.DTYPES
-    tables_of: ClassVar = t.Machine
+    tables_of: ClassVar = t.MessageMachine
     units: ClassVar[Mapping[str, str]] = UNITS
     places: ClassVar[Sequence[str]] = ()
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")

@@ -376,7 +376,7 @@ FIXED: Final = ("config", "implementations", "groups", "members", "children")
 """The tables that never change."""
 
 
-class Machine(NamedTuple):
+class MessageMachine(NamedTuple):
     """Everything simulated, and behind it what is recorded of it."""
 
     config: Records
@@ -419,7 +419,7 @@ class Machine(NamedTuple):
 
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
-    zip(Machine._fields, (
+    zip(MessageMachine._fields, (
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP, COUNTER,
         COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, WAY, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING, WATCH,
@@ -434,7 +434,7 @@ def _chain(rows: Records, first: int) -> None:
     rows["next"][first:] = np.arange(first + 1, len(rows) + 1)
 
 
-def chain_free_rows(m: Machine) -> Machine:
+def chain_free_rows(m: MessageMachine) -> MessageMachine:
     """Declare all rows of the tables unused whose rows come and go."""
     for rows in (m.timers, m.messages, m.streams, m.pending, m.timesteps):
         _chain(rows, 0)
@@ -463,18 +463,18 @@ def _refill(timesteps: Records, heaped: int, opened: int) -> None:
         timesteps[bucket].bucket = row
 
 
-def enlarge(m: Machine, margin: int, streams: int) -> Machine:
+def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     """Enlarge the tables that are full.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     margin, streams : int
         The least number of unused rows that each table, and the table of streams, must have.
 
     Returns
     -------
-    Machine
+    MessageMachine
         With longer tables; the others are the same.
     """
     clock, queue = m.clock[0], m.queue[0]
@@ -512,7 +512,7 @@ def _in_use(rows: Records, free: int, left: int) -> np.ndarray:
     return np.flatnonzero(used)
 
 
-def _events(m: Machine) -> np.ndarray:
+def _events(m: MessageMachine) -> np.ndarray:
     """Give the pending events, each with its time, in the order in which they will be handled."""
     queue, timesteps = m.queue[0], m.timesteps
     rows = timesteps.heap[: int(queue.heaped)].tolist()
@@ -527,7 +527,7 @@ def _events(m: Machine) -> np.ndarray:
     return np.array(found, np.int64).reshape(-1, 2)
 
 
-def simulated(m: Machine) -> dict[str, np.ndarray]:
+def simulated(m: MessageMachine) -> dict[str, np.ndarray]:
     """Give everything simulated: without what is recorded, unused rows, capacities and scratch values.
 
     Two runs are in the same state where these arrays are equal.

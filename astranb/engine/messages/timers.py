@@ -5,13 +5,13 @@ from __future__ import annotations
 from astranb.core.jit import kernel
 from astranb.core.timesteps import put_event
 
-from .tables import KIND_BITS, TIMERS, Machine
+from .tables import KIND_BITS, TIMERS, MessageMachine
 
 __all__ = ["drop_timers", "set_timer", "set_timer_inline"]
 
 
 @kernel
-def set_timer_inline(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
+def set_timer_inline(m: MessageMachine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
     """Schedule a callback of an NPU; the event queue holds only the first one of each time."""
     clock = m.clock
     timers = m.timers
@@ -38,13 +38,13 @@ def set_timer_inline(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, s
 
 
 @kernel(inline=False)
-def set_timer(m: Machine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
+def set_timer(m: MessageMachine, npu: int, delay_ns: int, kind: int, arg: int, size: int) -> None:
     """As :func:`set_timer_inline`, in one copy for all callers."""
     set_timer_inline(m, npu, delay_ns, kind, arg, size)
 
 
 @kernel
-def drop_timers(m: Machine, npu: int, head: int) -> None:
+def drop_timers(m: MessageMachine, npu: int, head: int) -> None:
     """Remove the first timer of a time from an NPU's list."""
     timers = m.timers
     row = m.npus[npu].timers

@@ -35,7 +35,7 @@ from .tables import (
     NOBODY,
     RECEIVING,
     SENDING,
-    Machine,
+    MessageMachine,
 )
 
 __all__ = [
@@ -59,14 +59,14 @@ _LOW: Final = 0x7FFFFFFF
 
 
 @kernel
-def _bucket(m: Machine, src: int, dst: int, tag: int) -> int:
+def _bucket(m: MessageMachine, src: int, dst: int, tag: int) -> int:
     """Give the bucket in which messages with this key wait for their match."""
     mixed = (dst * 1000003 + src) * 8191 + tag
     return int((((mixed & _LOW) * _MIX) >> 15) & (len(m.buckets) - 1))
 
 
 @kernel
-def _find(m: Machine, bucket: int, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
+def _find(m: MessageMachine, bucket: int, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
     """Take the oldest unmatched message with this key out of its bucket; -1 for none."""
     messages = m.messages
     before = -1
@@ -93,7 +93,7 @@ def _find(m: Machine, bucket: int, src: int, dst: int, tag: int, size: int, want
 
 
 @kernel
-def new_message_row(m: Machine) -> int:
+def new_message_row(m: MessageMachine) -> int:
     """Take an unused row."""
     row = m.clock[0].free_message
     m.clock[0].free_message = m.messages[row].next
@@ -102,7 +102,7 @@ def new_message_row(m: Machine) -> int:
 
 
 @kernel
-def _new(m: Machine, src: int, dst: int, tag: int, size: int) -> int:
+def _new(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> int:
     """Take an unused row for a message."""
     row = new_message_row(m)
     message = m.messages[row]
@@ -119,7 +119,7 @@ def _new(m: Machine, src: int, dst: int, tag: int, size: int) -> int:
 
 
 @kernel
-def free_message(m: Machine, row: int) -> None:
+def free_message(m: MessageMachine, row: int) -> None:
     """Free a message's row."""
     m.messages[row].next = m.clock[0].free_message
     m.clock[0].free_message = row
@@ -127,7 +127,7 @@ def free_message(m: Machine, row: int) -> None:
 
 
 @kernel
-def _wait(m: Machine, bucket: int, row: int) -> None:
+def _wait(m: MessageMachine, bucket: int, row: int) -> None:
     """Append an unmatched message to its bucket."""
     if m.buckets[bucket].tail >= 0:
         m.messages[m.buckets[bucket].tail].next = row
@@ -137,7 +137,7 @@ def _wait(m: Machine, bucket: int, row: int) -> None:
 
 
 @kernel
-def _transmit(m: Machine, link: int, row: int) -> None:
+def _transmit(m: MessageMachine, link: int, row: int) -> None:
     """Start a message on a free link: schedule its arrival, and the time at which the link is free."""
     now = m.queue[0].now
     size = m.messages[row].bytes
@@ -152,7 +152,7 @@ def _transmit(m: Machine, link: int, row: int) -> None:
 
 
 @kernel
-def _enter(m: Machine, row: int) -> None:
+def _enter(m: MessageMachine, row: int) -> None:
     """Send a message over its next link, or queue it there."""
     message = m.messages[row]
     if m.config[0].routed == 1:
@@ -171,7 +171,7 @@ def _enter(m: Machine, row: int) -> None:
 
 
 @kernel
-def free_link(m: Machine, link: int) -> None:
+def free_link(m: MessageMachine, link: int) -> None:
     """A link has sent a message, or is up again: begin the next message, unless the link is down."""
     m.links[link].busy &= DEAD
     row = m.links[link].head
@@ -183,7 +183,7 @@ def free_link(m: Machine, link: int) -> None:
 
 
 @kernel
-def hop(m: Machine, row: int) -> bool:
+def hop(m: MessageMachine, row: int) -> bool:
     """A message has crossed a link; returns whether that was the last one."""
     if m.config[0].congestion == 0:
         return True
@@ -207,7 +207,7 @@ def hop(m: Machine, row: int) -> bool:
 
 
 @kernel
-def _matched(m: Machine, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
+def _matched(m: MessageMachine, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
     """Give the unmatched message with this key, or a new one that waits for its match."""
     bucket = _bucket(m, src, dst, tag)
     row = _find(m, bucket, src, dst, tag, size, wants_sent)
@@ -218,7 +218,7 @@ def _matched(m: Machine, src: int, dst: int, tag: int, size: int, wants_sent: in
 
 
 @kernel(inline=False)
-def _route(m: Machine, src: int, dst: int, tag: int) -> int:
+def _route(m: MessageMachine, src: int, dst: int, tag: int) -> int:
     """Find a message's route; a pair of NPUs without one stops the run (see ``Run``)."""
     route = way_of(m.routes, src * m.config[0].npus + dst, tag)
     if route < 0:
@@ -228,7 +228,7 @@ def _route(m: Machine, src: int, dst: int, tag: int) -> int:
 
 
 @kernel
-def _send_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Put a message on the network; the handler is notified when it arrives."""
     row = _matched(m, src, dst, tag, size, 0)
     message = m.messages[row]
@@ -257,7 +257,7 @@ def _send_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: i
 
 
 @kernel
-def _receive_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def _receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Wait for a message; the handler is notified when it has arrived."""
     row = _matched(m, src, dst, tag, size, 1)
     message = m.messages[row]
@@ -270,7 +270,7 @@ def _receive_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler
 
 
 @kernel
-def _put_off(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> int:
+def _put_off(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> int:
     """Keep a send or receive in a message's row until the receiver is ready."""
     row = new_message_row(m)
     m.messages[row].src = src
@@ -282,19 +282,19 @@ def _put_off(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) 
 
 
 @kernel(inline=False)
-def _send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def _send(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """As :func:`_send_inline`, in one copy for all callers."""
     _send_inline(m, src, dst, tag, size, handler)
 
 
 @kernel(inline=False)
-def _receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def _receive(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """As :func:`_receive_inline`, in one copy for all callers."""
     _receive_inline(m, src, dst, tag, size, handler)
 
 
 @kernel
-def post_send_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def post_send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Send; under rendezvous, once the receiver is ready."""
     if m.config[0].rendezvous == 0:
         _send_inline(m, src, dst, tag, size, handler)
@@ -304,7 +304,7 @@ def post_send_inline(m: Machine, src: int, dst: int, tag: int, size: int, handle
 
 
 @kernel
-def post_receive_inline(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def post_receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Receive; under rendezvous, tell the sender first, and receive once that message has arrived."""
     if m.config[0].rendezvous == 0:
         _receive_inline(m, src, dst, tag, size, handler)
@@ -314,7 +314,7 @@ def post_receive_inline(m: Machine, src: int, dst: int, tag: int, size: int, han
 
 
 @kernel
-def begin_send(m: Machine, row: int) -> None:
+def begin_send(m: MessageMachine, row: int) -> None:
     """The receiver is ready: send what was put off."""
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
     size, handler = m.messages[row].bytes, m.messages[row].sender
@@ -323,7 +323,7 @@ def begin_send(m: Machine, row: int) -> None:
 
 
 @kernel
-def begin_receive(m: Machine, row: int) -> None:
+def begin_receive(m: MessageMachine, row: int) -> None:
     """The sender knows that the receiver is ready: receive what was put off."""
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
     size, handler = m.messages[row].bytes, m.messages[row].sender
@@ -332,19 +332,19 @@ def begin_receive(m: Machine, row: int) -> None:
 
 
 @kernel(inline=False)
-def post_send(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def post_send(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """As :func:`post_send_inline`, in one copy for all callers."""
     post_send_inline(m, src, dst, tag, size, handler)
 
 
 @kernel(inline=False)
-def post_receive(m: Machine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
+def post_receive(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """As :func:`post_receive_inline`, in one copy for all callers."""
     post_receive_inline(m, src, dst, tag, size, handler)
 
 
 @kernel(inline=False)
-def _one_link(m: Machine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
+def _one_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
     """Send over one link between an NPU and its switch; no receive has to be posted."""
     row = _new(m, npu, npu, 0, size)
     message = m.messages[row]
@@ -365,24 +365,24 @@ def _one_link(m: Machine, npu: int, heading: int, size: int, sender: int, receiv
 
 
 @kernel
-def up_to_switch(m: Machine, npu: int, dim: int, size: int, handler: int) -> None:
+def up_to_switch(m: MessageMachine, npu: int, dim: int, size: int, handler: int) -> None:
     """Send to the switch of a dimension; the handler is notified when it arrives there."""
     _one_link(m, npu, 2 * dim, size, handler, NOBODY)
 
 
 @kernel
-def down_from_switch(m: Machine, npu: int, dim: int, size: int, handler: int) -> None:
+def down_from_switch(m: MessageMachine, npu: int, dim: int, size: int, handler: int) -> None:
     """Send from the switch of a dimension to an NPU; the handler is notified when it arrives."""
     _one_link(m, npu, 2 * dim + 1, size, NOBODY, handler)
 
 
 @kernel(inline=False)
-def meet_at_switch(m: Machine, stream: int, src: int, dst: int, tag: int, count: int) -> int:
+def meet_at_switch(m: MessageMachine, stream: int, src: int, dst: int, tag: int, count: int) -> int:
     """Let a stream wait at a switch for the others.
 
     Parameters
     ----------
-    m : Machine
+    m : MessageMachine
     stream : int
         The one whose chunk has arrived.
     src, dst, tag : int

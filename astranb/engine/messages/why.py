@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.units import format_time
 from astranb.engine.operations.spans import COMMUNICATION
-from astranb.engine.why import Step, Why
+from astranb.engine.why import WaitStep, Why
 
 from . import tables as t
 from .inspection import in_flight, states_of
@@ -39,7 +39,7 @@ def explain_wait(engine: MessageState, path: str) -> Why:
         place = resolve(path, engine.about, engine.machine)
         if place.npu < 0:
             why = Why(place.path, engine.now_ps)
-            why.links.append(Step("ranks and operations wait; this does not", place.path))
+            why.links.append(WaitStep("ranks and operations wait; this does not", place.path))
             return why
         rank, row, name = place.npu, place.operation, place.path
     else:
@@ -164,4 +164,4 @@ class _Chain:
         return -1, -1
 
     def _tell(self, text: str, path: str, since_ns: int) -> None:
-        self.why.links.append(Step(text, path, since_ns * 1000 if since_ns >= 0 else -1))
+        self.why.links.append(WaitStep(text, path, since_ns * 1000 if since_ns >= 0 else -1))

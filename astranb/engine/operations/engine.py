@@ -23,7 +23,7 @@ from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
 from .spans import LANES, shares, spans_of, time_ps
-from .what_if import Question, suggest
+from .what_if import OperationQuestion, suggest
 
 __all__ = ["CAUSES", "OperationEngine"]
 
@@ -315,9 +315,9 @@ class OperationEngine(OperationRun):
         }
         return columns | {f"{name}_ps": times[:, number] for number, name in enumerate(LOSSES)}
 
-    def question(self, path: str, value: Any) -> Question:
+    def question(self, path: str, value: Any) -> OperationQuestion:
         """Read a change that is asked about."""
-        return Question(self, path, value)
+        return OperationQuestion(self, path, value)
 
     def suggest(self, path: CriticalPath) -> list[Change]:
         """Changes that the critical path says something about, the most likely first."""

@@ -13,7 +13,7 @@ from astranb.engine.what_if import Change, factor_of
 from .changes import read_value, written
 from .run import OperationRun
 
-__all__ = ["Question", "suggest"]
+__all__ = ["OperationQuestion", "suggest"]
 
 _PROBES = {"speed": "1", "bandwidth": "1 GB/s", "latency": "0 ns"}
 """What may be asked about, each with a value that is possible."""
@@ -23,7 +23,7 @@ _CAUSES = {"speed": ("compute",), "rate_Bpns": _MOVED, "latency_ns": _MOVED}
 _MOST_SLOW = 2
 
 
-class Question:
+class OperationQuestion:
     """One change, read and checked.
 
     Parameters
@@ -97,7 +97,7 @@ def suggest(engine: OperationRun, path: CriticalPath) -> list[Change]:
         if not on_path_ps:
             return
         try:
-            found.append(Question(engine, what, value).plain(before, on_path_ps))
+            found.append(OperationQuestion(engine, what, value).plain(before, on_path_ps))
         except InputError:
             return  # this kind of network has none
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .shapes import Shape
+from .shapes import GraphShape
 
-__all__ = ["COLUMN", "HEADER", "HEIGHT", "ROW", "WIDTH", "Block", "by_shape", "rows_of", "stacked"]
+__all__ = ["COLUMN", "HEADER", "HEIGHT", "ROW", "WIDTH", "PlacedBlock", "by_shape", "rows_of", "stacked"]
 
 WIDTH, HEIGHT = 96.0, 44.0
 COLUMN, ROW = 124.0, 112.0  # from box to box, across and down
@@ -19,7 +19,7 @@ _DEEPER = (COLUMN - 14.0, HEIGHT + 16.0)  # from plane to plane: other links pas
 
 
 @dataclass
-class Block:
+class PlacedBlock:
     """Boxes with places of their own, moved as one.
 
     Attributes
@@ -42,24 +42,26 @@ class Block:
     shape: str = ""
     bent: dict[tuple[int, int], str] = field(default_factory=dict)
 
-    def flipped(self) -> Block:
+    def flipped(self) -> PlacedBlock:
         """The same upside down, below its title."""
         top = HEADER if self.title else 0.0
         flipped = {item: (x, self.height + top - y, w) for item, (x, y, w) in self.places.items()}
-        return Block(flipped, self.width, self.height, self.title, self.shape, self.bent)
+        return PlacedBlock(flipped, self.width, self.height, self.title, self.shape, self.bent)
 
-    def below(self, other: Block) -> Block:
+    def below(self, other: PlacedBlock) -> PlacedBlock:
         """The same with another block above it."""
         width = max(self.width, other.width)
         places = {item: (x + (width - other.width) / 2, y, w) for item, (x, y, w) in other.places.items()}
         for item, (x, y, w) in self.places.items():
             places[item] = (x + (width - self.width) / 2, y + other.height, w)
-        return Block(places, width, self.height + other.height, shape=self.shape, bent=self.bent)
+        return PlacedBlock(places, width, self.height + other.height, shape=self.shape, bent=self.bent)
 
-    def framed(self, title: str) -> Block:
+    def framed(self, title: str) -> PlacedBlock:
         """The same within a frame."""
         moved = {item: (x + _PAD / 2, y + HEADER, w) for item, (x, y, w) in self.places.items()}
-        return Block(moved, self.width + _PAD, self.height + HEADER + _PAD / 2, title, self.shape, self.bent)
+        return PlacedBlock(
+            moved, self.width + _PAD, self.height + HEADER + _PAD / 2, title, self.shape, self.bent
+        )
 
 
 def rows_of(items: Sequence[int], most: int = _MOST_IN_ROW) -> list[list[int]]:
@@ -77,11 +79,11 @@ def rows_of(items: Sequence[int], most: int = _MOST_IN_ROW) -> list[list[int]]:
     return [list(items[k : k + size]) for k in range(0, len(items), size)]
 
 
-def stacked(rows: Sequence[Sequence[int]]) -> Block:
+def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
     """Rows one below the other; what has more items than the first has narrower boxes."""
     rows = [row for row in rows if row]
     if not rows:
-        return Block({}, 0.0, 0.0)
+        return PlacedBlock({}, 0.0, 0.0)
     # A row of twice as many items as the others would make these stand far apart.
     longest = max(len(row) for row in rows)
     usual = sorted(len(row) for row in rows)[len(rows) // 2]
@@ -93,16 +95,16 @@ def stacked(rows: Sequence[Sequence[int]]) -> Block:
         wide = min(WIDTH, step - (COLUMN - WIDTH) / 2)
         for place, item in enumerate(row):
             places[item] = (step * (place + 0.5), ROW * (level + 0.5), wide)
-    return Block(places, width, ROW * len(rows))
+    return PlacedBlock(places, width, ROW * len(rows))
 
 
-def by_shape(items: Sequence[int], shape: Shape) -> Block:
+def by_shape(items: Sequence[int], shape: GraphShape) -> PlacedBlock:
     """Place items as their shape says; without one, in a circle while they are few, else in rows.
 
     Parameters
     ----------
     items : sequence of int
-    shape : Shape
+    shape : GraphShape
         Over the places of the items in the sequence.
     """
     order = [items[k] for k in shape.order]
@@ -115,7 +117,7 @@ def by_shape(items: Sequence[int], shape: Shape) -> Block:
     return stacked(rows_of(order, math.ceil(math.sqrt(2 * len(order)))))
 
 
-def _circle(order: Sequence[int], title: str) -> Block:
+def _circle(order: Sequence[int], title: str) -> PlacedBlock:
     """Around an ellipse, twice as wide as high, as large as boxes apart need."""
     n = len(order)
     # The second half is the mirror of the first, to the last digit.
@@ -132,14 +134,14 @@ def _circle(order: Sequence[int], title: str) -> Block:
         item: (round(x + left, 3), round(y + top, 3), WIDTH)
         for item, (x, y) in zip(order, points, strict=True)
     }
-    return Block(places, 2 * left, 2 * top, shape=title)
+    return PlacedBlock(places, 2 * left, 2 * top, shape=title)
 
 
 def _apart(p: tuple[float, float], q: tuple[float, float]) -> bool:
     return p == q or abs(p[0] - q[0]) >= COLUMN - 8 or abs(p[1] - q[1]) >= HEIGHT + 20
 
 
-def _grid(order: Sequence[int], shape: Shape) -> Block:
+def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
     """Rows and columns; of several planes each stands behind the one before, to the right and below it."""
     rows, columns, planes = shape.rows, shape.columns, shape.planes
     across, down = _DEEPER
@@ -164,4 +166,4 @@ def _grid(order: Sequence[int], shape: Shape) -> Block:
             if number // step % side == 0:
                 a, b = order[number], order[number + (side - 1) * step]
                 bent[a, b] = bent[b, a] = name
-    return Block(places, 2 * left + wide * columns, 2 * top + tall * rows, shape=shape.title, bent=bent)
+    return PlacedBlock(places, 2 * left + wide * columns, 2 * top + tall * rows, shape=shape.title, bent=bent)

@@ -11,10 +11,10 @@ import numpy as np
 from astranb.infragraph import NodeKind
 from astranb.net import Fabric
 
-from .blocks import HEIGHT, WIDTH, Block, by_shape, rows_of, stacked
+from .blocks import HEIGHT, WIDTH, PlacedBlock, by_shape, rows_of, stacked
 from .collapse import Detail, Units, contracted, detail_of, natural, units_of
 from .parts import Box, Frame, Layout
-from .shapes import Shape, shape_of
+from .shapes import GraphShape, shape_of
 from .tiers import Arranged, arrange, distances, shelves
 
 __all__ = ["Box", "Frame", "Layout", "lay_out"]
@@ -170,7 +170,7 @@ class _Picture:
                 tiers[away.get(item, len(self.near))].append(item)
         return [sorted(tiers[tier], key=lambda i: natural(self._name(i))) for tier in sorted(tiers)]
 
-    def _without_switches(self, blocks: list[Block]) -> Arranged:
+    def _without_switches(self, blocks: list[PlacedBlock]) -> Arranged:
         """Units joined directly: as the shape that they make."""
         place = {item: k for k, unit in enumerate(self.hosts) for item in self._of_unit(unit)}
         joined = [
@@ -193,7 +193,7 @@ class _Picture:
             rows[1:] = [row[::-1] for row in rows[1:]]
         return shelves(rows)
 
-    def _block(self, unit: int) -> Block:
+    def _block(self, unit: int) -> PlacedBlock:
         items = self._of_unit(unit)
         if len(items) == 1:
             return stacked([items])
@@ -202,12 +202,12 @@ class _Picture:
         alone = len(self.hosts) == 1 and not self.others
         return block if alone else block.framed(self.units.names[unit])
 
-    def _note(self, block: Block) -> None:
+    def _note(self, block: PlacedBlock) -> None:
         self.bent |= block.bent
         if block.shape and block.shape not in self.shapes:
             self.shapes.append(block.shape)
 
-    def _inner(self, items: Sequence[int]) -> Block:
+    def _inner(self, items: Sequence[int]) -> PlacedBlock:
         """An opened unit: what leads outside on top, then GPUs, with what joins them among them."""
         mine = set(items)
         near = {item: self.near.get(item, set()) & mine for item in items}
@@ -229,7 +229,7 @@ class _Picture:
         if middle or not any(o in place for gpu in gpus for o in near[gpu]):
             return stacked(_between(gpus, middle)).below(lead)
         direct = [{place[o] for o in self.joined[gpu] if o in place} for gpu in gpus]
-        shape = shape_of(direct) if len(gpus) > 1 else Shape("none", (0,))
+        shape = shape_of(direct) if len(gpus) > 1 else GraphShape("none", (0,))
         return by_shape(gpus, shape).below(lead)
 
     # Results ------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-__all__ = ["Shape", "shape_of"]
+__all__ = ["GraphShape", "shape_of"]
 
 Cell = tuple[int, int]
 Adjacency = Sequence[frozenset[int]]
@@ -21,7 +21,7 @@ _TRIES_AN_ITEM = 60
 
 
 @dataclass(frozen=True)
-class Shape:
+class GraphShape:
     """What a graph of items looks like.
 
     Attributes
@@ -60,7 +60,7 @@ class Shape:
         return f"{' x '.join(map(str, sides))} {what}"
 
 
-def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
+def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> GraphShape:
     """Recognise the shape of an undirected graph.
 
     Parameters
@@ -70,7 +70,7 @@ def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
 
     Returns
     -------
-    Shape
+    GraphShape
         ``"none"``, with the items in their own order, where nothing fits.
 
     Examples
@@ -83,13 +83,13 @@ def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
     graph: Adjacency = [frozenset(near) - {item} for item, near in enumerate(adjacency)]
     n = len(graph)
     degrees = sorted(len(near) for near in graph)
-    none = Shape("none", tuple(range(n)))
+    none = GraphShape("none", tuple(range(n)))
     if n < 2 or not _connected(graph):
         return none
     if degrees[-1] <= 2:
         return _chain(graph)
     if degrees[0] == n - 1:
-        return Shape("full", tuple(range(n)))
+        return GraphShape("full", tuple(range(n)))
     if degrees[-1] > 6 or degrees[0] < 2:
         return none
     if degrees[-1] > 4:
@@ -97,11 +97,11 @@ def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> Shape:
     for rows, columns, wrap_rows, wrap_columns in _grids(n, sum(degrees) // 2):
         cells = _fit(graph, rows, columns, wrap_rows, wrap_columns)
         if cells is not None:
-            return Shape("grid", tuple(cells), rows, columns, wrap_rows, wrap_columns)
+            return GraphShape("grid", tuple(cells), rows, columns, wrap_rows, wrap_columns)
     return _solid(graph) or none
 
 
-def _solid(graph: Adjacency) -> Shape | None:
+def _solid(graph: Adjacency) -> GraphShape | None:
     """A grid of three dimensions whose items are numbered row by row and plane by plane.
 
     >>> cube = [{i ^ 1, i ^ 2, i ^ 4} for i in range(8)]
@@ -122,7 +122,9 @@ def _solid(graph: Adjacency) -> Shape | None:
             if edges != sum(n // side * (side - (not wrap)) for side, wrap in zip(size, wraps, strict=True)):
                 continue
             if all(graph[item] == _around(item, size, wraps) for item in range(n)):
-                return Shape("grid", tuple(range(n)), rows, columns, wraps[1], wraps[2], planes, wraps[0])
+                return GraphShape(
+                    "grid", tuple(range(n)), rows, columns, wraps[1], wraps[2], planes, wraps[0]
+                )
     return None
 
 
@@ -147,7 +149,7 @@ def _connected(graph: Adjacency) -> bool:
     return len(seen) == len(graph)
 
 
-def _chain(graph: Adjacency) -> Shape:
+def _chain(graph: Adjacency) -> GraphShape:
     """A connected graph of degree two at most is a line or a ring."""
     ends = [item for item, near in enumerate(graph) if len(near) == 1]
     order, before = [ends[0] if ends else 0], -1
@@ -156,7 +158,7 @@ def _chain(graph: Adjacency) -> Shape:
         following = min(other for other in graph[here] if other != before)
         order.append(following)
         before = here
-    return Shape("line" if ends else "ring", tuple(order), 1, len(graph))
+    return GraphShape("line" if ends else "ring", tuple(order), 1, len(graph))
 
 
 def _grids(n: int, edges: int) -> Iterator[tuple[int, int, bool, bool]]:

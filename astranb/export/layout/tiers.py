@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .blocks import COLUMN, ROW, WIDTH, Block, rows_of
+from .blocks import COLUMN, ROW, WIDTH, PlacedBlock, rows_of
 
 __all__ = ["Arranged", "arrange", "distances", "shelves"]
 
@@ -32,7 +32,7 @@ class Arranged:
     width: float = 0.0
     height: float = 0.0
 
-    def put(self, block: Block, x: float, y: float) -> None:
+    def put(self, block: PlacedBlock, x: float, y: float) -> None:
         """Put a block with its corner at a place."""
         for item, (bx, by, wide) in block.places.items():
             self.places[item] = (x + bx, y + by, wide)
@@ -55,7 +55,7 @@ def distances(near: dict[int, set[int]], starts: Iterable[int]) -> dict[int, int
     return found
 
 
-def shelves(rows: Sequence[Sequence[Block]]) -> Arranged:
+def shelves(rows: Sequence[Sequence[PlacedBlock]]) -> Arranged:
     """Blocks in rows, each centred."""
     made = Arranged(width=max((_width(row) for row in rows), default=0.0))
     for row in rows:
@@ -69,16 +69,18 @@ def shelves(rows: Sequence[Sequence[Block]]) -> Arranged:
     return made
 
 
-def _width(row: Sequence[Block]) -> float:
+def _width(row: Sequence[PlacedBlock]) -> float:
     return sum(block.width for block in row) + _APART * (len(row) - 1)
 
 
-def arrange(hosts: Sequence[Block], upper: Sequence[Sequence[int]], near: dict[int, set[int]]) -> Arranged:
+def arrange(
+    hosts: Sequence[PlacedBlock], upper: Sequence[Sequence[int]], near: dict[int, set[int]]
+) -> Arranged:
     """Hosts and the tiers of what joins them, as large as a screen has room for.
 
     Parameters
     ----------
-    hosts : sequence of Block
+    hosts : sequence of PlacedBlock
         In their order.
     upper : sequence of sequences of int
         Items of each tier, the one next to the hosts first.
@@ -104,7 +106,7 @@ def arrange(hosts: Sequence[Block], upper: Sequence[Sequence[int]], near: dict[i
 
 
 def _with_tiers(
-    hosts: Sequence[Block],
+    hosts: Sequence[PlacedBlock],
     upper: Sequence[Sequence[int]],
     near: dict[int, set[int]],
     both: bool,
@@ -150,5 +152,5 @@ def _spread(made: Arranged, row: Sequence[int]) -> None:
     made.height += ROW
 
 
-def _chunks(blocks: Sequence[Block], size: int) -> list[list[Block]]:
+def _chunks(blocks: Sequence[PlacedBlock], size: int) -> list[list[PlacedBlock]]:
     return [list(blocks[k : k + size]) for k in range(0, len(blocks), size)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.collectives import BUFFERS
 from astranb.core.errors import InputError
-from astranb.engine.cacheline.memory import Buffer, buffer_of
+from astranb.engine.cacheline.memory import BufferContent, buffer_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
@@ -107,14 +107,14 @@ def _contributions(times: np.ndarray) -> str:
     return f"{word} {names}{more} ({len(there)} of {len(times)})"
 
 
-def _found(feed: LineFeed, options: dict[str, Any]) -> tuple[Simulation, Buffer, int, str]:
+def _found(feed: LineFeed, options: dict[str, Any]) -> tuple[Simulation, BufferContent, int, str]:
     at = options.get("at")
     sim = feed.session.at(None if at is None else float(at))
     rank, name = int(options.get("rank", 0)), str(options.get("buffer", "output"))
     return sim, buffer_of(sim.engine, rank, name), rank, name
 
 
-def _largest(found: Buffer) -> int:
+def _largest(found: BufferContent) -> int:
     """Of how many ranks the largest sum in the buffer is."""
     return int((found.times > 0).sum(axis=1).max(initial=1))
 
@@ -124,7 +124,7 @@ def _has(sim: Simulation, rank: int, name: str) -> bool:
     return bool(((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any())
 
 
-def _shape(sim: Simulation, found: Buffer, most: int) -> tuple[int, int, int]:
+def _shape(sim: Simulation, found: BufferContent, most: int) -> tuple[int, int, int]:
     """Chunks, cells a chunk, lines a cell."""
     table = sim.engine.machine.pieces[found.pieces]
     chunks = int(table["chunk"].max()) + 1
@@ -136,7 +136,7 @@ def _shape(sim: Simulation, found: Buffer, most: int) -> tuple[int, int, int]:
     return chunks, max(1, -(-longest // fold)), fold
 
 
-def _cells(sim: Simulation, found: Buffer, width: int, fold: int) -> tuple[np.ndarray, int]:
+def _cells(sim: Simulation, found: BufferContent, width: int, fold: int) -> tuple[np.ndarray, int]:
     """Which cell each line is in."""
     chunk = np.repeat(sim.engine.machine.pieces["chunk"][found.pieces], np.diff(found.first)).astype(np.int64)
     lines = len(chunk)

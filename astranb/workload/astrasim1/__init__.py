@@ -9,15 +9,15 @@ from __future__ import annotations
 from .inputs import LayerWorkload, load
 from .loops import Action, Layers, loop_names, training_loop
 from .network import HierarchicalNetwork, read_network
-from .system import Algorithm, LayerSystem, read_system
+from .system import LayerAlgorithm, LayerSystem, read_system
 from .table import Layer, LayerTable, Part
 from .table_file import is_layer_table, read_layer_table, write_layer_table
 
 __all__ = [
     "Action",
-    "Algorithm",
     "HierarchicalNetwork",
     "Layer",
+    "LayerAlgorithm",
     "LayerSystem",
     "LayerTable",
     "LayerWorkload",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.document import Node, Source, read_document
+from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
 from astranb.net.cost import PLACES
 
@@ -219,7 +219,7 @@ class HierarchicalNetwork:
 
 # The file.
 
-_LISTS: Final[Mapping[str, tuple[str, Callable[[Node], Any]]]] = {
+_LISTS: Final[Mapping[str, tuple[str, Callable[[DocumentNode], Any]]]] = {
     "topologies-per-dim": ("topologies", lambda node: node.choice(_TOPOLOGIES)),
     "units-count": ("units", lambda node: node.number(1, _MOST_NPUS)),
     "links-count": ("links", lambda node: node.number(1, _MOST_NPUS)),
@@ -243,7 +243,7 @@ _YAML_KEYS: Final = {
 _KEYS: Final = ("topology-name", "dimensions-count", "use-fast-version", *_LISTS)
 
 
-def _yaml_document(path: str | Path) -> Node:
+def _yaml_document(path: str | Path) -> DocumentNode:
     """Read YAML of the congestion-aware backend as the equivalent JSON: one link in each direction."""
     node = read_document(path, _MOST_BYTES)
     value = node.value
@@ -255,14 +255,16 @@ def _yaml_document(path: str | Path) -> Node:
     document = {name: node.get(key).value for key, name in _YAML_KEYS.items()}
     if isinstance(value["topology"], str):
         document["topologies-per-dim"] = [value["topology"]]
-    source = Source(str(path))
-    kinds = [kind.choice(_TOPOLOGIES) for kind in Node(document["topologies-per-dim"], source).items()]
+    source = DocumentSource(str(path))
+    kinds = [
+        kind.choice(_TOPOLOGIES) for kind in DocumentNode(document["topologies-per-dim"], source).items()
+    ]
     units = [count.number(1, _MOST_NPUS) for count in node.get("npus_count").items()]
     full = [max(count - 1, 1) for count in units]
     document["links-count"] = [
         {"Ring": 2, "Switch": 1}.get(kind, most) for kind, most in zip(kinds, full, strict=False)
     ]
-    return Node(document, source)
+    return DocumentNode(document, source)
 
 
 def read_network(

@@ -12,7 +12,7 @@ from astranb.core.errors import InputError, near
 
 from .words import Words
 
-__all__ = ["ALGORITHMS", "WITHIN", "Algorithm", "LayerSystem", "read_system"]
+__all__ = ["ALGORITHMS", "WITHIN", "LayerAlgorithm", "LayerSystem", "read_system"]
 
 ALGORITHMS: Final = ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
 WITHIN: Final[Mapping[str, int]] = {
@@ -36,7 +36,7 @@ _BETWEEN: Final[Mapping[str, str]] = {
 """Orders of the dimensions that a chunk passes through (``inter-dimension-scheduling``)."""
 
 
-class Algorithm(NamedTuple):
+class LayerAlgorithm(NamedTuple):
     """The algorithm of a collective in one dimension.
 
     Parameters
@@ -54,7 +54,7 @@ class Algorithm(NamedTuple):
     whole: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Algorithm:
+    def parse(cls, text: str) -> LayerAlgorithm:
         """Parse an algorithm as a system file names it.
 
         Raises
@@ -64,8 +64,8 @@ class Algorithm(NamedTuple):
 
         Examples
         --------
-        >>> Algorithm.parse("oneDirect4")
-        Algorithm(name='direct', window=4, whole=True)
+        >>> LayerAlgorithm.parse("oneDirect4")
+        LayerAlgorithm(name='direct', window=4, whole=True)
         """
         for name in ALGORITHMS:
             for whole, word in ((False, name), (True, f"one{name[0].upper()}{name[1:]}")):
@@ -84,7 +84,7 @@ class LayerSystem:
 
     Parameters
     ----------
-    algorithms : mapping of str to tuple of Algorithm
+    algorithms : mapping of str to tuple of LayerAlgorithm
         For ``all-reduce``, ``all-gather``, ``reduce-scatter`` and ``all-to-all``, one for each dimension.
     splits : int
         Number of chunks of a collective.
@@ -110,7 +110,7 @@ class LayerSystem:
         The file's name, for error messages.
     """
 
-    algorithms: Mapping[str, tuple[Algorithm, ...]] = field(default_factory=dict)
+    algorithms: Mapping[str, tuple[LayerAlgorithm, ...]] = field(default_factory=dict)
     splits: int = 1
     lifo: bool = True
     endpoint_ns: int = 10
@@ -159,9 +159,9 @@ def _one_of(names: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
-def _algorithms(text: str) -> tuple[Algorithm, ...]:
+def _algorithms(text: str) -> tuple[LayerAlgorithm, ...]:
     try:
-        return tuple(Algorithm.parse(part) for part in text.split("_") if part)
+        return tuple(LayerAlgorithm.parse(part) for part in text.split("_") if part)
     except ValueError as error:
         known = (
             "ring, direct, directN, halvingDoubling, doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from .documents import read_memory, read_network, read_system
 from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
-from .network import InfraNetwork, Network
+from .network import DimensionNetwork, InfraNetwork
 from .operations import COLLECTIVE_NAMES, Operations
-from .system import Algorithm, System
+from .system import DimensionAlgorithm, System
 from .workload import Workload, load
 
 __all__ = [
@@ -18,10 +18,10 @@ __all__ = [
     "RECV",
     "REPLAY",
     "SEND",
-    "Algorithm",
+    "DimensionAlgorithm",
+    "DimensionNetwork",
     "InfraNetwork",
     "Memory",
-    "Network",
     "Operations",
     "System",
     "Workload",

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from astranb.chakra import NodeType, Trace, rank_file, read
-from astranb.core.document import Node
+from astranb.core.document import DocumentNode
 from astranb.core.errors import InputError
 
 from .documents import custom_collectives, per_node_graphs
@@ -91,12 +91,12 @@ class CustomCollectives:
         return self._read[path]
 
 
-def read_custom_collectives(system: Node, root: str | Path | None) -> CustomCollectives:
+def read_custom_collectives(system: DocumentNode, root: str | Path | None) -> CustomCollectives:
     """Find the traces that ``system.json`` names.
 
     Parameters
     ----------
-    system : Node
+    system : DocumentNode
         The document of ``system.json``.
     root : str or Path, optional
         Where files are looked for after the folder of ``system.json`` and the working directory.

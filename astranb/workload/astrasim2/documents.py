@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.core.document import Node, read_document
+from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import near
 from astranb.net.cost import PLACES
 
 from .memory import Memory
-from .network import TOPOLOGIES, Network
+from .network import TOPOLOGIES, DimensionNetwork
 from .operations import COLLECTIVE_NAMES
 from .system import System
 
@@ -29,27 +29,27 @@ _MOST_BYTES: Final = 16 << 20
 _MANY: Final = 1 << 31
 _COLLECTIVES: Final = tuple(name.replace("_", "-") for name in COLLECTIVE_NAMES)
 
-Check = Callable[[Node], Any]
+Check = Callable[[DocumentNode], Any]
 
 
-def _positive(node: Node) -> float:
+def _positive(node: DocumentNode) -> float:
     return node.real(1e-3, 1e9)
 
 
-def _time(node: Node) -> float:
+def _time(node: DocumentNode) -> float:
     return node.real(0, 1e12)
 
 
-def _flag(node: Node) -> bool:
+def _flag(node: DocumentNode) -> bool:
     """Read 0, 1, true or false."""
     return node.value if isinstance(node.value, bool) else bool(node.number(0, 1))
 
 
-def _count(node: Node) -> int:
+def _count(node: DocumentNode) -> int:
     return node.number(1, _MANY)
 
 
-def _speeds(node: Node) -> dict[str, float] | list[float]:
+def _speeds(node: DocumentNode) -> dict[str, float] | list[float]:
     """Read a list with the speed of each rank, or an object for some ranks: ``{"3": 0.5}``."""
     if not isinstance(node.value, dict):
         return [_speed(part) for part in node.items()]
@@ -59,18 +59,18 @@ def _speeds(node: Node) -> dict[str, float] | list[float]:
     return {rank: _speed(node.get(rank)) for rank in node.value}
 
 
-def _speed(node: Node) -> float:
+def _speed(node: DocumentNode) -> float:
     return node.real(1e-6, 1e6)
 
 
-def _texts(node: Node) -> list[str]:
+def _texts(node: DocumentNode) -> list[str]:
     names = [part.text() for part in node.items()]
     if not names:
         raise node.error("the list is empty", "name at least one")
     return names
 
 
-def _any(node: Node) -> Any:
+def _any(node: DocumentNode) -> Any:
     """Accept any value of a key that ASTRA-sim 2.0 reads and never uses."""
     return node.value
 
@@ -78,11 +78,11 @@ def _any(node: Node) -> Any:
 _SYSTEM: Final[Mapping[str, Check]] = {
     **{f"{name}-implementation": _texts for name in _COLLECTIVES},
     **{f"{name}-implementation-custom": _texts for name in _COLLECTIVES},
-    "per-node-custom-implementation": Node.text,
-    "scheduling-policy": Node.text,
-    "intra-dimension-scheduling": Node.text,
-    "inter-dimension-scheduling": Node.text,
-    "collective-optimization": Node.text,
+    "per-node-custom-implementation": DocumentNode.text,
+    "scheduling-policy": DocumentNode.text,
+    "intra-dimension-scheduling": DocumentNode.text,
+    "inter-dimension-scheduling": DocumentNode.text,
+    "collective-optimization": DocumentNode.text,
     "endpoint-delay": lambda node: node.number(0, _MANY),
     "active-chunks-per-dimension": _count,
     "preferred-dataset-splits": lambda node: node.number(1, 1 << 16),
@@ -114,10 +114,10 @@ _NETWORK: Final[Mapping[str, Check]] = {
     "latency": lambda node: [_time(part) for part in node.items()],
 }
 _MEMORY: Final[Mapping[str, Check]] = {
-    "memory-type": Node.text,
+    "memory-type": DocumentNode.text,
     "remote-mem-latency": lambda node: node.number(0, 10**12),
     "remote-mem-bw": _positive,
-    "pool-topology": Node.text,
+    "pool-topology": DocumentNode.text,
     "num-memory-groups": _count,
     "num-out-node-switches": _count,
     "pool-link-bw": _positive,
@@ -129,7 +129,7 @@ _MEMORY: Final[Mapping[str, Check]] = {
 }
 
 
-def _document(node: Node, checks: Mapping[str, Check]) -> dict[str, Any]:
+def _document(node: DocumentNode, checks: Mapping[str, Check]) -> dict[str, Any]:
     """Check an object's values by their keys."""
     if not isinstance(node.value, dict):
         raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
@@ -139,16 +139,16 @@ def _document(node: Node, checks: Mapping[str, Check]) -> dict[str, Any]:
     return {key: checks[key](node.get(key)) for key in node.value}
 
 
-def read_json(path: str | Path) -> Node:
+def read_json(path: str | Path) -> DocumentNode:
     """Read a file of ASTRA-sim, which takes the last of duplicate keys."""
     return read_document(path, _MOST_BYTES, form="json", strict=False)
 
 
-def _read_yaml(path: str | Path) -> Node:
+def _read_yaml(path: str | Path) -> DocumentNode:
     return read_document(path, _MOST_BYTES, form="yaml")
 
 
-def read_network(path: str | Path) -> Network:
+def read_network(path: str | Path) -> DimensionNetwork:
     """Read ``network.yml``.
 
     Parameters
@@ -157,22 +157,22 @@ def read_network(path: str | Path) -> Network:
 
     Returns
     -------
-    Network
+    DimensionNetwork
 
     Raises
     ------
     InputError
         It cannot be read, or a key or value is not valid.
     """
-    return Network.from_document(_document(_read_yaml(path), _NETWORK), str(path))
+    return DimensionNetwork.from_document(_document(_read_yaml(path), _NETWORK), str(path))
 
 
-def read_system(path: str | Path | Node, **options: Any) -> System:
+def read_system(path: str | Path | DocumentNode, **options: Any) -> System:
     """Read ``system.json``.
 
     Parameters
     ----------
-    path : str, Path or Node
+    path : str, Path or DocumentNode
         The file, or its document.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
@@ -186,16 +186,16 @@ def read_system(path: str | Path | Node, **options: Any) -> System:
     InputError
         It cannot be read, or a key or value is not valid.
     """
-    document = path if isinstance(path, Node) else read_json(path)
+    document = path if isinstance(path, DocumentNode) else read_json(path)
     return System.from_document(_document(document, _SYSTEM), document.file, **options)
 
 
-def custom_collectives(document: Node) -> dict[str, str]:
+def custom_collectives(document: DocumentNode) -> dict[str, str]:
     """Read which collectives have traces of their own in ``system.json``, with the prefix of each.
 
     Parameters
     ----------
-    document : Node
+    document : DocumentNode
         ``system.json``.
 
     Returns
@@ -219,12 +219,12 @@ def custom_collectives(document: Node) -> dict[str, str]:
     return found
 
 
-def per_node_graphs(document: Node, folders: Sequence[Path]) -> tuple[dict[int, str], str]:
+def per_node_graphs(document: DocumentNode, folders: Sequence[Path]) -> tuple[dict[int, str], str]:
     """Read which nodes of the workload have traces of their own, with the prefix of each.
 
     Parameters
     ----------
-    document : Node
+    document : DocumentNode
         ``system.json``, which names a YAML file (``per-node-custom-implementation``).
     folders : sequence of Path
         Where that file is looked for.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from astranb.infragraph import Infra
     from astranb.net import Fabric
 
-__all__ = ["TOPOLOGIES", "InfraNetwork", "Network"]
+__all__ = ["TOPOLOGIES", "DimensionNetwork", "InfraNetwork"]
 
 _SHAPES = {
     "Ring": (RING, 1),
@@ -34,7 +34,7 @@ TOPOLOGIES = tuple(_SHAPES)
 
 
 @dataclass(frozen=True)
-class Network:
+class DimensionNetwork:
     """A network of one or more dimensions, the first of which joins neighbouring ranks.
 
     Parameters
@@ -58,7 +58,7 @@ class Network:
 
     Examples
     --------
-    >>> Network(["Ring", "Switch"], [4, 2], [100, 25], [500, 1000]).npus
+    >>> DimensionNetwork(["Ring", "Switch"], [4, 2], [100, 25], [500, 1000]).npus
     8
     """
 
@@ -131,7 +131,7 @@ class Network:
 
         Examples
         --------
-        >>> Network(["Switch"], [8], [50], [500]).cost_dollars()
+        >>> DimensionNetwork(["Switch"], [8], [50], [500]).cost_dollars()
         6800.0
         """
         names = {RING: "Ring", MESH: "Mesh", SWITCH: "Switch", FULLY_CONNECTED: "FullyConnected"}
@@ -139,7 +139,7 @@ class Network:
         return cost_dollars(links, self.bandwidth, self.dimension_type)
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], where: str = "network") -> Network:
+    def from_document(cls, document: Mapping[str, Any], where: str = "network") -> DimensionNetwork:
         """Make a network from the contents of a YAML file.
 
         Parameters

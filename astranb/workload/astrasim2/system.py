@@ -27,7 +27,7 @@ from .kinds import (
     TREE,
 )
 
-__all__ = ["Algorithm", "System"]
+__all__ = ["DimensionAlgorithm", "System"]
 
 _NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK}
 _LISTS = {
@@ -45,7 +45,7 @@ _OPTIMIZATIONS = ("baseline", "localBWAware")
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class DimensionAlgorithm:
     """The algorithm of a collective in one dimension.
 
     Parameters
@@ -62,7 +62,7 @@ class Algorithm:
     whole: bool = False
 
     @classmethod
-    def named(cls, name: str, where: str) -> Algorithm:
+    def named(cls, name: str, where: str) -> DimensionAlgorithm:
         """Read a name such as ``ring``, ``direct4`` or ``oneHalvingDoubling``."""
         whole = name.startswith("one")
         plain = name[3:4].lower() + name[4:] if whole else name
@@ -80,7 +80,7 @@ class System:
 
     Parameters
     ----------
-    algorithms : mapping of int to sequence of Algorithm
+    algorithms : mapping of int to sequence of DimensionAlgorithm
         For each collective one algorithm for each dimension.
     splits : int
         Chunks of a collective.
@@ -115,7 +115,7 @@ class System:
         Ranks whose computations are this many times as fast.
     """
 
-    algorithms: Mapping[int, Sequence[Algorithm]]
+    algorithms: Mapping[int, Sequence[DimensionAlgorithm]]
     splits: int = 1
     active_chunks: int = 1
     queues: int = 1
@@ -178,7 +178,7 @@ class System:
             endpoint = int(int(document["endpoint-delay"]) * injection_scale)
         return cls(
             {
-                number: [Algorithm.named(str(name), f"{where}: {key}") for name in document[key]]
+                number: [DimensionAlgorithm.named(str(name), f"{where}: {key}") for name in document[key]]
                 for key, number in _LISTS.items()
                 if key in document
             },

@@ -11,7 +11,7 @@ from astranb.chakra import read_ranks
 from .custom_collectives import read_custom_collectives
 from .documents import read_groups, read_json, read_memory, read_network, read_system
 from .memory import Memory
-from .network import InfraNetwork, Network
+from .network import DimensionNetwork, InfraNetwork
 from .operations import Operations
 from .system import System
 from .traces import check_peers, operations_of
@@ -27,7 +27,7 @@ class Workload:
     ----------
     operations : sequence of Operations
         One for each rank.
-    network : Network or InfraNetwork
+    network : DimensionNetwork or InfraNetwork
     system : System
     memory : Memory, optional
         The remote memory; none by default.
@@ -41,7 +41,7 @@ class Workload:
     """
 
     operations: Sequence[Operations]
-    network: Network | InfraNetwork
+    network: DimensionNetwork | InfraNetwork
     system: System
     memory: Memory = field(default_factory=Memory)
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ every rank, their costs and the messages between them, as Chakra traces or for a
 
 from __future__ import annotations
 
-from .convolutional import CONVOLUTIONAL, Convolutional, Layer
+from .convolutional import CONVOLUTIONAL, Convolutional, ConvolutionalLayer
 from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
 from .library import MODELS, TRANSFORMERS, read_model
@@ -25,9 +25,9 @@ __all__ = [
     "TRANSFORMERS",
     "Cluster",
     "Convolutional",
+    "ConvolutionalLayer",
     "Dlrm",
     "Job",
-    "Layer",
     "ModelStep",
     "Parallelism",
     "Roofline",

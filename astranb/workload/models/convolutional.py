@@ -8,16 +8,16 @@ from typing import Final
 from astranb.core.errors import InputError
 
 from .job import Job
-from .program import Cost, Program
+from .program import Cost, StageProgram
 
-__all__ = ["CONVOLUTIONAL", "Convolutional", "Layer", "data_parallel"]
+__all__ = ["CONVOLUTIONAL", "Convolutional", "ConvolutionalLayer", "data_parallel"]
 
 _UPDATE_FLOPS: Final = 4
 """Approximate operations of SGD with momentum per parameter."""
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvolutionalLayer:
     """One layer with parameters.
 
     Parameters
@@ -44,7 +44,7 @@ class Convolutional:
     Parameters
     ----------
     name : str
-    layers : tuple of Layer
+    layers : tuple of ConvolutionalLayer
         From first to last.
     source : str
 
@@ -55,7 +55,7 @@ class Convolutional:
     """
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[ConvolutionalLayer, ...]
     source: str = ""
 
     @property
@@ -71,16 +71,16 @@ class Convolutional:
 
 def _conv(
     name: str, into: int, out: int, kernel: int, size: int, stride: int = 1, *, bias: bool = False
-) -> Layer:
+) -> ConvolutionalLayer:
     """Give a convolution with an output of ``size`` by ``size``; without bias, a batch norm follows."""
     weights = into * out * kernel * kernel
     pixels = size * size
     numbers = into * pixels * stride * stride + out * pixels
-    return Layer(name, weights + (out if bias else 2 * out), 2 * weights * pixels, numbers)
+    return ConvolutionalLayer(name, weights + (out if bias else 2 * out), 2 * weights * pixels, numbers)
 
 
-def _full(name: str, into: int, out: int) -> Layer:
-    return Layer(name, into * out + out, 2 * into * out, into + out)
+def _full(name: str, into: int, out: int) -> ConvolutionalLayer:
+    return ConvolutionalLayer(name, into * out + out, 2 * into * out, into + out)
 
 
 def _vgg16() -> Convolutional:
@@ -143,7 +143,7 @@ def check_data_only(name: str, job: Job) -> None:
         raise InputError(what, where="zero", hint="take 0 or 1")
 
 
-def data_parallel(model: Convolutional, job: Job) -> Program:
+def data_parallel(model: Convolutional, job: Job) -> StageProgram:
     """Give a rank's step: gradients of a layer are reduced while those of earlier layers are computed.
 
     Parameters
@@ -154,14 +154,14 @@ def data_parallel(model: Convolutional, job: Job) -> Program:
 
     Returns
     -------
-    Program
+    StageProgram
     """
     check_data_only(model.name, job)
     job.require(2 * len(model.layers) * job.microbatches)
-    program, size = Program(job.parallelism), job.bytes_each
+    program, size = StageProgram(job.parallelism), job.bytes_each
     reduced: list[int] = []
 
-    def cost(layer: Layer) -> Cost:
+    def cost(layer: ConvolutionalLayer) -> Cost:
         return Cost(job.micro * layer.flops, (layer.parameters + job.micro * layer.numbers) * size)
 
     for micro in range(job.microbatches):
@@ -181,7 +181,7 @@ def data_parallel(model: Convolutional, job: Job) -> Program:
     return program
 
 
-def update(program: Program, job: Job, parameters: int, after: list[int]) -> None:
+def update(program: StageProgram, job: Job, parameters: int, after: list[int]) -> None:
     """Add the optimizer's step, and with ZeRO the all-gather of parameters."""
     ways, size = job.parallelism, job.bytes_each
     own = -(-parameters // ways.size("data")) if ways.zero else parameters

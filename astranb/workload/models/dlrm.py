@@ -8,7 +8,7 @@ from typing import Final
 
 from .convolutional import check_data_only, update
 from .job import Job
-from .program import Cost, Program
+from .program import Cost, StageProgram
 
 __all__ = ["DLRM", "Dlrm", "recommendation"]
 
@@ -74,7 +74,7 @@ DLRM: Final = {
 """By name."""
 
 
-def recommendation(model: Dlrm, job: Job) -> Program:
+def recommendation(model: Dlrm, job: Job) -> StageProgram:
     """Give a rank's step, with tables distributed evenly.
 
     An all-to-all exchanges the rows looked up for all ranks' samples for the rows of one's own samples,
@@ -88,11 +88,11 @@ def recommendation(model: Dlrm, job: Job) -> Program:
 
     Returns
     -------
-    Program
+    StageProgram
     """
     check_data_only(model.name, job)
     job.require((3 * len(model.bottom + model.top) + 8) * job.microbatches)
-    program, size, micro = Program(job.parallelism), job.bytes_each, job.micro
+    program, size, micro = StageProgram(job.parallelism), job.bytes_each, job.micro
     rows = micro * len(model.tables) * model.width * size  # a rank's share: of all samples, its tables'
     reduced: list[int] = []
 

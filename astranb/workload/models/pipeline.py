@@ -7,7 +7,7 @@ from typing import NamedTuple
 from astranb.core.errors import InputError
 
 from .job import Job
-from .program import TAGS, Program
+from .program import TAGS, StageProgram
 from .stage import Stage
 from .transformer import Transformer
 
@@ -115,7 +115,7 @@ def check(model: Transformer, job: Job) -> None:
         raise InputError("more messages than tags", where="microbatches", hint="take fewer")
 
 
-def stage_program(model: Transformer, job: Job, stage: int) -> Program:
+def stage_program(model: Transformer, job: Job, stage: int) -> StageProgram:
     """Write the program of the ranks of one stage.
 
     Parameters
@@ -126,7 +126,7 @@ def stage_program(model: Transformer, job: Job, stage: int) -> Program:
 
     Returns
     -------
-    Program
+    StageProgram
     """
     writer = Stage(model, job, stage)
     ways = job.parallelism

@@ -9,7 +9,7 @@ from astranb.chakra import CollectiveType, NodeType
 
 from .parallelism import GROUPS, Parallelism
 
-__all__ = ["Cost", "Program"]
+__all__ = ["Cost", "StageProgram"]
 
 TAGS: Final = 499_000_000
 """Tags of messages are lower; those of ASTRA-sim's collectives are higher."""
@@ -41,7 +41,7 @@ class Cost(NamedTuple):
         return Cost(self.flops * count, self.touched * count, self.vector, useful)
 
 
-class Program:
+class StageProgram:
     """The operations of each rank of one stage, in an order in which they can be done one after another.
 
     Each computation waits for the previous one, and each send or collective for the previous send or

@@ -7,7 +7,7 @@ from typing import Final
 from .costs import Costs
 from .job import Job
 from .parallelism import NEXT_STAGE, PEERS
-from .program import Cost, Program
+from .program import Cost, StageProgram
 from .transformer import Transformer
 from .weights import Held, chunks, of_embedding, of_head, of_layer
 
@@ -36,7 +36,7 @@ class Stage:
     def __init__(self, model: Transformer, job: Job, stage: int) -> None:
         self.model, self.job, self.stage = model, job, stage
         self.ways = job.parallelism
-        self.program = Program(self.ways)
+        self.program = StageProgram(self.ways)
         self.costs = Costs(model, job)
         self.chunks = chunks(model, self.ways, stage)
         self._held: dict[int, Held] = {}

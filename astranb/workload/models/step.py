@@ -21,8 +21,8 @@ from astranb.workload.astrasim2 import (
     COMPUTE,
     RECV,
     SEND,
+    DimensionNetwork,
     InfraNetwork,
-    Network,
     Operations,
     System,
     Workload,
@@ -36,7 +36,7 @@ from .job import Job
 from .library import Model, find_model
 from .parallelism import GROUPS, PEERS, Parallelism
 from .pipeline import check, stage_program
-from .program import Program
+from .program import StageProgram
 from .roofline import DEFAULT_GPU, Roofline, roofline
 from .transformer import Transformer
 
@@ -66,7 +66,7 @@ class Cluster:
 
     Parameters
     ----------
-    network : Network or InfraNetwork
+    network : DimensionNetwork or InfraNetwork
     system : System
     peak_flops : float
         FLOP/s of a rank, the reference of utilisation.
@@ -74,7 +74,7 @@ class Cluster:
         The assumptions, one line each.
     """
 
-    network: Network | InfraNetwork
+    network: DimensionNetwork | InfraNetwork
     system: System
     peak_flops: float
     assumed: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class ModelStep:
     Parameters
     ----------
     parallelism : Parallelism
-    stages : sequence of Program
+    stages : sequence of StageProgram
         One for each stage of the pipeline.
     tokens : int
         Tokens, pictures or samples of the step.
@@ -106,7 +106,7 @@ class ModelStep:
     def __init__(
         self,
         parallelism: Parallelism,
-        stages: Sequence[Program],
+        stages: Sequence[StageProgram],
         tokens: int,
         gpu: Roofline | None = None,
         unit: str = "tokens",
@@ -260,12 +260,12 @@ class ModelStep:
             listed.append(known[key])
         return listed
 
-    def on(self, network: Network | InfraNetwork | None = None, gpu: str | None = None) -> Workload:
+    def on(self, network: DimensionNetwork | InfraNetwork | None = None, gpu: str | None = None) -> Workload:
         """Put the step on a cluster, as ``astranb run --model`` does.
 
         Parameters
         ----------
-        network : Network or InfraNetwork, optional
+        network : DimensionNetwork or InfraNetwork, optional
             Default: that of :func:`machine`.
         gpu : str, optional
             The GPU whose roofline limits computations. Default: :data:`DEFAULT_GPU`.
@@ -283,7 +283,7 @@ class ModelStep:
             raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
-    def _durations(self, program: Program) -> np.ndarray:
+    def _durations(self, program: StageProgram) -> np.ndarray:
         """Give the durations of computations on the GPU in microseconds, rounded up."""
         if self.gpu is None:
             return np.zeros(len(program), np.int64)
@@ -331,7 +331,7 @@ class ModelStep:
 
 
 def _plain(
-    program: Program, durations: np.ndarray
+    program: StageProgram, durations: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Give a stage's operations without the numbers of groups and peers."""
     rows = np.zeros(len(program), Operations.of([]).rows.dtype)
@@ -457,7 +457,7 @@ def machine(
     step: ModelStep,
     gpu: str = DEFAULT_GPU,
     system: str | Path | None = None,
-    network: str | Path | Network | InfraNetwork | None = None,
+    network: str | Path | DimensionNetwork | InfraNetwork | None = None,
     **options: Any,
 ) -> Cluster:
     """Return the cluster that a model runs on: described by files, or assumed.
@@ -469,7 +469,7 @@ def machine(
     gpu : str
         The GPU whose roofline limits computations, where no system is described.
     system, network : str or Path, optional
-        ASTRA-sim 2.0's files; the network may be a :class:`Network` or :class:`InfraNetwork` too.
+        ASTRA-sim 2.0's files; the network may be a :class:`DimensionNetwork` or :class:`InfraNetwork` too.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
@@ -489,7 +489,7 @@ def machine(
     ['Switch', 'Switch']
     """
     ranks, assumed = step.ranks, []
-    described: Network | InfraNetwork
+    described: DimensionNetwork | InfraNetwork
     if network is None:
         described = tiers = _two_tiers(ranks)
         text = f"{tiers.npus_count[0]} GPUs per node at 450 GB/s and 500 ns (NVLink 4)"
@@ -497,7 +497,7 @@ def machine(
             text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns per GPU (400 Gbit/s)"
         assumed.append(f"{text}; replace with --network FILE")
     else:
-        described = network if isinstance(network, Network | InfraNetwork) else read_network(network)
+        described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
     if described.npus != ranks:
         what = f"a network of {described.npus} NPUs, and {ranks} ranks"
         raise InputError(
@@ -532,9 +532,11 @@ def machine(
     return Cluster(described, settings, card.peak_flops, assumed)
 
 
-def _two_tiers(ranks: int) -> Network:
+def _two_tiers(ranks: int) -> DimensionNetwork:
     """Return nodes of at most eight GPUs, connected by switches."""
     node = next(count for count in range(min(_PER_NODE, ranks), 0, -1) if ranks % count == 0)
     if node == ranks:
-        return Network(["Switch"], [ranks], [450], [500], "the assumed network")
-    return Network(["Switch", "Switch"], [node, ranks // node], [450, 50], [500, 2000], "the assumed network")
+        return DimensionNetwork(["Switch"], [ranks], [450], [500], "the assumed network")
+    return DimensionNetwork(
+        ["Switch", "Switch"], [node, ranks // node], [450, 50], [500, 2000], "the assumed network"
+    )

@@ -6,14 +6,14 @@ from dataclasses import dataclass, fields
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["Block", "Transformer"]
+__all__ = ["ParameterBlock", "Transformer"]
 
 _NORMS = ("layer", "rms")
 _MOST = 1 << 24
 
 
 @dataclass(frozen=True)
-class Block:
+class ParameterBlock:
     """The parameters of a part of a layer, by how tensor parallelism divides them.
 
     Parameters
@@ -172,23 +172,23 @@ class Transformer:
         return self.experts > 0 and layer >= self.dense_layers
 
     @property
-    def attention(self) -> Block:
+    def attention(self) -> ParameterBlock:
         """Attention of a layer, its norm included."""
         h, n = self.hidden, self.heads
         out = n * self.value_size * h
         if self.is_latent:
             split = self.q_rank * n * self.key_size + self.kv_rank * n * (self.head_size + self.v_size) + out
             whole = h * self.q_rank + h * (self.kv_rank + self.rope_size)
-            return Block(split, whole, self._norm + self.q_rank + self.kv_rank)
+            return ParameterBlock(split, whole, self._norm + self.q_rank + self.kv_rank)
         wide = (n + 2 * self.kv_heads) * self.head_size
-        return Block(h * wide + out, 0, self._norm + (wide + h if self.biases else 0))
+        return ParameterBlock(h * wide + out, 0, self._norm + (wide + h if self.biases else 0))
 
     @property
-    def mlp(self) -> Block:
+    def mlp(self) -> ParameterBlock:
         """A dense MLP, its norm included."""
         matrices = 3 if self.gated else 2
         biases = (self.ffn * (matrices - 1) + self.hidden) if self.biases else 0
-        return Block(matrices * self.hidden * self.ffn, 0, self._norm + biases)
+        return ParameterBlock(matrices * self.hidden * self.ffn, 0, self._norm + biases)
 
     @property
     def expert(self) -> int:
@@ -196,9 +196,9 @@ class Transformer:
         return (3 if self.gated else 2) * self.hidden * self.expert_ffn
 
     @property
-    def around_experts(self) -> Block:
+    def around_experts(self) -> ParameterBlock:
         """Router, shared experts and norm of a layer with experts."""
-        return Block(self.shared_experts * self.expert, self.hidden * self.experts, self._norm)
+        return ParameterBlock(self.shared_experts * self.expert, self.hidden * self.experts, self._norm)
 
     def layer(self, layer: int) -> int:
         """Parameters of a layer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .parallelism import Parallelism
-from .transformer import Block, Transformer
+from .transformer import ParameterBlock, Transformer
 
 __all__ = ["Held", "chunks", "of_embedding", "of_head", "of_layer"]
 
@@ -29,7 +29,7 @@ class Held(NamedTuple):
         return Held(self.shared + other.shared, self.experts + other.experts)
 
 
-def _part(block: Block, tensor: int) -> int:
+def _part(block: ParameterBlock, tensor: int) -> int:
     return block.split // tensor + block.whole + block.small
 
 

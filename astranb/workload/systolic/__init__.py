@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .array import DATAFLOWS, GOOGLE_TPU, Array, Gemm, convolution, roofline_ns
-from .shapes import POLICIES, Shape, layer_table, read_shapes
+from .shapes import POLICIES, MatrixProduct, layer_table, read_shapes
 
 __all__ = [
     "DATAFLOWS",
@@ -11,7 +11,7 @@ __all__ = [
     "POLICIES",
     "Array",
     "Gemm",
-    "Shape",
+    "MatrixProduct",
     "convolution",
     "layer_table",
     "read_shapes",

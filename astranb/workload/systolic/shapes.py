@@ -16,12 +16,12 @@ from astranb.workload.astrasim1 import Layer, LayerTable, Part
 
 from .array import GOOGLE_TPU, Array, Gemm
 
-__all__ = ["POLICIES", "Shape", "layer_table", "read_shapes"]
+__all__ = ["POLICIES", "MatrixProduct", "layer_table", "read_shapes"]
 
 _MOST_BYTES: Final = 16 << 20
 
 
-class Shape(NamedTuple):
+class MatrixProduct(NamedTuple):
     """A layer as a matrix product, with its own policy if layers differ."""
 
     name: str
@@ -53,7 +53,7 @@ POLICIES: Final = ("DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA")
 
 
 def _layer(
-    shape: Shape,
+    shape: MatrixProduct,
     split: _Split,
     npus: int,
     time_ns: Callable[[Gemm], int],
@@ -88,7 +88,7 @@ def _layer(
 
 
 def layer_table(
-    shapes: Iterable[Shape],
+    shapes: Iterable[MatrixProduct],
     policy: str,
     npus: int,
     *,
@@ -101,7 +101,7 @@ def layer_table(
 
     Parameters
     ----------
-    shapes : iterable of Shape
+    shapes : iterable of MatrixProduct
         Of the whole model: m is the batch, k the size of a layer's input, n that of its output.
     policy : str
         One of :data:`POLICIES`, or ``HYBRID_CUSTOMIZED`` if each shape has its own.
@@ -124,7 +124,7 @@ def layer_table(
 
     Examples
     --------
-    >>> table = layer_table([Shape("a", Gemm(1024, 512, 128))], "DATA", 8)
+    >>> table = layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], "DATA", 8)
     >>> table.layers[0].forward.compute_ns, table.layers[0].weight_gradient
     (1788, Part(compute_ns=1278, collective='ALLREDUCE', size=131072))
     """
@@ -146,7 +146,7 @@ def layer_table(
     return LayerTable(policy, tuple(layers))
 
 
-def read_shapes(path: str | Path) -> list[Shape]:
+def read_shapes(path: str | Path) -> list[MatrixProduct]:
     """Read shapes from a CSV file: ``Layer,m,n,k`` and, if layers differ, a policy.
 
     Parameters
@@ -155,7 +155,7 @@ def read_shapes(path: str | Path) -> list[Shape]:
 
     Returns
     -------
-    list of Shape
+    list of MatrixProduct
 
     Raises
     ------
@@ -183,7 +183,7 @@ def read_shapes(path: str | Path) -> list[Shape]:
         if policy is not None and policy not in POLICIES:
             raise InputError(f"unknown policy {policy[:40]!r}", where=where, hint=near(policy[:40], POLICIES))
         m, n, k = sizes
-        shapes.append(Shape(cells[0], Gemm(m, k, n), policy))
+        shapes.append(MatrixProduct(cells[0], Gemm(m, k, n), policy))
     if not shapes:
         raise InputError(
             "there are no layers", where=str(path), hint="write Layer,m,n,k and a line for each layer"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.collectives import Collective, Line, Program, lower
+from astranb.collectives import Collective, Program, SourceLine, lower
 
 
 def two_shot(p):
@@ -84,7 +84,7 @@ def test_shipped_algorithms_have_lines_too(kind, name):
 def test_a_program_made_by_hand_has_lines():
     program = Program("shift", ranks=2, channels=1, input_chunks=1, output_chunks=1)
     program.block(0).put(program.input(0)[0], program.output(1)[0])  # BY HAND
-    assert program.blocks[0].operations[0].line == Line(__file__, line_of("BY HAND"))
+    assert program.blocks[0].operations[0].line == SourceLine(__file__, line_of("BY HAND"))
 
 
 def test_lines_are_no_part_of_what_operations_are():

@@ -11,7 +11,7 @@ from astranb.engine.cacheline.workload import Graph
 from astranb.engine.layers import cacheline_inputs
 from astranb.infragraph import dimensions
 from astranb.workload.astrasim1 import HierarchicalNetwork, Layer, LayerTable, Part, write_layer_table
-from astranb.workload.astrasim2 import Network
+from astranb.workload.astrasim2 import DimensionNetwork
 from tests.sim.workload.support import inputs_of, run_of
 
 PLANE = HierarchicalNetwork(("Ring", "Switch"), (2, 2), (2, 1), (500, 500), (50, 50))
@@ -24,7 +24,7 @@ LAYERS = tuple(
 def _simulated(run):
     inputs, durations = cacheline_inputs(run.inputs)
     graph = Graph.of(inputs, "layers", durations)
-    assert isinstance(inputs.network, Network)
+    assert isinstance(inputs.network, DimensionNetwork)
     rates = [rate * 1e9 for rate in inputs.network.bandwidth]
     infra = dimensions(inputs.network.topology, inputs.network.npus_count, rates, inputs.network.latency)
     sim = anb.Simulation(infra, graph, gpu="h100-sxm", checkpoint_bytes=0)

@@ -13,9 +13,9 @@ from astranb.engine.layers.run import _numbers
 from astranb.engine.layers.tables import LIMITS
 from astranb.engine.stops import ENDED
 from astranb.workload.astrasim1 import (
-    Algorithm,
     HierarchicalNetwork,
     Layer,
+    LayerAlgorithm,
     LayerSystem,
     LayerTable,
     LayerWorkload,
@@ -24,7 +24,7 @@ from astranb.workload.astrasim1 import (
 )
 from tests.engine.layers.every_npu import EveryNpu
 
-RING = Algorithm("ring")
+RING = LayerAlgorithm("ring")
 SHIPPED = (
     "DATA", "DATA_REORDER", "DISTRIBUTED_INFERENCE", "HYBRID_CUSTOMIZED", "HYBRID_DATA_MODEL",
     "HYBRID_DLRM", "HYBRID_DLRM_ENHANCED", "HYBRID_MODEL_DATA", "HYBRID_TRANSFORMER",
@@ -90,7 +90,7 @@ def test_all_nodes_send_what_they_must(algorithm):
         ("REDUCESCATTER", share),
         ("ALLGATHER", size * (nodes - 1)),
     ):
-        result = _result(_micro(collective, size), _system(algorithm=Algorithm(algorithm)), _ring(nodes))
+        result = _result(_micro(collective, size), _system(algorithm=LayerAlgorithm(algorithm)), _ring(nodes))
         assert result.message_bytes == bytes_
 
 
@@ -98,7 +98,7 @@ def test_a_reduction_costs_what_is_reduced_without_compat():
     """Halving and doubling: the peer charges the next message's size, and one step too few."""
     size = 64 << 20
     switch = (("Switch",), (8,), (1,), (500,), (50,))
-    halving = _system(algorithm=Algorithm("halvingDoubling"), splits=1, endpoint_ns=0)
+    halving = _system(algorithm=LayerAlgorithm("halvingDoubling"), splits=1, endpoint_ns=0)
     plain = _result(_micro("REDUCESCATTER", size, 0), halving, HierarchicalNetwork(*switch))
     wires = sum(1000 + size / 2**k / 50 for k in (1, 2, 3))
     reductions = sum(3 * size / 2**k / 500_000 for k in (1, 2, 3))
@@ -108,7 +108,7 @@ def test_a_reduction_costs_what_is_reduced_without_compat():
 def test_smaller_windows_take_longer():
     times = []
     for window in (1, 2, 4, 7, -1):
-        system = _system(algorithm=Algorithm("direct", window))
+        system = _system(algorithm=LayerAlgorithm("direct", window))
         times.append(_result(_micro("ALLTOALL", 1 << 20), system, _ring()).time_ps)
     assert times == sorted(times, reverse=True)
     assert times[-2] == times[-1] < times[0]
@@ -118,7 +118,7 @@ def test_themis_uses_what_the_plain_order_leaves_idle():
     """The tutorial's figures: a reduction over 8 x 8 x 8 of equal bandwidth, 38 % against 98 % used."""
     network = HierarchicalNetwork(("Switch",) * 3, (8,) * 3, (1,) * 3, (1,) * 3, (50,) * 3, compat=True)
     workload = _micro("ALLREDUCE", 1 << 30)
-    halving = Algorithm("halvingDoubling")
+    halving = LayerAlgorithm("halvingDoubling")
     plain = _result(workload, _system(3, halving, splits=64, boost=True), network)
     themis = _system(3, halving, splits=64, boost=True, within="SCF", between="themis")
     quick = _result(workload, themis, network)
@@ -134,7 +134,7 @@ def test_themis_uses_what_the_plain_order_leaves_idle():
 def test_with_congestion_direct_waits_at_the_switch():
     """The tutorial's figures for 1 GiB among 64 NPUs: without and with congestion."""
     network = HierarchicalNetwork(("Switch",), (64,), (1,), (500,), (50,), compat=True)
-    system = _system(algorithm=Algorithm("direct"))
+    system = _system(algorithm=LayerAlgorithm("direct"))
     times = []
     for congestion in (False, True):
         result = _result(_micro("ALLREDUCE", 1 << 30), system, network, congestion=congestion)
@@ -153,7 +153,7 @@ def test_congestion_never_helps_and_neighbours_never_meet(units, kind, collectiv
     network = HierarchicalNetwork((kind,) * 2, (units, 4), (links, links if kind == "Ring" else 3),
                                   (500,) * 2, (50,) * 2)  # fmt: skip
     for name in ("ring", "direct"):
-        system = _system(2, Algorithm(name))
+        system = _system(2, LayerAlgorithm(name))
         table = _micro(collective, 4 << 20)
         free, busy = (_result(table, system, network, congestion=c) for c in (False, True))
         assert busy.time_ps >= free.time_ps * 0.999
@@ -163,7 +163,7 @@ def test_congestion_never_helps_and_neighbours_never_meet(units, kind, collectiv
 def test_inputs_that_congestion_does_not_support():
     pair = HierarchicalNetwork(("Ring",) * 2, (4, 4), (2, 2), (500, 500), (50, 50))
     slow = HierarchicalNetwork(("Ring",), (4,), (2,), (500,), (50,), nic_ns=(5,))
-    whole = LayerSystem({"all-reduce": (Algorithm("ring", whole=True),)})
+    whole = LayerSystem({"all-reduce": (LayerAlgorithm("ring", whole=True),)})
     for system, network, message in (
         (_system(2, active_chunks=2), pair, "one chunk at a time"),
         (_system(2, queues=2), pair, "one chunk at a time"),
@@ -279,8 +279,14 @@ def test_a_collective_of_one_npu_takes_no_time():
     [
         ({"algorithms": {}}, "all-reduce-implementation is missing"),
         ({"algorithms": {"all-reduce": (RING, RING)}}, "names 2 algorithms for 1 dimensions"),
-        ({"algorithms": {"all-reduce": (Algorithm("halvingDoubling"),)}}, "a power of two of NPUs, not 6"),
-        ({"algorithms": {"all-reduce": (Algorithm("doubleBinaryTree"),)}}, "a power of two of NPUs, not 6"),
+        (
+            {"algorithms": {"all-reduce": (LayerAlgorithm("halvingDoubling"),)}},
+            "a power of two of NPUs, not 6",
+        ),
+        (
+            {"algorithms": {"all-reduce": (LayerAlgorithm("doubleBinaryTree"),)}},
+            "a power of two of NPUs, not 6",
+        ),
         ({"splits": 0}, "splits is 0"),
         ({"queues": 0}, "queues is 0"),
     ],
@@ -293,7 +299,7 @@ def test_systems_that_are_refused(change, message):
 def test_collectives_that_trees_and_halving_refuse():
     for collective, algorithm in (("ALLGATHER", "doubleBinaryTree"), ("ALLTOALL", "halvingDoubling")):
         with pytest.raises(InputError, match=algorithm):
-            _result(_micro(collective, 4096), _system(algorithm=Algorithm(algorithm)), _ring(8))
+            _result(_micro(collective, 4096), _system(algorithm=LayerAlgorithm(algorithm)), _ring(8))
     for passes in (0, -1):
         with pytest.raises(InputError, match="passes"):
             _run(_micro("ALLREDUCE", 4096), _system(), _ring(), passes)
@@ -320,7 +326,7 @@ def _algorithm(data, units, collective):
         names += ["halvingDoubling"] if collective != "all-to-all" else []
         names += ["doubleBinaryTree"] if collective == "all-reduce" else []
     name = data.draw(st.sampled_from(names))
-    return Algorithm(name, data.draw(st.sampled_from([-1, 1, 2])) if name == "direct" else -1)
+    return LayerAlgorithm(name, data.draw(st.sampled_from([-1, 1, 2])) if name == "direct" else -1)
 
 
 @given(data=st.data(), units=SHAPES, layers=LAYERS, loop=st.sampled_from(LOOPS))

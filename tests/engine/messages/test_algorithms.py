@@ -12,7 +12,15 @@ from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.engine.messages.tables import ALL_REDUCE, BROADCAST, GATHER, REDUCE, SCATTER
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import COLLECTIVE, InfraNetwork, Network, Operations, System, Workload, load
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+    Workload,
+    load,
+)
 
 E, SIZE = 10, 1 << 20
 ONE = 500 + SIZE / 50  # one link: 500 ns and 50 GB/s
@@ -32,7 +40,7 @@ def run(
     topology, counts, algorithms, *,
     kind=BROADCAST, root=0, group=None, size=SIZE, congestion=False, splits=1, queues=1, **more,
 ):  # fmt: skip
-    network = Network(topology, counts, [50.0] * len(counts), [500.0] * len(counts))
+    network = DimensionNetwork(topology, counts, [50.0] * len(counts), [500.0] * len(counts))
     row = {"kind": COLLECTIVE, "collective": kind, "bytes": size, "peer": root}
     idle = Operations.of([])
     one = Operations.of([row | ({"group": 1} if group else {})])
@@ -237,7 +245,7 @@ ALGORITHMS = ["ring", "direct", "direct2", "halvingDoubling", "doubleBinaryTree"
 def test_everybody_has_a_part_once_whatever_else_goes_on(data):
     counts = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     in_switch = data.draw(st.booleans())
-    network = Network(
+    network = DimensionNetwork(
         ["Switch" if in_switch else "Ring"] * len(counts), counts, [50.0] * len(counts), [500.0] * len(counts)
     )
     kinds = data.draw(st.lists(st.sampled_from([*KEYS, ALL_REDUCE]), min_size=1, max_size=5))

@@ -13,8 +13,8 @@ from astranb.workload.astrasim2 import (
     COMPUTE,
     MEMORY,
     SEND,
+    DimensionNetwork,
     Memory,
-    Network,
     Operations,
     System,
     Workload,
@@ -35,7 +35,9 @@ def symmetric(draw):
     if draw(st.booleans()):
         algorithms, sizes = ["halvingDoubling"] * count, [1 << (size % 3 + 1) for size in sizes]
     shapes = draw(st.lists(st.sampled_from(SHAPES), min_size=count, max_size=count))
-    network = Network(shapes, sizes, [50.0 + 7 * d for d in range(count)], [500.0 + d for d in range(count)])
+    network = DimensionNetwork(
+        shapes, sizes, [50.0 + 7 * d for d in range(count)], [500.0 + d for d in range(count)]
+    )
     document = {
         "scheduling-policy": draw(st.sampled_from(["LIFO", "FIFO"])),
         "endpoint-delay": draw(st.integers(1, 20)),
@@ -90,7 +92,7 @@ RING = System.from_document(
         "local-mem-bw": 100,
     }
 )
-FOUR = Network(["Ring"], [4], [50.0], [500.0])
+FOUR = DimensionNetwork(["Ring"], [4], [50.0], [500.0])
 ONE = Operations.of([{"kind": COLLECTIVE, "bytes": 4096}])
 
 
@@ -126,14 +128,14 @@ def test_a_deadlock_is_told_by_all_npus():
     halving = System.from_document(
         {"all-reduce-implementation": ["halvingDoubling"], "preferred-dataset-splits": 1}
     )
-    run = Run(Workload([ONE] * 3, Network(["Ring"], [3], [50.0], [500.0]), halving, compat=True))
+    run = Run(Workload([ONE] * 3, DimensionNetwork(["Ring"], [3], [50.0], [500.0]), halving, compat=True))
     run.finish()
     with pytest.raises(Deadlock, match="3 of 3 ranks"):
         run.result()
 
 
 def test_sixteen_thousand_npus_end_in_no_time():
-    network = Network(["Ring"], [16384], [50.0], [500.0])
+    network = DimensionNetwork(["Ring"], [16384], [50.0], [500.0])
     run = Run(Workload([ONE] * 16384, network, RING))
     run.finish()
     assert run.events > 1e9

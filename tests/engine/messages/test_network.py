@@ -17,8 +17,8 @@ from astranb.workload.astrasim2 import (
     COMPUTE,
     RECV,
     SEND,
+    DimensionNetwork,
     InfraNetwork,
-    Network,
     Operations,
     System,
     Workload,
@@ -51,7 +51,7 @@ def _networks(draw):
     pick = [draw(st.sampled_from(SHAPES)) for _ in range(count)]
     npus = [draw(st.integers(2, 4)) for _ in range(count)]
     rates = [draw(st.sampled_from([12.5, 25, 50, 100])) for _ in range(count)]
-    return Network(pick, npus, rates, [draw(st.integers(0, 2000)) for _ in range(count)])
+    return DimensionNetwork(pick, npus, rates, [draw(st.integers(0, 2000)) for _ in range(count)])
 
 
 def _hops(shape, nodes, here, there):
@@ -111,7 +111,7 @@ def test_congestion_never_makes_anything_faster(network, size, collective, split
 
 def test_chunks_that_come_in_other_orders_do_not_wait_for_ever():
     # The ends of a line are busy longer than its middle, and the next dimension sees two orders.
-    network = Network(["Ring", "Mesh", "Ring"], [2, 3, 2], [12.5, 12.5, 25], [0, 0, 0])
+    network = DimensionNetwork(["Ring", "Mesh", "Ring"], [2, 3, 2], [12.5, 12.5, 25], [0, 0, 0])
     ranks = [_collective(7452)] * 12
     system = _system("direct", "direct", "direct", splits=2)
     free, full = (
@@ -125,7 +125,7 @@ def test_chunks_that_come_in_other_orders_do_not_wait_for_ever():
 def test_more_bandwidth_and_less_latency_never_take_longer(network, size, factor):
     system = _system(*["ring"] * len(network.topology))
     ranks = [_collective(size)] * network.npus
-    better = Network(
+    better = DimensionNetwork(
         network.topology,
         network.npus_count,
         [rate * factor for rate in network.bandwidth],
@@ -144,7 +144,7 @@ def test_rings_over_dimensions_contend_for_nothing_and_add_up(dims):
     # All to the next of their ring at once: each message has its links to itself.
     shapes, counts = zip(*dims, strict=True)
     size = 1 << 16
-    network = Network(shapes, counts, [50] * len(dims), [500] * len(dims))
+    network = DimensionNetwork(shapes, counts, [50] * len(dims), [500] * len(dims))
     ranks = [_collective(size)] * network.npus
     free, full = (
         simulate(Workload(ranks, network, _system(*["ring"] * len(dims))), congestion=congestion).end_ns
@@ -168,8 +168,10 @@ def test_rings_over_dimensions_contend_for_nothing_and_add_up(dims):
 
 @pytest.mark.parametrize("shape, sides", [("Torus2D", 2), ("Torus3D", 3), ("Mesh2D", 2), ("Mesh3D", 3)])
 def test_a_torus_is_as_rings_and_a_mesh_as_lines(shape, sides):
-    one = Network([shape], [3**sides], [50], [500])
-    many = Network(["Ring" if shape[0] == "T" else "Mesh"] * sides, [3] * sides, [50] * sides, [500] * sides)
+    one = DimensionNetwork([shape], [3**sides], [50], [500])
+    many = DimensionNetwork(
+        ["Ring" if shape[0] == "T" else "Mesh"] * sides, [3] * sides, [50] * sides, [500] * sides
+    )
     for congestion in (False, True):
         for src, dst in ((0, 3**sides - 1), (1, 5), (4, 3)):
             ranks = _one_message(one.npus, src, dst, 100_000)
@@ -181,7 +183,7 @@ def test_a_torus_is_as_rings_and_a_mesh_as_lines(shape, sides):
 
 
 def test_links_of_large_networks_are_few():
-    network = Network(["Ring", "FullyConnected", "Switch"], [16, 16, 16], [100, 50, 25], [500] * 3)
+    network = DimensionNetwork(["Ring", "FullyConnected", "Switch"], [16, 16, 16], [100, 50, 25], [500] * 3)
     run = Run(
         Workload([_collective(1 << 20)] * 4096, network, _system("ring", "direct", "ring")), congestion=True
     )
@@ -198,14 +200,17 @@ def test_links_of_large_networks_are_few():
 def test_a_torus_has_equal_sides(network, message):
     shape, count = network
     with pytest.raises(InputError, match=message):
-        Network([shape], [count], [50], [500])
+        DimensionNetwork([shape], [count], [50], [500])
 
 
 def test_compat_has_the_peers_networks_only():
     with pytest.raises(InputError, match=r"ASTRA-sim 2\.0 has no Mesh"):
         simulate(
             Workload(
-                [_collective(1 << 10)] * 4, Network(["Mesh"], [4], [50], [500]), _system("ring"), compat=True
+                [_collective(1 << 10)] * 4,
+                DimensionNetwork(["Mesh"], [4], [50], [500]),
+                _system("ring"),
+                compat=True,
             )
         )
 
@@ -220,7 +225,7 @@ def test_an_infrastructure_is_as_the_network_that_it_draws(name, algorithm, cong
     shape = {"ring": "Ring", "fully-connected": "FullyConnected", "switch": "Switch"}[name]
     fabric = drawn.fabric
     latency = float(fabric.links[0].latency_ps) / 1000
-    plain = Network([shape], [npus], [50], [latency])
+    plain = DimensionNetwork([shape], [npus], [50], [latency])
     system = _system(algorithm, splits=2)
     left = Run(Workload([_collective(1 << 20)] * npus, drawn, system), congestion=congestion)
     left.finish()
@@ -295,7 +300,7 @@ def test_messages_of_a_torus_take_one_of_several_ways_by_their_tag():
 
 def test_halving_of_six_is_refused_and_waits_for_ever_where_the_peer_does():
     halving, ranks = _system("halvingDoubling"), [_collective(1 << 20)] * 6
-    for network in (InfraNetwork(blueprint("ring:gpus=6")), Network(["Ring"], [6], [50.0], [500.0])):
+    for network in (InfraNetwork(blueprint("ring:gpus=6")), DimensionNetwork(["Ring"], [6], [50.0], [500.0])):
         with pytest.raises(
             InputError, match="halvingDoubling does an all-reduce of 2, 4, 8, … NPUs, not of 6"
         ):

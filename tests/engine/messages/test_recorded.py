@@ -20,8 +20,8 @@ from astranb.workload.astrasim2 import (
     RECV,
     REPLAY,
     SEND,
+    DimensionNetwork,
     Memory,
-    Network,
     Operations,
     System,
     Workload,
@@ -117,7 +117,7 @@ def _rank(nodes):
 
 def rebuilt(case, *, congestion, compat=True):
     """Simulate a case from its fields."""
-    network = Network.from_document(TABLE["networks"][case["network"]])
+    network = DimensionNetwork.from_document(TABLE["networks"][case["network"]])
     workload = case["workload"]
     if "nodes_all_ranks" in workload:
         operations = [_rank(workload["nodes_all_ranks"])] * network.npus

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import Run, simulate
 from astranb.engine.stops import STEPS
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System, Workload
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COMPUTE,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    Operations,
+    System,
+    Workload,
+)
 
 RING = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4, "local-mem-bw": 1600}
 ALL: dict[str, Any] = {f"all-{name}-implementation": ["direct"] for name in ("reduce", "gather", "to-all")}
@@ -25,7 +34,7 @@ def _all_reduce(size):
 
 
 def _ring(npus, size, system=RING, *, congestion=False, compat=False):
-    network = Network(["Ring"], [npus], [50], [500])
+    network = DimensionNetwork(["Ring"], [npus], [50], [500])
     ranks = [_all_reduce(size)] * npus
     return Run(Workload(ranks, network, System.from_document(system), compat=compat), congestion=congestion)
 
@@ -54,7 +63,7 @@ def test_how_a_run_is_cut_into_steps_changes_nothing(cuts, congestion):
     compat=st.booleans(),
 )
 def test_congestion_never_makes_anything_faster(npus, size, collective, shape, compat):
-    network = Network([shape], [npus], [25], [700])
+    network = DimensionNetwork([shape], [npus], [25], [700])
     one = Operations.of([{"kind": COLLECTIVE, "collective": collective, "bytes": size}])
     free, full = (
         simulate(
@@ -78,13 +87,13 @@ def test_the_default_moves_no_extra_chunk_and_takes_bandwidth_for_what_it_says()
     assert compat.result().messages == 5 * 2 * 3 * npus
     one = Operations.of([{"kind": SEND, "peer": 1, "bytes": 10**9}])
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 10**9}])
-    network = Network(["FullyConnected"], [2], [50], [500])
+    network = DimensionNetwork(["FullyConnected"], [2], [50], [500])
     result = simulate(Workload([one, other], network, System.from_document({})))
     assert result.end_ns.tolist() == [20_000_500, 20_000_500]
 
 
 def test_a_message_pays_for_every_dimension_that_it_crosses():
-    network = Network(["Ring", "Switch"], [4, 2], [100, 25], [200, 1000])
+    network = DimensionNetwork(["Ring", "Switch"], [4, 2], [100, 25], [200, 1000])
     nothing = Operations.of([{"kind": COMPUTE, "duration_us": 1}])
     ranks = [nothing] * 8
     ranks[0] = Operations.of([{"kind": SEND, "peer": 5, "bytes": 25_000}])
@@ -97,7 +106,7 @@ def test_a_message_pays_for_every_dimension_that_it_crosses():
 
 def test_full_tables_are_enlarged_and_nothing_changes():
     # All at once: far more messages under way than rows to begin with.
-    network = Network(["FullyConnected"], [64], [50], [500])
+    network = DimensionNetwork(["FullyConnected"], [64], [50], [500])
     system = System.from_document({**ALL, "active-chunks-per-dimension": 8, "preferred-dataset-splits": 8})
     run = Run(Workload([_all_reduce(1 << 20)] * 64, network, system), congestion=True)
     rows = len(run.machine.messages)
@@ -115,7 +124,9 @@ def test_ranks_that_do_not_match_are_a_deadlock_with_a_name():
     with pytest.raises(
         Deadlock, match="1 of 2 ranks never end; rank 1 waits in a receive from rank 0, tag 4"
     ):
-        simulate(Workload([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({})))
+        simulate(
+            Workload([one, other], DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
+        )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +150,7 @@ def test_plain_python_gives_the_same_state():
         "from astranb.workload.astrasim2 import *\n"
         "one = Operations.of([{'kind': COLLECTIVE, 'collective': 0, 'bytes': 4096}])\n"
         f"system = System.from_document({RING!r})\n"
-        "inputs = Workload([one] * 4, Network(['Ring'], [4], [50], [500]), system)\n"
+        "inputs = Workload([one] * 4, DimensionNetwork(['Ring'], [4], [50], [500]), system)\n"
         "run = Run(inputs, congestion=True)\n"
         "run.finish(); print(run.digest())"
     )
@@ -160,7 +171,7 @@ def test_operations_wait_for_what_they_name_only():
     rows = [{"kind": COMPUTE, "duration_us": us} for us in (3, 5)]
     rows.append({"kind": COLLECTIVE, "collective": 0, "bytes": 4096})
     chain = Operations.of(rows, [[], [0], [0]])
-    network = Network(["Ring"], [4], [50], [500])
+    network = DimensionNetwork(["Ring"], [4], [50], [500])
     result = simulate(Workload([chain] * 4, network, System.from_document(RING)))
     alone = simulate(Workload([_all_reduce(4096)] * 4, network, System.from_document(RING)))
     assert result.end_ns.tolist() == np.maximum(8000, 3000 + alone.end_ns).tolist()

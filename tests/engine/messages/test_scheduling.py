@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import Run, simulate
 from astranb.engine.stops import ENDED
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System, Workload
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COMPUTE,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    Operations,
+    System,
+    Workload,
+)
 from astranb.workload.astrasim2.documents import read_system
 
 NAMES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
@@ -59,7 +68,7 @@ def test_themis_is_that_of_astra_sim_1(name):
     more = {"inter_dimension_scheduling": inter, "intra_dimension_scheduling": intra}
     system = _system(*algorithms, preferred_dataset_splits=splits, **more | {"local-mem-bw": 500_000})
     npus = counts[0] ** 3
-    network = Network(shapes, counts, [rate * GIBPS for rate in rates], [latency] * 3)
+    network = DimensionNetwork(shapes, counts, [rate * GIBPS for rate in rates], [latency] * 3)
     result = simulate(Workload([_collective(size)] * npus, network, system))
     assert set(result.end_ns.tolist()) == {recorded - 1}
 
@@ -80,14 +89,14 @@ def test_no_order_of_dimensions_and_chunks_ends_in_a_deadlock(
     more = {"preferred_dataset_splits": splits, "active_chunks_per_dimension": active}
     more |= {"inter_dimension_scheduling": inter, "intra_dimension_scheduling": intra}
     network = (
-        Network(
+        DimensionNetwork(
             ["Switch", "Ring", "FullyConnected"][: len(counts)],
             counts,
             [100, 50, 25][: len(counts)],
             [500] * 3,
         )
         if len(counts) == 3
-        else Network(["Ring", "Switch"], counts, [100, 25], [500, 700])
+        else DimensionNetwork(["Ring", "Switch"], counts, [100, 25], [500, 700])
     )
     ranks = [_collective(size, collective)] * network.npus
     system = _system(*["ring"] * len(counts), **more)
@@ -97,7 +106,7 @@ def test_no_order_of_dimensions_and_chunks_ends_in_a_deadlock(
 
 
 def test_themis_keeps_every_dimension_busy():
-    network = Network(["Switch"] * 3, [4] * 3, [50] * 3, [500] * 3)
+    network = DimensionNetwork(["Switch"] * 3, [4] * 3, [50] * 3, [500] * 3)
     ranks = [_collective(1 << 28)] * 64
     more = {"preferred_dataset_splits": 32, "intra_dimension_scheduling": "SCF"}
     plain, themis = (
@@ -113,7 +122,7 @@ def test_themis_keeps_every_dimension_busy():
 
 
 def test_compat_goes_through_the_dimensions_as_they_are_numbered():
-    network = Network(["Ring", "Switch"], [4, 2], [100, 25], [500, 700])
+    network = DimensionNetwork(["Ring", "Switch"], [4, 2], [100, 25], [500, 700])
     more = {"preferred_dataset_splits": 8}
     ranks = [_collective(1 << 20)] * 8
     plain = simulate(Workload(ranks, network, _system("ring", "ring", **more), compat=True))
@@ -135,7 +144,7 @@ def test_compat_goes_through_the_dimensions_as_they_are_numbered():
 def test_a_collective_in_a_switch_goes_up_and_down_once(
     npus, size, collective, rate, latency, delay, congestion
 ):
-    network = Network(["Switch"], [npus], [rate], [latency])
+    network = DimensionNetwork(["Switch"], [npus], [rate], [latency])
     system = _system("inNetwork", in_network_delay=delay)
     result = simulate(
         Workload([_collective(size, collective)] * npus, network, system), congestion=congestion
@@ -149,7 +158,7 @@ def test_a_collective_in_a_switch_goes_up_and_down_once(
 
 
 def test_a_switch_takes_its_part_in_hierarchical_collectives():
-    network = Network(["Ring", "Switch"], [4, 8], [100, 50], [500, 700])
+    network = DimensionNetwork(["Ring", "Switch"], [4, 8], [100, 50], [500, 700])
     ranks = [_collective(1 << 22)] * 32
     for congestion in (False, True):
         more = {"preferred_dataset_splits": 4}
@@ -162,7 +171,7 @@ def test_a_switch_takes_its_part_in_hierarchical_collectives():
 
 
 def test_chunks_of_a_switch_share_its_links():
-    network = Network(["Switch"], [4], [50], [500])
+    network = DimensionNetwork(["Switch"], [4], [50], [500])
     system = _system("inNetwork", preferred_dataset_splits=4, active_chunks_per_dimension=4)
     ranks = [_collective(1 << 20)] * 4
     free, full = (
@@ -186,7 +195,7 @@ def test_chunks_of_a_switch_share_its_links():
 )
 def test_what_cannot_be_done_in_a_switch_is_refused(network, algorithms, collective, options, message):
     counts = [4] * len(network)
-    net = Network(network, counts, [50] * len(network), [500] * len(network))
+    net = DimensionNetwork(network, counts, [50] * len(network), [500] * len(network))
     with pytest.raises(InputError, match=message):
         simulate(Workload([_collective(1024, collective)] * net.npus, net, _system(*algorithms), **options))
 
@@ -202,7 +211,7 @@ def _work(us, size):
 @given(rank=st.integers(0, 7), speed=st.sampled_from([0.1, 0.3, 0.5, 0.9]), us=st.integers(1, 1000))
 def test_a_straggler_holds_up_its_neighbours_around_the_ring(rank, speed, us):
     npus, size = 8, 1 << 20
-    network = Network(["Ring"], [npus], [50], [500])
+    network = DimensionNetwork(["Ring"], [npus], [50], [500])
     even = simulate(Workload([_work(us, size)] * npus, network, _system("ring")))
     slow = simulate(
         Workload([_work(us, size)] * npus, network, _system("ring", npu_speed={str(rank): speed}))
@@ -222,7 +231,7 @@ def test_skew_travels_one_neighbour_a_step():
     # A lone reduce-scatter: each rank waits for all before it in the ring, and its neighbour's
     # first message is what a straggler holds up first.
     npus = 6
-    network = Network(["Ring"], [npus], [50], [500])
+    network = DimensionNetwork(["Ring"], [npus], [50], [500])
     rows = [{"kind": COMPUTE, "duration_us": 1}, {"kind": SEND, "bytes": 50_000}]
     ends = []
     for speed in (1, 0.001):
@@ -248,7 +257,7 @@ def test_speeds_are_read_and_refused(tmp_path):
         path.write_text(json.dumps({"npu-speed": said}))
         with pytest.raises(InputError, match=message):
             read_system(path)
-    network = Network(["Ring"], [4], [50], [500])
+    network = DimensionNetwork(["Ring"], [4], [50], [500])
     with pytest.raises(InputError, match="npu-speed of rank 4, of 4"):
         simulate(Workload([_work(1, 64)] * 4, network, _system("ring", npu_speed={"4": 2})))
     with pytest.raises(InputError, match=r"ASTRA-sim 2\.0 has no npu-speed"):
@@ -299,7 +308,7 @@ def _send(peer, tag=0):
     ],
 )
 def test_a_deadlock_says_who_waits_for_whom(ranks, message):
-    network = Network(["Ring"], [3], [50], [500])
+    network = DimensionNetwork(["Ring"], [3], [50], [500])
     with pytest.raises(Deadlock) as error:
         simulate(Workload([_chain(*rows) for rows in ranks], network, _system("ring")))
     assert message in str(error.value)
@@ -307,13 +316,13 @@ def test_a_deadlock_says_who_waits_for_whom(ranks, message):
 
 
 def test_a_deadlock_of_an_algorithm_is_called_so():
-    network = Network(["Ring"], [3], [50], [500])
+    network = DimensionNetwork(["Ring"], [3], [50], [500])
     with pytest.raises(Deadlock, match="every rank is in it, and its algorithm waits"):
         simulate(Workload([_chain(_REDUCE)] * 3, network, _system("halvingDoubling"), compat=True))
 
 
 def test_steps_change_nothing_with_grants_and_switches():
-    network = Network(["Ring", "Switch"], [4, 4], [100, 25], [500, 700])
+    network = DimensionNetwork(["Ring", "Switch"], [4, 4], [100, 25], [500, 700])
     system = _system("ring", "inNetwork", inter_dimension_scheduling="themis", preferred_dataset_splits=6)
     ranks = [_collective(1 << 20)] * 16
     for congestion in (False, True):

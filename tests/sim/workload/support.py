@@ -7,15 +7,24 @@ from astranb.chakra._columns import Distinct
 from astranb.engine.layers import LayerRun
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import (
-    Algorithm,
     HierarchicalNetwork,
     Layer,
+    LayerAlgorithm,
     LayerSystem,
     LayerTable,
     LayerWorkload,
     Part,
 )
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System, Workload
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COMPUTE,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    Operations,
+    System,
+    Workload,
+)
 
 SYSTEM: dict[str, Any] = {
     f"{name}-implementation": ["ring", "direct"]
@@ -23,8 +32,8 @@ SYSTEM: dict[str, Any] = {
 }
 SYSTEM |= {"preferred-dataset-splits": 3, "active-chunks-per-dimension": 2, "local-mem-bw": 1600}
 
-TWO_DIMS = Network(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
-ONE_RING = Network(["Ring"], [6], [50], [500])
+TWO_DIMS = DimensionNetwork(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
+ONE_RING = DimensionNetwork(["Ring"], [6], [50], [500])
 
 
 def by_messages(
@@ -78,7 +87,7 @@ def hostile() -> Simulation:
         names = Distinct.of([HOSTILE, f"{rank} {HOSTILE}"] * 3)
         ranks.append(dataclasses.replace(one, names=names))
     system = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 2, "local-mem-bw": 1600}
-    network = Network(["Ring"], [4], [50], [500])
+    network = DimensionNetwork(["Ring"], [4], [50], [500])
     sim = by_messages(ranks, network, System.from_document(system), title=HOSTILE)
     sim.run()
     return sim
@@ -101,7 +110,7 @@ def inputs_of(
 ) -> LayerWorkload:
     """Inputs of a layer table: by default three layers, trained on 64 ranks."""
     dims = len(network.units)
-    algorithms = dict.fromkeys(_KINDS, (Algorithm("ring"),) * dims)
+    algorithms = dict.fromkeys(_KINDS, (LayerAlgorithm("ring"),) * dims)
     table, layer_system = LayerTable(loop, layers), LayerSystem(algorithms, **{"splits": 4, **system})
     return LayerWorkload(table, layer_system, network, passes)
 

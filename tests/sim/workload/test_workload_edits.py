@@ -15,8 +15,8 @@ from astranb.workload.astrasim2 import (
     COMPUTE,
     RECV,
     SEND,
+    DimensionNetwork,
     InfraNetwork,
-    Network,
     Operations,
     System,
 )
@@ -31,7 +31,11 @@ ONE_MESSAGE = [
 
 def pair(**options):
     return by_messages(
-        ONE_MESSAGE, Network(["Ring"], [2], [50], [500]), System.from_document({}), congestion=True, **options
+        ONE_MESSAGE,
+        DimensionNetwork(["Ring"], [2], [50], [500]),
+        System.from_document({}),
+        congestion=True,
+        **options,
     )
 
 
@@ -60,7 +64,7 @@ def test_a_slow_link_is_as_slow_as_it_says():
 @given(st.integers(0, 400), st.sampled_from(["bandwidth", "latency"]))
 def test_all_links_of_a_dimension_are_the_dimension(at, field):
     value = {"bandwidth": "5 GB/s", "latency": "9 us"}[field]
-    network = Network(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
+    network = DimensionNetwork(["Ring", "Switch"], [2, 3], [50, 25], [500, 700])
     one, other = reduced(network), reduced(network)
     for sim in (one, other):
         sim.step(at)
@@ -81,7 +85,7 @@ def test_a_change_at_the_start_is_another_network(congestion, scheduling, topolo
     system = {"inter-dimension-scheduling": scheduling}
 
     def network(rate, latency):
-        return Network([topology, "Ring"], [4, 2], [rate, 25], [latency, 700])
+        return DimensionNetwork([topology, "Ring"], [4, 2], [rate, 25], [latency, 700])
 
     changed = reduced(network(50, 500), congestion=congestion, **system)
     changed.set("dim[0].bandwidth", "100 GB/s")
@@ -93,7 +97,7 @@ def test_a_change_at_the_start_is_another_network(congestion, scheduling, topolo
 
 
 def test_a_rank_that_computes_in_no_time():
-    sim = reduced(Network(["Ring"], [4], [50], [500]), congestion=False)
+    sim = reduced(DimensionNetwork(["Ring"], [4], [50], [500]), congestion=False)
     other = sim.fork_with({f"rank[{rank}].speed": "inf" for rank in range(4)})
     sim.run()
     other.run()
@@ -203,7 +207,7 @@ def test_what_cannot_be_changed(path, value, message):
 
 def test_links_of_several_dimensions_have_named_ends():
     # Ranks 0 to 7: a ring of 0, 1; then a switch for 0, 2 (and 1, 3); then all of 0, 4.
-    network = Network(["Ring", "Switch", "FullyConnected"], [2, 2, 2], [50, 50, 50], [500] * 3)
+    network = DimensionNetwork(["Ring", "Switch", "FullyConnected"], [2, 2, 2], [50, 50, 50], [500] * 3)
     m, about = (sim := reduced(network)).engine.machine, sim.engine.about
     named = [ends_of(about, m, link) for link in range(len(m.links))]
     assert len(named) == 48
@@ -223,7 +227,7 @@ def test_links_of_several_dimensions_have_named_ends():
     "kinds", [["Ring", "Switch"], ["FullyConnected", "Ring"], ["Mesh", "FullyConnected"]]
 )
 def test_a_message_is_on_the_link_that_is_named(kinds):
-    network = Network(kinds, [3, 2], [50, 50], [500, 500])
+    network = DimensionNetwork(kinds, [3, 2], [50, 50], [500, 500])
     for target in range(1, 6):
         ranks = [Operations.of([]) for _ in range(6)]
         ranks[0] = Operations.of([{"kind": SEND, "peer": target, "bytes": 1000}])

@@ -13,8 +13,8 @@ from astranb.workload.astrasim2 import (
     COMPUTE,
     RECV,
     SEND,
+    DimensionNetwork,
     InfraNetwork,
-    Network,
     Operations,
     System,
 )
@@ -36,7 +36,7 @@ def described(
         ]
         ranks.append(Operations.of(rows * 2, [[], [0], [1], [2]]))
     system = SYSTEM | {"inter-dimension-scheduling": scheduling, "npu-speed": speeds or {}}
-    network = Network(["Ring", "FullyConnected"], [2, 3], [rate, 25], [latency, 700])
+    network = DimensionNetwork(["Ring", "FullyConnected"], [2, 3], [rate, 25], [latency, 700])
     return by_messages(ranks, network, System.from_document(system), congestion=congestion)
 
 
@@ -76,7 +76,7 @@ def test_a_receive_waits_for_its_sender_first():
         [{"kind": COMPUTE, "duration_us": 7}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
     )
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 50_000}])
-    sim = by_messages([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([one, other], DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.run("3 us")
     assert sim.lost_time()["others_ps"].tolist() == [0, sim.now_ps]
     assert "has not sent it" in str(sim.why("rank[1]"))
@@ -118,7 +118,7 @@ def test_there_is_a_chain_at_any_moment(events, rank):
 def test_a_circle_is_told():
     rows = [{"kind": RECV, "peer": 1, "bytes": 8}, {"kind": SEND, "peer": 1, "bytes": 8}]
     ranks = [Operations.of([{**row, "peer": 1 - rank} for row in rows], [[], [0]]) for rank in range(2)]
-    sim = by_messages(ranks, Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages(ranks, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
     with pytest.raises(Deadlock):
         sim.run()
     assert sim.why("rank[0]").circle

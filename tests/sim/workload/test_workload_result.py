@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.engine.operations.engine import TABLES
 from astranb.engine.operations.perfetto import slots
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Network, Operations, System
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, DimensionNetwork, Operations, System
 
 from .support import ONE_RING, SYSTEM, TWO_DIMS, by_messages, mixed
 
@@ -93,7 +93,7 @@ def test_a_message_leads_the_path_to_its_sender():
     other = Operations.of(
         [{"kind": RECV, "peer": 0, "bytes": 50_000}, {"kind": COMPUTE, "duration_us": 2}], [[], [0]]
     )
-    network = Network(["Ring"], [2], [50], [500])
+    network = DimensionNetwork(["Ring"], [2], [50], [500])
     sim = by_messages([one, other], network, System.from_document({}))
     sim.run()
     found = [(p.rank, p.cause, p.start_ps // 1000, p.end_ps // 1000) for p in sim.result.critical_path()]

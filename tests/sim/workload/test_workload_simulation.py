@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import UNITS
 from astranb.sim import Simulation, Stop
-from astranb.workload.astrasim2 import RECV, SEND, Network, Operations, System
+from astranb.workload.astrasim2 import RECV, SEND, DimensionNetwork, Operations, System
 
 from .support import by_messages, mixed
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused_with_a_line(do, message):
 def test_a_deadlock_is_raised_and_can_be_taken_back():
     one = Operations.of([{"kind": SEND, "peer": 1, "bytes": 8, "tag": 3}])
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 8, "tag": 4}])
-    sim = by_messages([one, other], Network(["Ring"], [2], [50], [500]), System.from_document({}))
+    sim = by_messages([one, other], DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
     with pytest.raises(Deadlock, match="rank 1 waits in a receive from rank 0"):
         sim.run()
     assert sim.finished

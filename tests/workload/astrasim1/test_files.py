@@ -14,7 +14,7 @@ from astranb.core.errors import InputError
 from astranb.engine.layers import LayerEngine, LayerRun
 from astranb.engine.layers.paths import FIELDS
 from astranb.workload.astrasim1 import (
-    Algorithm,
+    LayerAlgorithm,
     is_layer_table,
     load,
     read_layer_table,
@@ -194,9 +194,9 @@ def test_a_system_of_every_kind_of_algorithm(tmp_path):
         SYSTEM.replace("all-reduce-implementation: ring", "all-reduce-implementation: ring_direct3")
     )
     system = read_system(file, queues=2, injection_scale=1.5)
-    assert system.algorithms["all-reduce"] == (Algorithm("ring"), Algorithm("direct", 3))
+    assert system.algorithms["all-reduce"] == (LayerAlgorithm("ring"), LayerAlgorithm("direct", 3))
     assert (system.endpoint_ns, system.queues, system.boost) == (15, 2, True)
-    assert Algorithm.parse("oneHalvingDoubling") == Algorithm("halvingDoubling", whole=True)
+    assert LayerAlgorithm.parse("oneHalvingDoubling") == LayerAlgorithm("halvingDoubling", whole=True)
 
 
 @pytest.mark.parametrize(

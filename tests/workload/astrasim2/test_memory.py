@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.engine.messages import simulate
 from astranb.infragraph import blueprint
-from astranb.workload.astrasim2 import MEMORY, InfraNetwork, Memory, Network, Operations, System, Workload
+from astranb.workload.astrasim2 import (
+    MEMORY,
+    DimensionNetwork,
+    InfraNetwork,
+    Memory,
+    Operations,
+    System,
+    Workload,
+)
 from astranb.workload.astrasim2.documents import read_memory, read_network
 from astranb.workload.astrasim2.memory import POOL_TOPOLOGIES, Pool
 
@@ -109,7 +117,7 @@ def test_a_pool_is_read_and_used(tmp_path):
     memory = read_memory(path)
     size = 64 << 20
     ranks = [Operations.of([{"kind": MEMORY, "bytes": size}])] * 32
-    network = Network(["Ring"], [32], [50], [500])
+    network = DimensionNetwork(["Ring"], [32], [50], [500])
     result = simulate(Workload(ranks, network, System.from_document({}), memory=memory))
     # 2 GiB in 128 steps of 16 chunks; the memory is the slowest.
     t1, t2, t3 = (1 << 20) / 100, 16 * (1 << 20) / 16 / 200, 16 * (1 << 20) / 32 / 100
@@ -148,7 +156,7 @@ def test_a_pool_that_is_not_described_is_refused(tmp_path, change, message):
     ],
 )
 def test_a_network_costs_what_astra_sim_1_says(topology, counts, rates, dollars):
-    network = Network(topology, counts, rates, [500] * len(counts))
+    network = DimensionNetwork(topology, counts, rates, [500] * len(counts))
     assert network.cost_dollars() == dollars
 
 
@@ -163,7 +171,9 @@ def test_pods_cost_more_and_have_nics(tmp_path):
     path.write_text(text + "dimension_type: [ Node ]\n")
     with pytest.raises(InputError, match="dimension_type has 1 entries"):
         read_network(path)
-    assert Network(["Torus2D", "Mesh"], [9, 3], [10, 20], [1, 1]).cost_dollars() == 4 * (54 * 10 + 18 * 20)
+    assert DimensionNetwork(["Torus2D", "Mesh"], [9, 3], [10, 20], [1, 1]).cost_dollars() == 4 * (
+        54 * 10 + 18 * 20
+    )
 
 
 def test_an_infrastructure_costs_its_links_switches_and_nics():
@@ -179,6 +189,6 @@ def test_a_memory_of_another_kind_is_as_it_was():
     )
     ranks = [Operations.of([{"kind": MEMORY, "bytes": 64 << 20}])] * 4
     result = simulate(
-        Workload(ranks, Network(["Ring"], [4], [50], [500]), System.from_document({}), memory=memory)
+        Workload(ranks, DimensionNetwork(["Ring"], [4], [50], [500]), System.from_document({}), memory=memory)
     )
     assert result.end_ns.tolist() == [672_088] * 4

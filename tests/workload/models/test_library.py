@@ -8,7 +8,7 @@ import pytest
 
 from astranb.chakra import NodeType, check, read_ranks
 from astranb.core.errors import InputError
-from astranb.workload.astrasim2 import Network
+from astranb.workload.astrasim2 import DimensionNetwork
 from astranb.workload.models import CONVOLUTIONAL, DLRM, GPUS, Parallelism, machine, read_model, workload
 from tests.workload.models.support import collected, tiny, waiting_ranks
 
@@ -129,7 +129,7 @@ def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
     with pytest.raises(InputError, match="a network of 4 NPUs, and 8 ranks"):
         machine(_ranks(8), network=file)
     network = machine(_ranks(12), "b200").network
-    assert isinstance(network, Network)
+    assert isinstance(network, DimensionNetwork)
     assert network.npus_count == [6, 2]
     with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
         machine(_ranks(4), "h100")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from astranb.chakra import NodeType, check
 from astranb.engine.messages import simulate
-from astranb.workload.astrasim2 import Network, System, Workload
+from astranb.workload.astrasim2 import DimensionNetwork, System, Workload
 from astranb.workload.models import Parallelism, workload
 from astranb.workload.models.pipeline import one_forward_one_backward
 from tests.workload.models.support import depends_in_order, divided, tiny, traces, waiting_ranks
@@ -44,7 +44,7 @@ def test_simulated_all_ranks_come_to_their_end(case, rendezvous, bandwidth):
     model, ways, more = case
     step = workload(model, ways, **more)
     system = System.from_document(SYSTEM, rendezvous=rendezvous)
-    network = Network(["Ring"], [step.ranks], [bandwidth], [100])
+    network = DimensionNetwork(["Ring"], [step.ranks], [bandwidth], [100])
     result = simulate(Workload(step.operations(), network, system, groups=step.groups))
     assert result.end_ns.min() > 0
     assert result.compute_ns.min() > 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from astranb.chakra import NodeType
 from astranb.engine.messages import simulate
-from astranb.workload.astrasim2 import Network, System, Workload
+from astranb.workload.astrasim2 import DimensionNetwork, System, Workload
 from astranb.workload.models import TRANSFORMERS, Parallelism, Transformer, workload
 from astranb.workload.models.weights import chunks, of_embedding, of_head, of_layer
 from tests.workload.models.support import collected, tiny
@@ -196,7 +196,7 @@ def test_stages_send_activations_and_gradients():
 def _free(step, **more):
     """A run in which only computations take time, by a roofline of 1 TFLOP/s."""
     system = {"roofline-enabled": 1, "peak-perf": 1, "local-mem-bw": 1e6, "endpoint-delay": 0, **more}
-    network = Network(["FullyConnected"], [step.ranks], [1e9], [0])
+    network = DimensionNetwork(["FullyConnected"], [step.ranks], [1e9], [0])
     return simulate(Workload(step.operations(), network, System.from_document(system), groups=step.groups))
 
 
