@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -218,6 +219,16 @@ def test_every_folder_has_a_floor_and_every_floor_exists() -> None:
 
 def test_the_root_has_no_private_modules() -> None:
     assert {file.stem for file in PACKAGE.glob("_*.py")} == TOP
+
+
+def test_no_two_classes_have_one_name() -> None:
+    names = Counter(
+        node.name
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_file_imports_from_a_floor_above() -> None:
