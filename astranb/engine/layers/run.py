@@ -55,10 +55,10 @@ class LayerRun:
     Examples
     --------
     >>> from astranb.workload.astrasim1 import (
-    ...     Algorithm, HierarchicalNetwork, Layer, LayerSystem, LayerTable, Part
+    ...     LayerAlgorithm, HierarchicalNetwork, Layer, LayerSystem, LayerTable, Part
     ... )
     >>> ring = HierarchicalNetwork(("Ring",), (8,), (2,), (500,), (50,), compat=True)
-    >>> system = LayerSystem({"all-reduce": (Algorithm("ring"),)}, splits=4)
+    >>> system = LayerSystem({"all-reduce": (LayerAlgorithm("ring"),)}, splits=4)
     >>> layer = Layer("a", weight_gradient=Part(1, "ALLREDUCE", 1 << 20), update_ns=1)
     >>> run = LayerRun(LayerWorkload(LayerTable("MICRO", (layer,)), system, ring))
     >>> _ = run.go(steps=2)

@@ -216,12 +216,12 @@ def simulate(workload: Workload, *, congestion: bool = False) -> RunResult:
 
     Examples
     --------
-    >>> from astranb.workload.astrasim2 import COLLECTIVE, Network, Operations, System
+    >>> from astranb.workload.astrasim2 import COLLECTIVE, DimensionNetwork, Operations, System
     >>> ring = System.from_document(
     ...     {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4, "local-mem-bw": 1600}
     ... )
     >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
-    >>> network = Network(["Ring"], [4], [50], [500])
+    >>> network = DimensionNetwork(["Ring"], [4], [50], [500])
     >>> simulate(Workload([one] * 4, network, ring, compat=True)).end_ns.tolist()
     [14176, 14176, 14176, 14176]
     """

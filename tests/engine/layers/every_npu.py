@@ -58,12 +58,15 @@ class EveryNpu:
         self.sent_bytes = 0
         self.orders: dict[int, tuple[list[int], int]] = {}
         self.instant = 0
-        self.ended_at: dict[int, int] = {}  # a timestep, and the chunk whose phase ended then
-        self.coincidence = False  # phases of two chunks ended in the same timestep
+        self.ended_at: dict[int, Any] = {}  # a timestep, and what ended then
+        self.coincidence = False  # two phases, or a phase and a computation or update, ended in one timestep
         self.npus = [Npu(self, rank) for rank in range(inputs.network.npus)]
         for npu in self.npus:
             npu.go_on()
         self.clock.run()
+
+    def ends(self, what):
+        self.coincidence |= self.ended_at.setdefault(self.clock.now, what) != what
 
     def declare(self, stream):
         self.declared[stream.tag] += 1
@@ -145,7 +148,7 @@ class Npu:
             if action == len(whole.steps[step]):
                 self.at = (turn + 1, 0, 0) if step + 1 == len(whole.steps) else (turn, step + 1, 0)
                 if whole.step_ns:
-                    self.appoint(whole.step_ns, self.go_on)
+                    self.appoint(whole.step_ns, self.resume)
                     return
                 continue
             what = whole.steps[step][action]
@@ -160,8 +163,12 @@ class Npu:
                 self.issue(slot, part, layer.update_ns, first=what.first)
             elif what.verb == "compute" and part.compute_ns:
                 self.compute[slot] += part.compute_ns
-                self.appoint(part.compute_ns, self.go_on)
+                self.appoint(part.compute_ns, self.resume)
                 return
+
+    def resume(self):
+        self.whole.ends("computation")
+        self.go_on()
 
     def finish(self):
         if not self.ending and self.left:
@@ -174,6 +181,8 @@ class Npu:
 
     def updated(self, slot, issued, chunks):
         now = self.whole.clock.now
+        if self.whole.workload.layers[slot[0]].update_ns:
+            self.whole.ends(slot)
         self.total[slot] += now - issued
         self.under_way[slot] -= 1
         if slot in self.since:
@@ -279,7 +288,7 @@ class Npu:
             whole.asleep[tag].append(stream)
             return
         whole.ready[tag] -= 1
-        whole.coincidence |= whole.ended_at.setdefault(whole.clock.now, tag) != tag
+        whole.ends(tag)
         if len(whole.asleep[tag]) == len(whole.npus) - 1:
             others, whole.asleep[tag] = whole.asleep[tag], []
             for other in others:

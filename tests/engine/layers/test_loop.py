@@ -334,7 +334,7 @@ def _algorithm(data, units, collective):
 def test_one_npu_represents_all(data, units, layers, loop):
     """One NPU gives the results of a simulation of every NPU and message, layer by layer.
 
-    Where phases of two chunks end in the same timestep, their order, and with it the times, may differ
+    Where a phase ends in the same timestep as something else, the order, and with it the times, may differ
     (docs/astrasim1.md says how often); bytes and computation never do.
     """
     draw = data.draw
