@@ -335,7 +335,7 @@ def test_one_npu_represents_all(data, units, layers, loop):
     """One NPU gives the results of a simulation of every NPU and message, layer by layer.
 
     Where a phase ends in the same timestep as something else, the order, and with it the times, may differ
-    (docs/astrasim1.md says how often); bytes and computation never do.
+    (docs/astrasim1.md says how often), and ASTRA-sim may deadlock; bytes and computation never differ.
     """
     draw = data.draw
     kinds = [draw(st.sampled_from(["Ring", "FullyConnected", "Switch"])) for _ in units]
@@ -366,6 +366,10 @@ def test_one_npu_represents_all(data, units, layers, loop):
     whole = EveryNpu(LayerWorkload(table, system, network, 2))
     npu = whole.npus[0]
     slots = [(number, part) for number in range(len(layers)) for part in (0, 2, 1)]
+    if npu.end is None:  # a deadlock of ASTRA-sim's
+        event("deadlock there")
+        assert whole.coincidence
+        return
     assert result.message_bytes == whole.sent_bytes
     compute, exposed, total = (
         (result.layers[:, column : column + 3].ravel() // 1000).tolist() for column in (0, 3, 6)
