@@ -9,10 +9,10 @@ from typing import Any, Final
 from astranb.core.units import format_time
 
 from .inputs import Subject, table_row
-from .printing import print_result
+from .printing import Report
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES
 
-__all__ = ["inspects", "print_report", "records", "write_files"]
+__all__ = ["inspects", "records", "report_of", "write_files"]
 
 
 def records(args: argparse.Namespace) -> bool:
@@ -50,8 +50,8 @@ def write_files(subject: Subject) -> None:
         write_tables(sim.engine.run.result(), args.path, _run_name(subject), row=row, rows=rows)
 
 
-def print_report(subject: Subject) -> int:
-    """Print the results as JSON, as an explanation, or as text; returns exit code 0."""
+def report_of(subject: Subject) -> Report:
+    """Return the results as JSON, as an explanation, or as text."""
     args, result = subject.args, subject.sim.result
     document, text = _LINES_REPORT if subject.by_lines else _REPORTS[subject.kind]
     if args.json:
@@ -63,8 +63,8 @@ def print_report(subject: Subject) -> int:
             "breakdown": result.breakdown(),
             "state_hash": subject.sim.state_hash(),
         }
-        return print_result({**common, **document(subject)}, "", as_json=True)
-    return print_result(None, result.explain() if args.explain else text(subject), as_json=False)
+        return Report({**common, **document(subject)})
+    return Report(None, [result.explain() if args.explain else text(subject)])
 
 
 def _rows(subject: Subject) -> list[dict[str, Any]]:

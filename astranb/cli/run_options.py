@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
 from astranb.engine.fidelity import FIDELITIES
@@ -34,36 +34,23 @@ def _for(*kinds: str, at: tuple[str, ...] = _ANY) -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(kinds, at)
 
 
-@dataclass(frozen=True)
-class _Option:
-    """One option.
+class _Option(NamedTuple):
+    """One option: by what runs, the fidelities at which it has an effect."""
 
-    Attributes
-    ----------
-    flags : tuple of str
-        The first one names it in messages; longer ones are ASTRA-sim's.
-    help : str
-    applies : mapping of str to tuple of str
-        By what runs, the fidelities at which the option has an effect.
-    more : mapping
-        Arguments of ``add_argument``.
-    """
-
-    flags: tuple[str, ...]
+    flags: Sequence[str]  # the first one names it in messages; longer ones are ASTRA-sim's
     help: str
-    applies: Mapping[str, tuple[str, ...]]
-    more: Mapping[str, Any] = field(default_factory=dict)
+    applies: Mapping[str, Sequence[str]]
+    more: Mapping[str, Any]  # arguments of ``add_argument``
 
     @property
     def name(self) -> str:
         return self.flags[0].removeprefix("--").replace("-", "_")
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(NamedTuple):
     title: str
     example: str
-    options: tuple[_Option, ...]
+    options: Sequence[_Option]
 
 
 def _boolean(text: str) -> bool:
@@ -72,29 +59,15 @@ def _boolean(text: str) -> bool:
     return text == "true"
 
 
-def _option(flags: str, text: str, applies: Mapping[str, tuple[str, ...]], **more: Any) -> _Option:
-    return _Option(tuple(flags.split()), text, applies, more)
+def _option(flags: str, text: str, applies: Mapping[str, Sequence[str]], **more: Any) -> _Option:
+    return _Option(flags.split(), text, applies, more)
 
 
-def _file(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, metavar="FILE")
-
-
-def _folder(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, metavar="DIR")
-
-
-def _count(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, type=int, metavar="N")
-
-
-def _scale(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, type=positive, metavar="X")
-
-
-def _flag(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, action="store_true", default=None)
-
+_file = partial(_option, metavar="FILE")
+_folder = partial(_option, metavar="DIR")
+_count = partial(_option, type=int, metavar="N")
+_scale = partial(_option, type=positive, metavar="X")
+_flag = partial(_option, action="store_true", default=None)
 
 _COLLECTIVE_LINES = _for(COLLECTIVE, at=_LINES)
 _FILES = _for(TRACES, LAYERS)
