@@ -168,7 +168,8 @@ def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
         sm = int(row["sm"] - engine.machine.gpus["first_sm"][row["gpu"]]) if row["sm"] >= 0 else -1
         rows.append(
             {
-                "block": number, "rank": int(row["gpu"]), "channel": channels[number], "sm": sm,
+                "block": number, "rank": int(row["gpu"]), "channel": channels[number],
+                "unit": "copy engine" if row["engine"] else "thread block", "sm": sm,
                 "state": t.BLOCK_STATES[int(row["state"])], "started_ps": int(row["started_ps"]),
                 "ended_ps": int(row["ended_ps"]), "polls": int(row["polls"]),
                 **{f"{part}_ps": int(row[f"{part}_ps"]) for part in _PARTS},
