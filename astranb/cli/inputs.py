@@ -20,7 +20,6 @@ from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
-    from astranb.workload.astrasim2 import InfraNetwork
     from astranb.workload.models import Cluster, ModelStep
 
 __all__ = ["Subject", "simulation_of", "table_row"]
@@ -165,11 +164,8 @@ def _collective(args: argparse.Namespace) -> _Inputs:
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
-    root = {} if args.root is None else {"root": int(args.root)}
-    chosen = algorithm_of(args.algorithm)
-    collective = Collective.of(
-        args.collective, args.size, chosen, **given(args, "channels", "protocol"), **root
-    )
+    options = given(args, "channels", "protocol") | ({} if args.root is None else {"root": int(args.root)})
+    collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
@@ -236,11 +232,10 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
     return given(args, "injection_scale", queues="num_queues_per_dim", rendezvous="rendezvous_protocol")
 
 
-def _network(args: argparse.Namespace) -> str | InfraNetwork | None:
+def _network(args: argparse.Namespace) -> Any:
     """Return the network's file, or make a network of an infrastructure with the given dimensions."""
     if args.infra is None or args.network is not None:
-        file: str | None = args.network
-        return file
+        return args.network
     from astranb.infragraph import resolve
     from astranb.workload.astrasim2 import InfraNetwork
 

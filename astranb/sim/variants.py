@@ -52,7 +52,10 @@ def parameters(engine: Any) -> list[Parameter]:
     ]  # fmt: skip
     rows += [(f"gpu.{n}", getattr(one, n), "at least 1", text, ()) for n, text in _GPU_NUMBERS.items()]
     rows += [(f"network.{n}", getattr(network, n), *more) for n, more in _NETWORK.items()]
-    return [Parameter(path, str(value), "", limits, _START, *more) for path, value, limits, *more in rows]
+    return [
+        Parameter(path, str(value), "", limits, _START, text, choices)
+        for path, value, limits, text, choices in rows
+    ]
 
 
 def rebuilt(

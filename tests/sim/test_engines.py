@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ LAYERS = LayerWorkload(
     LayerSystem({"all-reduce": (LayerAlgorithm("ring"),)}),
     HierarchicalNetwork(("Ring",), (4,), (2,), (500,), (50,)),
 )
-SUBJECTS = {
+SUBJECTS: dict[str, tuple[Any, Any]] = {
     "collective": (DIMENSIONS, anb.collectives.all_reduce("4 KiB", "ring")),
     "workload": (None, STEP),
     "layers": (None, LAYERS),
