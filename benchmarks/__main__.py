@@ -79,8 +79,8 @@ def fidelity(row: Any) -> None:
 
     found = list(points(2**20))
     fit(found)
-    for what, wanted in (("known while building", False), ("blind", True)):
-        free = [abs(p.error) for p in found if not p.fitted and p.blind == wanted]
+    for what, wanted in (("known while building", False), ("held out", True)):
+        free = [abs(p.error) for p in found if not p.fitted and p.held_out == wanted]
         row(f"mean error of {len(free)} published times, {what}", 100 * sum(free) / len(free), "%", "15 %")
 
 

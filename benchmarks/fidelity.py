@@ -36,7 +36,7 @@ class Point:
     size: str
     published_us: float
     fitted: bool
-    blind: bool
+    held_out: bool
     simulated_us: float = 0.0
     overhead_us: float = 0.0
     seconds: float = 0.0
@@ -77,7 +77,7 @@ def points(most: int) -> Iterator[Point]:
             if size_bytes(size) > most:
                 continue
             began = perf_counter()
-            point = Point(group["name"], size, published_us, role == "fit", group.get("blind", False))
+            point = Point(group["name"], size, published_us, role == "fit", group.get("held_out", False))
             point.simulated_us = simulate(group, size)
             point.seconds = perf_counter() - began
             yield point
@@ -107,7 +107,7 @@ def table(found: list[Point]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for p in found:
-        mark = " (fitted)" if p.fitted else " (blind)" if p.blind else ""
+        mark = " (used for fitting)" if p.fitted else " (held out)" if p.held_out else ""
         rows.append(
             f"| {p.group} | {p.size} | {p.published_us:g} | {p.simulated_us:.1f} "
             f"| {p.overhead_us:.1f} | {p.error:+.0%}{mark} |"
@@ -115,8 +115,8 @@ def table(found: list[Point]) -> str:
     rows += ["", "| system and collective | points not fitted | mean absolute error |", "|---|---|---|"]
     names = list(dict.fromkeys(p.group for p in found))
     parts = {name: [p for p in found if p.group == name] for name in names}
-    parts["all known while building"] = [p for p in found if not p.blind]
-    parts["all blind"] = [p for p in found if p.blind]
+    parts["all known while building"] = [p for p in found if not p.held_out]
+    parts["all held out"] = [p for p in found if p.held_out]
     for name, members in parts.items():
         free = [abs(p.error) for p in members if not p.fitted]
         if free:

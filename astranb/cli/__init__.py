@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         if argv[:1] == ["lab"]:  # argparse would claim the options that are JupyterLab's
             return lab.command(argv[1:])
         args = parser().parse_args(join_negative_values(argv))
-        return int(args.command(args))
+        return int(args.command(args).print(as_json=args.json))
     except AstranbError as error:
         print(f"astranb: {error}", file=sys.stderr)
         return error.exit_code

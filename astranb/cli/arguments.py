@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from astranb.core.errors import InputError
 
+from .printing import Report
+
 __all__ = [
     "Parser",
     "add_command",
@@ -21,7 +23,7 @@ __all__ = [
     "whole",
 ]
 
-Command = Callable[[argparse.Namespace], int]
+Command = Callable[[argparse.Namespace], Report]
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,7 +62,7 @@ def add_command(commands: Any, name: str, summary: str, command: Command, **more
     summary : str
         An imperative, in lower case: it is the line in the list of commands.
     command : callable
-        Runs the command and returns the exit code.
+        Runs the command and returns what to print.
     **more
         Arguments of :class:`argparse.ArgumentParser`.
     """

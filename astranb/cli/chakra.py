@@ -12,7 +12,7 @@ from astranb.core.errors import InputError
 
 from .arguments import add_command, add_output, add_verbs
 from .model import add_model_options, workload_of
-from .printing import print_json, print_result
+from .printing import Report
 
 if TYPE_CHECKING:
     from astranb.chakra import Times, Trace
@@ -98,32 +98,28 @@ def _read(name: str) -> tuple[list[Trace], bool]:
     return (read_ranks(name) if all_ranks else [read(name)]), all_ranks
 
 
-def _info(args: argparse.Namespace) -> int:
+def _info(args: argparse.Namespace) -> Report:
     from astranb.chakra import check, summary
 
     traces, all_ranks = _read(args.file)
     for trace in traces:
         check(trace)
     rows = [summary(trace) for trace in traces]
-    if args.json:
-        print_json({"ranks": len(rows), "traces": rows} if all_ranks else rows[0])
-    elif all_ranks:
-        print(f"{len(rows)} ranks")
-        for rank, row in enumerate(rows):
-            print(f"rank {rank}: {row['nodes']} nodes, {_collectives(row)}")
-    else:
-        row = rows[0]
-        print(f"schema: {row['version'] or 'not given'}")
-        print(f"nodes: {row['nodes']}, dependencies: {row['dependencies']}, longest chain: {row['depth']}")
-        print("types:", ", ".join(f"{name} {count}" for name, count in row["types"].items()) or "none")
-        print("collectives:", _collectives(row))
-        print("groups:", ", ".join(row["groups"]) or "none")
-        print(f"messages: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} received")
-        print(f"computation: {row['num_ops']:,} operations; recorded durations: {row['duration_us']:,} us")
-        print("attributes:", ", ".join(row["attributes"]) or "none")
-        for name, value in row["metadata"].items():
-            print(f"{name}: {value}")
-    return 0
+    if all_ranks:
+        each = (f"rank {n}: {row['nodes']} nodes, {_collectives(row)}" for n, row in enumerate(rows))
+        return Report({"ranks": len(rows), "traces": rows}, [f"{len(rows)} ranks", *each])
+    row = rows[0]
+    lines = [
+        f"schema: {row['version'] or 'not given'}",
+        f"nodes: {row['nodes']}, dependencies: {row['dependencies']}, longest chain: {row['depth']}",
+        f"types: {', '.join(f'{name} {count}' for name, count in row['types'].items()) or 'none'}",
+        f"collectives: {_collectives(row)}",
+        f"groups: {', '.join(row['groups']) or 'none'}",
+        f"messages: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} received",
+        f"computation: {row['num_ops']:,} operations; recorded durations: {row['duration_us']:,} us",
+        f"attributes: {', '.join(row['attributes']) or 'none'}",
+    ]
+    return Report(row, [*lines, *(f"{name}: {value}" for name, value in row["metadata"].items())])
 
 
 def _collectives(row: dict[str, Any]) -> str:
@@ -131,24 +127,20 @@ def _collectives(row: dict[str, Any]) -> str:
     return ", ".join(counts) or "no collectives"
 
 
-def _json(args: argparse.Namespace) -> int:
+def _json(args: argparse.Namespace) -> Report:
     from astranb.chakra import as_document, read
 
-    trace = read(args.file)
-    nodes = map(as_document, trace.nodes())
+    nodes = map(as_document, read(args.file).nodes())
     if args.json:
-        print_json(list(nodes))
-        return 0
-    for node in nodes:
-        print(json.dumps(node, ensure_ascii=False))
-    return 0
+        return Report(list(nodes))
+    return Report(None, (json.dumps(node, ensure_ascii=False) for node in nodes))
 
 
-def _generate(args: argparse.Namespace) -> int:
+def _generate(args: argparse.Namespace) -> Report:
     from astranb.workload.models import roofline
 
     if args.list:
-        return _list_models(as_json=args.json)
+        return _list_models()
     for name in ("model", "output"):
         if getattr(args, name) is None:
             raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
@@ -165,22 +157,21 @@ def _generate(args: argparse.Namespace) -> int:
         "model_flops": step.model_flops,
         "files": [str(file) for file in files],
     }
-    text = (
-        f"{step.ranks} traces, {step.nodes:,} nodes, {size:,} bytes: {args.output}.RANK.et\n"
-        f"{len(step.groups)} groups of ranks: {args.output}.groups.json (--comm-group)\n"
-        f"{step.tokens:,} {step.unit} per step, {step.model_flops:.4g} FLOPs in the model's matrices"
-    )
-    return print_result(document, text, as_json=args.json)
+    lines = [
+        f"{step.ranks} traces, {step.nodes:,} nodes, {size:,} bytes: {args.output}.RANK.et",
+        f"{len(step.groups)} groups of ranks: {args.output}.groups.json (--comm-group)",
+        f"{step.tokens:,} {step.unit} per step, {step.model_flops:.4g} FLOPs in the model's matrices",
+    ]
+    return Report(document, lines)
 
 
-def _list_models(*, as_json: bool) -> int:
+def _list_models() -> Report:
     from astranb.workload.models import MODELS
 
     rows = [
         {"model": name, "parameters": one.parameters, "source": one.source} for name, one in MODELS.items()
     ]
-    text = "\n".join(f"{row['model']:<14} {row['parameters']:>17,}  {row['source']}" for row in rows)
-    return print_result(rows, text, as_json=as_json)
+    return Report(rows, [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows])
 
 
 def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
@@ -200,7 +191,7 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
     return files
 
 
-def _convert(args: argparse.Namespace) -> int:
+def _convert(args: argparse.Namespace) -> Report:
     from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
 
     try:
@@ -219,14 +210,11 @@ def _convert(args: argparse.Namespace) -> int:
         how, trace = "Chakra trace", read(args.file)
     files = _write_ranks(args.output, trace, args.npus)
     document = {"from": how, "nodes": len(trace), "version": trace.version, "files": files}
-    return print_result(
-        document,
-        f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}",
-        as_json=args.json,
-    )
+    text = f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}"
+    return Report(document, [text])
 
 
-def _link(args: argparse.Namespace) -> int:
+def _link(args: argparse.Namespace) -> Report:
     from astranb.chakra import link, pytorch_trace, write
     from astranb.core.document import DocumentNode, DocumentSource
     from astranb.core.files import whole_file
@@ -239,18 +227,13 @@ def _link(args: argparse.Namespace) -> int:
             file.write(json.dumps(found.document).encode())
     else:
         write(args.output, pytorch_trace(DocumentNode(found.document, DocumentSource(args.host))))
-    document = {
-        "hosts": found.hosts,
-        "devices": found.devices,
-        "orphans": found.orphans,
-        "waits": found.waits,
-        "nodes": len(found.document["nodes"]),
-    }
+    document = {name: getattr(found, name) for name in ("hosts", "devices", "orphans", "waits")}
+    document["nodes"] = len(found.document["nodes"])
     text = f"{found.hosts:,} host operations, {found.devices:,} device operations"
-    return print_result(document, f"{text} ({found.orphans:,} without a caller)", as_json=args.json)
+    return Report(document, [f"{text} ({found.orphans:,} without a caller)"])
 
 
-def _timeline(args: argparse.Namespace) -> int:
+def _timeline(args: argparse.Namespace) -> Report:
     from astranb.chakra import recorded_times, write_timeline
 
     traces, _ = _read(args.file)
@@ -265,7 +248,7 @@ def _timeline(args: argparse.Namespace) -> int:
     text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
     if document["ranks_left_out"]:
         text += f"; {document['ranks_left_out']:,} ranks left out"
-    return print_result(document, text, as_json=args.json)
+    return Report(document, [text])
 
 
 def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
@@ -292,30 +275,27 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
     return found
 
 
-def _draw(args: argparse.Namespace) -> int:
+def _draw(args: argparse.Namespace) -> Report:
     from astranb.chakra import draw, read
 
     document = draw(read(args.file), args.output, most=args.most, start=args.start)
     text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
     if document["nodes_left_out"]:
         text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
-    return print_result(document, text, as_json=args.json)
+    return Report(document, [text])
 
 
-def _synthesize(args: argparse.Namespace) -> int:
+def _synthesize(args: argparse.Namespace) -> Report:
     from astranb.chakra import read, summary, synthesize
 
     made = synthesize(read(args.file), nodes=args.nodes, seed=args.seed, groups=args.npus is None)
     files = _write_ranks(args.output, made, args.npus)
     document = summary(made) | {"files": files}
-    return print_result(
-        document,
-        f"{len(made):,} nodes in {len(files)} files, without messages between ranks",
-        as_json=args.json,
-    )
+    text = f"{len(made):,} nodes in {len(files)} files, without messages between ranks"
+    return Report(document, [text])
 
 
-def _compare(args: argparse.Namespace) -> int:
+def _compare(args: argparse.Namespace) -> Report:
     from astranb.chakra import compare
 
     first, second = _read(args.first)[0], _read(args.second)[0]
@@ -325,26 +305,25 @@ def _compare(args: argparse.Namespace) -> int:
         "ranks": [len(first), len(second)],
         "traces": rows,
     }
-    if args.json:
-        print_json(document)
-        return 0
-    if len(first) != len(second):
-        print(f"{len(first)} and {len(second)} ranks")
+    lines = [] if len(first) == len(second) else [f"{len(first)} and {len(second)} ranks"]
     for row in rows:
-        if len(rows) > 1:
-            print(f"rank {row['rank']}:", end=" ")
-        _print_comparison(row)
-    return 0
+        named, *more = _comparison_lines(row)
+        lines += [f"rank {row['rank']}: {named}" if len(rows) > 1 else named, *more]
+    return Report(document, lines)
 
 
-def _print_comparison(row: dict[str, Any]) -> None:
+def _comparison_lines(row: dict[str, Any]) -> list[str]:
     if row["same"]:
-        print("identical" if row["identical"] else "the same nodes; only data that is not simulated differs")
-        return
-    print("different,", "with the same structure" if row["same_structure"] else "in structure too")
-    for name, (one, other) in row["differences"].items():
-        print(f"  {name}: {one:,} and {other:,}")
+        return [
+            "identical" if row["identical"] else "the same nodes; only data that is not simulated differs"
+        ]
     at = row["first_difference"]
-    print(f"  first at row {at['row']}: {', '.join(at['fields'])}")
-    for side in ("first", "second"):
-        print(f"    {side}: {json.dumps(at[side], ensure_ascii=False) if at[side] else 'no node'}")
+    return [
+        f"different, {'with the same structure' if row['same_structure'] else 'in structure too'}",
+        *(f"  {name}: {one:,} and {other:,}" for name, (one, other) in row["differences"].items()),
+        f"  first at row {at['row']}: {', '.join(at['fields'])}",
+        *(
+            f"    {side}: {json.dumps(at[side], ensure_ascii=False) if at[side] else 'no node'}"
+            for side in ("first", "second")
+        ),
+    ]

@@ -10,7 +10,7 @@ from typing import Any
 from astranb.core.errors import InputError, near
 
 from .arguments import add_command, add_output, add_verbs, given
-from .printing import print_json, print_notes, print_result, print_summary
+from .printing import Report, summary_lines
 
 __all__ = ["add_commands", "algorithm_of"]
 
@@ -87,73 +87,63 @@ def algorithm_of(text: str | None) -> Any:
     return defined[name]
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: argparse.Namespace) -> Report:
     from astranb.collectives import algorithms
 
+    del args
     rows = [{"collective": a.collective, "algorithm": a.name, "summary": a.summary} for a in algorithms()]
-    text = "\n".join(f"{row['collective']:<15} {row['algorithm']:<17} {row['summary']}" for row in rows)
-    return print_result(rows, text, as_json=args.json)
+    return Report(rows, [f"{r['collective']:<15} {r['algorithm']:<17} {r['summary']}" for r in rows])
 
 
-def _import(args: argparse.Namespace) -> int:
+def _import(args: argparse.Namespace) -> Report:
     from astranb.collectives import read_algorithm
 
-    return print_summary(read_algorithm(args.file).summary(), as_json=args.json)
+    summary = read_algorithm(args.file).summary()
+    return Report(summary, summary_lines(summary))
 
 
-def _export(args: argparse.Namespace) -> int:
+def _export(args: argparse.Namespace) -> Report:
     from astranb.collectives import write_algorithm
 
     notes = list(write_algorithm(_program(args, args.ranks, channels=args.channels or 1), args.output))
-    if args.json:
-        print_json({"file": args.output, "notes": notes})
-    else:
-        print_notes(args.output, notes)
-    return 0
+    document = {"file": args.output, "notes": notes}
+    return Report(document, notes=[f"{args.output}: {note}" for note in notes])
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> Report:
     from astranb.collectives import list_operations
 
     program = _program(args, args.ranks, channels=1)
     if args.rank is not None:
         program.rank(args.rank)  # raises an error if there is no such rank
-    blocks = list_operations(program, args.rank)
-    if args.json:
-        print_json({"program": program.name, "ranks": program.ranks, "blocks": blocks})
-        return 0
+    blocks, lines = list_operations(program, args.rank), []
     for block in blocks:
         unit = "copy engine" if block["unit"] == "engine" else "thread block"
-        print(f"rank {block['rank']}, {unit} {block['block']}, channel {block['channel']}")
-        print(*(f"  {operation}" for operation in block["operations"]), sep="\n")
-    return 0
+        lines.append(f"rank {block['rank']}, {unit} {block['block']}, channel {block['channel']}")
+        lines += [f"  {operation}" for operation in block["operations"]]
+    return Report({"program": program.name, "ranks": program.ranks, "blocks": blocks}, lines)
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _verify(args: argparse.Namespace) -> Report:
     from astranb.collectives import draw_waits, verify
     from astranb.core.files import whole_file
 
-    rows, exit_code = [], 0
+    rows, lines, exit_code = [], [], 0
     for wanted in _to_verify(args):
-        program = wanted.program(args.ranks, args.per_node)
-        faults = verify(program, wanted.name, root=wanted.root)
-        rows.append({"name": wanted.title, "ranks": args.ranks, "faults": faults})
+        faults = verify(wanted.program(args.ranks, args.per_node), wanted.name, root=wanted.root)
+        rows.append(
+            {"name": wanted.title, "ranks": args.ranks, "faults": [dataclasses.asdict(f) for f in faults]}
+        )
         errors = [fault for fault in faults if fault.severity == "error"]
         if errors:
             exit_code = max(exit_code, 3 if errors[0].kind == "deadlock" and exit_code != 4 else 4)
+        lines.append(f"{wanted.title} ({args.ranks} ranks): {f'{len(errors)} faults' if errors else _RIGHT}")
+        lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
         drawn = next((draw_waits(fault) for fault in faults if fault.waits), "")
         if args.picture and drawn:
             with whole_file(Path(args.picture)) as file:
                 file.write(drawn.encode())
-    if args.json:
-        print_json([row | {"faults": [dataclasses.asdict(f) for f in row["faults"]]} for row in rows])
-        return exit_code
-    for row in rows:
-        errors = [f for f in row["faults"] if f.severity == "error"]
-        print(f"{row['name']} ({row['ranks']} ranks): {f'{len(errors)} faults' if errors else _RIGHT}")
-        for fault in row["faults"]:
-            print(f"  {fault.severity}, {fault.kind}: {fault.message}")
-    return exit_code
+    return Report(rows, lines, exit_code)
 
 
 def _to_verify(args: argparse.Namespace) -> list[Any]:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from .arguments import add_command, add_output, add_verbs
-from .printing import print_json, print_result
+from .printing import Report
 
 __all__ = ["add_commands"]
 
@@ -43,35 +43,29 @@ def _unit(number: str) -> str:
     return next((unit for ending, unit in units.items() if number.endswith(ending)), "")
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: argparse.Namespace) -> Report:
     from astranb.gpu import PRESETS
 
-    rows = [
-        {"name": p.name, "sms": p.sms, "l2_bytes": p.l2_bytes, "hbm_Bps": p.hbm_Bps, "hbm_bytes": p.hbm_bytes}
-        for p in PRESETS.values()
-    ]
-    text = "\n".join(
+    del args
+    names = ("name", "sms", "l2_bytes", "hbm_Bps", "hbm_bytes")
+    rows = [{name: getattr(p, name) for name in names} for p in PRESETS.values()]
+    lines = [
         f"{p.name:<12} {p.sms:>4} {p.sm_word}s, {p.hbm_bytes / 1e9:.0f} GB at {p.hbm_Bps / 1e12:.2f} TB/s, "
         f"L2 {p.l2_bytes / 2**20:.0f} MiB"
         for p in PRESETS.values()
-    )
-    return print_result(rows, text, as_json=args.json)
+    ]
+    return Report(rows, lines)
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> Report:
     from astranb.gpu import preset
 
     found = preset(args.gpu)
     rows = _rows(found)
-    if args.json:
-        print_json({"name": found.name, "numbers": rows})
-        return 0
-    print(found.name)
-    _print_numbers(rows)
-    return 0
+    return Report({"name": found.name, "numbers": rows}, [found.name, *_number_lines(rows)])
 
 
-def _from(args: argparse.Namespace) -> int:
+def _from(args: argparse.Namespace) -> Report:
     from astranb.explore import compare_to_measured, preset_from
     from astranb.gpu import read_measured, write_preset
 
@@ -81,27 +75,23 @@ def _from(args: argparse.Namespace) -> int:
     compared: list[Any] = compare_to_measured(made, measured, args.infra).to_dict("records")
     path = args.output or f"{made.name}.preset.json"
     write_preset(made, path)
-    if args.json:
-        compared = [{k: None if _missing(v) else v for k, v in row.items()} for row in compared]
-        print_json({"name": made.name, "file": str(path), "measured": changed, "comparison": compared})
-        return 0
-    print(f"wrote {made.name}, based on {args.like}, to {path}; use it with --gpu {path}")
-    _print_numbers(changed)
-    print(f"\n{'':<30} {'measured':>10} {'simulated':>10}")
+    lines = [f"wrote {made.name}, based on {args.like}, to {path}; use it with --gpu {path}"]
+    lines += [*_number_lines(changed), f"\n{'':<30} {'measured':>10} {'simulated':>10}"]
     for row in compared:
         if _missing(row["simulated"]):
             reason = "not modelled by this preset" if args.infra else "crosses a link; give --infra"
-            print(f"{row['what']:<30} {row['measured']:>10.4g} {'':>10} {row['unit']:<5} {reason}")
+            lines.append(f"{row['what']:<30} {row['measured']:>10.4g} {'':>10} {row['unit']:<5} {reason}")
         else:
             mark = f"  <- off by more than {_TOLERANCE:.0%}" if abs(row["off"]) > _TOLERANCE else ""
             numbers = f"{row['measured']:>10.4g} {row['simulated']:>10.4g}"
-            print(f"{row['what']:<30} {numbers} {row['unit']:<5} {row['off']:+.1%}{mark}")
-    return 0
+            lines.append(f"{row['what']:<30} {numbers} {row['unit']:<5} {row['off']:+.1%}{mark}")
+    compared = [{k: None if _missing(v) else v for k, v in row.items()} for row in compared]
+    document = {"name": made.name, "file": str(path), "measured": changed, "comparison": compared}
+    return Report(document, lines)
 
 
-def _print_numbers(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        print(f"{row['number']:<18} {row['value']:>20,} {row['unit']:<4} {row['source']}")
+def _number_lines(rows: list[dict[str, Any]]) -> list[str]:
+    return [f"{row['number']:<18} {row['value']:>20,} {row['unit']:<4} {row['source']}" for row in rows]
 
 
 def _missing(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from astranb.core.errors import InputError
 
 from .arguments import add_command, add_output, add_verbs
-from .printing import print_json, print_notes, print_result, print_summary
+from .printing import Report, summary_lines
 
 __all__ = ["add_commands"]
 
@@ -35,21 +35,21 @@ def add_commands(commands: Any) -> None:
     draw.add_argument("--dark", action="store_true", help="use colours for a dark background")
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> Report:
     from astranb.infragraph import resolve
 
-    return print_summary(resolve(args.file).summary(), as_json=args.json)
+    summary = resolve(args.file).summary()
+    return Report(summary, summary_lines(summary))
 
 
-def _check(args: argparse.Namespace) -> int:
+def _check(args: argparse.Namespace) -> Report:
     from astranb.infragraph import resolve
 
     warnings = resolve(args.file).check()
-    text = "\n".join(warnings) or "well formed, no warnings"
-    return print_result({"valid": True, "warnings": warnings}, text, as_json=args.json)
+    return Report({"valid": True, "warnings": warnings}, warnings or ["well formed, no warnings"])
 
 
-def _convert(args: argparse.Namespace) -> int:
+def _convert(args: argparse.Namespace) -> Report:
     from astranb.infragraph import convert
 
     made = convert(args.file, args.name)
@@ -58,20 +58,21 @@ def _convert(args: argparse.Namespace) -> int:
         raise InputError("the file exists", where=str(path), hint="name it, or another one, with --output")
     made.save(path)
     summary = made.summary()
-    if args.json:
-        print_json({"file": str(path), **summary})
-        return 0
-    print_notes(args.file, summary["notes"] + summary["warnings"])
     types = ", ".join(f"{count} {kind}" for kind, count in summary["node_types"].items())
-    print(f"wrote {summary['name']} to {path}: {types}")
-    print(f"to list the assumptions: astranb infra show {path}")
-    return 0
+    return Report(
+        {"file": str(path), **summary},
+        [
+            f"wrote {summary['name']} to {path}: {types}",
+            f"to list the assumptions: astranb infra show {path}",
+        ],
+        notes=[f"{args.file}: {note}" for note in summary["notes"] + summary["warnings"]],
+    )
 
 
-def _draw(args: argparse.Namespace) -> int:
+def _draw(args: argparse.Namespace) -> Report:
     from astranb.export import draw
     from astranb.infragraph import resolve
 
     infra = resolve(args.file)
-    file = draw(infra, args.output or f"{infra.name.replace('/', '-')}.svg", dark=args.dark)
-    return print_result({"file": str(file)}, str(file), as_json=args.json)
+    file = str(draw(infra, args.output or f"{infra.name.replace('/', '-')}.svg", dark=args.dark))
+    return Report({"file": file}, [file])

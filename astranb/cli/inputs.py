@@ -1,4 +1,4 @@
-"""From the options of ``astranb run`` to a simulation: the only place of the command line that makes one."""
+"""From the options of ``astranb run`` to a simulation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.engine.fidelity import fidelity_of
 
 from .arguments import flag_of, given
 from .collective import algorithm_of
@@ -18,18 +19,22 @@ from .model import workload_of
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from astranb.collectives import Collective
     from astranb.sim import Simulation
-    from astranb.workload.astrasim2 import InfraNetwork, Workload
     from astranb.workload.models import Cluster, ModelStep
 
 __all__ = ["Subject", "simulation_of", "table_row"]
 
-_FIDELITIES: Final = ("analytical", "congestion", "cacheline")
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
+
+
+class _Inputs(NamedTuple):
+    """What runs, options of the simulation, and of a model what a report says beside the result."""
+
+    what: Any
+    options: dict[str, Any]
+    step: ModelStep | None = None
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True)
@@ -40,23 +45,16 @@ class Subject:
     ----------
     args : Namespace
         The options.
-    kind, fidelity : str
+    kind : str
     sim : Simulation
         Nothing has happened yet, or everything has.
-    workload : ModelStep, optional
-        Of a model.
-    cluster : Cluster, optional
-        Of a model: the machine, with what was assumed about it.
-    collective : Collective, optional
+    inputs : _Inputs
     """
 
     args: argparse.Namespace
     kind: str
-    fidelity: str
     sim: Simulation
-    workload: ModelStep | None = None
-    cluster: Cluster | None = None
-    collective: Collective | None = None
+    inputs: _Inputs
 
     @cached_property
     def per_rank(self) -> list[dict[str, Any]]:
@@ -67,7 +65,7 @@ class Subject:
     @property
     def by_lines(self) -> bool:
         """Whether a whole workload is simulated by cache lines."""
-        return self.fidelity == "cacheline" and self.kind != COLLECTIVE
+        return self.sim.fidelity == "cacheline" and self.kind != COLLECTIVE
 
 
 def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) -> Subject:
@@ -79,7 +77,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
     record : bool
         Whether a page or a trace will be written.
     inspected : bool
-        Whether more than numbers will be written; a workload is recorded then.
+        Whether more than numbers will be written: messages are recorded then, which costs little.
 
     Raises
     ------
@@ -87,26 +85,32 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         Options do not fit together, or an input cannot be used.
     """
     kinds = kind_of(args)
-    if COLLECTIVE not in kinds:
-        args.fidelity = _fidelity(args.fidelity or "analytical")
+    fidelity = fidelity_of(args.fidelity, collective=COLLECTIVE in kinds, where="--fidelity")
     kind = kinds[0] if len(kinds) == 1 else _kind_of_files(args)
-    fidelity = args.fidelity or "cacheline"
     _require(args, kind)
-    _check_network(args, fidelity)
-    check_options(args, kind, fidelity if fidelity in _FIDELITIES else "cacheline")
-    make: Callable[..., Subject] = {
+    _check_network(args, kind, fidelity)
+    check_options(args, kind, fidelity)
+    read: Callable[[argparse.Namespace], _Inputs] = {
         COLLECTIVE: _collective,
         MODEL: _model,
         TRACES: _traces,
         LAYERS: _layers,
     }[kind]
-    return make(args, fidelity, record=record if fidelity == "cacheline" else inspected)
+    inputs = read(args)
 
+    from astranb.sim import Simulation
 
-def _fidelity(text: str) -> str:
-    if text not in _FIDELITIES:
-        raise InputError(f"unknown fidelity {text[:40]!r}", where="--fidelity", hint=near(text, _FIDELITIES))
-    return text
+    by_lines = fidelity == "cacheline"
+    sim = Simulation(
+        args.infra if kind == COLLECTIVE or args.network is not None else None,
+        inputs.what,
+        fidelity=fidelity,
+        record=record if by_lines else inspected,
+        checkpoint_bytes=0,
+        **inputs.options,
+        **(given(args, "gpu", "launch") if by_lines else {}),
+    )
+    return Subject(args, kind, sim, inputs)
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
@@ -140,9 +144,9 @@ def _require(args: argparse.Namespace, kind: str) -> None:
         raise InputError(what, where="--compat", hint=near(args.compat, [compat]))
 
 
-def _check_network(args: argparse.Namespace, fidelity: str) -> None:
+def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
     """Check that the network is described once; lines take the files' network and the infrastructure."""
-    if args.infra is not None and fidelity != "cacheline":
+    if args.infra is not None and (fidelity != "cacheline" or kind == MODEL):
         if args.network is not None:
             what = "--infra and --network exclude each other"
             raise InputError(what, where="run", hint="leave one of them out")
@@ -154,87 +158,65 @@ def _check_network(args: argparse.Namespace, fidelity: str) -> None:
         raise InputError(what, where="run", hint="set npus_count in the network file instead")
 
 
-def _collective(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
+def _collective(args: argparse.Namespace) -> _Inputs:
     from astranb.collectives import Collective
     from astranb.net import Network, Roce
-    from astranb.sim import Simulation
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
-    algorithm = algorithm_of(args.algorithm)
     options = given(args, "channels", "protocol") | ({} if args.root is None else {"root": int(args.root)})
-    collective = Collective.of(args.collective, args.size, algorithm, **options)
+    collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
-    network = Network(**shared) if shared else None
-    options = given(args, "gpu", "fidelity", "launch")
-    sim = Simulation(args.infra, collective, network=network, record=record, checkpoint_bytes=0, **options)
-    return Subject(args, COLLECTIVE, fidelity, sim, collective=collective)
+    return _Inputs(collective, {"network": Network(**shared)} if shared else {})
 
 
-def _model(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
-    from astranb.engine.messages import Run
+def _model(args: argparse.Namespace) -> _Inputs:
     from astranb.workload.astrasim2 import Memory, Workload, read_memory
     from astranb.workload.models import DEFAULT_GPU, machine, roofline
 
     gpu = args.gpu or DEFAULT_GPU
     step = workload_of(args, roofline(gpu))
-    network = args.network if args.infra is None else _infra_network(args)
-    cluster = machine(step, gpu, args.system, network, **_system_options(args))
+    cluster = machine(step, gpu, args.system, _network(args), **_system_options(args))
     memory = Memory() if args.memory is None else read_memory(args.memory)
-    workload = Workload(step.operations(), cluster.network, cluster.system, memory, step.groups)
-    if fidelity == "cacheline":
-        sim = _by_lines(args, args.model, workload, record=record)
-    else:
-        sim = _by_messages(Run(workload, congestion=fidelity == "congestion"), args.model, record=record)
-    return Subject(args, MODEL, fidelity, sim, step, cluster)
+    operations = step.operations()
+    what = Workload(operations, cluster.network, cluster.system, memory, step.groups, title=step.title)
+    return _Inputs(what, {}, step, cluster)
 
 
-def _traces(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
-    from astranb.engine.messages import Run
+def _traces(args: argparse.Namespace) -> _Inputs:
     from astranb.workload.astrasim2 import load
 
-    workload = load(
+    what = load(
         args.workload,
         args.system,
-        args.network if args.infra is None or args.network else _infra_network(args),
+        _network(args),
         compat=args.compat is not None,
         **given(args, "memory", "root", groups="comm_group"),
         **_system_options(args),
     )
-    if fidelity == "cacheline":
-        return Subject(args, TRACES, fidelity, _by_lines(args, args.workload, workload, record=record))
-    run = Run(workload, congestion=fidelity == "congestion")
-    return Subject(args, TRACES, fidelity, _by_messages(run, Path(args.workload).name, record=record))
+    return _Inputs(what, {})
 
 
-def _layers(args: argparse.Namespace, fidelity: str, *, record: bool) -> Subject:
-    from astranb.engine.layers import cacheline_inputs
-    from astranb.sim import Simulation
+def _layers(args: argparse.Namespace) -> _Inputs:
     from astranb.workload.astrasim1 import load
 
     table_row(args)
     if args.training_loops is not None:
         _run_file(args.training_loops)
-    workload = load(
+    what = load(
         args.workload,
         args.system,
         args.network,
         changes={name.replace("_", "-"): values for name, values in given(args, *_NETWORK_KEYS).items()},
-        congestion=fidelity == "congestion",
         compat=args.compat is not None,
         **given(
             args, "compute_scale", "comm_scale", "injection_scale",
             passes="num_passes", queues="num_queues_per_dim",
         ),
     )  # fmt: skip
-    if fidelity == "cacheline":
-        inputs, durations = cacheline_inputs(workload)
-        return Subject(
-            args, LAYERS, fidelity, _by_lines(args, args.workload, inputs, durations, record=record)
-        )
-    return Subject(args, LAYERS, fidelity, Simulation(None, workload, record=record, checkpoint_bytes=0))
+    return _Inputs(what, {})
 
 
 def table_row(args: argparse.Namespace) -> tuple[int, int]:
@@ -246,49 +228,14 @@ def table_row(args: argparse.Namespace) -> tuple[int, int]:
     return row, rows
 
 
-def _by_messages(run: Any, title: str, *, record: bool) -> Simulation:
-    """Take a run over; one that is not recorded and has identical NPUs is computed at once."""
-    from astranb.engine.messages import MessageEngine
-    from astranb.sim import Simulation
-
-    if not record and run.folds:
-        run.finish()
-    run.record(on=record)
-    return Simulation.of_engine(MessageEngine(run, title), checkpoint_bytes=0)
-
-
-def _by_lines(
-    args: argparse.Namespace,
-    title: str,
-    workload: Workload,
-    durations_ns: np.ndarray | None = None,
-    *,
-    record: bool,
-) -> Simulation:
-    """Simulate on ``--infra``, or on an infrastructure made of the network's dimensions."""
-    from astranb.engine.cacheline import Graph
-    from astranb.infragraph import dimensions, resolve
-    from astranb.sim import Simulation
-    from astranb.workload.astrasim2 import DimensionNetwork
-
-    network = workload.network
-    if args.infra is not None:
-        infra = resolve(args.infra)
-    elif isinstance(network, DimensionNetwork):
-        rates = [rate * (2**30 if args.compat else 10**9) for rate in network.bandwidth]
-        infra = dimensions(network.topology, network.npus_count, rates, network.latency)
-    else:
-        infra = network.infra
-    graph = Graph.of(workload, title, durations_ns)
-    return Simulation(infra, graph, record=record, checkpoint_bytes=0, **given(args, "gpu", "launch"))
-
-
 def _system_options(args: argparse.Namespace) -> dict[str, Any]:
     return given(args, "injection_scale", queues="num_queues_per_dim", rendezvous="rendezvous_protocol")
 
 
-def _infra_network(args: argparse.Namespace) -> InfraNetwork:
-    """Make a network of an infrastructure, with the dimensions that were asked for."""
+def _network(args: argparse.Namespace) -> Any:
+    """Return the network's file, or make a network of an infrastructure with the given dimensions."""
+    if args.infra is None or args.network is not None:
+        return args.network
     from astranb.infragraph import resolve
     from astranb.workload.astrasim2 import InfraNetwork
 

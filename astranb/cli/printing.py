@@ -4,41 +4,49 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-__all__ = ["print_json", "print_notes", "print_result", "print_summary"]
-
-
-def print_json(document: Any) -> None:
-    """Print one JSON document on one line; NaN and infinity are errors."""
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+__all__ = ["Report", "summary_lines"]
 
 
-def print_result(document: Any, text: str, *, as_json: bool) -> int:
-    """Print a JSON document where that was asked for, else text; returns exit code 0."""
-    if as_json:
-        print_json(document)
-    else:
-        print(text)
-    return 0
+class Report(NamedTuple):
+    """What a command prints, and its exit code.
+
+    Attributes
+    ----------
+    document : any
+        With ``--json`` the only output; NaN and infinity are errors.
+    lines : iterable of str
+        Printed otherwise.
+    exit_code : int
+    notes : iterable of str
+        Printed with the lines, on standard error.
+    """
+
+    document: Any
+    lines: Iterable[str] = ()
+    exit_code: int = 0
+    notes: Iterable[str] = ()
+
+    def print(self, *, as_json: bool) -> int:
+        """Print it, and return the exit code."""
+        if as_json:
+            print(json.dumps(self.document, ensure_ascii=False, allow_nan=False))
+            return self.exit_code
+        for note in self.notes:
+            print(f"astranb: {note}", file=sys.stderr)
+        for line in self.lines:
+            print(line)
+        return self.exit_code
 
 
-def print_summary(summary: dict[str, Any], *, as_json: bool) -> int:
-    """Print a summary, one line for each entry; returns exit code 0."""
-    if as_json:
-        print_json(summary)
-        return 0
+def summary_lines(summary: dict[str, Any]) -> Iterator[str]:
+    """Write a summary, one line for each entry."""
     for name, value in summary.items():
         if isinstance(value, list):
-            print(f"{name}:", "".join(f"\n  - {line}" for line in value) or "none")
+            yield f"{name}: " + ("".join(f"\n  - {line}" for line in value) or "none")
         elif isinstance(value, dict):
-            print(f"{name}:", ", ".join(f"{key} {count}" for key, count in value.items()) or "none")
+            yield f"{name}: " + (", ".join(f"{key} {count}" for key, count in value.items()) or "none")
         else:
-            print(f"{name}: {value}")
-    return 0
-
-
-def print_notes(file: str, notes: list[str]) -> None:
-    """Print notes about a file on standard error."""
-    for note in notes:
-        print(f"astranb: {file}: {note}", file=sys.stderr)
+            yield f"{name}: {value}"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from astranb.core.units import format_time
 
 from .inputs import Subject, table_row
-from .printing import print_result
+from .printing import Report
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES
 
-__all__ = ["inspects", "print_report", "records", "write_files"]
+__all__ = ["inspects", "records", "report_of", "write_files"]
 
 
 def records(args: argparse.Namespace) -> bool:
@@ -50,29 +50,32 @@ def write_files(subject: Subject) -> None:
         write_tables(sim.engine.run.result(), args.path, _run_name(subject), row=row, rows=rows)
 
 
-def print_report(subject: Subject) -> int:
-    """Print the results as JSON, as an explanation, or as text; returns exit code 0."""
-    args = subject.args
+def report_of(subject: Subject) -> Report:
+    """Return the results as JSON, as an explanation, or as text."""
+    args, result = subject.args, subject.sim.result
     document, text = _LINES_REPORT if subject.by_lines else _REPORTS[subject.kind]
     if args.json:
-        return print_result({**_common(subject), **document(subject)}, "", as_json=True)
-    shown = subject.sim.result.explain() if args.explain else text(subject)
-    return print_result(None, shown, as_json=False)
+        common = {
+            "fidelity": subject.sim.fidelity,
+            "time_ps": result.time_ps,
+            "events": subject.sim.events,
+            "per_rank": _rows(subject),
+            "breakdown": result.breakdown(),
+            "state_hash": subject.sim.state_hash(),
+        }
+        return Report({**common, **document(subject)})
+    return Report(None, [result.explain() if args.explain else text(subject)])
 
 
-def _common(subject: Subject) -> dict[str, Any]:
-    """Return what every report has."""
-    return {
-        "fidelity": subject.fidelity,
-        "time_ps": max(row["end_ps"] for row in subject.per_rank),
-        "events": subject.sim.events,
-        "per_rank": _without_done(subject.per_rank),
-        "breakdown": subject.sim.result.breakdown(),
-    }
-
-
-def _without_done(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if name != "done"} for row in rows]
+def _rows(subject: Subject) -> list[dict[str, Any]]:
+    """Return a row for each rank; times as ASTRA-sim counts them where its results are reproduced."""
+    rows = [{name: value for name, value in row.items() if name != "done"} for row in subject.per_rank]
+    counted: tuple[str, ...] = ()
+    if subject.kind == LAYERS and subject.by_lines:  # the update of weights is a part of its collective
+        counted = ("compute_ps", "exposed_comm_ps")
+    elif subject.kind == TRACES and subject.args.compat:
+        counted = ("exposed_comm_ps",)
+    return [{**row, **{name: row[f"astrasim_{name}"] for name in counted}} for row in rows]
 
 
 # A collective ------------------------------------------------------------------
@@ -80,8 +83,8 @@ def _without_done(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _collective_document(subject: Subject) -> dict[str, Any]:
     sim: Any = subject.sim
-    collective: Any = subject.collective
-    by_lines = subject.fidelity == "cacheline"
+    collective = subject.inputs.what
+    by_lines = sim.fidelity == "cacheline"
     return {
         "collective": collective.name,
         "algorithm": collective.algorithm_name,
@@ -89,7 +92,7 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "size_bytes": collective.size,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": sim.result.busbw_Bps / 1e9,
-        **(_machine(sim) if by_lines else {"infra": subject.args.infra, "state_hash": sim.state_hash()}),
+        **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
     }
 
 
@@ -103,20 +106,10 @@ def _machine(sim: Any) -> dict[str, Any]:
         "infra": sim.engine.infra.name,
         "line_hops": int(sim.engine.machine.clock[0].hops),
         "assumed": sim.engine.assumed,
-        "state_hash": sim.state_hash(),
     }
 
 
-# A workload by cache lines -----------------------------------------------------
-
-
-def _lines_rows(subject: Subject) -> list[dict[str, int]]:
-    sim: Any = subject.sim
-    ends, computed = sim.engine.machine.gpus["ended_ps"].tolist(), sim.engine.work.compute_ps().tolist()
-    return [
-        {"rank": rank, "end_ps": end, "exposed_comm_ps": end - compute, "compute_ps": compute}
-        for rank, (end, compute) in enumerate(zip(ends, computed, strict=True))
-    ]
+# A workload --------------------------------------------------------------------
 
 
 def _lines_document(subject: Subject) -> dict[str, Any]:
@@ -125,40 +118,54 @@ def _lines_document(subject: Subject) -> dict[str, Any]:
         "workload": subject.args.workload or subject.args.model,
         "compat": subject.args.compat,
         "gpu": sim.engine.presets[0].name,
-        "per_rank": _lines_rows(subject),
         **_machine(sim),
     }
 
 
-def _lines_text(subject: Subject) -> str:
-    rows = _lines_rows(subject)
-    return _astrasim_lines((row["end_ps"] // 1000, row["exposed_comm_ps"] // 1000) for row in rows)
+def _traces_document(subject: Subject) -> dict[str, Any]:
+    run = _run_of(subject)
+    simulated = run.result()
+    return {
+        "workload": subject.args.workload,
+        "compat": subject.args.compat,
+        "messages": simulated.messages,
+        "message_bytes": simulated.message_bytes,
+        "cost_dollars": run.workload.network.cost_dollars(),
+        **({"dimensions": subject.sim.result.table("dimensions")} if inspects(subject.args) else {}),
+    }
 
 
-def _astrasim_lines(rows: Iterable[tuple[int, int]]) -> str:
+def _ranks_text(subject: Subject) -> str:
     """Write ASTRA-sim 2.0's lines."""
     return "\n".join(
-        f"sys[{rank}] finished, {end} cycles, exposed communication {exposed} cycles."
-        for rank, (end, exposed) in enumerate(rows)
+        f"sys[{row['rank']}] finished, {row['end_ps'] // 1000} cycles, "
+        f"exposed communication {row['astrasim_exposed_comm_ps'] // 1000} cycles."
+        for row in subject.per_rank
     )
+
+
+def _run_of(subject: Subject) -> Any:
+    """Return the engine's run of a workload."""
+    return subject.sim.engine.run
 
 
 # A model -----------------------------------------------------------------------
 
 
-def _model_numbers(subject: Subject) -> dict[str, Any]:
-    step: Any = subject.workload
-    cluster: Any = subject.cluster
+def _model_document(subject: Subject) -> dict[str, Any]:
+    step: Any = subject.inputs.step
+    cluster: Any = subject.inputs.cluster
     simulated = _run_of(subject).result()
-    last = int(simulated.end_ns.argmax())
-    time_ps = int(simulated.end_ns[last]) * 1000
-    seconds = time_ps / 1e12
+    row = max(subject.per_rank, key=lambda row: (row["end_ps"], -row["rank"]))
+    seconds = row["end_ps"] / 1e12
     return {
-        "time_ps": time_ps,
+        "model": subject.args.model,
+        "mode": _mode(subject),
         "ranks": step.ranks,
         "operations": step.nodes,
-        "last_rank": last,
-        "compute_ps": int(simulated.compute_ns[last]) * 1000,
+        "last_rank": row["rank"],
+        "compute_ps": row["astrasim_compute_ps"],
+        "exposed_comm_ps": row["exposed_comm_ps"],
         f"{step.unit}_per_s": step.tokens / seconds,
         "model_flops": step.model_flops,
         "model_flops_utilisation": step.model_flops / (seconds * step.ranks * cluster.peak_flops),
@@ -168,23 +175,11 @@ def _model_numbers(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _model_document(subject: Subject) -> dict[str, Any]:
-    numbers = _model_numbers(subject)
-    row = subject.per_rank[numbers["last_rank"]]
-    return {
-        "model": subject.args.model,
-        "mode": _mode(subject),
-        "exposed_comm_ps": row["exposed_comm_ps"],
-        "state_hash": _run_of(subject).digest(),
-        **numbers,
-    }
-
-
 def _model_text(subject: Subject) -> str:
-    step: Any = subject.workload
-    cluster: Any = subject.cluster
-    numbers = _model_numbers(subject)
-    took, computed, rate = numbers["time_ps"], numbers["compute_ps"], numbers[f"{step.unit}_per_s"]
+    step: Any = subject.inputs.step
+    cluster: Any = subject.inputs.cluster
+    numbers = _model_document(subject)
+    took, computed, rate = subject.sim.result.time_ps, numbers["compute_ps"], numbers[f"{step.unit}_per_s"]
     what = f"{subject.args.model}, {_mode(subject)}, {step.ranks} ranks"
     part, utilisation = computed / took, numbers["model_flops_utilisation"]
     lines = [
@@ -199,39 +194,6 @@ def _model_text(subject: Subject) -> str:
 
 def _mode(subject: Subject) -> str:
     return subject.args.mode or "training"
-
-
-# ASTRA-sim 2.0 -----------------------------------------------------------------
-
-
-def _run_of(subject: Subject) -> Any:
-    """Return the engine's run of a workload."""
-    sim: Any = subject.sim
-    return sim.engine.run
-
-
-def _traces_document(subject: Subject) -> dict[str, Any]:
-    sim: Any = subject.sim
-    run = _run_of(subject)
-    simulated = run.result()
-    rows = subject.per_rank
-    if subject.args.compat:
-        rows = [{**row, "exposed_comm_ps": row["astrasim_exposed_comm_ps"]} for row in rows]
-    return {
-        "workload": subject.args.workload,
-        "compat": subject.args.compat,
-        "messages": simulated.messages,
-        "message_bytes": simulated.message_bytes,
-        "cost_dollars": run.workload.network.cost_dollars(),
-        "per_rank": _without_done(rows),
-        **({"dimensions": sim.result.table("dimensions")} if inspects(subject.args) else {}),
-        "state_hash": run.digest(),
-    }
-
-
-def _traces_text(subject: Subject) -> str:
-    simulated = _run_of(subject).result()
-    return _astrasim_lines(zip(simulated.end_ns.tolist(), simulated.exposed_comm_ns.tolist(), strict=True))
 
 
 # ASTRA-sim 1.0 -----------------------------------------------------------------
@@ -264,7 +226,6 @@ def _layers_document(subject: Subject) -> dict[str, Any]:
         "training_loop": run.inputs.table.loop,
         "npus": run.inputs.network.npus,
         "passes": len(result.pass_end_ps),
-        "time_ps": result.time_ps,
         "compute_ps": result.compute_ps,
         "exposed_comm_ps": result.exposed_comm_ps,
         "message_bytes": result.message_bytes,
@@ -281,7 +242,6 @@ def _layers_document(subject: Subject) -> dict[str, Any]:
                 result.chunks_per_dim, result.chunk_ps_per_dim, result.busy_ps_per_dim, strict=True
             )
         ],
-        "state_hash": run.digest(),
     }
 
 
@@ -305,10 +265,10 @@ def _layers_text(subject: Subject) -> str:
 _Document = Callable[[Subject], dict[str, Any]]
 _Text = Callable[[Subject], str]
 
-_LINES_REPORT: Final[tuple[_Document, _Text]] = (_lines_document, _lines_text)
+_LINES_REPORT: Final[tuple[_Document, _Text]] = (_lines_document, _ranks_text)
 _REPORTS: Final[dict[str, tuple[_Document, _Text]]] = {
     COLLECTIVE: (_collective_document, _collective_text),
     MODEL: (_model_document, _model_text),
-    TRACES: (_traces_document, _traces_text),
+    TRACES: (_traces_document, _ranks_text),
     LAYERS: (_layers_document, _layers_text),
 }

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from .arguments import add_command
 from .inputs import simulation_of
-from .report import inspects, print_report, records, write_files
+from .printing import Report
+from .report import inspects, records, report_of, write_files
 from .run_options import add_options
 
 __all__ = ["add_commands"]
@@ -31,8 +32,8 @@ def add_commands(commands: Any) -> None:
     add_options(parser)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> Report:
     subject = simulation_of(args, record=records(args), inspected=inspects(args))
     subject.sim.run()
     write_files(subject)
-    return print_report(subject)
+    return report_of(subject)

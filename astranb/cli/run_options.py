@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
+from astranb.engine.fidelity import FIDELITIES
 
 from .arguments import Parser, flag_of, positive, whole
 from .model import MODEL_OPTIONS
@@ -23,9 +24,9 @@ LAYERS: Final = "ASTRA-sim 1.0 files"
 _STARTERS: Final = {"collective": (COLLECTIVE,), "model": (MODEL,), "workload": (TRACES, LAYERS)}
 """The option that chooses what runs."""
 
-_ANY: Final = ("analytical", "congestion", "cacheline")
-_MESSAGES: Final = ("analytical", "congestion")
-_LINES: Final = ("cacheline",)
+_ANY: Final = FIDELITIES
+_MESSAGES: Final = FIDELITIES[:2]
+_LINES: Final = FIDELITIES[2:]
 _ALL: Final = {COLLECTIVE: _ANY, MODEL: _ANY, TRACES: _ANY, LAYERS: _ANY}
 
 
@@ -33,36 +34,23 @@ def _for(*kinds: str, at: tuple[str, ...] = _ANY) -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(kinds, at)
 
 
-@dataclass(frozen=True)
-class _Option:
-    """One option.
+class _Option(NamedTuple):
+    """One option: by what runs, the fidelities at which it has an effect."""
 
-    Attributes
-    ----------
-    flags : tuple of str
-        The first one names it in messages; longer ones are ASTRA-sim's.
-    help : str
-    applies : mapping of str to tuple of str
-        By what runs, the fidelities at which the option has an effect.
-    more : mapping
-        Arguments of ``add_argument``.
-    """
-
-    flags: tuple[str, ...]
+    flags: Sequence[str]  # the first one names it in messages; longer ones are ASTRA-sim's
     help: str
-    applies: Mapping[str, tuple[str, ...]]
-    more: Mapping[str, Any] = field(default_factory=dict)
+    applies: Mapping[str, Sequence[str]]
+    more: Mapping[str, Any]  # arguments of ``add_argument``
 
     @property
     def name(self) -> str:
         return self.flags[0].removeprefix("--").replace("-", "_")
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(NamedTuple):
     title: str
     example: str
-    options: tuple[_Option, ...]
+    options: Sequence[_Option]
 
 
 def _boolean(text: str) -> bool:
@@ -71,32 +59,20 @@ def _boolean(text: str) -> bool:
     return text == "true"
 
 
-def _option(flags: str, text: str, applies: Mapping[str, tuple[str, ...]], **more: Any) -> _Option:
-    return _Option(tuple(flags.split()), text, applies, more)
+def _option(flags: str, text: str, applies: Mapping[str, Sequence[str]], **more: Any) -> _Option:
+    return _Option(flags.split(), text, applies, more)
 
 
-def _file(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, metavar="FILE")
+_file = partial(_option, metavar="FILE")
+_folder = partial(_option, metavar="DIR")
+_count = partial(_option, type=int, metavar="N")
+_scale = partial(_option, type=positive, metavar="X")
+_flag = partial(_option, action="store_true", default=None)
 
-
-def _folder(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, metavar="DIR")
-
-
-def _count(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, type=int, metavar="N")
-
-
-def _scale(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, type=positive, metavar="X")
-
-
-def _flag(flags: str, text: str, applies: Mapping[str, tuple[str, ...]]) -> _Option:
-    return _option(flags, text, applies, action="store_true", default=None)
-
-
+_COLLECTIVE_LINES = _for(COLLECTIVE, at=_LINES)
 _FILES = _for(TRACES, LAYERS)
 _SYSTEM = _for(MODEL, TRACES, LAYERS)
+_SYSTEM_LAYER = _for(MODEL, TRACES, LAYERS, at=_MESSAGES)
 _TABLES = _for(LAYERS, at=_MESSAGES)
 _LAYERS = _for(LAYERS)
 
@@ -115,8 +91,8 @@ _GROUPS: Final = (
                 "or a function FILE.py:FUNCTION (default: that of the collective)",
                 _for(COLLECTIVE),
             ),
-            _count("--channels", "sets of thread blocks (default: chosen from the size)", _for(COLLECTIVE)),
-            _option("--protocol", "Simple, LL or LL128 (default: Simple)", _for(COLLECTIVE)),
+            _count("--channels", "sets of thread blocks (default: chosen from the size)", _COLLECTIVE_LINES),
+            _option("--protocol", "Simple, LL or LL128 (default: Simple)", _COLLECTIVE_LINES),
             _option(
                 "--root",
                 "root rank of a broadcast, reduce, gather or scatter (default: 0); "
@@ -152,17 +128,17 @@ _GROUPS: Final = (
             _option(
                 "--num-queues-per-dim",
                 "queues of a dimension (default: 1)",
-                _SYSTEM,
+                _SYSTEM_LAYER,
                 type=whole(1, 1024),
                 metavar="N",
             ),
-            _scale("--injection-scale", "factor of the endpoint delay (default: 1)", _SYSTEM),
+            _scale("--injection-scale", "factor of the endpoint delay (default: 1)", _SYSTEM_LAYER),
             _scale("--comm-scale", "1.0: factor of communication sizes (default: 1); 2.0: no effect", _FILES),
             _scale("--compute-scale", "1.0: factor of compute times (default: 1); 2.0: no effect", _FILES),
             _option(
                 "--rendezvous-protocol",
                 "receivers request each message (default: false)",
-                _for(MODEL, TRACES),
+                _for(MODEL, TRACES, at=_MESSAGES),
                 nargs="?",
                 const=True,
                 type=_boolean,
@@ -222,18 +198,18 @@ _GROUPS: Final = (
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
                 "of a model, also the roofline of its computations (default: h100-sxm)",
-                {**_for(COLLECTIVE, MODEL), **_for(TRACES, LAYERS, at=_LINES)},
+                {**_for(MODEL), **_for(COLLECTIVE, TRACES, LAYERS, at=_LINES)},
             ),
             _option(
                 "--dimensions",
                 "number of GPUs in each dimension of collectives, with --infra",
-                _for(MODEL, TRACES),
+                _for(MODEL, TRACES, at=_MESSAGES),
                 metavar="8x4",
             ),
             _option(
                 "--launch",
                 "cost of a kernel launch: none, graph or stream (default: none)",
-                {**_for(COLLECTIVE), **_for(MODEL, TRACES, LAYERS, at=_LINES)},
+                dict.fromkeys(_ALL, _LINES),
             ),
         ),
     ),
@@ -244,23 +220,23 @@ _GROUPS: Final = (
             _option(
                 "--arbitration",
                 "fifo, round_robin or fair, which separates data and control (default: fifo)",
-                _for(COLLECTIVE),
+                _COLLECTIVE_LINES,
             ),
             _count(
                 "--buffers",
                 "messages buffered behind a link in each class; 0: unlimited (default: 0)",
-                _for(COLLECTIVE),
+                _COLLECTIVE_LINES,
             ),
-            _flag("--cut-through", "forward a message once its header has arrived", _for(COLLECTIVE)),
+            _flag("--cut-through", "forward a message once its header has arrived", _COLLECTIVE_LINES),
             _option(
                 "--multipath",
                 "interleave, static, flow_hash or spray (default: interleave)",
-                _for(COLLECTIVE),
+                _COLLECTIVE_LINES,
             ),
             _option(
                 "--roce",
                 "Ethernet flow control: some of pfc,ecn,dcqcn; all of them without a value",
-                _for(COLLECTIVE),
+                _COLLECTIVE_LINES,
                 nargs="?",
                 const="pfc,ecn,dcqcn",
                 metavar="FEATURES",
@@ -268,7 +244,7 @@ _GROUPS: Final = (
             _count(
                 "--coalesce",
                 "cache lines per request; above 1 is faster and inexact (default: 1)",
-                _for(COLLECTIVE),
+                _COLLECTIVE_LINES,
             ),
         ),
     ),

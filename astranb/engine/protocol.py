@@ -108,6 +108,10 @@ class Movable(Protocol):
         """
         ...
 
+    def finish(self) -> bool:
+        """Handle all events at once where that is faster than :meth:`go`; False: nothing was done."""
+        ...
+
     def check(self, why: int) -> None:
         """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
         ...

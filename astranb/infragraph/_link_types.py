@@ -187,7 +187,7 @@ def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]
     name, description : str
         Of the link.
     context : str
-        Names and descriptions of its device and what is in it, in lower case: they tell the
+        Names and descriptions of its device and what is in it, in lower case: they determine the
         generation where the link's name leaves it open (``nvlink`` in a box of H100).
 
     Returns
@@ -203,7 +203,7 @@ def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]
     ('nvlink4', 'eth400')
     """
     texts = [re.sub(r"[\s_\-]+", "", text.lower()) for text in (name, description)]
-    for patterns, why, ordered in ((_NAMES, "", texts), (_VAGUE, "the name does not tell", texts[::-1])):
+    for patterns, why, ordered in ((_NAMES, "", texts), (_VAGUE, "the name is ambiguous", texts[::-1])):
         for text in ordered:
             for pattern, family in patterns:
                 if text and (match := pattern.search(text)):

@@ -325,7 +325,7 @@ def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> No
     counted: Counter[str] = Counter()
     for i, row in enumerate(rows):
         kind = row.type
-        taken = f"taken for {kind.name}" + (f", as {row.why}" if row.why else "")
+        taken = f"taken for {kind.name}" + (f", because {row.why}" if row.why else "")
         if kind is DEFAULT:
             taken = "nothing recognised by its name"
         if row.forward is None or row.backward is None:

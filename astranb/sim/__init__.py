@@ -1,7 +1,6 @@
 """Floor 6: the simulation. The verbs, stops, breakpoints, checkpoints, results, comparisons."""
 
 from .compare import Comparison, Shown, compare
-from .engines import FIDELITIES
 from .replay import Replay
 from .result import Result
 from .simulation import Simulation
@@ -10,7 +9,6 @@ from .view import ObjectView
 from .watch import Watch, series_of
 
 __all__ = [
-    "FIDELITIES",
     "Comparison",
     "ObjectView",
     "Replay",

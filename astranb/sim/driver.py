@@ -95,6 +95,8 @@ class Driver:
         """
         self.keep()
         owners = self.engine.install(points)
+        if not points and until_ps == FOREVER and not limits and self.engine.finish():
+            return ENDED, None
         callables = [p for p in points if p.call]
         following = self.next_ps
         times = [p for p in points if p.at_ps is not None and following <= p.at_ps < until_ps]

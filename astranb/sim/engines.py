@@ -11,12 +11,13 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
 from astranb.engine.cacheline import CacheLineEngine, Graph
 from astranb.engine.cacheline.assumptions import presets_of
+from astranb.engine.fidelity import fidelity_of
 from astranb.engine.layers import LayerEngine, LayerRun, cacheline_inputs
 from astranb.engine.messages import MessageEngine
 from astranb.engine.messages import Run as MessageRun
 from astranb.engine.protocol import Engine
 from astranb.gpu import Preset
-from astranb.infragraph import Infra, resolve
+from astranb.infragraph import Infra, dimensions, resolve
 from astranb.net import Network as Options
 from astranb.net import compile_fabric
 from astranb.workload import astrasim1, astrasim2
@@ -32,9 +33,10 @@ from astranb.workload.astrasim2 import (
 )
 from astranb.workload.models import ModelStep
 
-__all__ = ["FIDELITIES", "open_engine", "read_files"]
+__all__ = ["open_engine", "read_files"]
 
-FIDELITIES: Final = ("analytical", "congestion", "cacheline")
+_NOT_GIVEN: Final = (None, "none", "Simple")
+"""Values of options that are as good as none: no launch cost, no flags in the data."""
 
 _BY_MESSAGES: Final = {
     "ring": ("ring", 1),
@@ -55,7 +57,7 @@ _BY_MESSAGES: Final = {
 def open_engine(
     infra: Any,
     what: Any,
-    fidelity: str | None,
+    fidelity: str | None = None,
     *,
     gpu: str | Path | Preset | None = None,
     network: Options | None = None,
@@ -63,59 +65,80 @@ def open_engine(
     record: bool = True,
     memory_bytes: int | None = None,
 ) -> Engine:
-    """Give the engine for what runs at a fidelity; the parameters are those of ``Simulation``.
+    """Return the engine that runs something at a fidelity; the parameters are those of ``Simulation``.
 
     Raises
     ------
     InputError
-        It cannot run like that.
+        It cannot run at this fidelity, or the fidelity cannot use an option.
     """
-    if fidelity is not None and fidelity not in FIDELITIES:
-        raise InputError(f"unknown fidelity {fidelity!r}", where="fidelity", hint=near(fidelity, FIDELITIES))
-    if isinstance(what, ModelStep):
-        what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None)
-        gpu = gpu if fidelity == "cacheline" else None  # its computations have their durations already
-    if isinstance(what, LayerWorkload):
-        chosen = fidelity or ("congestion" if what.congestion else "analytical")
-        if chosen != "cacheline":
-            described = what if infra is None else dataclasses.replace(what, network=_layered(infra))
-            described = dataclasses.replace(described, congestion=chosen == "congestion")
-            return LayerEngine(LayerRun(described, record=record), what.title)
-        inputs, durations = cacheline_inputs(what)
-        what, fidelity = Graph.of(inputs, what.title, durations), "cacheline"
-    elif isinstance(what, Workload) or (isinstance(what, Collective) and fidelity not in (None, "cacheline")):
-        collective = None
-        if isinstance(what, Collective):
-            what, collective = _as_workload(_network(infra), what)
-        elif infra is not None:
-            what = dataclasses.replace(what, network=_network(infra) or what.network)
-        if fidelity != "cacheline":
-            _refuse(gpu=gpu, network=network, launch=None if launch == "none" else launch)
-            run = MessageRun(what, congestion=fidelity == "congestion", record=record)
-            return MessageEngine(run, what.title, collective)
-        if not isinstance(what.network, InfraNetwork):
-            hint = "give an infrastructure: Simulation(infra, workload, fidelity='cacheline')"
-            raise InputError("a network of dimensions has no GPUs for cache lines", where="infra", hint=hint)
-        infra, what = what.network.infra, Graph.of(what, what.title)
-    if not isinstance(what, Collective | Graph):
+    if not isinstance(what, Collective | Graph | LayerWorkload | ModelStep | Workload):
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
-    if fidelity not in (None, "cacheline"):
-        raise InputError("operations by cache lines run by cache lines only", where="fidelity")
-    machine = infra.infra if isinstance(infra, InfraNetwork) else _infra(infra)
-    fabric = compile_fabric(machine.expand())
-    presets, notes = presets_of(machine, fabric, gpu)
-    return CacheLineEngine.built(
-        machine,
-        what,
-        fabric,
-        presets,
-        network or Options(),
-        launch,
-        notes=notes,
-        record=record,
-        memory_bytes=memory_bytes,
-    )
+    chosen = fidelity_of(fidelity, collective=isinstance(what, Collective | Graph))
+    if isinstance(what, ModelStep):
+        what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None)
+        gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
+    if chosen == "cacheline":
+        machine, work = _by_cache_lines(infra, what)
+        fabric = compile_fabric(machine.expand())
+        presets, notes = presets_of(machine, fabric, gpu)
+        return CacheLineEngine.built(
+            machine,
+            work,
+            fabric,
+            presets,
+            network or Options(),
+            launch,
+            notes=notes,
+            record=record,
+            memory_bytes=memory_bytes,
+        )
+    options = {"gpu": gpu, "network": network, "launch": launch, "memory_bytes": memory_bytes}
+    if isinstance(what, Collective):
+        options |= {"protocol": what.protocol, "channels": what.channels}
+    for name, value in options.items():
+        if value not in _NOT_GIVEN:
+            hint = "leave it out, or use fidelity='cacheline'"
+            raise InputError(f"does not apply at fidelity {chosen!r}", where=name, hint=hint)
+    if isinstance(what, Graph):
+        raise InputError("a Graph is simulated by cache lines only", where="fidelity", hint="use 'cacheline'")
+    if isinstance(what, LayerWorkload):
+        congestion = what.congestion if fidelity is None else chosen == "congestion"
+        layered = what.network if infra is None else _layered(infra)
+        described = dataclasses.replace(what, network=layered, congestion=congestion)
+        return LayerEngine(LayerRun(described, record=record), what.title)
+    collective = None
+    if isinstance(what, Collective):
+        what, collective = _as_workload(_network(infra), what)
+    elif infra is not None:
+        what = dataclasses.replace(what, network=_network(infra))
+    run = MessageRun(what, congestion=chosen == "congestion", record=record)
+    return MessageEngine(run, what.title, collective)
+
+
+def _by_cache_lines(
+    infra: Any, what: Collective | Graph | LayerWorkload | Workload
+) -> tuple[Infra, Collective | Graph]:
+    """Return the machine and the loads and stores that run on it."""
+    durations, compat = None, False
+    if isinstance(what, LayerWorkload):
+        if isinstance(infra, HierarchicalNetwork):
+            what, infra = dataclasses.replace(what, network=infra), None
+        what, durations = cacheline_inputs(what)
+    if isinstance(what, Workload):
+        for name, given in (("queues", what.system.queues > 1), ("rendezvous", what.system.rendezvous)):
+            if given:
+                hint = "leave it out, or use fidelity='congestion'"
+                raise InputError("does not apply at fidelity 'cacheline'", where=name, hint=hint)
+        infra, compat = what.network if infra is None else infra, what.compat
+        what = Graph.of(what, what.title, durations)
+    if isinstance(infra, InfraNetwork):
+        return infra.infra, what
+    if isinstance(infra, DimensionNetwork):
+        rates = [rate * (2**30 if compat else 10**9) for rate in infra.bandwidth]
+        return dimensions(infra.topology, infra.npus_count, rates, infra.latency), what
+    return _infra(infra), what
 
 
 def read_files(workload: str | Path, system: str | Path, network: Any, **options: Any) -> Any:
@@ -145,14 +168,6 @@ def _layered(infra: Any) -> HierarchicalNetwork:
     return infra
 
 
-def _refuse(**given: Any) -> None:
-    """Refuse options that whole messages have no use for."""
-    for name, value in given.items():
-        if value is not None:
-            hint = "leave it out, or take fidelity='cacheline'"
-            raise InputError("whole messages are simulated without GPUs", where=name, hint=hint)
-
-
 def _as_workload(
     network: DimensionNetwork | InfraNetwork | None, what: Collective
 ) -> tuple[Workload, tuple[str, int, int]]:
@@ -161,9 +176,10 @@ def _as_workload(
         raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
     name, algorithm = what.name, what.algorithm_name
     if name not in COLLECTIVE_NAMES:
-        raise InputError(f"{name} is not simulated by messages", where="fidelity", hint="take 'cacheline'")
-    if algorithm not in _BY_MESSAGES:
-        hint = f"take fidelity='cacheline', or {near(algorithm, _BY_MESSAGES)}"
+        raise InputError(f"{name} is not simulated by messages", where="fidelity", hint="use 'cacheline'")
+    if algorithm not in _BY_MESSAGES or not isinstance(what.algorithm, str):
+        hint = "use fidelity='cacheline'"
+        hint += f", or {near(algorithm, _BY_MESSAGES)}" if isinstance(what.algorithm, str) else ""
         raise InputError(f"algorithm {algorithm!r} is not simulated by messages", where="fidelity", hint=hint)
     word, dimensions = _BY_MESSAGES[algorithm]
     if isinstance(network, InfraNetwork) and dimensions == 1:

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-__all__ = ["Checkpoint", "History", "Keepable"]
+from astranb.engine.protocol import Movable
+
+__all__ = ["Checkpoint", "History"]
 
 _PAGE = 4096
 _MOST = 512  # checkpoints: beyond, thinning costs more than it saves
-
-
-class Keepable(Protocol):
-    """What has a history."""
-
-    def counts(self) -> Mapping[str, int]:
-        """Give what moments are named by: ``events``, ``now_ps`` and other counts of the clock."""
-        ...
-
-    def kept(self) -> dict[str, memoryview]:
-        """Give everything that a checkpoint holds, as writable bytes."""
-        ...
-
-    def resize(self, sizes: Mapping[str, int]) -> None:
-        """Make the tables as long as they were; called with bytes, before they are written."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,7 +58,7 @@ class History:
         # the time of comparing pages, and Pause waits for that.
         self._latest: tuple[Checkpoint, dict[str, np.ndarray]] | None = None
 
-    def take(self, machine: Keepable, edits: int) -> None:
+    def take(self, machine: Movable, edits: int) -> None:
         """Add a checkpoint of the machine as it stands, unless the last one is of this moment."""
         counts = machine.counts()
         last = self.checkpoints[-1] if self.checkpoints else None
@@ -136,7 +121,7 @@ class History:
         while self.checkpoints and self.checkpoints[-1].edits > edits:
             self.checkpoints.pop()
 
-    def restore(self, machine: Keepable, checkpoint: Checkpoint) -> None:
+    def restore(self, machine: Movable, checkpoint: Checkpoint) -> None:
         """Put a machine back to a checkpoint and forget what came after."""
         machine.resize({name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()})
         for name, data in machine.kept().items():

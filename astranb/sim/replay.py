@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from astranb.engine.edits import Edit
 
-__all__ = ["Replay", "Replayable"]
-
-
-class Replayable(Protocol):
-    """What has a past that a copy of it can go through again."""
-
-    driver: Any
-
-    @property
-    def now_ps(self) -> int:
-        """Time of the last event."""
-        ...
-
-    @property
-    def events(self) -> int:
-        """Events handled so far."""
-        ...
-
-    def replica(self) -> Any:
-        """A copy to look at the past in."""
-        ...
+__all__ = ["Replay"]
 
 
 class Replay:
@@ -58,7 +38,7 @@ class Replay:
     True
     """
 
-    def __init__(self, sim: Replayable) -> None:
+    def __init__(self, sim: Any) -> None:
         self._original = sim
         self.sim = sim.replica()
 

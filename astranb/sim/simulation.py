@@ -15,7 +15,6 @@ from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.cacheline import CacheLineEngine, next_operation
 from astranb.engine.edits import RECORD, Parameter
-from astranb.engine.protocol import Engine
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
@@ -155,11 +154,6 @@ class Simulation:
         """
         what = read_files(workload, system, network, **options)
         return cls(None, what, fidelity=fidelity, record=record, checkpoint_bytes=checkpoint_bytes)
-
-    @classmethod
-    def of_engine(cls, engine: Engine, checkpoint_bytes: int = CHECKPOINT_BYTES) -> Simulation:
-        """Take over an engine as it stands: nobody else must move it from now on."""
-        return cls._of(Driver(engine, History(checkpoint_bytes)))
 
     @classmethod
     def _of(cls, driver: Driver) -> Simulation:
@@ -372,16 +366,16 @@ class Simulation:
             parameter: a Reset of a view keeps its parameters). Otherwise edits made after the
             start are undone; those made at the start are a part of it.
         """
-        engine = self.driver.engine
-        engine.rewinding()
         last = {edit.path: edit for edit in self.driver.edits} if keep else {}
-        if last:
-            self.driver.undo(0)
-        self.driver.back_to("events", 0)
-        for edit in last.values():
-            self.driver.edit(dataclasses.replace(edit, events=0, at_ps=0))
-        engine.rewound()
-        return self._stop("back")
+
+        def restart() -> None:
+            if last:
+                self.driver.undo(0)
+            self.driver.back_to("events", 0)
+            for edit in last.values():
+                self.driver.edit(dataclasses.replace(edit, events=0, at_ps=0))
+
+        return self._rewound(restart)
 
     def _go(self, reached: str = "steps", **limits: int) -> Stop:
         """Every verb that goes forward ends here."""
@@ -391,11 +385,15 @@ class Simulation:
         self.driver.engine.check(why)
         return self._stop(reached if why == REACHED else _STOPS.get(why, "steps"), point)
 
-    def _return_to(self, field: str, target: int) -> Stop:
+    def _rewound(self, move: Callable[[], None]) -> Stop:
+        """Every verb that goes back ends here."""
         self.driver.engine.rewinding()
-        self.driver.back_to(field, target)
+        move()
         self.driver.engine.rewound()
         return self._stop("back")
+
+    def _return_to(self, field: str, target: int) -> Stop:
+        return self._rewound(lambda: self.driver.back_to(field, target))
 
     def _stop(self, why: str, point: Breakpoint | None = None) -> Stop:
         """Say where it stopped, to the caller and to the listeners."""
@@ -480,7 +478,7 @@ class Simulation:
         ('all_reduce/allpairs', 8, 0)
         """
         engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
-        other = self.of_engine(engine, self.driver.history.budget_bytes)
+        other = self._of(Driver(engine, History(self.driver.history.budget_bytes)))
         if keep:
             for path, value in {e.path: e.value for e in self.driver.edits}.items():
                 other.set(path, value)
@@ -635,10 +633,7 @@ class Simulation:
         count = len(self.driver.edits)
         if not -count <= number < count:
             raise InputError(f"there is no edit {number}", where="undo", hint=f"there are {count}")
-        self.driver.engine.rewinding()
-        self.driver.undo(number % count)
-        self.driver.engine.rewound()
-        return self._stop("back")
+        return self._rewound(lambda: self.driver.undo(number % count))
 
     # Breakpoints and listeners -----------------------------------------------
 

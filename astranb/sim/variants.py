@@ -21,8 +21,19 @@ from astranb.net.port import ARBITRATIONS
 __all__ = ["options", "parameters", "rebuilt"]
 
 _START: Final = "from the start of a new run"
-_GPU_NUMBERS: Final = ("sms", "unroll", "max_outstanding", "warps_per_block", "blocks_per_sm")
-_NETWORK: Final = {"arbitration": ARBITRATIONS, "multipath": MULTIPATHS, "buffers": (), "coalesce": ()}
+_GPU_NUMBERS: Final = {
+    "sms": "SMs of each GPU",
+    "unroll": "lines in flight of one warp",
+    "max_outstanding": "requests in flight of one SM",
+    "warps_per_block": "warps of a thread block",
+    "blocks_per_sm": "thread blocks on one SM",
+}
+_NETWORK: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "arbitration": ("", "which message a link sends next", ARBITRATIONS),
+    "multipath": ("", "how a message's route is chosen among equal ones", MULTIPATHS),
+    "buffers": ("from 0", "messages buffered behind a link, in each class; 0: unlimited", ()),
+    "coalesce": ("1 to 64", "lines per request: above 1 is faster, and not exact", ()),
+}
 _COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels")
 
 
@@ -30,24 +41,21 @@ def parameters(engine: Any) -> list[Parameter]:
     """What can be changed of a whole run, with its value now; nothing of a workload."""
     if not isinstance(engine, CacheLineEngine) or isinstance(engine.work, Graph):
         return []
-    c, one = engine.work, engine.chosen[0]
-    names = tuple(a.name for a in algorithms(c.name))
-
-    def of(path: str, value: object, limits: str, meaning: str, choices: tuple[str, ...] = ()) -> Parameter:
-        return Parameter(path, str(value), "", limits, _START, meaning, choices)
-
-    found = [
-        of("algorithm", c.algorithm_name, "one of its kind", "who sends what to whom", names),
-        of("size", format_bytes(c.size), "at least 1 B", "of the larger buffer"),
-        of("protocol", c.protocol, "what the algorithm can", "semaphores or flags", PROTOCOLS),
-        of("channels", c.channels or "auto", "at least 1, or auto", "sets of thread blocks"),
-        of("launch", engine.launch, "", "what it costs to start a kernel", LAUNCHES),
+    c, one, network = engine.work, engine.chosen[0], engine.network
+    rows: list[tuple[str, object, str, str, tuple[str, ...]]] = [
+        ("algorithm", c.algorithm_name, "one of its kind", "who sends what to whom",
+         tuple(a.name for a in algorithms(c.name))),
+        ("size", format_bytes(c.size), "at least 1 B", "of the larger buffer", ()),
+        ("protocol", c.protocol, "what the algorithm can", "semaphores or flags", PROTOCOLS),
+        ("channels", c.channels or "auto", "at least 1, or auto", "sets of thread blocks", ()),
+        ("launch", engine.launch, "", "what it costs to start a kernel", LAUNCHES),
+    ]  # fmt: skip
+    rows += [(f"gpu.{n}", getattr(one, n), "at least 1", text, ()) for n, text in _GPU_NUMBERS.items()]
+    rows += [(f"network.{n}", getattr(network, n), *more) for n, more in _NETWORK.items()]
+    return [
+        Parameter(path, str(value), "", limits, _START, text, choices)
+        for path, value, limits, text, choices in rows
     ]
-    found += [of(f"gpu.{n}", getattr(one, n), "at least 1", _MEANING[n]) for n in _GPU_NUMBERS]
-    for name, choices in _NETWORK.items():
-        limits = "" if choices else "from 0" if name == "buffers" else "1 to 64"
-        found.append(of(f"network.{name}", getattr(engine.network, name), limits, _MEANING[name], choices))
-    return found
 
 
 def rebuilt(
@@ -72,43 +80,30 @@ def rebuilt(
     )
 
 
-_MEANING = {
-    "sms": "SMs of each GPU",
-    "unroll": "lines that one warp keeps under way",
-    "max_outstanding": "requests that one SM keeps under way",
-    "warps_per_block": "warps of a thread block",
-    "blocks_per_sm": "thread blocks on one SM",
-    "arbitration": "who is next at a link",
-    "multipath": "how a message's way is chosen among equal ones",
-    "buffers": "messages behind a link, in each class; 0: no limit",
-    "coalesce": "lines as one request: faster, and not exact",
-}
-
-
 def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collective | Graph:
     unknown = sorted(set(changes) - set(_COLLECTIVE))
     if unknown:
         raise InputError(
             f"{unknown[0]!r} cannot be changed", where="rebuilt", hint=near(unknown[0], _COLLECTIVE)
         )
-    said = {name: changes[name] for name in _COLLECTIVE if changes.get(name) is not None}
-    if not said:
+    given = {name: changes[name] for name in _COLLECTIVE if changes.get(name) is not None}
+    if not given:
         return present
     if isinstance(present, Graph):
         hint = "make another workload"
         raise InputError(
             "a workload has no algorithm, size or channels of its own", where="rebuilt", hint=hint
         )
-    channels = said.get("channels", present.channels)
+    channels = given.get("channels", present.channels)
     if channels not in (None, "auto") and (isinstance(channels, bool) or not isinstance(channels, int)):
         raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")
     return Collective.of(
         present.name,
-        said.get("size", present.size),
-        said.get("algorithm", present.algorithm),
+        given.get("size", present.size),
+        given.get("algorithm", present.algorithm),
         channels=None if channels == "auto" else channels,
         root=present.root,
-        protocol=said.get("protocol", present.protocol),
+        protocol=given.get("protocol", present.protocol),
     )
 
 

@@ -57,7 +57,9 @@ class Watch:
         """
         if callable(what):
             return _of_function(sim, what)
-        path, name = _path_and_field(what)
+        path, dot, name = what.strip().rpartition(".")
+        if not dot:
+            raise InputError(f"{what!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
         engine = sim.engine
         place, readers = engine.readers(path)
         known = sim.watchable(path)
@@ -84,7 +86,7 @@ class Watch:
     def series(
         self, start: int | str = 0, end: int | str | None = None, points: int = 200
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Its exact values at times evenly apart, from a replay in a private copy.
+        """Its exact values at equally spaced times, from a replay in a private copy.
 
         Parameters
         ----------
@@ -117,7 +119,7 @@ class Watch:
         return pd.DataFrame({"time_ps": self.times_ps, "value": self.values})
 
     def sample(self, now_ps: int) -> None:
-        """Note the value now; what was noted of later times is forgotten."""
+        """Record the value now, and drop what was recorded of later times."""
         while self.times_ps and self.times_ps[-1] >= now_ps:
             self.times_ps.pop()
             self.values.pop()
@@ -129,13 +131,6 @@ class Watch:
     def __repr__(self) -> str:
         """Its name and what it is now."""
         return f"<Watch {self.text}: {self.shown(self.value)}>"
-
-
-def _path_and_field(text: str) -> tuple[str, str]:
-    path, dot, name = text.strip().rpartition(".")
-    if not dot:
-        raise InputError(f"{text!r} is not <path>.<field>", where="watch", hint="write <path>.waiting")
-    return path, name
 
 
 def _of_function(sim: Any, call: Callable[[Any], float]) -> Watch:

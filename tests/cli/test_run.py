@@ -14,9 +14,12 @@ from astranb.chakra import TraceBuilder, write
 from astranb.cli import main, parser
 from astranb.cli.run_options import _GROUPS, COLLECTIVE, LAYERS, MODEL, TRACES, kind_of
 from astranb.collectives import Collective
+from astranb.engine.fidelity import FIDELITIES
 from astranb.net import Network
 from astranb.workload import astrasim1, astrasim2, models
+from tests.workload.astrasim1.test_files import NETWORK, SYSTEM, TABLE
 
+COLLECTIVE_BY_MESSAGES = "--infra dgx-h100 --collective all_reduce --size 1 --fidelity congestion"
 OPTIONS = {option.name: option for group in _GROUPS for option in group.options}
 
 
@@ -90,13 +93,77 @@ def test_the_command_line_and_python_agree_on_a_model(capsys):
     assert [row["end_ps"] for row in said["per_rank"]] == [row["end_ps"] for row in sim.result.per_rank()]
 
 
-def test_the_command_line_and_python_agree_on_a_collective(capsys):
-    command = ["run", "--infra", "switch:gpus=4", "--collective", "all_gather", "--size", "4KiB"]
-    assert main([*command, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    sim = anb.Simulation("switch:gpus=4", anb.collectives.all_gather("4 KiB"))
+MODEL_FILE = "{name: mine, layers: 1, hidden: 64, heads: 4, ffn: 128, vocab: 0, sequence: 16}"
+SUBJECTS = {
+    "a collective": "--infra=ring:gpus=4 --collective=all_gather --size=4KiB",
+    "a collective with options": "--infra=ring:gpus=4 --collective=all_reduce --size=4KiB --algorithm=ring",
+    "a model": "--model=mine.yaml --tp=2 --dp=2",
+    "a model on an infrastructure": "--model=mine.yaml --tp=2 --dp=2 --infra=ring:gpus=4",
+    "2.0 files": "--workload=step --system=s.json --network=n.yml",
+    "2.0 files, as the peer": "--workload=step --system=s.json --network=n.yml --compat=astrasim2",
+    "2.0 files on an infrastructure": "--workload=step --system=s.json --infra=ring:gpus=4",
+    "1.0 files": "--workload=w.txt --system=s.txt --network=n.json",
+    "1.0 files, as the peer": "--workload=w.txt --system=s.txt --network=n.json --compat=astrasim1",
+}
+
+
+def in_python(name):
+    """The infrastructure and what runs, as a person writes them."""
+    if name.startswith("a collective"):
+        made = anb.collectives.all_reduce("4 KiB", "ring") if "options" in name else None
+        return "ring:gpus=4", made or anb.collectives.all_gather("4 KiB")
+    if name.startswith("a model"):
+        step = models.workload("mine.yaml", models.Parallelism(tensor=2, data=2))
+        return "ring:gpus=4" if "infrastructure" in name else None, step
+    compat = "peer" in name
+    if name.startswith("1.0"):
+        return None, astrasim1.load("w.txt", "s.txt", "n.json", compat=compat)
+    infra = anb.infragraph.blueprint("ring:gpus=4")
+    network = astrasim2.InfraNetwork(infra) if "infrastructure" in name else "n.yml"
+    return None, astrasim2.load("step", "s.json", network, compat=compat)
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    """A folder with all files of the subjects."""
+    monkeypatch.chdir(tmp_path)
+    step = TraceBuilder()
+    step.compute("forward", duration_us=5)
+    step.collective("all_reduce", 1 << 14)
+    for rank in range(4):
+        write(tmp_path / f"step.{rank}.et", step.build())
+    system = {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 2}
+    (tmp_path / "s.json").write_text(json.dumps(system))
+    (tmp_path / "n.yml").write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
+    (tmp_path / "mine.yaml").write_text(MODEL_FILE)
+    (tmp_path / "w.txt").write_text(TABLE)
+    (tmp_path / "s.txt").write_text(SYSTEM)
+    (tmp_path / "n.json").write_text(json.dumps(NETWORK))
+
+
+@pytest.mark.usefixtures("inputs")
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_the_command_line_and_python_agree(name, fidelity, capsys):
+    """The command line neither records nor looks into a run: one NPU may stand for all."""
+    assert main(["run", *SUBJECTS[name].split(), "--fidelity", fidelity, "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)
+    sim = anb.Simulation(*in_python(name), fidelity=fidelity)
     sim.run()
-    assert (said["time_ps"], said["state_hash"]) == (sim.result.time_ps, sim.state_hash())
+    result = sim.result
+    assert (given["time_ps"], given["events"]) == (result.time_ps, sim.events)
+    assert given["state_hash"] == sim.state_hash()
+    assert given["fidelity"] == sim.fidelity == fidelity
+    assert [row["end_ps"] for row in given["per_rank"]] == [row["end_ps"] for row in result.per_rank()]
+    assert given["breakdown"] == result.breakdown()
+
+
+@pytest.mark.usefixtures("inputs")
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_the_same_fidelity_where_none_is_given(name, capsys):
+    assert main(["run", *SUBJECTS[name].split(), "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)
+    assert given["fidelity"] == anb.Simulation(*in_python(name)).fidelity
 
 
 @pytest.mark.parametrize(
@@ -107,6 +174,34 @@ def test_the_command_line_and_python_agree_on_a_collective(capsys):
         ("--model gpt3-125m --launch graph", "at --fidelity analytical; leave it out, or use --fidelity cac"),
         ("--infra dgx-h100 --collective all_reduce --size 1 --frames d", "--frames does not apply to a coll"),
         ("--infra dgx-h100 --collective all_reduce --size 1 --root two", "--root: 'two' is not a rank"),
+        (
+            f"{COLLECTIVE_BY_MESSAGES} --protocol LL",
+            "--protocol does not apply to a collective at --fidelity ",
+        ),
+        (
+            f"{COLLECTIVE_BY_MESSAGES} --channels 2",
+            "--channels does not apply to a collective at --fidelity ",
+        ),
+        (
+            f"{COLLECTIVE_BY_MESSAGES} --gpu h100-sxm",
+            "--gpu does not apply to a collective at --fidelity cong",
+        ),
+        (
+            f"{COLLECTIVE_BY_MESSAGES} --launch graph",
+            "--launch does not apply to a collective at --fidelity ",
+        ),
+        (
+            f"{COLLECTIVE_BY_MESSAGES} --multipath spray",
+            "--multipath does not apply to a collective at --fid",
+        ),
+        (
+            "--model gpt3-125m --fidelity cacheline --num-queues-per-dim 2",
+            "or use --fidelity analytical or c",
+        ),
+        (
+            "--model gpt3-125m --fidelity cacheline --rendezvous-protocol",
+            "--rendezvous-protocol does not app",
+        ),
         ("--num-passes 2", "run: --num-passes needs --workload; see astranb run --help"),
         ("--memory m.json", "run: --memory needs --workload or --model; see astranb run --help"),
         ("--injection-scale nan", "run: --injection-scale: nan is out of range; use a number above 0"),

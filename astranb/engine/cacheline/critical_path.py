@@ -106,7 +106,7 @@ CAUSES = {
     "on chip": "between an SM, the L2 and the ports of a GPU",
     "queue": "in the queue of a link, behind other lines",
     "wire": "on the wire: bytes over bandwidth",
-    "latency": "the way of a link",
+    "latency": "propagation along a link",
     "switch": "passed on by a switch or a NIC, or added up in one",
     "pacing": "held back by the rate of its flow",
     "L2 queue": "in the queue of an L2 slice",

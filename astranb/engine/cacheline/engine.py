@@ -322,8 +322,13 @@ class CacheLineEngine(CacheLineState):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """Nothing beyond what the result itself says of workloads and of runs that have not ended."""
-        return {}
+        """What only messages have, and the operations of a workload where one collective runs."""
+        reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
+        found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
+        found["critical_path"] = "it takes a replay: call critical_path()"
+        if not isinstance(self.work, Graph):
+            found["operations"] = "one collective runs: its parts are in the table ops"
+        return found
 
     def per_rank(self) -> Rows:
         """A row a rank: its end, and how its thread blocks' time divides."""

@@ -139,9 +139,7 @@ class Lines:
             name = engine.fabric.graph.name(node)
             return Spot("switch", name, f"in {name}, which passes it on at {format_time(then_ps)}")
         where = gpu_path(engine.fabric, rank)
-        return Spot(
-            "on chip", where, f"on the way through the chip of GPU{rank} until {format_time(then_ps)}"
-        )
+        return Spot("on chip", where, f"crossing the chip of GPU{rank} until {format_time(then_ps)}")
 
     def _on_link(self, row: Any) -> bool:
         """Whether it has crossed, or is on, a link of the way that it is on now."""

@@ -12,6 +12,7 @@ from astranb.collectives import Joined
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.operations.about import KINDS
+from astranb.engine.operations.spans import divide, lanes_of, rank_columns
 from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
 
@@ -37,36 +38,57 @@ _MEANING = {
 
 
 def per_rank(engine: CacheLineState) -> list[dict[str, Any]]:
-    """One dict a rank: its end, and how its thread blocks' time divides.
+    """One dict a rank: its end, how its operations and how its thread blocks divide its time.
 
-    The ``*_ps`` parts are means over the rank's blocks and add up to ``time_ps``.
+    The parts of thread blocks are means over the rank's blocks and add up to the time of the run.
     """
-    machine, total = engine.machine, engine.time_ps
-    now = engine.now_ps
-    rows = []
+    columns, counts = _columns(engine), np.bincount(engine.machine.blocks["gpu"], minlength=engine.ranks)
+    return [
+        {
+            "rank": rank,
+            "name": engine.fabric.graph.name(int(engine.fabric.gpus[rank])),
+            "done": bool(engine.machine.gpus["ended_ps"][rank] >= 0),
+            **{name: column[rank] for name, column in columns.items()},
+            "blocks": int(counts[rank]),
+            **{f"{part}_ps": spent for part, spent in parts.items()},
+        }
+        for rank, parts in enumerate(_parts(engine))
+    ]
+
+
+def _parts(engine: CacheLineState) -> list[dict[str, int]]:
+    """For each rank, how long its thread blocks were in each state, and idle, on average."""
+    machine, now, rows = engine.machine, engine.now_ps, []
     for rank in range(len(machine.gpus)):
         mine = machine.blocks[machine.blocks["gpu"] == rank]
-        count = max(1, len(mine))
         spent = {part: int(mine[f"{part}_ps"].sum()) for part in _PARTS}
         for state, part in ((t.MOVING, "moving"), (t.WAITING, "waiting"), (t.DRAINING, "draining")):
             under_way = mine[mine["state"] == state]
             spent[part] += int((now - under_way["since_ps"]).sum())
-        row: dict[str, Any] = {
-            "rank": rank,
-            "name": engine.fabric.graph.name(int(engine.fabric.gpus[rank])),
-            "end_ps": int(machine.gpus["ended_ps"][rank]),
-            "blocks": len(mine),
-            **{f"{part}_ps": spent[part] // count for part in _PARTS},
-        }
-        row["idle_ps"] = max(0, total - sum(row[f"{part}_ps"] for part in _PARTS))
-        rows.append(row)
+        row = {part: total // max(1, len(mine)) for part, total in spent.items()}
+        rows.append({**row, "idle": max(0, engine.time_ps - sum(row.values()))})
     return rows
+
+
+def _columns(engine: CacheLineState) -> dict[str, list[int]]:
+    """Divide each rank's time by its operations; one collective is an operation from 0 to its end."""
+    ended, work = np.asarray(engine.machine.gpus["ended_ps"]), engine.work
+    end = np.where(ended >= 0, ended, engine.now_ps).astype(np.int64)
+    computed = np.zeros(len(end), np.int64)
+    rank, start, until, lane = np.arange(len(end)), computed, end, np.ones(len(end), np.int64)
+    if isinstance(work, Graph):
+        begun = _begun(engine)
+        kinds = [work.operations[one].rows["kind"][row] for one, row in begun]
+        rank, lane = np.array([one for one, _ in begun], np.int64), lanes_of(np.array(kinds, np.int64))
+        start, until = np.array(list(begun.values()), np.int64).reshape(-1, 2).T
+        until, computed = np.where(until >= 0, until, engine.now_ps), work.compute_ps()
+    return rank_columns(divide(rank, start, until, lane, end), computed)
 
 
 def breakdown(engine: CacheLineState) -> dict[str, float]:
     """Fractions of all thread blocks' time, by what they did; they add up to 1."""
-    rows = per_rank(engine)
-    sums = {part: sum(r[f"{part}_ps"] for r in rows) for part in (*_PARTS, "idle")}
+    rows = _parts(engine)
+    sums = {part: sum(row[part] for row in rows) for part in (*_PARTS, "idle")}
     total = max(1, sum(sums.values()))
     return {part: value / total for part, value in sums.items()}
 
@@ -146,7 +168,8 @@ def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
         sm = int(row["sm"] - engine.machine.gpus["first_sm"][row["gpu"]]) if row["sm"] >= 0 else -1
         rows.append(
             {
-                "block": number, "rank": int(row["gpu"]), "channel": channels[number], "sm": sm,
+                "block": number, "rank": int(row["gpu"]), "channel": channels[number],
+                "unit": "copy engine" if row["engine"] else "thread block", "sm": sm,
                 "state": t.BLOCK_STATES[int(row["state"])], "started_ps": int(row["started_ps"]),
                 "ended_ps": int(row["ended_ps"]), "polls": int(row["polls"]),
                 **{f"{part}_ps": int(row[f"{part}_ps"]) for part in _PARTS},
@@ -170,8 +193,8 @@ def _ops(engine: CacheLineState) -> list[dict[str, Any]]:
     ]
 
 
-def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
-    """A row for each operation of a workload that has begun; one under way ends now."""
+def _begun(engine: CacheLineState) -> dict[tuple[int, int], tuple[int, int]]:
+    """When operations of a workload, by rank and row, began and ended (-1: not yet), in their order."""
     blocks, program = engine.machine.blocks, cast("Joined", engine.program)
     started, ended = (np.asarray(blocks[name]).tolist() for name in ("started_ps", "ended_ps"))
     found: dict[tuple[int, int], tuple[int, int]] = {}
@@ -179,8 +202,13 @@ def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
         key = node.rank, node.row
         if node.row >= 0 and started[first] >= 0:  # a row of several nodes ends with the last of them
             found[key] = (min(started[first], found.get(key, (started[first],))[0]), ended[last])
+    return dict(sorted(found.items()))
+
+
+def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
+    """A row for each operation of a workload that has begun; one under way ends now."""
     rows = []
-    for (rank, row), (start, end) in sorted(found.items()):
+    for (rank, row), (start, end) in _begun(engine).items():
         one, until = graph.operations[rank], end if end >= 0 else engine.now_ps
         kind, named = int(one.rows["kind"][row]), one.names[row] if one.names is not None else None
         what = _COLLECTIVES[int(one.rows["collective"][row])] if kind == COLLECTIVE else KINDS[kind]

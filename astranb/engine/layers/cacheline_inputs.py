@@ -92,7 +92,10 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Workload, np.ndarray]:
     }
     system = other.System.from_document(words, inputs.system.where)
     numbered = {number: ranks for ranks, number in groups.items()}
-    return other.Workload(operations, network, system, groups=numbered), np.array(took, np.int64)
+    workload = other.Workload(
+        operations, network, system, groups=numbered, compat=inputs.network.compat, title=inputs.title
+    )
+    return workload, np.array(took, np.int64)
 
 
 def _dimensions(built: Built, npus: int, collective: int) -> int:

@@ -22,7 +22,7 @@ from .about import ALGORITHMS
 from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
-from .spans import LANES, shares, spans_of, time_ps
+from .spans import LANES, rank_columns, shares, spans_of, time_ps
 from .what_if import OperationQuestion, suggest
 
 __all__ = ["CAUSES", "OperationEngine"]
@@ -75,6 +75,10 @@ class OperationEngine(OperationRun):
     @abstractmethod
     def copy(self, *, record: bool = True) -> Self:
         """An independent engine in the same state."""
+
+    def finish(self) -> bool:
+        """Do nothing: there is no faster method than to handle one event after another."""
+        return False
 
     def kept(self) -> dict[str, memoryview]:
         """What a checkpoint holds: what changes, and what is recorded but not too long."""
@@ -156,7 +160,12 @@ class OperationEngine(OperationRun):
         """What a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
         names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
-        return dict.fromkeys(names, reason)
+        parts = ("moving_ps", "waiting_ps", "draining_ps", "signalling_ps")  # of thread blocks
+        found = dict.fromkeys((*names, *parts), reason)
+        reason = "only ASTRA-sim 1.0's layer tables have layers"
+        if "layers" not in self.own_tables():
+            return {**found, "layers": reason}
+        return {**found, "links": "a layer table's network has dimensions and no single links"}
 
     def per_rank(self) -> Rows:
         """A row a rank: its end and how its time divides.
@@ -164,24 +173,11 @@ class OperationEngine(OperationRun):
         ``compute_ps``, ``exposed_comm_ps``, ``memory_ps`` and ``idle_ps`` add up to ``end_ps``.
         """
         parts = shares(self)
-        computed, done = self.computed_ps(), (self.ends_ps() >= 0).tolist()
-        columns = {
-            "end_ps": parts["end"],
-            "compute_ps": parts["compute"],
-            "exposed_comm_ps": parts["exposed_comm"],
-            "memory_ps": parts["memory"],
-            "idle_ps": parts["idle"],
-            "communication_ps": parts["communication"],
-            "overlapped_comm_ps": parts["communication"] - parts["exposed_comm"],
-            "astrasim_compute_ps": computed,
-            "astrasim_exposed_comm_ps": parts["end"] - computed,
-        }
+        columns = {"done": (self.ends_ps() >= 0).tolist(), **rank_columns(parts, self.computed_ps())}
+        columns["idle_ps"] = parts["idle"].tolist()
         names = list(columns)
-        rows = zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True)
-        return [
-            {"rank": rank, "done": done[rank], **dict(zip(names, row, strict=True))}
-            for rank, row in enumerate(rows)
-        ]
+        rows = zip(*columns.values(), strict=True)
+        return [{"rank": rank, **dict(zip(names, row, strict=True))} for rank, row in enumerate(rows)]
 
     def breakdown(self) -> dict[str, float]:
         """Fractions of all ranks' time; they add up to 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -10,7 +10,17 @@ from astranb.workload.astrasim2.kinds import COLLECTIVE, MEMORY, RECV, REPLAY, S
 
 from .run import OperationRun, Spans
 
-__all__ = ["COMMUNICATION", "LANES", "shares", "spans_of", "sweep", "time_ps"]
+__all__ = [
+    "COMMUNICATION",
+    "LANES",
+    "divide",
+    "lanes_of",
+    "rank_columns",
+    "shares",
+    "spans_of",
+    "sweep",
+    "time_ps",
+]
 
 LANES = ("compute", "communication", "memory")
 """The lanes of a rank: what an operation of it does."""
@@ -23,13 +33,33 @@ def spans_of(engine: OperationRun) -> Spans:
     start, end = engine.times_ps()
     row = np.flatnonzero(start >= 0)
     kind = engine.about.kind[row]
-    lane = np.where(np.isin(kind, COMMUNICATION), 1, np.where(kind == MEMORY, 2, 0))
     until = np.where(end[row] >= 0, end[row], engine.now_ps)
-    return Spans(row, engine.about.npu[row], lane, start[row], until)
+    return Spans(row, engine.about.npu[row], lanes_of(kind), start[row], until)
+
+
+def lanes_of(kind: np.ndarray) -> np.ndarray:
+    """Give the number of each kind's lane, see :data:`LANES`."""
+    return np.where(np.isin(kind, COMMUNICATION), 1, np.where(kind == MEMORY, 2, 0))
 
 
 def shares(engine: OperationRun) -> dict[str, np.ndarray]:
-    """How long each rank computed, communicated, and did so with nothing else to do.
+    """How long each rank computed, communicated, and did so with nothing else to do: see :func:`divide`."""
+    spans, done = spans_of(engine), engine.ends_ps()
+    end = np.where(done >= 0, done, engine.now_ps).astype(np.int64)
+    return divide(spans.npu, spans.start_ps, spans.end_ps, spans.lane, end)
+
+
+def divide(
+    npu: np.ndarray, start_ps: np.ndarray, end_ps: np.ndarray, lane: np.ndarray, ranks_end_ps: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Divide the time of each rank by the operations under way.
+
+    Parameters
+    ----------
+    npu, start_ps, end_ps, lane : ndarray of int64
+        Columns of :class:`Spans`.
+    ranks_end_ps : ndarray of int64
+        When each rank was done; now, before that.
 
     Returns
     -------
@@ -37,22 +67,43 @@ def shares(engine: OperationRun) -> dict[str, np.ndarray]:
         For each rank, in ps: ``compute`` (at least one computation under way, on whatever),
         ``communication`` (at least one collective, send, receive or broadcast issued and not
         over), ``exposed_comm`` (communication and no computation), ``memory`` (a remote access
-        and neither of them), ``end`` (when it was done; now, before that) and ``idle``.
+        and neither of them), ``end`` and ``idle``.
     """
-    spans, done = spans_of(engine), engine.ends_ps()
-    end = np.where(done >= 0, done, engine.now_ps).astype(np.int64)
     total, (compute, communication, memory) = sweep(
-        spans.npu, spans.start_ps, spans.end_ps, spans.lane, len(LANES), len(end)
+        npu, start_ps, end_ps, lane, len(LANES), len(ranks_end_ps)
     )
     parts = {
         "compute": total(compute),
         "communication": total(communication),
         "exposed_comm": total(communication & ~compute),
         "memory": total(memory & ~compute & ~communication),
-        "end": end,
+        "end": ranks_end_ps,
     }
-    parts["idle"] = end - parts["compute"] - parts["exposed_comm"] - parts["memory"]
+    parts["idle"] = ranks_end_ps - parts["compute"] - parts["exposed_comm"] - parts["memory"]
     return parts
+
+
+def rank_columns(parts: Mapping[str, np.ndarray], computed_ps: np.ndarray) -> dict[str, list[int]]:
+    """Return the columns that the table of ranks has at every fidelity.
+
+    Parameters
+    ----------
+    parts : mapping
+        Of :func:`divide`.
+    computed_ps : ndarray of int64
+        What each rank has computed, summed, as ASTRA-sim counts it.
+    """
+    columns = {
+        "end_ps": parts["end"],
+        "compute_ps": parts["compute"],
+        "exposed_comm_ps": parts["exposed_comm"],
+        "memory_ps": parts["memory"],
+        "communication_ps": parts["communication"],
+        "overlapped_comm_ps": parts["communication"] - parts["exposed_comm"],
+        "astrasim_compute_ps": computed_ps,
+        "astrasim_exposed_comm_ps": parts["end"] - computed_ps,
+    }
+    return {name: np.asarray(column).tolist() for name, column in columns.items()}
 
 
 def sweep(

@@ -94,6 +94,8 @@ class ModelStep:
         The GPU that gives the durations of computations; by default they have none.
     unit : str
         Tokens, pictures or samples.
+    title : str
+        Name of the model.
 
     Examples
     --------
@@ -110,9 +112,10 @@ class ModelStep:
         tokens: int,
         gpu: Roofline | None = None,
         unit: str = "tokens",
+        title: str = "workload",
     ) -> None:
         self.parallelism, self.stages = parallelism, tuple(stages)
-        self.tokens, self.gpu, self.unit = tokens, gpu, unit
+        self.tokens, self.gpu, self.unit, self.title = tokens, gpu, unit, title
 
     @property
     def ranks(self) -> int:
@@ -276,7 +279,9 @@ class ModelStep:
             The network has another number of NPUs.
         """
         cluster = machine(self, gpu or DEFAULT_GPU, network=network)
-        return Workload(self.operations(), cluster.network, cluster.system, groups=self.groups)
+        return Workload(
+            self.operations(), cluster.network, cluster.system, groups=self.groups, title=self.title
+        )
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
@@ -425,8 +430,8 @@ def workload(
         each = batch or ways.data * micro * _SAMPLES
         job = Job(ways, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
         if isinstance(known, Dlrm):
-            return ModelStep(ways, [recommendation(known, job)], job.batch, gpu, "samples")
-        return ModelStep(ways, [data_parallel(known, job)], job.batch, gpu, "pictures")
+            return ModelStep(ways, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
+        return ModelStep(ways, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
     job = Job(
         ways,
         sequence or known.sequence,
@@ -441,7 +446,7 @@ def workload(
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(ways.pipeline)]
-    return ModelStep(ways, stages, job.new_tokens, gpu)
+    return ModelStep(ways, stages, job.new_tokens, gpu, title=known.name)
 
 
 def _microbatches(ways: Parallelism, each: int | None) -> int:
