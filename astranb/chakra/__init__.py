@@ -1,8 +1,8 @@
-"""Chakra execution traces: read, check, make and write what the ranks do.
+"""Chakra execution traces: read, check, build and write them.
 
-The format is mlcommons/chakra's (``schema/protobuf/et_def.proto``, 0.0.4 and 1.0.0): a file
-a rank, a length and a protocol buffer for the trace's metadata and for each node. It is read
-into columns by our own kernels: 100,000 nodes in a few tenths of a second.
+The format is that of mlcommons/chakra (``schema/protobuf/et_def.proto``, 0.0.4 and 1.0.0): one file
+for each rank, with a length-delimited protocol buffer for the metadata and for each node. Compiled
+kernels read it into columns: 100,000 nodes in a few tenths of a second.
 """
 
 from __future__ import annotations

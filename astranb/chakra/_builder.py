@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
@@ -15,17 +15,19 @@ from ._trace import Trace
 __all__ = ["TraceBuilder"]
 
 _COLLECTIVES: Final = {kind.name.lower(): kind for kind in CollectiveType}
+_Nodes: TypeAlias = int | Iterable[int]
 
 
 class TraceBuilder:
-    """Makes the trace of one rank.
+    """Make the trace of one rank.
 
-    Every call adds a node and gives its id, to be named in ``after=`` of nodes that wait for it.
+    Every call adds a node and returns its id, to be used in ``after=`` of the nodes that wait for it.
+    ``after`` takes one id or several. A size is a number of bytes, or text as ``"1 MiB"``.
 
     Parameters
     ----------
     version : str
-        Of the schema, to be written.
+        Schema version to write.
     **metadata : value
         Metadata of the trace.
 
@@ -54,8 +56,8 @@ class TraceBuilder:
         name: str,
         attributes: Mapping[str, Value | Attribute] | None = None,
         *,
-        after: int | Iterable[int] = (),
-        control: int | Iterable[int] = (),
+        after: _Nodes = (),
+        control: _Nodes = (),
         start_us: int = 0,
         duration_us: int = 0,
     ) -> int:
@@ -68,32 +70,19 @@ class TraceBuilder:
         attributes : mapping, optional
             Those that are None are left out.
         after, control : int or iterable of int
-            The nodes whose data it needs; those that have to be done before it all the same.
+            Data dependencies and control dependencies.
         start_us, duration_us : int
-            When it began and how long it takes, as recorded.
-
-        Returns
-        -------
-        int
-            Its id.
+            As recorded.
 
         Raises
         ------
         InputError
-            It waits for a node that is not there yet, or an attribute does not fit.
+            It waits for a node that does not exist yet, or an attribute does not fit the schema.
         """
         number = len(self)
         given: Any = {key: value for key, value in (attributes or {}).items() if value is not None}
-        node = Node(
-            number,
-            name,
-            kind,
-            self._known(after, name),
-            self._known(control, name),
-            start_us,
-            duration_us,
-            given,
-        )
+        data_deps, ctrl_deps = self._known(after, name), self._known(control, name)
+        node = Node(number, name, kind, data_deps, ctrl_deps, start_us, duration_us, given)
         self._messages.append(framed(encode_node(node)))
         return number
 
@@ -105,7 +94,7 @@ class TraceBuilder:
         tensor_size: int | str | None = None,
         duration_us: int = 0,
         cpu: bool = False,
-        after: int | Iterable[int] = (),
+        after: _Nodes = (),
     ) -> int:
         """Add a computation: operations and the bytes they touch for a roofline, or its duration.
 
@@ -115,17 +104,10 @@ class TraceBuilder:
         num_ops : int, optional
             Floating-point operations.
         tensor_size : int or str, optional
-            Bytes.
         duration_us : int
         cpu : bool
-            Whether the host does it.
+            Whether the host executes it.
         after : int or iterable of int
-            The nodes it waits for.
-
-        Returns
-        -------
-        int
-            Its id.
         """
         size = None if tensor_size is None else size_bytes(tensor_size, where=f"tensor_size of {name!r}")
         declared: dict[str, Value] = {"is_cpu_op": cpu, "num_ops": num_ops, "tensor_size": size}
@@ -142,7 +124,7 @@ class TraceBuilder:
         priority: int | None = None,
         root: int | None = None,
         duration_us: int = 0,
-        after: int | Iterable[int] = (),
+        after: _Nodes = (),
     ) -> int:
         """Add a collective.
 
@@ -151,42 +133,33 @@ class TraceBuilder:
         collective : str
             As ``all_reduce``.
         size : int or str
-            Bytes that each rank puts in.
+            The size of each rank's contribution.
         name : str
-            Of the node; the collective's where it is not given.
+            Name of the node; by default that of the collective.
         group : str, optional
-            The group of ranks that it is among; all of them where it is not given.
+            Process group; by default all ranks.
         dims : sequence of bool, optional
-            The dimensions of the network that it goes over.
+            For each dimension of the network, whether the collective uses it.
         priority : int, optional
         root : int, optional
-            The rank that a broadcast or scatter comes from (``comm_src``), or a reduce or gather
-            goes to (``comm_dst``); the first of its group where it is not given.
+            The source of a broadcast or scatter (``comm_src``), or the target of a reduce or gather
+            (``comm_dst``); by default the first rank of the group.
         duration_us : int
             As recorded.
         after : int or iterable of int
-            The nodes it waits for.
-
-        Returns
-        -------
-        int
-            Its id.
         """
         if collective not in _COLLECTIVES:
             hint = near(collective, _COLLECTIVES)
             raise InputError(f"there is no collective {collective!r} in Chakra", where=name, hint=hint)
         declared: dict[str, Value] = {
-            "is_cpu_op": False,
             "comm_type": int(_COLLECTIVES[collective]),
-            "comm_size": size_bytes(size, where=f"size of {name or collective!r}"),
+            "comm_size": size,
             "pg_name": group,
             "comm_dst" if collective in ("reduce", "gather") else "comm_src": root,
             "involved_dim": None if dims is None else tuple(bool(one) for one in dims),
             "comm_priority": priority,
         }
-        return self.add(
-            NodeType.COMM_COLL, name or collective, declared, after=after, duration_us=duration_us
-        )
+        return self._on_device(NodeType.COMM_COLL, name or collective, declared, after, duration_us)
 
     def send(
         self,
@@ -196,30 +169,24 @@ class TraceBuilder:
         rank: int | None = None,
         tag: int = 0,
         name: str = "",
-        after: int | Iterable[int] = (),
+        after: _Nodes = (),
     ) -> int:
         """Add a message to another rank.
 
         Parameters
         ----------
         size : int or str
-            Bytes.
         to : int
-            The rank it goes to.
+            The receiving rank.
         rank : int, optional
-            The rank it comes from: this one.
+            The sending rank: this one.
         tag : int
-            What tells it from other messages between the two.
+            Distinguishes messages between the same two ranks.
         name : str
         after : int or iterable of int
-            The nodes it waits for.
-
-        Returns
-        -------
-        int
-            Its id.
         """
-        return self._message(NodeType.COMM_SEND, size, rank, to, tag, name or f"send to {to}", after)
+        ends = {"comm_src": rank, "comm_dst": to, "comm_size": size, "comm_tag": tag}
+        return self._on_device(NodeType.COMM_SEND, name or f"send to {to}", ends, after)
 
     def recv(
         self,
@@ -229,110 +196,35 @@ class TraceBuilder:
         rank: int | None = None,
         tag: int = 0,
         name: str = "",
-        after: int | Iterable[int] = (),
+        after: _Nodes = (),
     ) -> int:
-        """Add the receipt of a message from another rank.
+        """Add the receipt of a message from the rank ``source``; otherwise as :meth:`send`."""
+        ends = {"comm_src": source, "comm_dst": rank, "comm_size": size, "comm_tag": tag}
+        return self._on_device(NodeType.COMM_RECV, name or f"recv from {source}", ends, after)
 
-        Parameters
-        ----------
-        size : int or str
-            Bytes.
-        source : int
-            The rank it comes from.
-        rank : int, optional
-            The rank it goes to: this one.
-        tag : int
-            What tells it from other messages between the two.
-        name : str
-        after : int or iterable of int
-            The nodes it waits for.
+    def memory_load(self, size: int | str, *, name: str = "load", after: _Nodes = ()) -> int:
+        """Add a load from remote memory."""
+        return self._on_device(NodeType.MEM_LOAD, name, {"tensor_size": size}, after)
 
-        Returns
-        -------
-        int
-            Its id.
-        """
-        return self._message(
-            NodeType.COMM_RECV, size, source, rank, tag, name or f"recv from {source}", after
-        )
-
-    def memory_load(self, size: int | str, *, name: str = "load", after: int | Iterable[int] = ()) -> int:
-        """Add a load of some bytes from remote memory.
-
-        Parameters
-        ----------
-        size : int or str
-            Bytes.
-        name : str
-        after : int or iterable of int
-            The nodes it waits for.
-
-        Returns
-        -------
-        int
-            Its id.
-        """
-        return self._memory(NodeType.MEM_LOAD, size, name, after)
-
-    def memory_store(self, size: int | str, *, name: str = "store", after: int | Iterable[int] = ()) -> int:
-        """Add a store of some bytes to remote memory; as :meth:`memory_load`.
-
-        Parameters
-        ----------
-        size : int or str
-            Bytes.
-        name : str
-        after : int or iterable of int
-            The nodes it waits for.
-
-        Returns
-        -------
-        int
-            Its id.
-        """
-        return self._memory(NodeType.MEM_STORE, size, name, after)
+    def memory_store(self, size: int | str, *, name: str = "store", after: _Nodes = ()) -> int:
+        """Add a store to remote memory."""
+        return self._on_device(NodeType.MEM_STORE, name, {"tensor_size": size}, after)
 
     def build(self, source: str = "trace") -> Trace:
-        """Make the trace of what has been added.
-
-        Parameters
-        ----------
-        source : str
-            What errors call it.
-
-        Returns
-        -------
-        Trace
-        """
+        """Return the trace of all nodes added so far; errors call it ``source``."""
         return Trace(b"".join(self._messages), source)
 
-    def _message(
-        self,
-        kind: NodeType,
-        size: int | str,
-        source: int | None,
-        target: int | None,
-        tag: int,
-        name: str,
-        after: int | Iterable[int],
+    def _on_device(
+        self, kind: NodeType, name: str, attributes: Mapping[str, Any], after: _Nodes, duration_us: int = 0
     ) -> int:
-        declared: dict[str, Value] = {
-            "is_cpu_op": False,
-            "comm_src": source,
-            "comm_dst": target,
-            "comm_size": size_bytes(size, where=f"size of {name!r}"),
-            "comm_tag": tag,
-        }
-        return self.add(kind, name, declared, after=after)
+        """Add a node that the host does not execute; its size may be given as text."""
+        declared = {"is_cpu_op": False, **attributes}
+        for key in ("comm_size", "tensor_size"):
+            if key in declared:
+                declared[key] = size_bytes(declared[key], where=f"size of {name!r}")
+        return self.add(kind, name, declared, after=after, duration_us=duration_us)
 
-    def _memory(self, kind: NodeType, size: int | str, name: str, after: int | Iterable[int]) -> int:
-        declared: dict[str, Value] = {
-            "is_cpu_op": False,
-            "tensor_size": size_bytes(size, where=f"size of {name!r}"),
-        }
-        return self.add(kind, name, declared, after=after)
-
-    def _known(self, after: int | Iterable[int], name: str) -> tuple[int, ...]:
+    def _known(self, after: _Nodes, name: str) -> tuple[int, ...]:
         ids = (after,) if isinstance(after, int) else tuple(after)
         for one in ids:
             if not 0 <= one < len(self):

@@ -19,9 +19,8 @@ _SHOWN = 6
 def check(trace: Trace) -> None:
     """Refuse a trace that cannot be run.
 
-    Every node has an id of its own and a type, every node that one waits for is there, and
-    no node waits for itself through others. Sizes are not negative, and a collective says
-    which one it is.
+    Every node needs a unique id and a known type, every dependency must exist, and dependencies
+    must not form a cycle. Sizes must not be negative, and a collective needs its type.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ def check(trace: Trace) -> None:
     Raises
     ------
     InputError
-        One line: the node, what is wrong with it, how to fix it.
+        One line: the node, its fault, and the remedy.
 
     Examples
     --------
@@ -47,29 +46,20 @@ def check(trace: Trace) -> None:
 
 
 def topological_order(trace: Trace) -> Ints:
-    """Give the rows of a trace in an order in which they can be done.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Returns
-    -------
-    array of int64
-        That of the file where it can be.
+    """Return the rows of a trace in an order in which they can run: that of the file if possible.
 
     Raises
     ------
     InputError
-        Nodes wait for each other; the text names the circle.
+        Nodes wait for each other; the message names the cycle.
     """
     parents = trace.parents
     if (parents.flat < parents.owner).all():
         return np.arange(len(trace))
-    order, circle = _ordered(parents)
-    if not circle:
+    order, cycle = _ordered(parents)
+    if not cycle:
         return np.array(order)
-    names = [f"{trace.id[row]} {trace.names[row] or ''!r}" for row in circle]
+    names = [f"{trace.id[row]} {trace.names[row] or ''!r}" for row in cycle]
     middle = names[1:]
     if len(middle) > _SHOWN:
         middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
@@ -86,20 +76,17 @@ def _types(trace: Trace) -> None:
     if len(wrong):
         row = int(wrong[0])
         known = ", ".join(f"{kind.value} {kind.name}" for kind in NodeType if kind)
-        what = f"its type is {trace.type[row]}, which is unknown"
-        raise InputError(what, where=trace.place(row), hint=f"take one of {known}")
+        raise InputError(
+            f"unknown node type {trace.type[row]}", where=trace.place(row), hint=f"use one of {known}"
+        )
     collective = trace.type == NodeType.COMM_COLL
     wrong = np.flatnonzero(collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType))))
     if len(wrong):
         row = int(wrong[0])
-        declared = int(trace.comm_type[row])
-        what = (
-            f"comm_type is {declared}, which is unknown"
-            if trace.has("comm_type")[row]
-            else "a collective without comm_type"
-        )
+        has_type = trace.has("comm_type")[row]
+        what = f"unknown comm_type {trace.comm_type[row]}" if has_type else "a collective without comm_type"
         known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
-        raise InputError(what, where=trace.place(row), hint=f"take one of {known}")
+        raise InputError(what, where=trace.place(row), hint=f"use one of {known}")
 
 
 def _sizes(trace: Trace) -> None:
@@ -108,12 +95,8 @@ def _sizes(trace: Trace) -> None:
         wrong = np.flatnonzero(column < 0)
         if len(wrong):
             row = int(wrong[0])
-            raise InputError(f"{name} is {column[row]}", where=trace.place(row), hint="take 0 or more")
-    messages = (
-        (trace.type == NodeType.COMM_COLL)
-        | (trace.type == NodeType.COMM_SEND)
-        | (trace.type == NodeType.COMM_RECV)
-    )
+            raise InputError(f"{name} is {column[row]}", where=trace.place(row), hint="use 0 or more")
+    messages = (trace.type >= NodeType.COMM_SEND) & (trace.type <= NodeType.COMM_COLL)
     barrier = (trace.type == NodeType.COMM_COLL) & (trace.comm_type == CollectiveType.BARRIER)
     wrong = np.flatnonzero(messages & ~barrier & (trace.comm_size < 0))
     if len(wrong):
@@ -122,7 +105,7 @@ def _sizes(trace: Trace) -> None:
 
 
 def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
-    """Order the rows, or find some that wait for each other in a circle, each for the next one."""
+    """Order the rows, or find a cycle of rows, each of which waits for the next one."""
     owner = parents.owner
     count = len(parents.offset) - 1
     waiting = np.diff(parents.offset).tolist()

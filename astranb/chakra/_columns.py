@@ -29,9 +29,9 @@ class Lists(NamedTuple):
     Attributes
     ----------
     offset : array of int64
-        Where each node's begins; one more than there are nodes.
+        Where each node's list begins, and the end of the last one.
     flat : array
-        What is in them.
+        The elements of all lists.
     """
 
     offset: Ints
@@ -49,14 +49,14 @@ class Lists(NamedTuple):
 
 @dataclass(frozen=True)
 class Distinct(Generic[_T]):
-    """A value for each node, where few are different.
+    """A value for each node, of which few are distinct.
 
     Attributes
     ----------
     index : array of int64
-        Which value each node has, or -1 for none.
+        The index of each node's value; -1 for none.
     values : tuple
-        The different values.
+        The distinct values.
     """
 
     index: Ints
@@ -64,12 +64,7 @@ class Distinct(Generic[_T]):
 
     @classmethod
     def of(cls, values: Iterable[_T]) -> Distinct[_T]:
-        """Gather the different ones of many values.
-
-        Parameters
-        ----------
-        values : iterable
-            One for each node.
+        """Collect the distinct ones of many values, one for each node.
 
         Examples
         --------
@@ -86,7 +81,7 @@ class Distinct(Generic[_T]):
         return None if at < 0 else self.values[at]
 
     def map(self, function: Callable[[_T], _U]) -> Distinct[_U]:
-        """Turn each different value into another."""
+        """Apply a function to each distinct value."""
         return Distinct(self.index, tuple(map(function, self.values)))
 
 
@@ -103,29 +98,7 @@ for _number, _kind in ATTRIBUTE_KINDS.items():
 
 
 class Attributes:
-    """All attributes of all nodes, in their order.
-
-    Parameters
-    ----------
-    data : bytes
-        The trace.
-    some : WireFields
-        Where its attributes are; the owner of each is the node's row.
-    rows : int
-        How many nodes there are.
-    source : str
-        The file, for errors.
-
-    Attributes
-    ----------
-    words : dict of str to int
-        The number of each name that there is.
-
-    Raises
-    ------
-    InputError
-        One is no attribute.
-    """
+    """All attributes of all nodes, in their order; ``words`` numbers their names."""
 
     def __init__(self, data: bytes, some: WireFields, rows: int, source: str) -> None:
         self._data, self._rows, self._source = data, rows, source
@@ -144,34 +117,20 @@ class Attributes:
         wrong = np.flatnonzero(declared.wire != _WIRES[declared.number])
         if len(wrong):
             bad = int(declared.owner[wrong[0]])
-            what = f"the value of attribute {list(self.words)[self._name[bad]]!r} is laid out wrongly"
+            what = f"the value of attribute {list(self.words)[self._name[bad]]!r} has the wrong wire type"
             where = f"{source}: the node in row {self._node[bad]}"
             raise InputError(what, where=where, hint="is it a Chakra trace?")
         self._kind, self._bits = np.zeros((2, len(some.owner)), np.int64)
         self._kind[declared.owner], self._bits[declared.owner] = declared.number, declared.value
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Tell which nodes have an attribute."""
+        """Whether each node has an attribute."""
         there = np.zeros(self._rows, bool)
         there[self._node[self._which(name)]] = True
         return there
 
     def integers(self, name: str, default: int) -> tuple[Ints, int]:
-        """Read whole numbers, of whichever kind.
-
-        Parameters
-        ----------
-        name : str
-            The attribute.
-        default : int
-            For nodes that do not have it; where it has no value, it is 0.
-
-        Returns
-        -------
-        column : array of int64
-        wrong : int
-            The first row where it is something else or too large, or -1.
-        """
+        """Read whole numbers of any kind, and find the first row where the value is none (-1: nowhere)."""
         column = np.full(self._rows, default, np.int64)
         which = self._which(name)
         if not len(which):
@@ -209,7 +168,7 @@ class Attributes:
 
 
 def _whole(bits: Ints, form: str, size: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """What the bits of numbers are as whole ones, and which of them are whole and fit."""
+    """Decode the bits of numbers as int64, and find which of them are whole and fit."""
     fits = np.ones(len(bits), bool)
     if form == "float":
         real = bits.view(np.float64)

@@ -30,14 +30,14 @@ def compare(first: Trace, second: Trace) -> dict[str, Any]:
     dict
         ``same``: whether all node fields that simulators read are equal, including their order;
         ``identical``: whether all bytes are. ``differences``: by name what :func:`summary` counts
-        differently, each with both numbers. ``same_structure``: whether nodes are of the same types
-        and wait for each other alike. ``first_difference``: the first row where they part, with
-        both nodes (None where one has ended) and the names of what is different there.
+        differently, each with both numbers. ``same_structure``: whether node types and dependencies
+        are equal. ``first_difference``: the first row that differs, with both nodes (None where a
+        trace has ended) and the names of the fields that differ.
 
     Raises
     ------
     InputError
-        A trace's dependencies are not there, or form a circle.
+        A dependency does not exist, or dependencies form a cycle.
 
     Examples
     --------
@@ -49,19 +49,14 @@ def compare(first: Trace, second: Trace) -> dict[str, Any]:
     (False, {'num_ops': [10, 12]}, ['num_ops'])
     """
     summaries = summary(first), summary(second)
-    differences: dict[str, list[int]] = {}
-    for name in _COUNTS:
-        _note(differences, name, summaries[0][name], summaries[1][name])
-    for name in ("types", "collectives"):
-        for kind in sorted(set(summaries[0][name]) | set(summaries[1][name])):
-            values = [one[name].get(kind, 0) for one in summaries]
-            if name == "types":
-                _note(differences, f"types {kind}", *values)
-            else:
-                counts = [one if isinstance(one, dict) else {"count": 0, "bytes": 0} for one in values]
-                for what in ("count", "bytes"):
-                    _note(differences, f"{kind} {what}", counts[0][what], counts[1][what])
-    row, fields = _parting(first, second)
+    counts: list[tuple[str, list[int]]] = [(name, [one[name] for one in summaries]) for name in _COUNTS]
+    types = sorted({kind for one in summaries for kind in one["types"]})
+    counts += [(f"types {kind}", [one["types"].get(kind, 0) for one in summaries]) for kind in types]
+    for kind in sorted({kind for one in summaries for kind in one["collectives"]}):
+        for what in ("count", "bytes"):
+            values = [one["collectives"].get(kind, {}).get(what, 0) for one in summaries]
+            counts.append((f"{kind} {what}", values))
+    row, fields = _first_difference(first, second)
     place = None
     if row is not None:
         place = {
@@ -74,14 +69,9 @@ def compare(first: Trace, second: Trace) -> dict[str, Any]:
         "same": row is None,
         "identical": first == second,
         "same_structure": _same_structure(first, second),
-        "differences": differences,
+        "differences": {name: values for name, values in counts if values[0] != values[1]},
         "first_difference": place,
     }
-
-
-def _note(differences: dict[str, list[int]], name: str, one: int, other: int) -> None:
-    if one != other:
-        differences[name] = [one, other]
 
 
 def _same_structure(first: Trace, second: Trace) -> bool:
@@ -92,8 +82,8 @@ def _same_structure(first: Trace, second: Trace) -> bool:
     return np.array_equal(mine.offset, other.offset) and np.array_equal(mine.flat, other.flat)
 
 
-def _parting(first: Trace, second: Trace) -> tuple[int | None, list[str]]:
-    """The first row in which something is different, and what."""
+def _first_difference(first: Trace, second: Trace) -> tuple[int | None, list[str]]:
+    """Find the first row that differs, and the names of the fields that do."""
     count = min(len(first), len(second))
     found: dict[str, int] = {}
     for name in _COLUMNS:
@@ -109,9 +99,9 @@ def _parting(first: Trace, second: Trace) -> tuple[int | None, list[str]]:
     mine, other = first.parents, second.parents
     longer = np.flatnonzero(mine.offset[1 : count + 1] != other.offset[1 : count + 1])
     upto = int(longer[0]) if len(longer) else count  # as many parents each, up to this row
-    apart = np.flatnonzero(mine.flat[: mine.offset[upto]] != other.flat[: other.offset[upto]])
-    if len(apart):
-        found["parents"] = int(mine.owner[apart[0]])
+    different = np.flatnonzero(mine.flat[: mine.offset[upto]] != other.flat[: other.offset[upto]])
+    if len(different):
+        found["parents"] = int(mine.owner[different[0]])
     elif len(longer):
         found["parents"] = upto
     if not found:

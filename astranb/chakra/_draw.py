@@ -34,7 +34,7 @@ _LABEL: Final = 26
 
 
 def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> dict[str, Any]:
-    """Draw nodes and dependencies, as many as can be looked at.
+    """Draw nodes and dependencies as SVG, or write them for Graphviz.
 
     Parameters
     ----------
@@ -42,20 +42,20 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
     path : str or Path
         ``.svg``, or ``.dot`` for Graphviz.
     most : int
-        Nodes that are drawn at most, 1 to 5,000, in an order in which they can be done.
+        The most nodes to draw, 1 to 5,000, in an order in which they can run.
     start : int
-        How many of them are passed over first.
+        How many nodes to skip first.
 
     Returns
     -------
     dict
-        ``nodes`` and ``dependencies`` that are drawn, ``nodes_left_out`` and ``dependencies_left_out``; the
-        picture says it too.
+        How many ``nodes`` and ``dependencies`` are drawn, ``nodes_left_out`` and ``dependencies_left_out``,
+        as in the title of the picture.
 
     Raises
     ------
     InputError
-        It cannot be drawn or written.
+        The file cannot be written, or a number is out of range.
 
     Examples
     --------
@@ -68,11 +68,12 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
     """
     file = Path(path)
     if file.suffix.lower() not in (".svg", ".dot"):
-        raise InputError(f"no picture {file.suffix!r}", where=str(path), hint="take FILE.svg or FILE.dot")
+        what = f"unknown file extension {file.suffix!r}"
+        raise InputError(what, where=str(path), hint="use FILE.svg or FILE.dot")
     if not 1 <= most <= _MOST:
-        raise InputError(f"{most} nodes", where="most", hint=f"take 1 to {_MOST}")
+        raise InputError(f"{most} nodes", where="most", hint=f"use 1 to {_MOST}")
     if start < 0 or (start >= len(trace) and start):
-        raise InputError(f"the trace has {len(trace)} nodes", where="start", hint="take a smaller one")
+        raise InputError(f"the trace has {len(trace)} nodes", where="start", hint="use a smaller one")
     rows = topological_order(trace)[start : start + most].tolist()
     shown = {row: at for at, row in enumerate(rows)}
     parents = trace.parents
@@ -103,7 +104,7 @@ def _kind(number: int) -> NodeType:
 
 
 def _label(trace: Trace, row: int) -> tuple[str, str]:
-    """A node's id and name, and what it does."""
+    """Return the two lines of a node: its id and name, its type and size."""
     size = int(trace.comm_size[row])
     kind = int(trace.type[row])
     more = NodeType(kind).name if 0 <= kind < len(NodeType) else str(kind)
@@ -120,7 +121,7 @@ def _label(trace: Trace, row: int) -> tuple[str, str]:
 
 
 def _clean(text: str) -> str:
-    """A text without signs that neither SVG nor a terminal can hold."""
+    """Replace characters that neither SVG nor a terminal can show."""
     readable = text.encode("utf-8", "replace").decode()
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]", "?", readable)
 

@@ -17,10 +17,10 @@ from ._trace import Trace
 __all__ = ["MOST_BYTES", "MOST_RATIO", "rank_file", "read", "read_ranks", "write"]
 
 MOST_BYTES: Final = 2 << 30
-"""No larger trace is read, compressed or not."""
+"""The largest trace that is read, compressed or not."""
 MOST_RATIO: Final = 250
-"""Nothing that unpacks to more times its size is, beyond the first MiB: traces of one node
-again and again reach about 30, a bomb 1,000."""
+"""The largest compression ratio beyond the first MiB: a trace that repeats one node reaches about 30,
+a decompression bomb 1,000."""
 
 _FREE: Final = 1 << 20
 _STEP: Final = 1 << 22
@@ -33,17 +33,17 @@ def read(path: str | Path) -> Trace:
     Parameters
     ----------
     path : str or Path
-        A ``.et`` file; gzip is recognised by its contents, not by its name.
+        A ``.et`` file; gzip is recognised by the contents, not by the name.
 
     Returns
     -------
     Trace
-        As in the file: :func:`check` tests whether it can be run.
+        Not yet checked: :func:`check` tests whether it can be run.
 
     Raises
     ------
     InputError
-        It cannot be read, is cut off or no Chakra trace.
+        The file cannot be read, is truncated or is not a Chakra trace.
     """
     return _trace(_data(path), str(path))
 
@@ -58,7 +58,7 @@ def _trace(data: bytes, where: str) -> Trace:
     try:
         return Trace(data, where)
     except MemoryError:
-        raise InputError("it does not fit in memory", where=where) from None
+        raise InputError("the trace does not fit in memory", where=where) from None
 
 
 def _unpacked(data: bytes, where: str) -> bytes:
@@ -74,32 +74,32 @@ def _unpacked(data: bytes, where: str) -> bytes:
                 out += some
                 if len(out) > most:
                     what = f"unpacks to more than {most:,} bytes from {len(data):,}"
-                    raise InputError(what, where=where, hint="is it a trace? unpack it with gunzip if so")
+                    raise InputError(what, where=where, hint="if it is a trace, unpack it with gunzip")
                 if not some and not rest and not part.eof:
                     what = f"the gzip file ends at byte {len(data)}, in the middle"
                     raise InputError(what, where=where, hint="is the file cut off?")
             rest = part.unused_data
     except zlib.error as error:
-        raise InputError(f"no gzip file: {error}", where=where, hint="copy or make it again") from None
+        raise InputError(f"not a gzip file: {error}", where=where, hint="copy or make it again") from None
     if rest.strip(b"\0"):
         raise InputError(f"{len(rest)} bytes follow the gzip file", where=where, hint="copy or make it again")
     return bytes(out)
 
 
 def write(path: str | Path, trace: Trace) -> None:
-    """Write the trace of one rank; it appears whole or not at all.
+    """Write the trace of one rank atomically.
 
     Parameters
     ----------
     path : str or Path
-        Compressed where the name ends in ``.gz``.
+        Compressed if the name ends in ``.gz``.
     trace : Trace
-        Written as it was read; one of an older schema as today's.
+        Written as read; one of an older schema in the current one.
 
     Raises
     ------
     InputError
-        It cannot be written there.
+        The file cannot be written.
 
     Examples
     --------
@@ -132,14 +132,14 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
     Parameters
     ----------
     prefix : str or Path
-        What the files' names have before ``.RANK.et`` (or ``.RANK.et.gz``).
+        The file names without ``.RANK.et`` (or ``.RANK.et.gz``).
     ranks : int, optional
-        How many there are to be; where it is not given, up to the highest one there is.
+        How many ranks to read; by default all.
 
     Returns
     -------
     list of Trace
-        In rank order; equal ones share what they are made of.
+        In rank order; equal traces share their data.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
     missing = sorted(set(range(min(count, len(found) + 8))) - found)  # a rank in a name may be 10**9
     if missing:
         shown = ", ".join(map(str, missing[:8]))
-        what = f"the trace of rank {shown} is missing ({len(found)} are there, the highest {max(found)})"
+        what = f"the trace of rank {shown} is missing ({len(found)} exist, the highest {max(found)})"
         raise InputError(what, where=str(rank_file(base, missing[0])), hint="make it, or run fewer ranks")
     known: dict[bytes, Trace] = {}
     traces = []

@@ -35,13 +35,7 @@ _CALLS: Final = frozenset(
 
 
 class Event:
-    """One event.
-
-    Parameters
-    ----------
-    item : Value
-        Of ``traceEvents``.
-    """
+    """One of ``traceEvents``."""
 
     def __init__(self, item: Value) -> None:
         args = item.get("args", {})
@@ -64,7 +58,7 @@ class Event:
 
     @property
     def end(self) -> float:
-        """When it was over."""
+        """When it ended."""
         return self.start + self.duration
 
     @property
@@ -74,7 +68,7 @@ class Event:
 
     @property
     def is_call(self) -> bool:
-        """Whether the host asks the device's driver for something."""
+        """Whether the host calls the driver of a device."""
         return self.category in ("cuda_runtime", "cuda_driver")
 
     @property
@@ -84,7 +78,7 @@ class Event:
 
     @property
     def is_device(self) -> bool:
-        """Whether a device did it."""
+        """Whether a device executed it."""
         return self.category in ("kernel", "gpu_memcpy")
 
 
@@ -96,21 +90,7 @@ def _id(args: Value, name: str) -> int:
 
 
 def kineto_events(path: str | Path) -> list[Event]:
-    """Read all events with a duration, in the order of their starts; own times are worked out.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    list of Event
-
-    Raises
-    ------
-    InputError
-        It is not a Kineto trace.
-    """
+    """Read all events with a duration in the order of their starts, and compute their own times."""
     document = read_document(path, MOST_BYTES, form="json", strict=False)
     items = document.get("traceEvents").items()
     events = [Event(item) for item in items if item.get("ph", "X").value == "X"]
@@ -125,7 +105,7 @@ def kineto_events(path: str | Path) -> list[Event]:
 
 
 def _own_times(events: Iterable[Event]) -> None:
-    """Take off an operation's time what those that it calls take."""
+    """Subtract the time of the operations that an operation calls from its own."""
     open_: list[Event] = []
     for event in sorted(events, key=lambda one: (one.start, -one.duration)):
         while open_ and open_[-1].end < event.end:

@@ -1,8 +1,8 @@
 """Layer tables of ASTRA-sim 1.0 as traces, as Chakra's own converter makes them.
 
-It is ``src/converter/text_converter.py`` of mlcommons/chakra: the same nodes with the same names,
-dependencies and numbers (times of the table stand as microseconds). Collectives of no bytes, which it
-writes too, are left out here; what would wait for one waits for the computation before it.
+The nodes have the names, dependencies and numbers that ``src/converter/text_converter.py`` of
+mlcommons/chakra gives them (times of the table become microseconds). Collectives of 0 bytes, which
+it writes too, are left out; what would wait for one waits for the computation before it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOPS: Final = (
 
 
 class _Part(NamedTuple):
-    """A computation and the collective behind it."""
+    """A computation and the collective after it."""
 
     time: int
     kind: str
@@ -55,7 +55,7 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     ----------
     path : str or Path
     passes : int
-        How often it is gone through.
+        How many training passes to write.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     Raises
     ------
     InputError
-        The file, the line, and what is wrong there.
+        The message names the file, the line and the fault.
 
     Examples
     --------
@@ -78,9 +78,9 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     try:
         lines = [line.split() for line in text.decode("utf-8-sig").splitlines()]
     except UnicodeDecodeError:
-        raise InputError("no text", where=str(path), hint="give a layer table of ASTRA-sim 1.0") from None
+        raise InputError("not text", where=str(path), hint="give a layer table of ASTRA-sim 1.0") from None
     if not lines or not lines[0]:
-        raise InputError("no training loop", where=f"{path}: line 1", hint=f"take {', '.join(_LOOPS)}")
+        raise InputError("no training loop", where=f"{path}: line 1", hint=f"use {', '.join(_LOOPS)}")
     loop = lines[0][0]
     if loop not in _LOOPS:
         what = f"the training loop {loop[:40]!r} has no Chakra form"
@@ -88,16 +88,16 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     layers = [_layer(words, f"{path}: line {number}") for number, words in enumerate(lines[2:], 3) if words]
     count = _whole(lines[1][0], f"{path}: line 2") if len(lines) > 1 and lines[1] else -1
     if count != len(layers) or not layers:
-        what = f"{max(count, 0)} layers are announced, and {len(layers)} follow"
-        raise InputError(what, where=f"{path}: line 2", hint="let the number be that of the lines")
+        what = f"{max(count, 0)} layers are announced, but {len(layers)} follow"
+        raise InputError(what, where=f"{path}: line 2", hint="write the number of layers")
     if not 1 <= passes <= _MOST_NODES // (6 * len(layers)):
-        raise InputError(f"{passes} passes of {len(layers)} layers", where="passes", hint="take 1 or more")
+        raise InputError(f"{passes} passes of {len(layers)} layers", where="passes", hint="use 1 or more")
     writer = _LoopWriter(layers)
     if loop.startswith("HYBRID_DLRM"):
         last = _whole(lines[0][1], f"{path}: line 1") if len(lines[0]) > 1 else -1
         if not 0 <= last < len(layers) - 1:
             what = f"the last layer at the bottom is {last}"
-            raise InputError(what, where=f"{path}: line 1", hint=f"take 0 to {len(layers) - 2}")
+            raise InputError(what, where=f"{path}: line 1", hint=f"use 0 to {len(layers) - 2}")
         for _ in range(passes):
             writer.dlrm(last)
     else:
@@ -126,7 +126,7 @@ def _layer(words: list[str], where: str) -> _Layer:
 
 
 class _LoopWriter:
-    """The loops; what a layer did last in the pass before is kept."""
+    """The training loops; each layer's last node of the previous pass is kept."""
 
     def __init__(self, layers: list[_Layer]) -> None:
         self.layers, self.made = layers, TraceBuilder()
@@ -137,7 +137,7 @@ class _LoopWriter:
         return self.made.compute(f"COMP_NODE_{layer.name}_{phase}", duration_us=part.time, after=wait)
 
     def _collect(self, layer: _Layer, part: _Part, after: int, label: str = "_") -> int:
-        """Add a collective; of no bytes, none."""
+        """Add a collective unless it has no bytes."""
         if not part.size or not _KINDS[part.kind]:
             return after
         name = f"COMM_COLL_NODE_{layer.name}{label}{part.kind}"

@@ -26,11 +26,11 @@ from ._pytorch import pytorch_document
 __all__ = ["LinkedTrace", "link", "synchronisations"]
 
 _GAP_US: Final = 1000
-"""A longer gap of a thread is taken as a wait for another thread."""
+"""A longer gap of a thread counts as a wait for another thread."""
 
 
 class LinkedTrace(NamedTuple):
-    """What :func:`link` found.
+    """The result of :func:`link`.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class LinkedTrace(NamedTuple):
     devices : int
         Operations of the device that were joined to one of the host.
     orphans : int
-        Those that were not.
+        Operations of the device without one.
     waits : int
         Waits of streams for each other, and of the host for the device.
     """
@@ -59,9 +59,9 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
     Parameters
     ----------
     host : str or Path
-        What ``ExecutionTraceObserver`` wrote.
+        The trace that ``ExecutionTraceObserver`` wrote.
     device : str or Path
-        What Kineto wrote (``export_chrome_trace``), of the same run.
+        The trace of the same run that Kineto wrote (``export_chrome_trace``).
 
     Returns
     -------
@@ -70,7 +70,7 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
     Raises
     ------
     InputError
-        A file is not what it should be, or both have nothing in common.
+        A file has another format, or the two have nothing in common.
     """
     document = pytorch_document(host)
     events = kineto_events(device)
@@ -82,7 +82,7 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
     for item in document.get("nodes").items():
         number = item.get("id").number(0, 1 << 62)
         if number in by_id:
-            raise item.error(f"a second node {number}", "give each node an id of its own")
+            raise item.error(f"duplicate node id {number}", "give each node an id of its own")
         by_id[number] = {**item.value, "id": number}
     ops = [op for _, op in sorted(by_id.items())]
     meets = {int(op["id"]): by_record[record] for op in ops if (record := _record(op)) in by_record}
@@ -134,7 +134,7 @@ def _record(op: dict[str, Any]) -> int:
 
 
 def _kernel(op: dict[str, Any], kernel: Event, number: int) -> dict[str, Any]:
-    """An operation of the device: its host's, with what Kineto says of it."""
+    """Make an operation of the device: that of the host, with what Kineto recorded."""
     made = op | {
         "id": number,
         "cat": kernel.category,
@@ -151,7 +151,7 @@ def _kernel(op: dict[str, Any], kernel: Event, number: int) -> dict[str, Any]:
 
 
 def _launched(events: list[Event], hosts: list[Event]) -> tuple[dict[int, list[Event]], int]:
-    """What each operation of the host launched, by external id; and how much nobody did."""
+    """Find what each operation of the host launched, by external id, and count what none did."""
     launches: dict[int, Event] = {}
     for event in events:
         if event.is_launch:
@@ -191,7 +191,7 @@ def _before(events: list[Event], when: float, coalesced: bool) -> Event | None:
 
 
 def _pauses(hosts: list[Event]) -> None:
-    """Where a thread has paused, what follows waits for what the others did last before it."""
+    """After a pause of a thread, let it wait for the last operation of the other threads."""
     threads: dict[str, list[Event]] = {}
     for event in hosts:
         threads.setdefault(event.thread, []).append(event)
@@ -222,19 +222,9 @@ _OF_ONE: Final = frozenset(
 
 
 def synchronisations(events: Iterable[Event], known: Iterable[Event]) -> list[tuple[Event, Event]]:
-    """Find what waits for what of a device.
+    """Find which of the known operations wait for which, from all events in the order of their starts.
 
-    Parameters
-    ----------
-    events : iterable of Event
-        All of a trace, in the order of their starts.
-    known : iterable of Event
-        Those of hosts and devices between which waits are wanted.
-
-    Returns
-    -------
-    list of (Event, Event)
-        The first operation that has to wait, and the last one that it waits for.
+    Each pair is the first operation that has to wait, and the last one that it waits for.
     """
     calls = {one.correlation: one for one in events if one.is_call and one.correlation >= 0}
     streams: _Streams = {}

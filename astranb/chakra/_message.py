@@ -63,7 +63,7 @@ def text(number: int, value: str | bytes) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number; give it and the place behind it."""
+    """Read a number; return it and the position behind it."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -86,23 +86,7 @@ def _fixed(data: bytes, at: int, size: int) -> tuple[int, int]:
 
 
 def parts(data: bytes) -> Iterator[tuple[int, int, int | bytes, bytes]]:
-    """Split a message into fields.
-
-    Parameters
-    ----------
-    data : bytes
-        The message.
-
-    Yields
-    ------
-    number, wire, value, raw
-        A field: its bits as an unsigned number, or its bytes; and its encoded bytes.
-
-    Raises
-    ------
-    InputError
-        It is not a message.
-    """
+    """Split a message into fields: number, wire type, value (an unsigned number or bytes), encoded bytes."""
     at = 0
     while at < len(data):
         begin = at
@@ -117,12 +101,12 @@ def parts(data: bytes) -> Iterator[tuple[int, int, int | bytes, bytes]]:
         elif wire in _SIZES and tag >= 8:
             value, at = _fixed(data, at, _SIZES[wire])
         else:
-            raise InputError("no field of a protocol buffer")
+            raise InputError("not a field of a protocol buffer")
         yield tag >> 3, wire, value, data[begin:at]
 
 
 def _plain(kind: ValueLayout, bits: int | bytes) -> Plain:
-    """What the bits of one element mean."""
+    """Decode the bits of one element."""
     if isinstance(bits, bytes):
         return bits.decode("utf-8", "surrogateescape") if kind.form == "text" else bits
     if kind.form == "bool":
@@ -138,7 +122,7 @@ def _plain(kind: ValueLayout, bits: int | bytes) -> Plain:
 
 
 def _elements(kind: ValueLayout, message: bytes) -> tuple[Plain, ...]:
-    """The values of a list: one field each, or all of them packed into one."""
+    """Decode the values of a list: one field each, or all of them packed into one."""
     values: list[Plain] = []
     for number, wire, bits, _ in parts(message):
         if number != 1:
@@ -155,17 +139,7 @@ def _elements(kind: ValueLayout, message: bytes) -> tuple[Plain, ...]:
 
 
 def decode_attribute(data: bytes) -> tuple[str, Attribute]:
-    """Read an attribute.
-
-    Parameters
-    ----------
-    data : bytes
-        The message.
-
-    Returns
-    -------
-    name : str
-    attribute : Attribute
+    """Decode an attribute and its name.
 
     Examples
     --------
@@ -189,23 +163,7 @@ def decode_attribute(data: bytes) -> tuple[str, Attribute]:
 
 
 def attribute_of(name: str, value: Value | Attribute) -> Attribute:
-    """Give a value the kind that it is written as.
-
-    Parameters
-    ----------
-    name : str
-        The attribute; the known ones have the kind that Chakra's feeder reads.
-    value : bool, int, float, str, bytes, tuple of these, None, or Attribute
-        An Attribute with a kind stays as it is.
-
-    Returns
-    -------
-    Attribute
-
-    Raises
-    ------
-    InputError
-        The value is none that an attribute can hold.
+    """Choose the kind of a value: for known attributes the one that Chakra's feeder reads.
 
     Examples
     --------
@@ -226,25 +184,16 @@ def attribute_of(name: str, value: Value | Attribute) -> Attribute:
         return Attribute(value, KIND_OF[name])
     some = value if isinstance(value, tuple) else (value,)
     ending = "list" if isinstance(value, tuple) else "val"
-    for kinds, form in (
-        (bool, "bool"),
-        (int, "int64"),
-        (float | int, "double"),
-        (str, "string"),
-        (bytes, "bytes"),
-    ):
+    for kinds, form in _FORMS:
         if all(isinstance(one, kinds) for one in some):
             large = form == "int64" and any(isinstance(one, int) and one >= 1 << 63 for one in some)
             return Attribute(value, f"{'uint64' if large else form}_{ending}")
-    raise InputError(
-        f"no value of an attribute: {value!r:.60}",
-        where=name,
-        hint="take numbers, texts or tuples of one sort",
-    )
+    hint = "use numbers, texts or tuples of one type"
+    raise InputError(f"an attribute cannot hold {value!r:.60}", where=name, hint=hint)
 
 
 def _bits(kind: ValueLayout, value: Any, name: str) -> bytes:
-    """One element, without a tag."""
+    """Encode one element, without a tag."""
     if kind.form == "text":
         if isinstance(value, str):
             return framed(value.encode("utf-8", "surrogateescape"))
@@ -257,12 +206,12 @@ def _bits(kind: ValueLayout, value: Any, name: str) -> bytes:
     elif isinstance(value, int):
         low = 0 if kind.form in ("unsigned", "bool") else -(1 << kind.bits - 1)
         if not low <= value < low + (1 << kind.bits):
-            raise InputError(f"{value} is no {kind.name}", where=name)
+            raise InputError(f"{value} does not fit {kind.name}", where=name)
         number = (value << 1 ^ -(value < 0)) if kind.form == "zigzag" else value
         if kind.wire == VARINT:
             return varint(int(number))
         return (number & (1 << kind.bits) - 1).to_bytes(kind.bits // 8, "little")
-    raise InputError(f"{value!r:.60} is no {kind.name}", where=name)
+    raise InputError(f"{value!r:.60} is not a {kind.name}", where=name)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -279,7 +228,7 @@ def _encoded(field: int, name: str, attribute: Attribute) -> bytes:
         return text(field, out + varint(number << 3 | kind.wire) + _bits(kind, value, name))
     kind = ATTRIBUTE_KINDS[number - 1]
     if not isinstance(value, tuple):
-        raise InputError(f"{value!r:.60} is no {kind_name}", where=name, hint="give a tuple")
+        raise InputError(f"{value!r:.60} is not a {kind_name}", where=name, hint="give a tuple")
     elements = [_bits(kind, one, name) for one in value]
     if kind.wire == LENGTH:
         inner = b"".join(varint(1 << 3 | LENGTH) + one for one in elements)
@@ -289,7 +238,7 @@ def _encoded(field: int, name: str, attribute: Attribute) -> bytes:
 
 
 def encode_attribute(number: int, name: str, value: Value | Attribute) -> bytes:
-    """Write an attribute as a field of a node or of metadata."""
+    """Encode an attribute as a field of a node or of metadata."""
     made = attribute_of(name, value)
     if made.kind.startswith(("double", "float")):  # 0.0 and -0.0 are one key to a cache
         return _encoded.__wrapped__(number, name, made)
@@ -297,7 +246,7 @@ def encode_attribute(number: int, name: str, value: Value | Attribute) -> bytes:
 
 
 def encode_metadata(version: str, attributes: Mapping[str, Value | Attribute]) -> bytes:
-    """Write what a trace begins with."""
+    """Encode the first message of a trace."""
     out = text(1, version) if version else b""
     return out + b"".join(encode_attribute(2, name, value) for name, value in attributes.items())
 
@@ -313,21 +262,7 @@ def _tensors(number: int, info: tuple[str, str, str] | None) -> bytes:
 
 
 def encode_node(node: Node) -> bytes:
-    """Write a node as a message, fields in the order of their numbers.
-
-    Parameters
-    ----------
-    node : Node
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    InputError
-        A number or an attribute does not fit the schema.
-    """
+    """Encode a node, fields in the order of their numbers."""
     out = b""
     for number, value in ((1, node.id), (3, int(node.type)), (6, node.start_us), (7, node.duration_us)):
         if not 0 <= value < 1 << 64:
@@ -358,16 +293,7 @@ def _info(message: bytes) -> tuple[str, str, str]:
 
 
 def decode_node(data: bytes) -> Node:
-    """Read a node.
-
-    Parameters
-    ----------
-    data : bytes
-        The message.
-
-    Returns
-    -------
-    Node
+    """Decode a node.
 
     Examples
     --------

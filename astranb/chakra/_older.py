@@ -1,10 +1,10 @@
-"""Traces of the schemas before 0.0.4, turned into today's.
+"""Convert traces of the schemas before 0.0.4 to the current one.
 
-What is read here is in the history of mlcommons/chakra's ``et_def/et_def.proto``: between
+The older schemas are in the history of mlcommons/chakra's ``et_def/et_def.proto``. Between
 July 2023 (0.0.3) and October 2023 a node had one list of parents, attributes in field 11, and
 an attribute declared its type first. Collectives had other numbers. The runtime (µs) was an
 attribute. The schema before (0.0.1, ``.eg`` files) had a field for each attribute and does
-not say in which unit a node's time is; it is not read.
+not define the unit of a node's time; it is refused.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _COLLECTIVES: Final = (
     CollectiveType.BROADCAST,
 )
 _TENSORS: Final = {5: (0, 0), 6: (0, 1), 7: (0, 2), 8: (1, 0), 9: (1, 1), 10: (1, 2)}
-# The type that an attribute names: its value's wire type and Python's, whether it is a list.
-# In August 2023 unsigned numbers came in between; the value's wire type tells the two apart.
+# The kind and form of an attribute by its field and wire type. In August 2023 the fields of unsigned
+# numbers were inserted; the wire type distinguishes the two numberings.
 _FORMS: Final = {
     (4, VARINT): ("bool_val", "bool"),
     (5, FIXED32): ("float_val", "float"),
@@ -51,34 +51,14 @@ _FORMS: Final = {
 
 
 def renewed(data: bytes, messages: WireFields, source: str) -> bytes | None:
-    """Turn a trace of an older schema into one of today's.
-
-    Parameters
-    ----------
-    data : bytes
-        The trace.
-    messages : WireFields
-        Where its messages are.
-    source : str
-        The file, for errors.
-
-    Returns
-    -------
-    bytes or None
-        None where it is of today's schema already.
-
-    Raises
-    ------
-    InputError
-        It is of schema 0.0.1, or not what it seems.
-    """
+    """Convert a trace of an older schema to the current one; return None if it is current already."""
     looked_at = zip(messages.value[:_LOOKED_AT].tolist(), messages.end[:_LOOKED_AT].tolist(), strict=True)
     try:
         ages = (_age(data[start:end]) for start, end in looked_at)
-        age = next((age for age in ages if age), "today")  # the first that tells
+        age = next((age for age in ages if age), "current")
     except InputError:
-        return None  # what is wrong with it is reported where it is read
-    if age == "today":
+        return None  # the error is reported where the message is read
+    if age == "current":
         return None
     if age == "0.0.1":
         hint = "make it again with Chakra 0.0.4 or later"
@@ -103,17 +83,17 @@ def _is_metadata(message: bytes) -> bool:
 
 
 def _age(message: bytes) -> str:
-    """Which schema a message tells, or none that it tells."""
+    """Find the schema of a message; empty if it fits several."""
     found = {(number, wire) for number, wire, _, _ in parts(message)}
     numbers = {number for number, _ in found}
-    if (1, LENGTH) in found:  # metadata; a version is of today, an attribute says what it is
+    if (1, LENGTH) in found:  # metadata: a version is current, an attribute begins with its name
         first = next(value for number, _, value, _ in parts(message) if number == 1)
-        return "" if isinstance(first, bytes) and first[:1] == b"\n" else "today"
+        return "" if isinstance(first, bytes) and first[:1] == b"\n" else "current"
     if {(6, LENGTH), (7, LENGTH), (11, LENGTH)} & found:
         return "0.0.3"
     if any((number, VARINT) in found for number in range(8, 21)):
         return "0.0.1"
-    return "today" if 10 in numbers else ""
+    return "current" if 10 in numbers else ""
 
 
 def _node(message: bytes) -> Node:
@@ -132,8 +112,8 @@ def _node(message: bytes) -> Node:
         elif field == 2 and isinstance(value, bytes):
             name = value.decode("utf-8", "surrogateescape")
         elif field in _TENSORS and isinstance(value, bytes):
-            way, place = _TENSORS[field]
-            declared[way][place] = value.decode("utf-8", "surrogateescape")
+            side, place = _TENSORS[field]
+            declared[side][place] = value.decode("utf-8", "surrogateescape")
         elif field == 11 and isinstance(value, bytes):
             key, attribute = _attribute(value)
             attributes[key] = attribute

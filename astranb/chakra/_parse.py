@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,10 +14,7 @@ from ._older import renewed
 from ._schema import Attribute
 from ._wire import LENGTH, VARINT, Bytes, Ints, WireFields, fields, frames, intern, varints
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Parsed", "parse"]
+__all__ = ["TraceReader"]
 
 _NAMES: Final = {
     1: "id",
@@ -31,58 +27,77 @@ _NAMES: Final = {
 _HINT: Final = "is it a Chakra trace?"
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """What :class:`Trace` has, with where each node's message begins and ends."""
+class TraceReader:
+    """Read the columns of a trace's nodes, one field of the schema at a time."""
 
-    data: bytes
-    version: str
-    metadata: dict[str, Attribute]
-    start: Ints
-    end: Ints
-    id: NDArray[np.uint64]
-    type: NDArray[np.int32]
-    start_us: Ints
-    duration_us: Ints
-    names: Distinct[str]
-    data_deps: Lists
-    ctrl_deps: Lists
-    attributes: Attributes
-
-
-def parse(data: bytes, source: str) -> Parsed:
-    """Read a trace.
-
-    Parameters
-    ----------
-    data : bytes
-        Its file, uncompressed.
-    source : str
-        What errors call it.
-
-    Returns
-    -------
-    Parsed
-
-    Raises
-    ------
-    InputError
-        It is not a Chakra trace, or truncated.
-    """
-    if not data:
-        raise InputError("empty", where=source, hint="give a Chakra trace")
-    messages = frames(np.frombuffer(data, np.uint8), source)
-    today = renewed(data, messages, source)
-    if today is not None:
-        data = today
+    def __init__(self, data: bytes, source: str) -> None:
+        if not data:
+            raise InputError("empty", where=source, hint="give a Chakra trace")
         messages = frames(np.frombuffer(data, np.uint8), source)
-    version, metadata, is_node = _metadata(data[messages.value[0] : messages.end[0]], source)
-    first = 0 if is_node else 1
-    return _TraceReader(data, messages.value[first:], messages.end[first:], source).read(version, metadata)
+        today = renewed(data, messages, source)
+        if today is not None:
+            data = today
+            messages = frames(np.frombuffer(data, np.uint8), source)
+        self.version, self.metadata, is_node = _metadata(data[messages.value[0] : messages.end[0]], source)
+        first = 0 if is_node else 1
+        self.start, self.end = messages.value[first:], messages.end[first:]
+        self.data, self._source, self._rows = data, source, len(self.start)
+        self._stream: Bytes = np.frombuffer(data, np.uint8)
+        self._found = fields(self._stream, self.start, self.end, source, "a node")
+
+    def _some(self, number: int, wire: int) -> WireFields:
+        some = self._found.where(self._found.number == number)
+        wrong = np.flatnonzero(some.wire != wire)
+        if len(wrong):
+            where = f"{self._source}: the node in row {some.owner[wrong[0]]}"
+            raise InputError(f"{_NAMES[number]} has the wrong wire type", where=where, hint=_HINT)
+        return some
+
+    def numbers(self, number: int) -> Ints:
+        """Numbers, 0 where a node has none."""
+        column = np.zeros(self._rows, np.int64)
+        some = self._some(number, VARINT)
+        column[some.owner] = some.value
+        return column
+
+    def times(self, number: int) -> Ints:
+        """Numbers below 2^63."""
+        column = self.numbers(number)
+        wrong = np.flatnonzero(column < 0)
+        if len(wrong):
+            what = f"{_NAMES[number]} is {column[wrong[:1]].view(np.uint64)[0]}"
+            where = f"{self._source}: the node in row {wrong[0]}"
+            raise InputError(what, where=where, hint="use less than 2^63 µs")
+        return column
+
+    def texts(self, number: int) -> Distinct[str]:
+        """Texts."""
+        some = self._some(number, LENGTH)
+        which, first = intern(self._stream, some.value, some.end)
+        index = np.full(self._rows, -1, np.int64)
+        index[some.owner] = which
+        spans = [self.data[some.value[at] : some.end[at]] for at in first]
+        return Distinct(index, tuple(span.decode("utf-8", "surrogateescape") for span in spans))
+
+    def lists(self, number: int) -> Lists:
+        """Lists of numbers, packed or not, or partly."""
+        some = self._found.where(self._found.number == number)
+        packed = some.wire == LENGTH
+        if not (packed | (some.wire == VARINT)).all():
+            raise InputError("dependencies have the wrong wire type", where=self._source, hint=_HINT)
+        inner = varints(self._stream, some.value[packed], some.end[packed], self._source, "dependencies")
+        owner = np.concatenate([np.flatnonzero(packed)[inner.owner], np.flatnonzero(~packed)])
+        flat = np.concatenate([inner.value, some.value[~packed]]).view(np.uint64)
+        order = np.argsort(owner, kind="stable")
+        return Lists(offsets(some.owner[owner[order]], self._rows), flat[order])
+
+    def attributes(self) -> Attributes:
+        """All attributes of all nodes."""
+        return Attributes(self.data, self._some(10, LENGTH), self._rows, self._source)
 
 
 def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], bool]:
-    """Read the first message, where it is no node already: version, attributes, whether it is one."""
+    """Read the version and the attributes of the first message, and whether it is a node instead."""
     version, metadata = "", {}
     try:
         found = [(number, value) for number, _, value, _ in parts(message)]
@@ -100,71 +115,3 @@ def _metadata(message: bytes, source: str) -> tuple[str, dict[str, Attribute], b
     except InputError as error:
         raise InputError(error.what, where=f"{source}: the first message", hint=_HINT) from None
     return version, metadata, False
-
-
-class _TraceReader:
-    def __init__(self, data: bytes, start: Ints, end: Ints, source: str) -> None:
-        self.data, self.source, self.rows = data, source, len(start)
-        self.stream: Bytes = np.frombuffer(data, np.uint8)
-        self.start, self.end = start, end
-        self.found = fields(self.stream, self.start, self.end, source, "a node")
-
-    def read(self, version: str, metadata: dict[str, Attribute]) -> Parsed:
-        return Parsed(
-            self.data,
-            version,
-            metadata,
-            self.start,
-            self.end,
-            self._numbers(1).view(np.uint64),
-            self._numbers(3).astype(np.int32),
-            self._times(6),
-            self._times(7),
-            self._texts(2),
-            self._lists(5),
-            self._lists(4),
-            Attributes(self.data, self._some(10, LENGTH), self.rows, self.source),
-        )
-
-    def _some(self, number: int, wire: int) -> WireFields:
-        some = self.found.where(self.found.number == number)
-        wrong = np.flatnonzero(some.wire != wire)
-        if len(wrong):
-            where = f"{self.source}: the node in row {some.owner[wrong[0]]}"
-            raise InputError(f"its {_NAMES[number]} is laid out wrongly", where=where, hint=_HINT)
-        return some
-
-    def _numbers(self, number: int) -> Ints:
-        column = np.zeros(self.rows, np.int64)
-        some = self._some(number, VARINT)
-        column[some.owner] = some.value
-        return column
-
-    def _times(self, number: int) -> Ints:
-        column = self._numbers(number)
-        wrong = np.flatnonzero(column < 0)
-        if len(wrong):
-            what = f"its {_NAMES[number]} is {column[wrong[:1]].view(np.uint64)[0]}"
-            where = f"{self.source}: the node in row {wrong[0]}"
-            raise InputError(what, where=where, hint="take less than 2^63 µs")
-        return column
-
-    def _texts(self, number: int) -> Distinct[str]:
-        some = self._some(number, LENGTH)
-        which, first = intern(self.stream, some.value, some.end)
-        index = np.full(self.rows, -1, np.int64)
-        index[some.owner] = which
-        spans = [self.data[some.value[at] : some.end[at]] for at in first]
-        return Distinct(index, tuple(span.decode("utf-8", "surrogateescape") for span in spans))
-
-    def _lists(self, number: int) -> Lists:
-        """Lists of numbers, packed or not, or some of each."""
-        some = self.found.where(self.found.number == number)
-        packed = some.wire == LENGTH
-        if not (packed | (some.wire == VARINT)).all():
-            raise InputError("dependencies of a node are laid out wrongly", where=self.source, hint=_HINT)
-        inner = varints(self.stream, some.value[packed], some.end[packed], self.source, "dependencies")
-        owner = np.concatenate([np.flatnonzero(packed)[inner.owner], np.flatnonzero(~packed)])
-        flat = np.concatenate([inner.value, some.value[~packed]]).view(np.uint64)
-        order = np.argsort(owner, kind="stable")
-        return Lists(offsets(some.owner[owner[order]], self.rows), flat[order])

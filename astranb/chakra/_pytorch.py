@@ -7,7 +7,7 @@ follow ``src/converter/pytorch_converter.py`` of mlcommons/chakra: callers and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,12 +40,12 @@ _BIG: Final = 1 << 62
 
 
 def pytorch_document(path: str | Path) -> Value:
-    """Read the JSON of a PyTorch execution trace, and see whether it is one.
+    """Read the JSON of a PyTorch execution trace.
 
     Raises
     ------
     InputError
-        It is none, or of a schema that is not known.
+        It has another format, or an unknown schema.
     """
     document = read_document(path, MOST_BYTES, form="json", strict=False)
     schema = document.get("schema").text()
@@ -70,13 +70,13 @@ def pytorch_trace(document: Value) -> Trace:
     Raises
     ------
     InputError
-        A node lacks something, or is called by one that is not there.
+        A node lacks a field, or its caller does not exist.
     """
     ops = {}
     for item in document.get("nodes").items():
         op = _Op(item)
         if op.id in ops:
-            raise item.error(f"a second node {op.id}", "give each node an id of its own")
+            raise item.error(f"duplicate node id {op.id}", "give each node an id of its own")
         ops[op.id] = op
     for op in ops.values():
         if op.parent in ops and op.parent != op.id:
@@ -90,7 +90,7 @@ def pytorch_trace(document: Value) -> Trace:
         if deps.get(number) or number in waited
     ]
     there = {node.id for node in made}
-    kept = [_without(node, there) for node in made]
+    kept = [replace(node, ctrl_deps=tuple(n for n in node.ctrl_deps if n in there)) for node in made]
     metadata = {}
     for name in ("schema", "pid", "time", "start_ts", "finish_ts"):
         if document.has(name):
@@ -100,15 +100,6 @@ def pytorch_trace(document: Value) -> Trace:
     trace = Trace.of(kept, metadata=metadata, source=document.file)
     check(trace)
     return trace
-
-
-def _without(node: Node, there: set[int]) -> Node:
-    """A node that waits for no other than those that are there."""
-    deps = tuple(one for one in node.ctrl_deps if one in there)
-    return Node(
-        node.id, node.name, node.type, node.data_deps, deps, node.start_us, node.duration_us,
-        node.attributes, node.inputs, node.outputs,
-    )  # fmt: skip
 
 
 class _Op:
@@ -127,15 +118,12 @@ class _Op:
             for one in item.get("attrs").items():
                 self.declared[one.get("name").text()] = one.get("value").value
 
-    def waits(self) -> Iterator[int]:
-        """What else it waits for: another thread, the device."""
-        if self.item.get("inter_thread_dep", None).value is not None:
-            yield self.item.get("inter_thread_dep").number(0, _BIG)
-
-    def synchronised(self) -> list[int]:
-        if self.item.get("sync_dep", None).value is None:
+    def waits(self, key: str) -> list[int]:
+        """The operations of another thread (``inter_thread_dep``) or device (``sync_dep``) that it awaits."""
+        found = self.item.get(key, None)
+        if found.value is None:
             return []
-        return [one.number(0, _BIG) for one in self.item.get("sync_dep").items()]
+        return [one.number(0, _BIG) for one in (found.items() if key == "sync_dep" else [found])]
 
     def kind(self, ops: dict[int, _Op]) -> NodeType:
         if "process_group:init" in self.name:
@@ -167,9 +155,8 @@ class _Op:
             declared["stream"] = Attribute(self.item.get("stream", 0).number(-_BIG, _BIG), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
             declared["comm_size"] = Attribute(self._bytes(), "int64_val")
-            group = self.item.get("pg_name", "").value or ops.get(self.parent, self).declared.get(
-                "pg_name", ""
-            )
+            caller = ops.get(self.parent, self)
+            group = self.item.get("pg_name", "").value or caller.declared.get("pg_name", "")
             if isinstance(group, str) and group:
                 declared["pg_name"] = Attribute(group, "string_val")
         if kind == NodeType.COMM_COLL:
@@ -192,7 +179,7 @@ class _Op:
         return tuple(str(value.get(name, []).value) for name in ("values", "shapes", "types"))  # type: ignore[return-value]
 
     def _bytes(self) -> int:
-        """Bytes of the tensors that went in: each is an id, storage, offset, elements, bytes of each."""
+        """Bytes of the input tensors: each is an id, storage, offset, elements, bytes of each."""
         inputs, total = self.item.get("inputs"), 0
         types = [one.text() for one in inputs.get("types").items()]
         for value, kind in zip(inputs.get("values").items(), types, strict=False):
@@ -204,12 +191,12 @@ class _Op:
                     raise tensor.error("a tensor has an id, storage, offset, elements and bytes of each")
                 total += parts[3].number(0, 1 << 48) * parts[4].number(0, 64)
         if total >= 1 << 62:
-            raise inputs.error("more bytes than there can be")
+            raise inputs.error("2^62 bytes or more")
         return total
 
 
 def _order(ops: dict[int, _Op]) -> dict[int, set[int]]:
-    """What each node waits for: calls in the order of their ids, the device's work behind its caller's."""
+    """Find what each node waits for: calls in the order of their ids, a kernel also for its caller."""
     deps: dict[int, set[int]] = {number: set() for number in ops}
     for root in sorted(ops):
         if ops[root].name not in ROOTS:
@@ -228,12 +215,12 @@ def _order(ops: dict[int, _Op]) -> dict[int, set[int]]:
                     deps[number].add(last)
                 last = host
             else:
-                deps[number].update(one for one in op.waits() if one in ops and one != number)
+                waited = op.waits("inter_thread_dep")
+                deps[number].update(one for one in waited if one in ops and one != number)
                 if host >= 0:
                     deps[number].add(host)
                 host = last = number
-            for one in op.synchronised():
-                if one in ops and ops[one].start < op.start:
-                    deps[number].add(one)
+            synced = op.waits("sync_dep")
+            deps[number].update(one for one in synced if one in ops and ops[one].start < op.start)
             stack += [one for one in sorted(op.children, reverse=True) if one not in seen]
     return deps

@@ -1,7 +1,7 @@
 """Chakra's schema: kinds of nodes, collectives and attributes, as numbers and names.
 
 The schema is public: ``schema/protobuf/et_def.proto`` of mlcommons/chakra, versions 0.0.4 and
-1.0.0, which are laid out alike.
+1.0.0, which have the same layout.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Value: TypeAlias = "Plain | tuple[Plain, ...] | None"
 
 
 class NodeType(IntEnum):
-    """What a node of a trace does."""
+    """The type of a node."""
 
     INVALID = 0
     METADATA = 1
@@ -48,7 +48,7 @@ class NodeType(IntEnum):
 
 
 class CollectiveType(IntEnum):
-    """Which collective a node of type ``COMM_COLL`` is (its ``comm_type``)."""
+    """The collective of a node of type ``COMM_COLL`` (its ``comm_type``)."""
 
     ALL_REDUCE = 0
     REDUCE = 1
@@ -63,23 +63,11 @@ class CollectiveType(IntEnum):
 
 
 class ValueLayout(NamedTuple):
-    """How one element of an attribute is laid out.
+    """How one element of an attribute is encoded."""
 
-    Attributes
-    ----------
-    name : str
-        As the schema has it: ``int64``, ``bool``, ``string``.
-    wire : int
-        The wire type.
-    form : str
-        What its bits mean: ``signed``, ``unsigned``, ``zigzag``, ``bool``, ``float``, ``text`` or ``bytes``.
-    bits : int
-        Of its value.
-    """
-
-    name: str
+    name: str  # in the schema: int64, bool, string
     wire: int
-    form: str
+    form: str  # signed, unsigned, zigzag, bool, float, text or bytes
     bits: int
 
 
@@ -102,7 +90,7 @@ _ELEMENTS = (
 )
 
 ATTRIBUTE_KINDS: Final = {3 + 2 * n: kind for n, kind in enumerate(_ELEMENTS)}
-"""By the field of the value that it is; the list of it is the field after."""
+"""By the number of the value's field; the field of its list is the next one."""
 
 NUMBERS: Final = {
     f"{kind.name}_{ending}": number + (ending == "list")
@@ -124,7 +112,7 @@ KIND_OF: Final = {
     "num_ops": "int64_val",
     "tensor_size": "uint64_val",
 }
-"""The attributes that simulators read, and the one kind of each that Chakra's feeder reads."""
+"""The attributes that simulators read, each with the only kind that Chakra's feeder reads."""
 
 
 class Attribute(NamedTuple):
@@ -133,9 +121,9 @@ class Attribute(NamedTuple):
     Attributes
     ----------
     value : bool, int, float, str, bytes, tuple of these, or None
-        None where it has no value.
+        None if it has no value.
     kind : str
-        As the schema names it: ``int64_val``, ``bool_list``; ``""`` where it has no value.
+        As in the schema: ``int64_val``, ``bool_list``; ``""`` if it has no value.
     doc : str
         Documentation.
     """
@@ -147,7 +135,7 @@ class Attribute(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a trace by itself.
+    """One node of a trace.
 
     Attributes
     ----------
@@ -155,16 +143,16 @@ class Node:
         Unique in the trace.
     name : str
     type : NodeType or int
-        An int where the schema does not know it.
+        An int if the schema does not define it.
     data_deps, ctrl_deps : tuple of int
-        The ids of the nodes that have to be done before.
+        The ids of the nodes that it waits for.
     start_us, duration_us : int
-        When it began and how long it took, where it was recorded.
+        As recorded; 0 if not.
     attributes : dict of str to Attribute
     inputs, outputs : tuple of str, optional
         Values, shapes and types, as text.
     other : bytes
-        Fields that the schema does not know, as they are.
+        Fields that the schema does not define, as encoded.
     """
 
     id: int

@@ -14,7 +14,7 @@ __all__ = ["as_document", "summary"]
 
 
 def summary(trace: Trace) -> dict[str, Any]:
-    """Count what is in a trace.
+    """Count the nodes, bytes and operations of a trace.
 
     Parameters
     ----------
@@ -25,13 +25,13 @@ def summary(trace: Trace) -> dict[str, Any]:
     dict
         ``nodes``, ``dependencies``, counts of ``types``; ``collectives``, each with its count and
         bytes; ``sent_bytes`` and ``received_bytes`` of messages; ``num_ops``; ``duration_us``, the sum of
-        what was recorded; ``depth``, the nodes of the longest chain of dependencies; ``groups``;
-        ``attributes``, the names.
+        the recorded durations; ``depth``, the number of nodes in the longest chain of dependencies;
+        ``groups``; ``attributes``, the names.
 
     Raises
     ------
     InputError
-        Its dependencies are not there, or form a circle.
+        A dependency does not exist, or dependencies form a cycle.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def summary(trace: Trace) -> dict[str, Any]:
 
 
 def as_document(node: Node) -> dict[str, Any]:
-    """A node as JSON can hold it: bytes as hexadecimal digits, what it does not have left out."""
+    """Convert a node to plain data for JSON: bytes as hexadecimal digits, without empty fields."""
     document: dict[str, Any] = {"id": node.id, "name": _readable(node.name)}
     document["type"] = node.type.name if isinstance(node.type, NodeType) else node.type
     for name in ("data_deps", "ctrl_deps", "start_us", "duration_us"):
@@ -107,12 +107,12 @@ def _plain(value: Any) -> Any:
 
 
 def _readable(text: str) -> str:
-    """A text of a file that was no UTF-8 has signs that cannot be printed."""
+    """Replace the characters that stand for bytes that were not UTF-8: they cannot be printed."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _depth(trace: Trace) -> int:
-    """The nodes of the longest chain of dependencies."""
+    """The number of nodes in the longest chain of dependencies."""
     offset, flat = trace.parents.offset.tolist(), trace.parents.flat.tolist()
     depth = [0] * len(trace)
     for row in topological_order(trace).tolist():

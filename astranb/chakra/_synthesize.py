@@ -19,31 +19,31 @@ _KEPT = ("num_ops", "tensor_size", "comm_type", "comm_size", "pg_name", "involve
 def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0, groups: bool = True) -> Trace:
     """Make a trace that is statistically like another one.
 
-    Kinds of nodes (type and collective) follow each other as in the original (a Markov chain of the
-    first order over the order in which it can be done). Each new node has the sizes, duration and
-    group of one of the original's nodes of that kind, drawn at random, and waits for as many nodes as
-    that one, as far back as that one does. Names say the kind only. Messages between two ranks are
-    left out: the other rank's trace would not have their other end.
+    Kinds of nodes (type and collective) follow each other as in the original (a first-order Markov
+    chain over the topological order). Each new node copies the size, duration and group of a random
+    node of that kind, with the same number of dependencies, equally far back. Its name is its type
+    and number. Messages between two ranks are left out: the other rank's trace would lack their
+    other end.
 
     Parameters
     ----------
     trace : Trace
     nodes : int, optional
-        How many: as many as the original has (without messages) unless given.
+        By default as many as the original has without messages.
     seed : int
         The same seed gives the same trace.
     groups : bool
-        Whether collectives keep their groups; without, they are among all ranks.
+        Whether collectives keep their groups; otherwise they run on all ranks.
 
     Returns
     -------
     Trace
-        The same for all ranks of a group, so that their collectives meet.
+        To be used for all ranks of a group, so that their collectives match.
 
     Raises
     ------
     InputError
-        There is nothing to be like, or the number is of no use.
+        The trace has only messages and metadata, or the number of nodes is out of range.
 
     Examples
     --------
@@ -62,9 +62,9 @@ def synthesize(trace: Trace, *, nodes: int | None = None, seed: int = 0, groups:
     rows = rows[~(messages | (trace.type == NodeType.METADATA))[rows]]
     count = len(rows) if nodes is None else nodes
     if not len(rows):
-        raise InputError("nothing but messages and metadata", where=trace.source, hint="give another trace")
+        raise InputError("only messages and metadata", where=trace.source, hint="give another trace")
     if not 1 <= count <= _MOST:
-        raise InputError(f"{count} nodes", where="nodes", hint=f"take 1 to {_MOST}")
+        raise InputError(f"{count} nodes", where="nodes", hint=f"use 1 to {_MOST}")
     random = np.random.default_rng(seed)
     place = np.full(len(trace), -1)
     place[rows] = np.arange(len(rows))

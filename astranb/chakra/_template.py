@@ -16,16 +16,16 @@ __all__ = ["Hole", "Template"]
 
 
 class Hole(NamedTuple):
-    """The value of an attribute that is not the same in all traces.
+    """An attribute value that differs between traces.
 
     Attributes
     ----------
     key : str
         Keyword of :meth:`Template.filled`.
     width : int
-        Bytes of its value, the same in all of these traces.
+        Bytes of the encoded value, the same in all traces.
     is_text : bool
-        Whether it is a text, of so many ASCII signs, instead of a whole number.
+        Whether the value is ASCII text instead of a whole number.
     """
 
     key: str
@@ -39,9 +39,9 @@ class Template:
     Parameters
     ----------
     nodes : iterable of (Node, dict of str to Hole)
-        Each with the attributes that are to be filled in.
+        Each node with the attributes to be filled in.
     version : str
-        Of the schema.
+        Schema version to write.
 
     Examples
     --------
@@ -57,16 +57,16 @@ class Template:
         places: dict[str, list[int]] = {}
         begun = len(parts[0])
         for node, holes in nodes:
-            pieces = []
+            encoded_holes = []
             for name, hole in holes.items():
                 stands: str | int = "0" * hole.width if hole.is_text else 1 << 7 * (hole.width - 1)
-                pieces.append(encode_attribute(10, name, Attribute(stands, _KIND[hole.is_text])))
+                encoded_holes.append(encode_attribute(10, name, Attribute(stands, _KIND[hole.is_text])))
                 if self._holes.setdefault(hole.key, hole) != hole:
                     raise InputError(f"hole {hole.key!r} has two widths", where=f"node {node.id}")
-            message = framed(b"".join([encode_node(node), *pieces]))
-            end = begun + len(message) - sum(map(len, pieces))
-            for hole, piece in zip(holes.values(), pieces, strict=True):
-                end += len(piece)
+            message = framed(b"".join([encode_node(node), *encoded_holes]))
+            end = begun + len(message) - sum(map(len, encoded_holes))
+            for hole, encoded in zip(holes.values(), encoded_holes, strict=True):
+                end += len(encoded)
                 places.setdefault(hole.key, []).append(end - hole.width)
             begun += len(message)
             parts.append(message)
@@ -74,22 +74,12 @@ class Template:
         self._places = {key: np.array(where, np.int64) for key, where in places.items()}
 
     def filled(self, values: Mapping[str, int | str]) -> bytes:
-        """Fill the holes in.
-
-        Parameters
-        ----------
-        values : mapping of str to int or str
-            Of each hole's key.
-
-        Returns
-        -------
-        bytes
-            Of a trace, as a file holds it.
+        """Fill the holes by their keys; return the bytes of a trace file.
 
         Raises
         ------
         InputError
-            A value takes more or less room than its hole.
+            A value is wider or narrower than its hole.
         """
         out = self._bytes.copy()
         for key, where in self._places.items():

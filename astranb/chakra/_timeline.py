@@ -18,7 +18,7 @@ from ._wire import Ints
 
 __all__ = ["Times", "recorded_times", "write_timeline"]
 
-LANES: Final = ("host", "compute", "communication", "receive", "memory")
+TRACKS: Final = ("host", "compute", "communication", "receive", "memory")
 
 
 class Times(NamedTuple):
@@ -27,9 +27,9 @@ class Times(NamedTuple):
     Attributes
     ----------
     start_ns, end_ns : array of int64
-        A number a node, in the file's order; -1 for those that are not shown.
+        One for each node, in the file's order; -1 for those that are not shown.
     how : str
-        Where they come from, in a few words.
+        Their origin in a few words.
     """
 
     start_ns: Ints
@@ -37,8 +37,8 @@ class Times(NamedTuple):
     how: str
 
 
-def lanes(trace: Trace) -> Ints:
-    """The lane of each node, as a position in :data:`LANES`."""
+def tracks(trace: Trace) -> Ints:
+    """The track of each node, as an index into :data:`TRACKS`."""
     communicates = (trace.type == NodeType.COMM_COLL) | (trace.type == NodeType.COMM_SEND)
     memory = (trace.type == NodeType.MEM_LOAD) | (trace.type == NodeType.MEM_STORE)
     kinds = [communicates, trace.type == NodeType.COMM_RECV, memory, trace.is_cpu_op]
@@ -46,17 +46,11 @@ def lanes(trace: Trace) -> Ints:
 
 
 def recorded_times(trace: Trace) -> Times:
-    """Give the times that a trace has of its own.
+    """Return the times in a trace itself.
 
-    Parameters
-    ----------
-    trace : Trace
-
-    Returns
-    -------
-    Times
-        As recorded, where any node has a start; else as early as dependencies allow, one node of a lane
-        (host, computation, communication, memory) at a time, with the recorded durations.
+    If any node has a recorded start, these are the recorded times. Otherwise nodes with their recorded
+    durations begin as early as dependencies allow, on each track (host, computation, communication, memory)
+    one at a time.
 
     Examples
     --------
@@ -74,13 +68,13 @@ def recorded_times(trace: Trace) -> Times:
         return Times(start, end, "recorded starts and durations")
     parents = trace.parents
     offset, flat = parents.offset.tolist(), parents.flat.tolist()
-    lane, took = lanes(trace).tolist(), (trace.duration_us * 1000).tolist()
-    begins, ends, free = [0] * len(trace), [0] * len(trace), [0] * len(LANES)
+    track, took = tracks(trace).tolist(), (trace.duration_us * 1000).tolist()
+    begins, ends, free = [0] * len(trace), [0] * len(trace), [0] * len(TRACKS)
     for row in topological_order(trace).tolist():
         when = max((ends[one] for one in flat[offset[row] : offset[row + 1]]), default=0)
-        if lane[row] != LANES.index("receive"):
-            when = max(when, free[lane[row]])
-            free[lane[row]] = when + took[row]
+        if track[row] != TRACKS.index("receive"):
+            when = max(when, free[track[row]])
+            free[track[row]] = when + took[row]
         begins[row], ends[row] = when, when + took[row]
     how = "recorded durations, as early as dependencies allow"
     return Times(np.array(begins, np.int64), np.array(ends, np.int64), how)
@@ -89,18 +83,18 @@ def recorded_times(trace: Trace) -> Times:
 def write_timeline(
     path: str | Path, traces: Sequence[Trace], times: Sequence[Times], *, most: int = 2_000_000
 ) -> dict[str, Any]:
-    """Write spans of all ranks.
+    """Write the timelines of all ranks for Perfetto.
 
     Parameters
     ----------
     path : str or Path
-        ``.json``, or ``.json.gz`` for a compressed one.
+        ``.json`` or, compressed, ``.json.gz``.
     traces : sequence of Trace
-        Of each rank.
+        One for each rank.
     times : sequence of Times
-        Of each rank.
+        One for each rank.
     most : int
-        Spans that are written at most: of so many ranks as fit, from 0.
+        The most spans to write: those of as many ranks as fit, from rank 0.
 
     Returns
     -------
@@ -114,9 +108,8 @@ def write_timeline(
     """
     file = Path(path)
     if not file.name.lower().endswith((".json", ".json.gz")):
-        raise InputError(
-            f"no timeline {file.suffix!r}", where=str(path), hint="take FILE.json or FILE.json.gz"
-        )
+        what = f"unknown file extension {file.suffix!r}"
+        raise InputError(what, where=str(path), hint="use FILE.json or FILE.json.gz")
     ranks = spans = 0
     for one in times:
         count = int((one.start_ns >= 0).sum())
@@ -136,9 +129,9 @@ def write_timeline(
 def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[Event]:
     for rank, (trace, when) in enumerate(zip(traces, times, strict=True)):
         yield from process(rank, f"rank {rank}")
-        lane = lanes(trace)
-        for at in np.unique(lane).tolist():
-            yield from thread(rank, at, LANES[at])
+        track = tracks(trace)
+        for at in np.unique(track).tolist():
+            yield from thread(rank, at, TRACKS[at])
         for row in np.flatnonzero(when.start_ns >= 0).tolist():
             start, end = int(when.start_ns[row]), int(when.end_ns[row])
             more: dict[str, Any] = {"id": int(trace.id[row])}
@@ -151,5 +144,5 @@ def _events(traces: Sequence[Trace], times: Sequence[Times]) -> Iterator[Event]:
             if trace.num_ops[row] >= 0:
                 more["operations"] = int(trace.num_ops[row])
             name = (trace.names[row] or "").encode("utf-8", "replace").decode()
-            track = int(lane[row])
-            yield slice_(name, rank, track, start * 1000, end * 1000, category=LANES[track], **more)
+            at = int(track[row])
+            yield slice_(name, rank, at, start * 1000, end * 1000, category=TRACKS[at], **more)

@@ -14,7 +14,7 @@ from astranb.core.errors import InputError
 
 from ._columns import Distinct, Lists, offsets
 from ._message import decode_node, encode_metadata, encode_node, framed
-from ._parse import parse
+from ._parse import TraceReader
 from ._schema import VERSION, Attribute, Node, Value
 from ._wire import Ints
 
@@ -24,11 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["Trace"]
 
 
-class Trace:
-    """What one rank does: nodes that wait for each other.
+def _integers(name: str, default: int, doc: str) -> cached_property[Ints]:
+    """Make a property of :class:`Trace` that holds an integer attribute of all nodes."""
 
-    It is the bytes of a file and columns that are read from them, a row a node, in the
-    file's order. It is not changed: make another with :meth:`of` or a :class:`TraceBuilder`.
+    def read(trace: Trace) -> Ints:
+        return trace.integers(name, default)
+
+    read.__doc__ = doc
+    return cached_property(read)
+
+
+class Trace:
+    """The trace of one rank: nodes and their dependencies.
+
+    It holds the bytes of a file and columns that are read from them: one row for each node, in the
+    file's order. It never changes: make another with :meth:`of` or a :class:`TraceBuilder`.
 
     Parameters
     ----------
@@ -67,22 +77,17 @@ class Trace:
     """
 
     def __init__(self, data: bytes, source: str = "trace") -> None:
-        parsed = parse(data, source)
-        self.source, self.data = source, parsed.data
-        self.version, self.metadata = parsed.version, parsed.metadata
-        self.id, self.type, self.names = parsed.id, parsed.type, parsed.names
-        self.start_us, self.duration_us = parsed.start_us, parsed.duration_us
-        self.data_deps, self.ctrl_deps = parsed.data_deps, parsed.ctrl_deps
-        self._start, self._end, self._attributes = parsed.start, parsed.end, parsed.attributes
+        found = TraceReader(data, source)
+        self.source, self.data = source, found.data
+        self.version, self.metadata = found.version, found.metadata
+        self.id, self.type = found.numbers(1).view(np.uint64), found.numbers(3).astype(np.int32)
+        self.start_us, self.duration_us = found.times(6), found.times(7)
+        self.names = found.texts(2)
+        self.data_deps, self.ctrl_deps = found.lists(5), found.lists(4)
+        self._start, self._end, self._attributes = found.start, found.end, found.attributes()
 
     def called(self, source: str) -> Trace:
-        """The same trace by another name: what it is made of is shared.
-
-        Parameters
-        ----------
-        source : str
-            What errors call it.
-        """
+        """Return the same trace under another name for errors; the two share their data."""
         other = copy(self)
         other.source = source
         return other
@@ -102,20 +107,16 @@ class Trace:
         ----------
         nodes : iterable of Node
         version : str
-            Of the schema, to be written.
+            Schema version to write.
         metadata : mapping, optional
             Metadata of the trace.
         source : str
-            What errors call it.
-
-        Returns
-        -------
-        Trace
+            Its name in errors.
 
         Raises
         ------
         InputError
-            Something does not fit the schema.
+            A value does not fit the schema.
         """
         messages = [framed(encode_metadata(version, metadata or {}))]
         messages += [framed(encode_node(node)) for node in nodes]
@@ -138,17 +139,7 @@ class Trace:
         return f"<Trace {self.source}: {len(self)} nodes>"
 
     def node(self, row: int) -> Node:
-        """Return one node with all its fields.
-
-        Parameters
-        ----------
-        row : int
-            Its place in the file, not its id.
-
-        Returns
-        -------
-        Node
-        """
+        """Return one node with all its fields, by its row: its position in the file, not its id."""
         try:
             return decode_node(self.data[self._start[row] : self._end[row]])
         except InputError as error:
@@ -159,7 +150,7 @@ class Trace:
         return map(self.node, range(len(self)))
 
     def place(self, row: int) -> str:
-        """What an error calls a node: file, id and name."""
+        """Name a node for errors: file, id and name."""
         return f"{self.source}: node {self.id[row]} {self.names[row] or ''!r}"
 
     # Attributes
@@ -170,27 +161,23 @@ class Trace:
         return tuple(self._attributes.words)
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Tell which nodes have an attribute."""
+        """Whether each node has an attribute."""
         return self._attributes.has(name)
 
     def integers(self, name: str, default: int = 0) -> Ints:
-        """Read an attribute that is a whole number, of whichever integer kind.
+        """Read an attribute of any integer kind as an array of int64.
 
         Parameters
         ----------
         name : str
             The attribute.
         default : int
-            For nodes that do not have it. One without a value is 0, as in Chakra's feeder.
-
-        Returns
-        -------
-        array of int64
+            For nodes without it. One without a value is 0, as in Chakra's feeder.
 
         Raises
         ------
         InputError
-            A node has it as something else, or larger than 2⁶³ - 1.
+            The attribute of a node has another kind, or is larger than 2⁶³ - 1.
         """
         column, wrong = self._attributes.integers(name, default)
         if wrong >= 0:
@@ -202,74 +189,31 @@ class Trace:
         return column
 
     def values(self, name: str) -> Distinct[Attribute]:
-        """Read an attribute of any kind.
-
-        Parameters
-        ----------
-        name : str
-            The attribute.
-
-        Returns
-        -------
-        Distinct of Attribute
-        """
+        """Read an attribute of any kind."""
         return self._attributes.values(name)
 
-    @cached_property
-    def comm_type(self) -> Ints:
-        """Which collective, as :class:`CollectiveType`; -1 if not specified."""
-        return self.integers("comm_type", -1)
-
-    @cached_property
-    def comm_size(self) -> Ints:
-        """Bytes that are communicated; -1 if not specified."""
-        return self.integers("comm_size", -1)
-
-    @cached_property
-    def comm_src(self) -> Ints:
-        """The rank that a message comes from; -1 if not specified."""
-        return self.integers("comm_src", -1)
-
-    @cached_property
-    def comm_dst(self) -> Ints:
-        """The rank that a message goes to; -1 if not specified."""
-        return self.integers("comm_dst", -1)
-
-    @cached_property
-    def comm_tag(self) -> Ints:
-        """Tag that distinguishes messages between two ranks (0)."""
-        return self.integers("comm_tag")
-
-    @cached_property
-    def comm_priority(self) -> Ints:
-        """Priority of a collective: the highest goes first (0)."""
-        return self.integers("comm_priority")
+    comm_type = _integers("comm_type", -1, "Which collective, as :class:`CollectiveType`; -1 if not given.")
+    comm_size = _integers("comm_size", -1, "Bytes that are communicated; -1 if not given.")
+    comm_src = _integers("comm_src", -1, "Sending rank of a message; -1 if not given.")
+    comm_dst = _integers("comm_dst", -1, "Receiving rank of a message; -1 if not given.")
+    comm_tag = _integers("comm_tag", 0, "Tag that distinguishes messages between two ranks (0).")
+    comm_priority = _integers("comm_priority", 0, "Priority of a collective: the highest goes first (0).")
+    num_ops = _integers("num_ops", -1, "Floating-point operations of a computation; -1 if not given.")
+    tensor_size = _integers("tensor_size", -1, "Bytes of memory that a node accesses; -1 if not given.")
 
     @cached_property
     def is_cpu_op(self) -> NDArray[np.bool_]:
-        """Whether the host does it (no)."""
+        """Whether the host executes it (no)."""
         return self.integers("is_cpu_op").astype(bool)
 
     @cached_property
-    def num_ops(self) -> Ints:
-        """Floating-point operations of a computation; -1 if not specified."""
-        return self.integers("num_ops", -1)
-
-    @cached_property
-    def tensor_size(self) -> Ints:
-        """Bytes that a computation or a load or store of memory touches; -1 if not specified."""
-        return self.integers("tensor_size", -1)
-
-    @cached_property
     def pg_name(self) -> Distinct[str]:
-        """The group of ranks that a collective is among."""
-        return self.values("pg_name").map(
-            lambda declared: "" if declared.value is None else str(declared.value)
-        )
+        """Process group of a collective."""
+        return self.values("pg_name").map(lambda one: "" if one.value is None else str(one.value))
 
     @cached_property
     def involved_dim(self) -> Distinct[tuple[bool, ...]]:
-        """The dimensions of the network that a collective goes over."""
+        """The dimensions of the network that a collective uses."""
 
         def recorded(declared: Attribute) -> tuple[bool, ...]:
             some = declared.value if isinstance(declared.value, tuple) else (declared.value,)
@@ -296,7 +240,7 @@ class Trace:
             first, second = order[again[0]], order[again[0] + 1]
             names = f"{self.names[first] or ''!r} and {self.names[second] or ''!r}"
             raise InputError(
-                f"rows {first} and {second} ({names}) have this id both",
+                f"rows {first} and {second} ({names}) have the same id",
                 where=f"{self.source}: node {self.id[first]}",
                 hint="give each node an id of its own",
             )
@@ -307,7 +251,7 @@ class Trace:
         missing[~missing] = ids[at[~missing]] != wanted[~missing]
         if missing.any():
             row = int(np.flatnonzero(missing)[0])
-            what = f"it depends on node {wanted[row]}, which is not there"
+            what = f"it depends on node {wanted[row]}, which does not exist"
             raise InputError(
                 what, where=self.place(int(owner[row])), hint="add that node, or drop the dependency"
             )

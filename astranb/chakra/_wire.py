@@ -1,7 +1,7 @@
 """The wire format of protocol buffers, parsed by a kernel: all messages of a kind at once.
 
-The format is at https://protobuf.dev/programming-guides/encoding/: a message is fields, a
-field is a tag (its number and how it is laid out) and a value. Nothing here knows Chakra.
+The format is at https://protobuf.dev/programming-guides/encoding/: a message consists of fields, a
+field of a tag (its number and its wire type) and a value. Nothing here is specific to Chakra.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WRONG = {
     _ENDS: "ends inside a number",
     _LONG: "a number has more than ten bytes",
     _OVER: "{need} bytes should follow, but {left} do",
-    _TAG: "no field of a protocol buffer",
+    _TAG: "not a field of a protocol buffer",
     _EMPTY: "empty",
 }
 
@@ -68,34 +68,22 @@ Ints = NDArray[np.int64]
 
 
 class WireFields(NamedTuple):
-    """Fields found, in their order.
+    """Fields in their order."""
 
-    Attributes
-    ----------
-    owner : array of int64
-        Which span each is in.
-    number, wire : array of int64
-        As its tag says.
-    value : array of int64
-        The bits of a number, or where its bytes begin.
-    end : array of int64
-        Where its bytes end.
-    """
-
-    owner: Ints
+    owner: Ints  # the span that holds each
     number: Ints
     wire: Ints
-    value: Ints
-    end: Ints
+    value: Ints  # the bits of a number, or where its bytes begin
+    end: Ints  # where its bytes end
 
     def where(self, chosen: NDArray[np.bool_]) -> WireFields:
-        """Some of them."""
+        """Select some of them."""
         return WireFields(*(column[chosen] for column in self))
 
 
 @kernel
 def varint(data: Bytes, at: int, end: int, state: Ints) -> int:
-    """Read a number; give the place behind it, or minus the error."""
+    """Read a number; return the position behind it, or minus the error."""
     value = np.int64(0)
     shift = np.int64(0)
     while at < end:
@@ -122,7 +110,7 @@ def fixed(data: Bytes, at: int, size: int) -> int:
 
 @kernel
 def chakra_walk(data: Bytes, starts: Ints, ends: Ints, found: Ints, state: Ints) -> int:
-    """List the fields of spans as far as there is room; give how many there are, or minus the error."""
+    """List the fields of spans as far as there is room; return their number, or minus the error."""
     count = 0
     room = len(found) // _COLUMNS
     walks = state[_WALKS]
@@ -183,7 +171,7 @@ def chakra_walk(data: Bytes, starts: Ints, ends: Ints, found: Ints, state: Ints)
 
 @kernel
 def chakra_intern(data: Bytes, starts: Ints, ends: Ints, table: Ints, which: Ints, first: Ints) -> int:
-    """Number the different contents of spans in the order in which they come; give their count."""
+    """Number the distinct contents of spans in their order; return how many there are."""
     count = 0
     mask = len(table) - 1
     for span in range(len(starts)):
@@ -241,50 +229,12 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: s
 
 
 def frames(data: Bytes, where: str) -> WireFields:
-    """Find the messages of a stream, each with its length before it.
-
-    Parameters
-    ----------
-    data : array of uint8
-        The stream.
-    where : str
-        The file, for errors.
-
-    Returns
-    -------
-    WireFields
-        Where each begins (``value``) and ends.
-
-    Raises
-    ------
-    InputError
-        The stream is cut off; the text names the byte.
-    """
+    """Find where each length-delimited message of a stream begins (``value``) and ends."""
     return _walk(data, np.zeros(1, np.int64), np.array([len(data)]), _FRAMES, where, "a message")
 
 
 def fields(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> WireFields:
-    """Find the fields of messages, in their order.
-
-    Parameters
-    ----------
-    data : array of uint8
-        The stream.
-    starts, ends : array of int64
-        Where the messages are in it.
-    where, what : str
-        The file, and what the messages are, for errors.
-
-    Returns
-    -------
-    WireFields
-        ``owner`` is the message.
-
-    Raises
-    ------
-    InputError
-        It is not a protocol buffer; the text names the byte.
-    """
+    """Find the fields of messages (their ``owner``); errors name the file and what the messages are."""
     return _walk(data, starts, ends, _FIELDS, where, what)
 
 
@@ -294,21 +244,7 @@ def varints(data: Bytes, starts: Ints, ends: Ints, where: str, what: str) -> Wir
 
 
 def intern(data: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """Tell which spans hold the same bytes.
-
-    Parameters
-    ----------
-    data : array of uint8
-        The stream.
-    starts, ends : array of int64
-        Where the spans are in it.
-
-    Returns
-    -------
-    which : array of int64
-        A number for each span: equal bytes, equal numbers.
-    first : array of int64
-        For each number, the first span that has it.
+    """Number the spans of a stream: equal bytes, equal numbers; return also each number's first span.
 
     Examples
     --------

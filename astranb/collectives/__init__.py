@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec
 
 from . import library as library  # registers the algorithms that come with astranb
 from .formats import read_algorithm, write_algorithm
@@ -118,80 +121,54 @@ def all_reduce(
     return Collective.of("all_reduce", size, algorithm, channels=channels, protocol=protocol)
 
 
-def all_gather(
-    size: int | str, algorithm: Any = None, *, channels: int | None = None, protocol: str = "Simple"
-) -> Collective:
-    """Every rank gets every rank's chunk; ``size`` is the whole output of a rank."""
-    return Collective.of("all_gather", size, algorithm, channels=channels, protocol=protocol)
+_P = ParamSpec("_P")
 
 
-def reduce_scatter(
-    size: int | str, algorithm: Any = None, *, channels: int | None = None, protocol: str = "Simple"
-) -> Collective:
-    """Rank r gets the sum of all ranks' chunk r; ``size`` is the whole input of a rank."""
-    return Collective.of("reduce_scatter", size, algorithm, channels=channels, protocol=protocol)
+def _public(of: Callable[Concatenate[str, _P], Collective], name: str, text: str) -> Callable[_P, Collective]:
+    """Make the function of one collective, with the parameters of ``of`` behind the name."""
+
+    def sized(*values: _P.args, **options: _P.kwargs) -> Collective:
+        return of(name, *values, **options)
+
+    sized.__name__ = sized.__qualname__ = name
+    sized.__doc__ = text
+    vars(sized)["__signature__"] = signature(partial(of, name))
+    return sized
 
 
-def all_to_all(
-    size: int | str, algorithm: Any = None, *, channels: int | None = None, protocol: str = "Simple"
-) -> Collective:
-    """Rank r gets chunk r of every rank; ``size`` is the whole input of a rank."""
-    return Collective.of("all_to_all", size, algorithm, channels=channels, protocol=protocol)
-
-
-def broadcast(
+def _rootless(
+    name: str,
     size: int | str,
     algorithm: Any = None,
     *,
     channels: int | None = None,
-    root: int = 0,
     protocol: str = "Simple",
 ) -> Collective:
-    """Every rank gets the root's buffer."""
-    return Collective.of("broadcast", size, algorithm, channels=channels, root=root, protocol=protocol)
+    return Collective.of(name, size, algorithm, channels=channels, protocol=protocol)
 
 
-def reduce(
-    size: int | str,
-    algorithm: Any = None,
-    *,
-    channels: int | None = None,
-    root: int = 0,
-    protocol: str = "Simple",
-) -> Collective:
-    """The root gets the sum of all ranks' buffers."""
-    return Collective.of("reduce", size, algorithm, channels=channels, root=root, protocol=protocol)
-
-
-def gather(
-    size: int | str,
-    algorithm: Any = None,
-    *,
-    channels: int | None = None,
-    root: int = 0,
-    protocol: str = "Simple",
-) -> Collective:
-    """The root gets every rank's chunk; ``size`` is the root's whole output."""
-    return Collective.of("gather", size, algorithm, channels=channels, root=root, protocol=protocol)
-
-
-def scatter(
-    size: int | str,
-    algorithm: Any = None,
-    *,
-    channels: int | None = None,
-    root: int = 0,
-    protocol: str = "Simple",
-) -> Collective:
-    """Rank r gets the root's chunk r; ``size`` is the root's whole input."""
-    return Collective.of("scatter", size, algorithm, channels=channels, root=root, protocol=protocol)
-
-
-def send_recv(
-    size: int | str, algorithm: Any = None, *, channels: int | None = None, protocol: str = "Simple"
-) -> Collective:
-    """Every rank gets its left neighbour's buffer (nccl-tests' ``sendrecv_perf``)."""
-    return Collective.of("send_recv", size, algorithm, channels=channels, protocol=protocol)
+all_gather = _public(
+    _rootless, "all_gather", "Every rank gets every rank's chunk; ``size`` is the whole output of a rank."
+)
+reduce_scatter = _public(
+    _rootless,
+    "reduce_scatter",
+    "Rank r gets the sum of all ranks' chunk r; ``size`` is a rank's whole input.",
+)
+all_to_all = _public(
+    _rootless, "all_to_all", "Rank r gets chunk r of every rank; ``size`` is the whole input of a rank."
+)
+broadcast = _public(Collective.of, "broadcast", "Every rank gets the root's buffer.")
+reduce = _public(Collective.of, "reduce", "The root gets the sum of all ranks' buffers.")
+gather = _public(
+    Collective.of, "gather", "The root gets every rank's chunk; ``size`` is the root's whole output."
+)
+scatter = _public(
+    Collective.of, "scatter", "Rank r gets the root's chunk r; ``size`` is the root's whole input."
+)
+send_recv = _public(
+    _rootless, "send_recv", "Every rank gets its left neighbour's buffer (nccl-tests' ``sendrecv_perf``)."
+)
 
 
 def barrier(algorithm: Any = None) -> Collective:

@@ -1,8 +1,7 @@
 """InfraGraph: read, check, expand and write descriptions of clusters.
 
-The file format is InfraGraph's (Keysight/infragraph, schema 2.4 to 3.1); expansion is our
-own, into arrays, because the simulator needs numbers, lanes and directions, and because it
-has to be quick for a whole data centre.
+The file format is InfraGraph's (Keysight/infragraph, schema 2.4 to 3.1). The expansion to arrays is
+our own: the simulator needs bandwidths, lanes and directions, and a data centre must expand quickly.
 """
 
 from __future__ import annotations

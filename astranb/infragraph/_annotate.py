@@ -1,6 +1,6 @@
-"""Annotations: what the InfraGraph schema has no place for, by node, edge and link name.
+"""Annotations of nodes, edges and links: properties that the InfraGraph schema lacks.
 
-Our own keys begin with ``astranb.`` and are checked; keys of others are kept as they are.
+Keys that begin with ``astranb.`` are checked; others are kept unchanged.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from ._plan import Component, Device, ExpansionPlan, Selection, pick
 
 __all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
 
-_PIECE = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
+_PART = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
 _TRANSFERS = re.compile(r"\s*([0-9.eE+-]+)\s*GT/s\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A bandwidth as it was written: bytes a second, or transfers a second of one PCIe lane."""
+    """A bandwidth as written: bytes per second, or transfers per second of one PCIe lane."""
 
     Bps: int
     transfers: Decimal | None = None
 
     def of_width(self, width: int) -> int:
-        """Bytes a second; a rate in GT/s is taken ``width`` lanes wide."""
+        """Bytes per second; a rate in GT/s is that of ``width`` lanes."""
         return self.Bps if self.transfers is None else pcie_Bps(self.transfers, width)
 
 
 def pcie_Bps(gigatransfers: Decimal, width: int) -> int:  # noqa: N802 - unit in the name
-    """Bytes a second that a PCIe link carries in one direction.
+    """Bytes per second that a PCIe link carries in one direction.
 
-    Up to 5 GT/s 8b/10b encoding (PCIe 1 and 2), from 64 GT/s 242 of 256 B (PCIe 6), between
-    them 128b/130b.
+    The encoding is 8b/10b up to 5 GT/s (PCIe 1 and 2), 242 of 256 B from 64 GT/s (PCIe 6), and
+    128b/130b between them.
 
     Examples
     --------
@@ -58,13 +58,7 @@ def pcie_Bps(gigatransfers: Decimal, width: int) -> int:  # noqa: N802 - unit in
 
 
 def read_rate(value: object, where: str) -> Rate:
-    """Read ``"400 Gbps"``, ``"112.5 GBps"``, ``"32 GT/s"`` or a whole number of bytes a second.
-
-    Raises
-    ------
-    InputError
-        No unit, an unknown one, or not above zero.
-    """
+    """Read ``"400 Gbps"``, ``"112.5 GBps"``, ``"32 GT/s"`` or a whole number of bytes per second."""
     if isinstance(value, str) and (match := _TRANSFERS.match(value)):
         # The units module reads the number, so that it is as strict as with every other unit.
         transfers = Decimal(bandwidth_Bps(f"{match[1]} GB/s", where=where)) / 10**9
@@ -73,25 +67,25 @@ def read_rate(value: object, where: str) -> Rate:
 
 
 def _plain(value: object) -> Any:
-    """Numbers may come as text, since annotation values are text upstream."""
+    """Convert a number that is given as text, as annotation values are upstream."""
     return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value) else value
 
 
 def _read_count(value: object, where: str, least: int) -> int:
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number < 2**31:
-        raise InputError(f"{value!r} is not a whole number of {least} at least", where=where)
+        raise InputError(f"{value!r} is not a whole number of at least {least}", where=where)
     return number
 
 
 def _read_gap_ps(value: object, where: str) -> int:
-    """Picoseconds between two messages, from messages a second: ``215e6``, ``"215e6"``."""
+    """Picoseconds between two messages, from messages per second: ``215e6``, ``"215e6"``."""
     try:
         rate = Decimal(str(value)) if not isinstance(value, bool) else Decimal(0)
     except InvalidOperation:
         rate = Decimal(0)
     if not rate.is_finite() or not 1 <= rate <= 10**12:
-        raise InputError(f"{value!r} is not a number of messages a second", where=where, hint="write 215e6")
+        raise InputError(f"{value!r} is not a number of messages per second", where=where, hint="write 215e6")
     return int((10**12 / rate).to_integral_value(ROUND_CEILING))
 
 
@@ -126,21 +120,11 @@ _READERS["link"] = {
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Nodes by identifier: everything below the selected units.
+    """Nodes by identifier: everything inside the selected units."""
 
-    Attributes
-    ----------
-    first : Selection
-        First node of every selected unit.
-    length : int
-        Nodes below each of them.
-    leaf : bool
-        True where the units are nodes themselves.
-    """
-
-    first: Selection
-    length: int
-    leaf: bool
+    first: Selection  # first node of every selected unit
+    length: int  # nodes in each of them
+    leaf: bool  # the units are nodes
 
     def nodes(self) -> NDArray[np.int64]:
         """All of them: int64."""
@@ -149,7 +133,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One annotation: what it is about, what it says, and our own keys already read."""
+    """One annotation: its nodes, its attributes, and the parsed ones of our own."""
 
     about: tuple[Blocks, ...]
     attributes: dict[str, Any]
@@ -169,25 +153,20 @@ class Annotations:
 
 
 def locate(plan: ExpansionPlan, identifier: str) -> Blocks:
-    """Find what an identifier names.
+    """Find the nodes that an identifier names; a ValueError gives the reason if there are none.
 
-    Dotted (``host.0.gpu.3``), a prefix of it (``host.0``, ``host``: everything below), or with
+    It is dotted (``host.0.gpu.3``), a prefix of that (``host.0``, ``host``: everything inside), or has
     slices (``host[0:4]gpu[0:8]``, with or without a dot between).
-
-    Raises
-    ------
-    ValueError
-        With a plain reason.
     """
     path: list[tuple[str, str | None]] = []
-    for piece in identifier.split("."):
-        if path and path[-1][1] is None and re.fullmatch(r"[0-9]{1,18}", piece):
-            path[-1] = (path[-1][0], piece)
+    for word in identifier.split("."):
+        if path and path[-1][1] is None and re.fullmatch(r"[0-9]{1,18}", word):
+            path[-1] = (path[-1][0], word)
             continue
-        pieces = list(_PIECE.finditer(piece))
-        if not piece or sum(len(p[0]) for p in pieces) != len(piece):
+        parts = list(_PART.finditer(word))
+        if not word or sum(len(p[0]) for p in parts) != len(word):
             raise ValueError("write host.0.gpu.3, host.0 or host[0:4]gpu[0:8]")
-        path += [(p[1], p[2]) for p in pieces]
+        path += [(p[1], p[2]) for p in parts]
     name, inside = path[0]
     instance = plan.instance(name)
     device = instance.device
@@ -202,14 +181,7 @@ def locate(plan: ExpansionPlan, identifier: str) -> Blocks:
 def read_annotations(
     document: dict[str, Any], plan: ExpansionPlan, source: DocumentSource, at: Place = ()
 ) -> Annotations:
-    """Resolve a checked annotation document.
-
-    Raises
-    ------
-    InputError
-        An identifier or link that is not there, an unknown ``astranb.`` key, a value that
-        cannot be read.
-    """
+    """Resolve a checked annotation document."""
     found = Annotations(source=source)
 
     def blocks(entry: dict[str, Any], key: str, place: Place) -> Blocks:
@@ -218,14 +190,11 @@ def read_annotations(
         except ValueError as error:
             raise source.error(f"{entry[key]!r}: {error}", (*place, key)) from None
 
-    for i, entry in enumerate(document.get("nodes") or []):
-        place = (*at, "nodes", i)
-        declared = _attributes(entry.get("attributes"), "node", source, place)
-        found.nodes.append(Note((blocks(entry, "name", place),), *declared, place))
-    for i, entry in enumerate(document.get("edges") or []):
-        place = (*at, "edges", i)
-        declared = _attributes(entry.get("attributes"), "edge", source, place)
-        found.edges.append(Note(tuple(blocks(entry, e, place) for e in ("ep1", "ep2")), *declared, place))
+    for kind, keys, among in (("node", ("name",), found.nodes), ("edge", ("ep1", "ep2"), found.edges)):
+        for i, entry in enumerate(document.get(f"{kind}s") or []):
+            place = (*at, f"{kind}s", i)
+            declared = _attributes(entry.get("attributes"), kind, source, place)
+            among.append(Note(tuple(blocks(entry, key, place) for key in keys), *declared, place))
     names = {row.name for row in plan.links}
     for i, entry in enumerate(document.get("links") or []):
         place = (*at, "links", i)

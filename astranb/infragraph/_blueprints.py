@@ -1,11 +1,10 @@
-"""Infrastructures by name: servers, fabrics of servers, and small ones to learn with."""
+"""Blueprints, infrastructures by name: servers, fabrics of servers, and small ones to learn with."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError, near
@@ -13,15 +12,14 @@ from astranb.core.errors import InputError, near
 from . import _boxes as boxes
 from ._infra import Infra
 from ._load import load
-from ._servers import NOTES, SERVERS, generic_server, link, switch_device
+from ._servers import NOTES, SERVERS, generic_server, link, one_device, switch_device
 
 __all__ = ["blueprint", "blueprints", "resolve"]
 
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Whole:
+class _Whole(NamedTuple):
     """A parameter that is a whole number."""
 
     default: int
@@ -29,16 +27,14 @@ class _Whole:
     most: int
 
     def read(self, text: str, where: str) -> int:
-        if not (
-            text.isascii() and text.isdecimal() and len(text) < 10 and self.least <= int(text) <= self.most
-        ):
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
+        if not self.least <= number <= self.most:
             raise InputError(f"{text!r} is not a whole number from {self.least} to {self.most}", where=where)
-        return int(text)
+        return number
 
 
-@dataclass(frozen=True)
-class _OneOf:
-    """A parameter that is one of some names."""
+class _OneOf(NamedTuple):
+    """A parameter that is one of several names."""
 
     default: str
     names: tuple[str, ...]
@@ -49,46 +45,53 @@ class _OneOf:
         return text
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(NamedTuple):
     """A blueprint with parameters."""
 
     build: Callable[..., Document]
     text: str
-    parameters: dict[str, _Whole | _OneOf] = field(default_factory=dict)
+    parameters: dict[str, _Whole | _OneOf]
 
 
 def _joined(ep1: tuple[str, str], ep2: tuple[str, str], name: str) -> Document:
-    (instance1, component1), (instance2, component2) = ep1, ep2
-    return {
-        "ep1": {"instance": instance1, "component": component1},
-        "ep2": {"instance": instance2, "component": component2},
-        "scheme": "one2one",
-        "link": name,
+    ends = {
+        key: dict(zip(("instance", "component"), ep, strict=True)) for key, ep in (("ep1", ep1), ("ep2", ep2))
     }
+    return {**ends, "scheme": "one2one", "link": name}
 
 
 def _server(server: str, factor: int) -> tuple[Document, str, int]:
-    """A server's device, the component that its NICs are, and how many it has."""
+    """A server's device, and the name and the number of its NICs."""
     device = generic_server(factor) if server == "server" else SERVERS[server][0]()
     nic = next(c for c in device["components"] if c["choice"] == "nic")
     return device, nic["name"], nic["count"]
 
 
+def _fabric(
+    name: str,
+    description: str,
+    devices: list[Document],
+    links: list[Document],
+    instances: list[tuple[str, str, int]],
+    edges: list[Document],
+) -> Document:
+    """Servers and switches; an instance is its name, its device and how many there are."""
+    made = [{"name": own, "device": device, "count": count} for own, device, count in instances]
+    parts = {"devices": devices, "links": links, "instances": made, "edges": edges}
+    return {"name": name, "description": description, **parts}
+
+
 def _single_tier(*, servers: int, server: str, factor: int, bandwidth: int) -> Document:
     device, nic, nics = _server(server, factor)
     host = device["name"]
-    return {
-        "name": "single-tier-fabric",
-        "description": f"{servers} servers on one switch",
-        "devices": [device, switch_device(nics * servers)],
-        "links": [link("switch-link", "between servers and the switch", bandwidth)],
-        "instances": [
-            {"name": host, "device": host, "count": servers},
-            {"name": "switch", "device": "switch", "count": 1},
-        ],
-        "edges": [_joined((host, nic), ("switch[0]", "port"), "switch-link")],
-    }
+    return _fabric(
+        "single-tier-fabric",
+        f"{servers} servers on one switch",
+        [device, switch_device(nics * servers)],
+        [link("switch-link", "between servers and the switch", bandwidth)],
+        [(host, host, servers), ("switch", "switch", 1)],
+        [_joined((host, nic), ("switch[0]", "port"), "switch-link")],
+    )
 
 
 def _clos(
@@ -120,21 +123,17 @@ def _clos(
         _joined(("leafsw", f"port[{down + s}]"), (f"spinesw[{s}]", f"port[0:{leaves}]"), "spine-link")
         for s in range(spines)
     ]
-    return {
-        "name": "closfabric",
-        "description": f"{servers} servers on {leaves} leaf and {spines} spine switches",
-        "devices": [device, switch_device(max(16, down + spines, leaves))],
-        "links": [
+    return _fabric(
+        "closfabric",
+        f"{servers} servers on {leaves} leaf and {spines} spine switches",
+        [device, switch_device(max(16, down + spines, leaves))],
+        [
             link("leaf-link", "between servers and leaf switches", bandwidth),
             link("spine-link", "between leaf and spine switches", spine_bandwidth),
         ],
-        "instances": [
-            {"name": "host", "device": device["name"], "count": servers},
-            {"name": "leafsw", "device": "switch", "count": leaves},
-            {"name": "spinesw", "device": "switch", "count": spines},
-        ],
-        "edges": edges,
-    }
+        [("host", device["name"], servers), ("leafsw", "switch", leaves), ("spinesw", "switch", spines)],
+        edges,
+    )
 
 
 def _fat_tree(
@@ -174,17 +173,14 @@ def _fat_tree(
                 core = f"tier_2[{s * half}:{(s + 1) * half}]"
                 edges.append(_joined((core, f"port[{pod}]"), (upper, f"port[{half}:{ports}]"), "tier_2_link"))
     rates = [bandwidth, spine_bandwidth, spine_bandwidth][:levels]
-    return {
-        "name": "clos-fat-tree-fabric",
-        "description": f"{racks * per_rack} servers under {levels} levels of {ports}-port switches",
-        "devices": [device, switch_device(ports)],
-        "links": [link(f"tier_{k}_link", "", rate) for k, rate in enumerate(rates)],
-        "instances": [
-            {"name": host, "device": host, "count": racks * per_rack},
-            *({"name": name, "device": "switch", "count": count} for name, count in tiers),
-        ],
-        "edges": edges,
-    }
+    return _fabric(
+        "clos-fat-tree-fabric",
+        f"{racks * per_rack} servers under {levels} levels of {ports}-port switches",
+        [device, switch_device(ports)],
+        [link(f"tier_{k}_link", "", rate) for k, rate in enumerate(rates)],
+        [(host, host, racks * per_rack), *((name, "switch", count) for name, count in tiers)],
+        edges,
+    )
 
 
 _WITH_NICS = ("dgx-1", "dgx-2", "dgx-a100", "dgx-h100", "dgx-gb200", "mi300x", "server")
@@ -193,6 +189,8 @@ _IN_FABRIC: dict[str, _Whole | _OneOf] = {
     "factor": _Whole(4, 1, 64),
     "bandwidth": _Whole(400, 1, 10_000),
 }
+_SPINES: dict[str, _Whole | _OneOf] = {"spine_bandwidth": _Whole(400, 1, 10_000)}
+_GRID: dict[str, _Whole | _OneOf] = {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)}
 _MADE = {
     "single-tier": _Made(
         _single_tier, "servers on one switch", {"servers": _Whole(2, 1, 4096), **_IN_FABRIC}
@@ -205,18 +203,13 @@ _MADE = {
             **_IN_FABRIC,
             "per_leaf": _Whole(1, 1, 256),
             "spines": _Whole(0, 0, 1024),
-            "spine_bandwidth": _Whole(400, 1, 10_000),
+            **_SPINES,
         },
     ),
     "fat-tree": _Made(
         _fat_tree,
         "servers under a folded Clos of switches with equally many ports",
-        {
-            "ports": _Whole(16, 4, 128),
-            "levels": _Whole(2, 2, 3),
-            **_IN_FABRIC,
-            "spine_bandwidth": _Whole(400, 1, 10_000),
-        },
+        {"ports": _Whole(16, 4, 128), "levels": _Whole(2, 2, 3), **_IN_FABRIC, **_SPINES},
     ),
     "ring": _Made(boxes.ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
     "fully-connected": _Made(boxes.fully_connected, "fully connected GPUs", {"gpus": _Whole(8, 2, 1024)}),
@@ -226,21 +219,13 @@ _MADE = {
         "generic GPUs of ASTRA-sim 3.0 with ports of 32 GiB/s on one switch; latency in ns",
         {"gpus": _Whole(16, 2, 1024), "ports": _Whole(32, 1, 32), "latency": _Whole(1000, 500, 1_000_000)},
     ),
-    "torus2d": _Made(
-        boxes.torus2d,
-        "GPUs in a torus of two dimensions",
-        {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)},
-    ),
+    "torus2d": _Made(boxes.torus2d, "GPUs in a torus of two dimensions", _GRID),
     "torus3d": _Made(
         boxes.torus3d,
         "GPUs in a torus of three dimensions",
         {"planes": _Whole(4, 1, 32), "rows": _Whole(4, 1, 32), "columns": _Whole(4, 1, 32)},
     ),
-    "mesh2d": _Made(
-        boxes.mesh2d,
-        "GPUs in a mesh of two dimensions",
-        {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)},
-    ),
+    "mesh2d": _Made(boxes.mesh2d, "GPUs in a mesh of two dimensions", _GRID),
     "dragonfly": _Made(
         boxes.dragonfly,
         "GPUs on groups of routers, a link between any two groups; links of a router to other groups",
@@ -255,13 +240,14 @@ _MADE = {
 
 
 def blueprints() -> list[tuple[str, str]]:
-    """List what `blueprint` knows.
+    """List the blueprints.
 
     Returns
     -------
     list of (str, str)
-        Name, with its parameters and their defaults after a colon, and what it is. Bandwidths are
-        in Gbps; ``factor`` counts pairs of GPUs in the generic server (``server=server``).
+        The name, followed by a colon and the parameters with their defaults, and a description.
+        Bandwidths are in Gbps; ``factor`` counts pairs of GPUs in the generic server
+        (``server=server``).
 
     Examples
     --------
@@ -286,12 +272,12 @@ def blueprint(name: str) -> Infra:
     Returns
     -------
     Infra
-        ``Infra.notes`` says what it puts right against the ``infragraph`` package.
+        ``Infra.notes`` lists what it corrects of the ``infragraph`` package's.
 
     Raises
     ------
     InputError
-        Unknown name or parameter (with the near ones), or a value that does not fit.
+        An unknown name or parameter, or a value out of range.
 
     Examples
     --------
@@ -307,11 +293,7 @@ def blueprint(name: str) -> Infra:
                 f"{kind} takes no parameters", where=where, hint=f"write single-tier:server={kind},servers=2"
             )
         device = SERVERS[kind][0]()
-        document = {
-            "name": f"{device['name']}-infra",
-            "devices": [device],
-            "instances": [{"name": device["name"], "device": device["name"], "count": 1}],
-        }
+        document = one_device(f"{device['name']}-infra", device)
         return Infra(document, source=DocumentSource(kind), notes=NOTES.get(kind, ()))
     if kind not in _MADE:
         raise InputError(f"there is no blueprint {kind!r}", hint=near(kind, [*SERVERS, *_MADE]))
@@ -340,7 +322,7 @@ def blueprint(name: str) -> Infra:
 
 
 def resolve(text: str) -> Infra:
-    """Find what ``--infra`` names: a file where there is one, else a blueprint.
+    """Find the infrastructure that ``--infra`` names: a file if it exists, else a blueprint.
 
     Parameters
     ----------
@@ -354,7 +336,7 @@ def resolve(text: str) -> Infra:
     Raises
     ------
     InputError
-        Neither.
+        It is neither.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
-from ._servers import component, edge
+from ._servers import component, edge, link, one_device
 
 __all__ = ["dragonfly", "fully_connected", "generic", "mesh2d", "ring", "switch", "torus2d", "torus3d"]
 
@@ -15,15 +15,9 @@ Document = dict[str, Any]
 
 def _box(name: str, gpus: int, edges: list[Document], more: tuple[Document, ...] = ()) -> Document:
     """GPUs in one box, connected by links with round numbers."""
-    rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 50}
-    physical = {"bandwidth": rate, "latency": {"choice": "ns", "ns": 500}}
-    box = {
-        "name": "box",
-        "components": [component("gpu", gpus, "xpu"), *more],
-        "links": [{"name": "link", "description": "a link to learn with", "physical": physical}],
-        "edges": edges,
-    }
-    return {"name": name, "devices": [box], "instances": [{"name": "box", "device": "box", "count": 1}]}
+    links = [link("link", "a link to learn with", gigabytes=50, ns=500)]
+    components = [component("gpu", gpus, "xpu"), *more]
+    return one_device(name, {"name": "box", "components": components, "links": links, "edges": edges})
 
 
 def ring(*, gpus: int) -> Document:
@@ -43,26 +37,17 @@ def switch(*, gpus: int) -> Document:
 
 
 def generic(*, gpus: int, ports: int, latency: int) -> Document:
-    """The GPUs of ASTRA-sim 3.0's evaluation, ports of 32 GiB/s, on one switch.
+    """The GPUs of ASTRA-sim 3.0's evaluation, with ports of 32 GiB/s, on one switch.
 
-    From GPU to GPU it takes ``latency`` ns: the 500 ns that a switch is taken for, and half of
-    the rest on each side of it.
+    ``latency`` is that from GPU to GPU in ns: 500 ns of the switch, and half of the rest on each link.
     """
-    rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": 32 * 1.073741824}
-    delay = {"choice": "ns", "ns": (latency - 500) / 2}
-    link = {
-        "name": "port",
-        "description": "an I/O port",
-        "physical": {"bandwidth": rate, "latency": delay},
-    }
     box = {
         "name": "box",
         "components": [component("gpu", gpus, "xpu"), component("sw", 1, "switch")],
-        "links": [link],
+        "links": [link("port", "an I/O port", gigabytes=32 * 1.073741824, ns=(latency - 500) / 2)],
         "edges": [edge("gpu", "sw", "port")] * ports,
     }
-    instances = [{"name": "generic", "device": "box", "count": 1}]
-    return {"name": "generic", "devices": [box], "instances": instances}
+    return one_device("generic", box, "generic")
 
 
 def _line(first: int, count: int, stride: int, *, wrap: bool) -> list[Document]:
@@ -79,7 +64,7 @@ def _line(first: int, count: int, stride: int, *, wrap: bool) -> list[Document]:
 
 
 def _columns(columns: int, *, wrap: bool) -> list[Document]:
-    """Join GPUs along all rows of so many."""
+    """Join the neighbours in all rows of this many columns."""
     joined = range(columns if wrap and columns > 2 else columns - 1)
     return [
         edge(f"gpu[{c}::{columns}]", f"gpu[{(c + 1) % columns}::{columns}]", "link", "one2one")
@@ -88,15 +73,13 @@ def _columns(columns: int, *, wrap: bool) -> list[Document]:
 
 
 def torus2d(*, rows: int, columns: int) -> Document:
-    n = rows * columns
     edges = [*_columns(columns, wrap=True), *_line(0, rows, columns, wrap=True)]
-    return _box("torus2d", n, edges)
+    return _box("torus2d", rows * columns, edges)
 
 
 def mesh2d(*, rows: int, columns: int) -> Document:
-    n = rows * columns
     edges = [*_columns(columns, wrap=False), *_line(0, rows, columns, wrap=False)]
-    return _box("mesh2d", n, edges)
+    return _box("mesh2d", rows * columns, edges)
 
 
 def torus3d(*, planes: int, rows: int, columns: int) -> Document:
@@ -111,14 +94,13 @@ def torus3d(*, planes: int, rows: int, columns: int) -> Document:
 def dragonfly(*, groups: int, routers: int, gpus: int, links: int) -> Document:
     """Groups of fully connected routers, with one link between any two groups.
 
-    Kim et al., "Technology-driven, highly-scalable dragonfly topology" (ISCA 2008), with
-    ``a`` routers of ``p`` GPUs and ``h`` links to other groups: port k of a group leads to the
-    group k + 1 further on.
+    Kim et al., "Technology-driven, highly-scalable dragonfly topology" (ISCA 2008); port k of a
+    group leads to the (k + 1)-th next group.
     """
     if groups - 1 > routers * links:
         raise InputError(
-            f"{groups} groups need {groups - 1} links of a group, which has {routers * links}",
-            hint="take fewer groups, or more routers or links",
+            f"{groups} groups need {groups - 1} links in each, which has {routers * links}",
+            hint="use fewer groups, or more routers or links",
         )
     edges = [
         edge(f"gpu[{r * gpus}:{(r + 1) * gpus}]", f"router[{r}]", "link") for r in range(groups * routers)

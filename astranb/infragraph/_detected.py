@@ -10,6 +10,8 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
+from ._servers import component, edge, link, one_device
+
 __all__ = ["DetectedLink", "DetectedPart", "DetectedServer", "PcieSlot"]
 
 _CHOICES = {"gpu": "xpu", "nvsw": "switch", "pciesw": "switch", "nic": "nic", "eth": "nic", "cpu": "cpu"}
@@ -21,23 +23,12 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_() -]+")
 
 @dataclass(eq=False, slots=True)
 class DetectedPart:
-    """A GPU, NVSwitch, PCIe switch, NIC or CPU.
+    """A GPU, NVSwitch, PCIe switch, NIC or CPU."""
 
-    Attributes
-    ----------
-    kind : str
-        Name of its component: gpu, nvsw, pciesw, nic, eth (a NIC without RDMA) or cpu.
-    address : str
-        PCI address, as ``0000:07:00.0``.
-    model : str
-    order : int
-        Position among parts of its kind: GPUs by CUDA device, others as listed (0).
-    """
-
-    kind: str
-    address: str = ""
+    kind: str  # name of its component: gpu, nvsw, pciesw, nic, eth (a NIC without RDMA) or cpu
+    address: str = ""  # PCI address, as 0000:07:00.0
     model: str = ""
-    order: int = 0
+    order: int = 0  # position among parts of its kind: GPUs by CUDA device, others as listed (0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ class PcieSlot:
 
 @dataclass(slots=True)
 class DetectedServer:
-    """The parts and links that the reader of a format has found."""
+    """The parts and links of a server, as the reader of a format finds them."""
 
     name: str
     parts: list[DetectedPart] = field(default_factory=list)
@@ -102,13 +93,7 @@ class DetectedServer:
                 )
 
     def join_cpus(self, cpus: Sequence[DetectedPart]) -> None:
-        """Connect all CPUs of a host by an unspecified link.
-
-        Raises
-        ------
-        InputError
-            There are more CPUs than a host can have.
-        """
+        """Connect all CPUs of a host by an unspecified link."""
         if len(cpus) > _MOST_CPUS:
             raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, hint="is the file whole?")
         for a, b in combinations(cpus, 2):
@@ -124,27 +109,16 @@ class DetectedServer:
         wires = {wire.name: wire for _, _, wire, _ in self.joints}
         models = " ".join(part.model for part in members.get("gpu", ())).lower()
         model = _MODEL.search(models)
-        device = f"{model[0]}-server" if model else "server"
-        return {
-            "name": _NO_NAME.sub("-", self.name).strip("- ")[:60] or "converted",
-            "devices": [
-                {
-                    "name": device,
-                    "components": [
-                        {
-                            "name": kind,
-                            "description": _described(found),
-                            "choice": _CHOICES[kind],
-                            "count": len(found),
-                        }
-                        for kind, found in members.items()
-                    ],
-                    "links": [_link(wire) for wire in wires.values()],
-                    "edges": list(self._edges(members, place)),
-                }
+        device = {
+            "name": f"{model[0]}-server" if model else "server",
+            "components": [
+                component(kind, len(found), _CHOICES[kind], _described(found))
+                for kind, found in members.items()
             ],
-            "instances": [{"name": "host", "device": device, "count": 1}],
+            "links": [link(wire.name, wire.description, gigabytes=wire.GBps) for wire in wires.values()],
+            "edges": list(self._edges(members, place)),
         }
+        return one_device(_NO_NAME.sub("-", self.name).strip("- ")[:60] or "converted", device, "host")
 
     def _edges(
         self, members: dict[str, list[DetectedPart]], place: dict[DetectedPart, str]
@@ -153,7 +127,7 @@ class DetectedServer:
         groups: dict[tuple[str, str, str, int], list[tuple[DetectedPart, DetectedPart]]] = {}
         for a, b, wire, lanes in self.joints:
             groups.setdefault((a.kind, b.kind, wire.name, lanes), []).append((a, b))
-        for (one, other, link, lanes), pairs in groups.items():
+        for (one, other, wire_name, lanes), pairs in groups.items():
             count, distinct = len(members[one]), {frozenset(pair) for pair in pairs}
             every = count * (count - 1) // 2 if one == other else count * len(members[other])
             if len(pairs) == len(distinct) == every > 1:
@@ -161,25 +135,10 @@ class DetectedServer:
             else:
                 scheme, ends = "one2one", [(place[a], place[b]) for a, b in pairs]
             for a_end, b_end in ends * lanes:
-                yield {
-                    "ep1": {"component": a_end},
-                    "ep2": {"component": b_end},
-                    "scheme": scheme,
-                    "link": link,
-                }
+                yield edge(a_end, b_end, wire_name, scheme)
 
 
 def _described(parts: list[DetectedPart]) -> str:
     models = "; ".join(dict.fromkeys(part.model for part in parts if part.model))
     places = ", ".join(part.address for part in parts if part.address)
     return ": ".join(filter(None, (models, places)))
-
-
-def _link(wire: DetectedLink) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": wire.name}
-    if wire.description:
-        found["description"] = wire.description
-    if wire.GBps is not None:
-        rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": wire.GBps}
-        found["physical"] = {"bandwidth": rate}
-    return found

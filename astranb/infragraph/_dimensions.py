@@ -12,7 +12,7 @@ from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError, near
 
 from ._infra import Infra
-from ._servers import component, edge
+from ._servers import component, edge, link, one_device
 
 __all__ = ["dimensions"]
 
@@ -33,11 +33,11 @@ def dimensions(
     ----------
     shapes : sequence of str
         ``Ring``, ``FullyConnected`` or ``Switch``, one for each dimension; neighbours in the
-        first have neighbouring ranks.
+        first dimension have consecutive ranks.
     sizes : sequence of int
         GPUs of each dimension.
     bandwidth_Bps, latency_ns : sequence of float
-        Of one link of each dimension and direction. Switches forward without latency.
+        Of one link in one direction, for each dimension. Switches forward without latency.
     name : str
 
     Returns
@@ -47,7 +47,7 @@ def dimensions(
     Raises
     ------
     InputError
-        A shape that is not known, or more than 4,096 GPUs.
+        An unknown shape, or more than 4,096 GPUs.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def dimensions(
     """
     gpus = int(np.prod(sizes))
     if gpus > _MOST:
-        hint = "take the analytical or the congestion network"
+        hint = "use the analytical or the congestion network"
         raise InputError(f"{gpus:,} GPUs, at most {_MOST:,} by cache lines", where=name, hint=hint)
     components = [component("gpu", gpus, "xpu")]
     links: list[dict[str, Any]] = []
@@ -70,34 +70,26 @@ def dimensions(
             raise InputError(f"no {shape!r} by cache lines", where=name, hint=near(shape, _SHAPES))
         firsts = [rank for rank in range(gpus) if rank // stride % size == 0]
         groups = [[first + stride * n for n in range(size)] for first in firsts]
-        link = f"dim{at}"
-        rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": bandwidth_Bps[at] / 1e9}
-        physical = {"bandwidth": rate, "latency": {"choice": "ns", "ns": latency_ns[at]}}
-        links.append({"name": link, "physical": physical})
+        dim = f"dim{at}"
+        links.append(link(dim, gigabytes=bandwidth_Bps[at] / 1e9, ns=latency_ns[at]))
         if shape == "Switch" and size > 1:
             components.append(component(f"sw{at}", len(groups), "switch"))
             switches += [f"{name}.0.sw{at}.{number}" for number in range(len(groups))]
             edges += [
-                edge(f"gpu[{first}:{group[-1] + 1}:{stride}]", f"sw{at}[{number}]", link)
+                edge(f"gpu[{group[0]}:{group[-1] + 1}:{stride}]", f"sw{at}[{number}]", dim)
                 for number, group in enumerate(groups)
-                for first in group[:1]
             ]
         else:
             edges += [
-                edge(f"gpu[{a}]", f"gpu[{b}]", link, "one2one")
+                edge(f"gpu[{a}]", f"gpu[{b}]", dim, "one2one")
                 for group in groups
                 for a, b in _pairs(shape, group)
             ]
         stride *= size
     box = {"name": "box", "components": components, "links": links, "edges": edges}
-    document = {"name": name, "devices": [box], "instances": [{"name": name, "device": "box", "count": 1}]}
-    notes = {
-        "nodes": [
-            {"name": switch, "attributes": [{"attribute": "astranb.latency", "value": "0 ns"}]}
-            for switch in switches
-        ]
-    }
-    return Infra(document, notes if switches else None, source=DocumentSource(name))
+    no_latency = [{"attribute": "astranb.latency", "value": "0 ns"}]
+    annotations = {"nodes": [{"name": switch, "attributes": no_latency} for switch in switches]}
+    return Infra(one_device(name, box, name), annotations if switches else None, source=DocumentSource(name))
 
 
 def _pairs(shape: str, group: list[int]) -> list[tuple[int, int]]:

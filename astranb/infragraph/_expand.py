@@ -1,4 +1,4 @@
-"""Lay a plan out as arrays: vectorised over units, copies and instances."""
+"""Expand a plan to arrays: vectorised over units, copies and instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Undirected edges: node ``a``, node ``b``, link row and how often each was declared."""
+    """Undirected edges: node ``a``, node ``b``, link row and how often each is declared."""
 
     a: Ints
     b: Ints
@@ -35,15 +35,7 @@ class Edges:
 
 
 def expand_nodes(plan: ExpansionPlan) -> tuple[Ints, Ints]:
-    """Lay out all nodes.
-
-    Returns
-    -------
-    component : ndarray of int64, shape (nodes,)
-        Row of each node's component in ``plan.components``.
-    copy : ndarray of int64, shape (nodes,)
-        Running number of the instance copy that each node is in.
-    """
+    """Return each node's row in ``plan.components``, and the number of its instance copy."""
     templates: dict[str, Ints] = {}
     component = [np.tile(_template(plan, i.device, templates), i.count) for i in plan.instances.values()]
     copy = [
@@ -66,9 +58,9 @@ def _template(plan: ExpansionPlan, device: Device, templates: dict[str, Ints]) -
 
 
 def expand_edges(plan: ExpansionPlan) -> Edges:
-    """Lay out all edges: inside instances first, in their order, then between them.
+    """Return all edges: inside instances first, in their order, then between them.
 
-    Edges of one device come in the order in which the upstream package adds them, so that
+    Edges of one device are in the order in which the upstream package adds them, so that
     of several links between one pair of nodes the last one is the same.
     """
     templates: dict[str, Edges] = {}
@@ -94,9 +86,9 @@ def _device_edges(plan: ExpansionPlan, device: Device, templates: dict[str, Edge
 
 
 def _merged(joins: list[Join], *, by_source: bool = False) -> Edges:
-    """Lay declarations out; one pair with one link is one edge, however often declared.
+    """Expand declarations; a pair of nodes with one link is one edge, however often declared.
 
-    Several links on one pair stay several edges; the one that the upstream package adds
+    Several links of one pair stay several edges; the one that the upstream package adds
     last comes last. It adds the edges of a device grouped by first endpoint (``by_source``).
     """
     pairs = [_pairs(join) for join in joins]
@@ -125,7 +117,7 @@ def _merged(joins: list[Join], *, by_source: bool = False) -> Edges:
 
 
 def _pairs(join: Join) -> tuple[Ints, Ints]:
-    """Pairs of one declaration, no node with itself."""
+    """Return the pairs of one declaration, without those of a node with itself."""
     a, b = join.ep1.nodes(), join.ep2.nodes()
     if join.scheme == "ring":
         b = np.roll(a, -1)

@@ -1,4 +1,4 @@
-"""An expanded infrastructure: arrays of nodes and edges, and the names that belong to them."""
+"""An expanded infrastructure: arrays of nodes and edges, and their names."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Link:
     ----------
     name : str
     scope : str
-        Device that declares it; empty for links between instances.
+        The device that declares it; empty for links between instances.
     type : str
-        Link type, recognised or annotated; ``"unknown"`` if neither.
+        Its link type, recognised or annotated; ``"unknown"`` if neither.
     """
 
     name: str
@@ -51,29 +51,29 @@ class NodeGraph:
     kind : ndarray of int8, shape (nodes,)
         `NodeKind` of each node.
     instance : ndarray of int32, shape (nodes,)
-        Which copy of an instance the node is in, counted over all copies in document order.
+        The instance copy of the node, counted over all copies in document order.
     device : ndarray of int32, shape (nodes,)
-        Innermost device the node belongs to, an index into ``devices``.
+        Innermost device of the node, an index into ``devices``.
     forward_ps : ndarray of int64, shape (nodes,)
-        What the node takes to pass a message on, in ps.
+        Forwarding latency of the node in ps.
     a, b : ndarray of int32, shape (edges,)
-        Nodes of each edge, in the order in which the declaration names them.
+        Nodes of each edge, in the order of the declaration.
     link : ndarray of int32, shape (edges,)
         Index into ``links``.
     lanes : ndarray of int32, shape (edges,)
         Parallel lanes, at least 1.
     bandwidth_ab_Bps, bandwidth_ba_Bps : ndarray of int64, shape (edges,)
-        Bytes a second of one lane, from a to b and from b to a.
+        Bytes per second of one lane, from a to b and from b to a.
     latency_ps : ndarray of int64, shape (edges,)
         From one end to the other, in ps.
     gap_ps : ndarray of int64, shape (edges,)
-        Least time between two RDMA messages of a NIC or GPU that sends over it; 0: none.
+        Least time between two RDMA messages of a NIC or GPU that sends over it; 0: no limit.
     gpus : ndarray of int32, shape (ranks,)
         Node of each rank.
     links : tuple of Link
     devices : tuple of str
     assumed : list of str
-        Every number that did not come from the document, with its source and how often used.
+        Every number that is not from the document, with its source and how often it is used.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class NodeGraph:
 
     @cached_property
     def names(self) -> list[str]:
-        """Fully qualified names of all nodes, made when first asked for."""
+        """Fully qualified names of all nodes."""
         templates: dict[str, list[str]] = {}
         return [
             f"{i.name}.{copy}.{suffix}"
@@ -141,13 +141,7 @@ class NodeGraph:
         return templates[device.name]
 
     def name(self, node: int) -> str:
-        """Name one node, without making the names of all.
-
-        Raises
-        ------
-        IndexError
-            There is no such node.
-        """
+        """Name one node, without the names of all."""
         node = int(node)
         if not 0 <= node < len(self):
             raise IndexError(node)
@@ -183,30 +177,19 @@ class NodeGraph:
         return int(blocks.first.nodes()[0])
 
     def select(self, identifier: str) -> I64:
-        """Find all nodes that an annotation identifier names: int64, in its order.
-
-        Raises
-        ------
-        InputError
-            It names nothing.
-        """
+        """Find all nodes that an annotation identifier names: int64, in its order."""
         try:
             return locate(self._plan, identifier).nodes()
         except ValueError as error:
             raise InputError(f"{identifier!r}: {error}", where=self.title) from None
 
     def kind_name(self, node: int) -> str:
-        """Type of a node as the upstream package names it: ``"xpu"``, ``"pcie_slot"``."""
+        """Type of a node, as the upstream package names it: ``"xpu"``, ``"pcie_slot"``."""
         return self._plan.components[int(self.component[node])][1].type
 
     def node_types(self) -> dict[str, int]:
         """How many nodes there are of each type, by name."""
-        counts = np.bincount(self.component, minlength=len(self._plan.components))
-        found: dict[str, int] = {}
-        for (_, component), count in zip(self._plan.components, counts.tolist(), strict=True):
-            if count:
-                found[component.type] = found.get(component.type, 0) + count
-        return dict(sorted(found.items()))
+        return _counted(self.component, [component.type for _, component in self._plan.components])
 
     def annotation(self, node: int) -> dict[str, Any]:
         """All annotations of a node; the later one of two with one key."""
@@ -238,12 +221,7 @@ class NodeGraph:
 
     def edges_by_link(self) -> dict[str, int]:
         """How many distinct pairs each link name joins."""
-        counts = np.bincount(self.simple_edges()[2], minlength=len(self.links)).tolist()
-        found: dict[str, int] = {}
-        for link, count in zip(self.links, counts, strict=True):
-            if count:
-                found[link.name] = found.get(link.name, 0) + count
-        return dict(sorted(found.items()))
+        return _counted(self.simple_edges()[2], [link.name for link in self.links])
 
     def degree(self) -> I64:
         """Number of neighbours of each node: int64, shape (nodes,)."""
@@ -251,12 +229,12 @@ class NodeGraph:
         return np.bincount(a, minlength=len(self)) + np.bincount(b, minlength=len(self))
 
     def connected_components(self) -> int:
-        """How many parts there are that cannot reach one another."""
+        """How many connected components there are."""
         return int(self.component_labels.max()) + 1
 
     @cached_property
     def component_labels(self) -> I64:
-        """Part of each node: int64, shape (nodes,), from 0 in the order of each part's first node."""
+        """Connected component of each node: int64, shape (nodes,), numbered by their first nodes."""
         root = np.arange(len(self), dtype=np.int64)
         a, b, _ = self.simple_edges()
         while True:
@@ -275,3 +253,12 @@ class NodeGraph:
     def kinds(self, kind: NodeKind) -> I64:
         """Nodes of one kind: int64, in document order."""
         return np.flatnonzero(self.kind == kind)
+
+
+def _counted(rows: I32, names: list[str]) -> dict[str, int]:
+    """Count how often rows with each name occur, by name."""
+    found: dict[str, int] = {}
+    for name, count in zip(names, np.bincount(rows, minlength=len(names)).tolist(), strict=True):
+        if count:
+            found[name] = found.get(name, 0) + count
+    return dict(sorted(found.items()))

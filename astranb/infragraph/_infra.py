@@ -1,4 +1,4 @@
-"""An infrastructure: the document, what it expands to, and how it is kept and shown."""
+"""An infrastructure: a checked document, its expansion, its summary and its file."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Infra:
-    """A checked InfraGraph document with its annotations.
-
-    Made by `load`, `blueprint` or `resolve`; everything in it is known to resolve.
+    """A checked InfraGraph document with its annotations, made by `load`, `blueprint` or `resolve`.
 
     Parameters
     ----------
@@ -41,9 +39,9 @@ class Infra:
     annotations : dict, optional
         An InfraGraph ``Annotation``.
     source : DocumentSource, optional
-        Where the document came from, for error lines.
+        The source of the document, for errors.
     notes : sequence of str
-        What should be known about it, for example what a blueprint corrects.
+        Remarks, for example what a blueprint corrects.
 
     Attributes
     ----------
@@ -52,7 +50,7 @@ class Infra:
     Raises
     ------
     InputError
-        The first thing that does not fit, with file and line where they are known.
+        The first error, with file and line if they are known.
 
     Examples
     --------
@@ -85,11 +83,9 @@ class Infra:
         noted = annotations_source or source
         self._source = source
         self._document = copy.deepcopy(check_infrastructure(document, source, at))
-        self._annotated = (
-            None
-            if annotations is None
-            else copy.deepcopy(check_annotations(annotations, noted, annotations_at))
-        )
+        self._annotated: dict[str, Any] | None = None
+        if annotations is not None:
+            self._annotated = copy.deepcopy(check_annotations(annotations, noted, annotations_at))
         self._plan = plan(self._document, source, at)
         self._stated = check_links(self._plan, source)
         self._annotations: Annotations = read_annotations(
@@ -99,7 +95,7 @@ class Infra:
 
     @property
     def name(self) -> str:
-        """Name of the infrastructure; without one, that of its file."""
+        """Name of the infrastructure; by default that of its file."""
         declared = self._document.get("name")
         return str(declared) if declared else Path(self._source.name).stem
 
@@ -122,7 +118,7 @@ class Infra:
         Raises
         ------
         InputError
-            Annotations name edges that are not there, or give ranks that do not count up.
+            Annotations name edges that do not exist, or ranks that are not 0 to n - 1.
         """
         return self._graph
 
@@ -178,7 +174,7 @@ class Infra:
         return declared
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the document back as it came, as plain data that `load` reads again.
+        """Return the document as plain data that `load` reads again.
 
         Returns
         -------
@@ -192,7 +188,7 @@ class Infra:
         return {"infrastructure": document, "annotations": copy.deepcopy(self._annotated)}
 
     def to_infragraph(self) -> Any:
-        """Make an ``infragraph.Infrastructure`` of it (annotations are a separate object there).
+        """Convert it to an ``infragraph.Infrastructure``, without annotations.
 
         Raises
         ------
@@ -209,7 +205,7 @@ class Infra:
         return Infrastructure().deserialize(document)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the document, whole or not at all.
+        """Write the document atomically.
 
         Parameters
         ----------
@@ -231,13 +227,13 @@ class Infra:
             file.write(text.encode())
 
     def check(self) -> list[str]:
-        """List what is allowed but was perhaps not meant.
+        """List what is valid but may be a mistake.
 
         Returns
         -------
         list of str
-            Nodes without edges, separate parts, pairs declared twice, names that slices cannot
-            reach, unconnected edges and similar; empty if there are none.
+            Nodes without edges, several connected components, pairs declared twice, names that slices
+            cannot select, unused devices and similar; empty if there is none.
         """
         graph, made = self.expand(), self._plan
         found = list(made.warnings)
@@ -268,7 +264,7 @@ class Infra:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """Count what there is.
+        """Count nodes, edges and GPUs.
 
         Returns
         -------

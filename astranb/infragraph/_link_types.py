@@ -1,7 +1,7 @@
-"""What links and switches are known to do, every number with its source.
+"""Bandwidths and latencies of known links and switches, every number with its source.
 
-Used only where a document says nothing; everything taken from here is listed in
-``Graph.assumed``. Bandwidths are bytes a second of one lane in one direction.
+They are used only where a document has none, and listed in ``NodeGraph.assumed``. Bandwidths are
+bytes per second of one lane in one direction.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _NVLINK_NS = (
     "derived from NCCL's ring-LL hop of 0.6 us (src/graph/tuning.cc @5067397c): less the L2 store and "
     "poll round trips, halved, less 100 ns of NVSwitch"
 )
+_NVSWITCH_NS = "assumed: with the NVLink latency it makes up NCCL's ring-LL hop"
 _PCIE_NS = "assumed"
 _ETH_NS = "assumed: about 120 ns of RS-FEC and 5 m of cable"
 _MESSAGES = {
     200: (215_000_000, "NVIDIA ConnectX-6 user manual: 215 million messages a second"),
     400: (330_000_000, "NVIDIA ConnectX-7 data sheet: 330 to 370 million messages a second"),
 }
-"""By Gbps of the NIC; nothing is taken for others."""
+"""By Gbps of the NIC; for others the rate is not limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,13 @@ class LinkType:
     bandwidth_Bps : int
         Of one lane, in one direction.
     latency_ps : int
-        From the end of the sender to the start of the receiver, without what a switch takes.
+        From the end of the sender to the start of the receiver, without that of a switch.
     bandwidth_source, latency_source : str
-        Where the numbers come from.
+        The sources of the numbers.
     links_per_gpu : int
-        Lanes that a GPU has of this kind in all, shared out over its edges; 0: one lane an edge.
+        All lanes of this type of a GPU, distributed over its edges; 0: one lane for each edge.
     messages_per_s : int
-        RDMA messages that a NIC of this rate sends in a second; 0: not known.
+        RDMA messages that a NIC of this rate sends in a second; 0: unknown.
     messages_source : str
     """
 
@@ -59,8 +60,11 @@ class LinkType:
 
     @property
     def gap_ps(self) -> int:
-        """Least time between two messages of a NIC; 0 where nothing is known."""
+        """Least time between two messages of a NIC; 0 if unknown."""
         return -(-(10**12) // self.messages_per_s) if self.messages_per_s else 0
+
+
+_IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
 
 
 def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType:
@@ -71,14 +75,6 @@ def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType
 def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
     messages = _MESSAGES.get(gigabits, (0, ""))
     return LinkType(name, gigabits * _GB // 8, source, 150 * _NS, _ETH_NS, 0, *messages)
-
-
-def _ethernet(gigabits: int) -> LinkType:
-    return _of_nic(f"eth{gigabits}", gigabits, "IEEE 802.3 line rate")
-
-
-def _infiniband(name: str, gigabits: int) -> LinkType:
-    return _of_nic(name, gigabits, "InfiniBand 4x data rate")
 
 
 _TYPES = (
@@ -102,8 +98,8 @@ _TYPES = (
     LinkType("qpi", 19_200_000_000, "Intel QPI: 9.6 GT/s, 2 B", 120 * _NS, "assumed"),
     LinkType("upi", 48 * _GB, "Intel UPI 2.0: 16 GT/s, 24 lanes", 120 * _NS, "assumed"),
     LinkType("ddr5", 44_800_000_000, "DDR5-5600, 8 B wide", 90 * _NS, "assumed"),
-    *(_ethernet(g) for g in (10, 25, 40, 50, 100, 200, 400, 800)),
-    *(_infiniband(f"ib-{rate}", g) for rate, g in (("edr", 100), ("hdr", 200), ("ndr", 400), ("xdr", 800))),
+    *(_of_nic(f"eth{g}", g, "IEEE 802.3 line rate") for g in (10, 25, 40, 50, 100, 200, 400, 800)),
+    *(_of_nic(f"ib-{rate}", int(g), "InfiniBand 4x data rate") for g, rate in _IB_RATE.items()),
     LinkType(
         "on-chip", 1000 * _GB, "assumed: wires inside a chip are wider than any port", 0,
         "assumed: contained in what the switch takes",
@@ -122,7 +118,7 @@ DEFAULT = LinkType(
 )
 
 CABLE = LinkType("cable", DEFAULT.bandwidth_Bps, DEFAULT.bandwidth_source, 150 * _NS, _ETH_NS)
-"""What joins two instances and is not recognised: its latency is that of a network cable."""
+"""An unrecognised link between two instances: its latency is that of a network cable."""
 
 _GPU_NVLINK = (
     (re.compile(r"gb[23]00|b[123]00|blackwell"), "nvlink5"),
@@ -153,21 +149,15 @@ _NAMES = (
     (re.compile(r"^(?P<gb>10|25|40|50|100|200|400|800)g(?:b|be|bps)?$"), "eth"),
     (re.compile(r"^xbar|crossbar|^ic$|integratedcirc|^noc|onchip|onboard"), "on-chip"),
 )  # fmt: skip
-# Names that say what is joined, not by what: asked only where the description says no more either.
+# Names of what is joined, not of the link: used only if the description is not recognised either.
 _VAGUE = (
     (re.compile(r"^cpu(?:fabric|link)"), "upi"),
     (re.compile(r"^fabric$"), "on-chip"),
 )
-_IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
 
 
 def link_type(name: str, *, where: str = "link type") -> LinkType:
     """Look a link type up by its exact name.
-
-    Raises
-    ------
-    InputError
-        There is none of that name.
 
     Examples
     --------
@@ -182,20 +172,9 @@ def link_type(name: str, *, where: str = "link type") -> LinkType:
 def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]:
     """Guess the type of a link from its name, its description and the names around it.
 
-    Parameters
-    ----------
-    name, description : str
-        Of the link.
-    context : str
-        Names and descriptions of its device and what is in it, in lower case: they determine the
-        generation where the link's name leaves it open (``nvlink`` in a box of H100).
-
-    Returns
-    -------
-    type : LinkType
-        `DEFAULT` where nothing is recognised.
-    why : str
-        What it was recognised by; empty where the name says it all.
+    ``context`` has the names and descriptions of its device and components in lower case: they determine the
+    generation if the link's name does not (``nvlink`` in a box of H100). Returns also the reason, empty
+    if the name was enough; an unrecognised link is a `DEFAULT`.
 
     Examples
     --------
@@ -207,14 +186,11 @@ def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]
         for text in ordered:
             for pattern, family in patterns:
                 if text and (match := pattern.search(text)):
-                    recorded = next((v for v in match.groupdict().values() if v), "")
-                    if (
-                        family == "pcie"
-                        and not recorded
-                        and (deeper := re.search(r"gen *([3-6])", description.lower()))
-                    ):
-                        recorded = deeper[1]
-                    found, doubt = _generation(family, recorded, context)
+                    number = next((v for v in match.groupdict().values() if v), "")
+                    deeper = re.search(r"gen *([3-6])", description.lower())
+                    if family == "pcie" and not number and deeper:
+                        number = deeper[1]
+                    found, doubt = _generation(family, number, context)
                     return found, doubt or why
     return DEFAULT, ""
 
@@ -235,15 +211,9 @@ def _generation(family: str, number: str, context: str) -> tuple[LinkType, str]:
     return LINK_TYPES["nvlink4" if family == "nvlink" else "pcie5"], "the generation is not specified"
 
 
-# Kind of node (a NodeKind's name), how its component or device is called, picoseconds, label, source.
+# Kind of node (a NodeKind's name), pattern of its component's or device's name, picoseconds, label, source.
 _FORWARD = (
-    (
-        "SWITCH",
-        re.compile(r"nv[ _-]?l?(?:ink)?[ _-]?sw"),
-        100 * _NS,
-        "NVSwitch",
-        "assumed: with the NVLink latency it makes up NCCL's ring-LL hop",
-    ),
+    ("SWITCH", re.compile(r"nv[ _-]?l?(?:ink)?[ _-]?sw"), 100 * _NS, "NVSwitch", _NVSWITCH_NS),
     ("SWITCH", re.compile(r"pci|plx"), 100 * _NS, "PCIe switch", "assumed"),
     ("SWITCH", re.compile(r"infiniband|quantum"), 130 * _NS, "InfiniBand switch", "assumed: port to port"),
     ("CPU", re.compile(r"asic.*switch"), 500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
@@ -256,21 +226,10 @@ _FORWARD_OTHERWISE = {
 
 
 def forwarding(kind: str, *texts: str) -> tuple[int, str, str]:
-    """Tell what a node takes to pass a message on.
+    """Guess the forwarding latency of a node in ps (0 for ports, slots, memory, GPUs), its label and source.
 
-    Parameters
-    ----------
-    kind : str
-        Name of its `NodeKind`.
-    *texts : str
-        What it is called, in lower case, the most telling text first.
-
-    Returns
-    -------
-    ps : int
-        Picoseconds; 0 for ports, slots, memory and GPUs.
-    label, source : str
-        What it was taken for, and where the number comes from; empty where it is 0.
+    ``kind`` is the name of its `NodeKind`; ``texts`` are its names and descriptions in lower case, the most
+    specific first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Read an infrastructure from a file, text or dict, or convert what other tools found in a server."""
+"""Read an infrastructure from a file, text or dict, or convert the topology file of a server."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from astranb.core.document import DocumentSource, Place, contents, parse_documen
 from astranb.core.errors import InputError
 from astranb.core.xml import xml_document
 
+from ._detected import DetectedServer
 from ._infra import Infra
-from ._lstopo import read_lstopo
-from ._nccl import read_nccl
+from ._lstopo import LstopoReader
+from ._nccl import NcclReader
 
 __all__ = ["convert", "load"]
 
@@ -26,12 +27,12 @@ def load(source: Any, annotations: Any = None) -> Infra:
     Parameters
     ----------
     source : path, str, dict or object
-        A YAML or JSON file; text (it has a line break or begins with ``{``); a dict; an object
-        of the ``infragraph`` package (anything with ``serialize``). The combined form
-        ``{infrastructure: …, annotations: …}`` is read as well, and so is a topology file of
-        NCCL or lstopo (``.xml``; see `convert`).
+        A YAML or JSON file; text (with a line break, or beginning with ``{``); a dict; an object
+        of the ``infragraph`` package (anything with ``serialize``); the combined form
+        ``{infrastructure: …, annotations: …}``; a topology file of NCCL or lstopo (``.xml``; see
+        `convert`).
     annotations : path, str, dict or object, optional
-        Annotations outside the document; they replace those inside it.
+        Annotations that replace those in the document.
 
     Returns
     -------
@@ -40,7 +41,7 @@ def load(source: Any, annotations: Any = None) -> Infra:
     Raises
     ------
     InputError
-        It cannot be read, or something in it does not fit: one line with file, line, hint.
+        It cannot be read or is invalid; the message names file and line.
 
     Examples
     --------
@@ -98,20 +99,20 @@ def _read(source: Any, name: str) -> tuple[Any, DocumentSource]:
     )
 
 
-_READERS = {"system": read_nccl, "topology": read_lstopo}
+_READERS: dict[str, type[NcclReader | LstopoReader]] = {"system": NcclReader, "topology": LstopoReader}
 _OTHERS = {"graphs": "a graph of NCCL's (NCCL_GRAPH_DUMP_FILE)", "algo": "an algorithm of MSCCL's"}
 _HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (<topology>)"
 
 
 def convert(path: str | Path, name: str | None = None) -> Infra:
-    """Make an infrastructure of one host of a topology file.
+    """Convert a topology file to an infrastructure of one host.
 
     Parameters
     ----------
     path : str or Path
         XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``), or hwloc's ``lstopo FILE.xml``.
     name : str, optional
-        Of the infrastructure; else the product's name, or the file's.
+        Name of the infrastructure; by default that of the product or file.
 
     Returns
     -------
@@ -119,14 +120,14 @@ def convert(path: str | Path, name: str | None = None) -> Infra:
         One instance ``host`` of one device. GPUs are ``gpu[n]`` in the order of CUDA devices;
         components are described by models and PCI addresses. Bandwidths are those of the file:
         PCIe by speed and width, NVLinks by count and generation, one lane for each. PCIe
-        bridges with one thing behind them are ports and left out. NVSwitches hang on NVLink
-        only: no data passes through their PCIe port. What is not in the file (latencies, links
-        between CPUs and between NVSwitches, the network) is assumed and listed, or noted.
+        bridges with one device behind them are ports and left out. NVSwitches have only NVLinks:
+        no data passes through their PCIe port. What is not in the file (latencies, links
+        between CPUs and between NVSwitches, the network) is assumed and listed, or in ``notes``.
 
     Raises
     ------
     InputError
-        The file cannot be read, is neither, or holds what does not fit.
+        The file cannot be read, has another format, or is invalid.
 
     Examples
     --------
@@ -146,12 +147,12 @@ def convert(path: str | Path, name: str | None = None) -> Infra:
     """
     file = Path(path)
     root = xml_document(file, contents(file))
-    read = _READERS.get(root.element.tag)
-    if read is None:
+    reader = _READERS.get(root.element.tag)
+    if reader is None:
         tag = str(root.element.tag)[:40]
         what = _OTHERS.get(tag, f"an element <{tag}>")
         raise InputError(f"this is {what}", where=str(file), hint=_HINT)
-    machine = read(root, file.stem)
-    if name:
-        machine.name = name
+    machine = DetectedServer(file.stem)
+    reader(machine).read(root)
+    machine.name = name or machine.name
     return Infra(machine.document(), source=DocumentSource(str(file)), notes=tuple(machine.notes))

@@ -1,7 +1,7 @@
-"""Read what hwloc's ``lstopo FILE.xml`` found in a server.
+"""Read the topology file of hwloc's ``lstopo FILE.xml``.
 
 PCIe is a tree of objects; NVLinks are a matrix of bandwidths between GPUs and NVSwitches,
-there where lstopo was built with NVML (or RSMI, for xGMI).
+which only an lstopo built with NVML (or RSMI, for xGMI) writes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from astranb.core.xml import Tag
 from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot
 from ._link_types import recognise
 
-__all__ = ["read_lstopo"]
+__all__ = ["LstopoReader"]
 
 _DEEPEST = 120
 _NVIDIA, _AMD = "10de", "1002"
@@ -28,21 +28,8 @@ _MOST = 4096
 _FASTEST_MBPS = 10**7  # hwloc writes a huge one for a GPU with itself
 
 
-def read_lstopo(root: Tag, name: str) -> DetectedServer:
-    """Make a machine of a ``<topology>``.
-
-    Raises
-    ------
-    InputError
-        There is no machine in the file, elements are nested too deeply, or a matrix is not square.
-    """
-    machine = DetectedServer(name)
-    _ObjectReader(machine).read(root)
-    return machine
-
-
-class _ObjectReader:
-    """The state of a walk through the tree."""
+class LstopoReader:
+    """Add the parts and links of a ``<topology>`` to a machine."""
 
     def __init__(self, machine: DetectedServer) -> None:
         self.machine = machine
@@ -62,14 +49,14 @@ class _ObjectReader:
             self._cpus.append(DetectedPart("cpu"))
             self.machine.notes.append("no CPU package is listed: one is assumed")
         self.machine.parts += self._cpus
-        astray = 0
+        unknown = 0
         for cpu, slot in self._bridges:
-            astray += cpu is None and bool(slot.kept())
+            unknown += cpu is None and bool(slot.kept())
             for inner in slot.kept():
                 self.machine.hang(inner, cpu or self._cpus[0])
-        if astray and len(self._cpus) > 1:
+        if unknown and len(self._cpus) > 1:
             self.machine.notes.append(
-                f"lstopo does not report the CPU of {astray} PCIe bridges: they are connected to the first"
+                f"lstopo does not report the CPU of {unknown} PCIe bridges: they are connected to the first"
             )
         self.machine.parts += self._switches
         self.machine.join_cpus(self._cpus)
@@ -79,7 +66,7 @@ class _ObjectReader:
         self._unconnected()
 
     def _walk(self, tag: Tag, cpu: DetectedPart | None, depth: int) -> None:
-        """Find packages and the host bridges in or beside them."""
+        """Find packages, and the host bridges inside or outside of them."""
         _bounded(tag, depth)
         for inner in tag.inside("object"):
             kind = inner.text("type")
@@ -89,11 +76,9 @@ class _ObjectReader:
                 )
                 self._cpus.append(package)
                 self._walk(inner, package, depth + 1)
-            elif kind == "Bridge":
-                self._bridges.append((cpu, self._slot(inner, depth + 1)))
-            elif kind == "PCIDev":
-                found = PcieSlot(None, inside=[self._slot(inner, depth + 1)])
-                self._bridges.append((cpu, found))
+            elif kind in _ON_PCI:
+                slot = self._slot(inner, depth + 1)
+                self._bridges.append((cpu, slot if kind == "Bridge" else PcieSlot(None, inside=[slot])))
             elif kind not in {"PU", "Core"}:
                 self._walk(inner, cpu, depth + 1)
 
@@ -170,7 +155,7 @@ def _bounded(tag: Tag, depth: int) -> None:
 
 
 def _cards(slots: list[PcieSlot]) -> list[PcieSlot]:
-    """Take the functions of a card as one: they share its link."""
+    """Merge the functions of a card: they share its link."""
     cards: dict[tuple[str, str], PcieSlot] = {}
     for number, slot in enumerate(slots):
         card = slot.address.rpartition(".")[0]
@@ -186,7 +171,7 @@ def _infos(*tags: Tag) -> dict[str, str]:
 
 
 def _upwards(tag: Tag) -> DetectedLink:
-    """The PCIe link above: lstopo gives GB/s, and 0 where it does not know."""
+    """The upstream PCIe link: lstopo gives GB/s, and 0 if it is unknown."""
     try:
         rate = float(tag.text("pci_link_speed", "0"))
     except ValueError:
@@ -209,7 +194,7 @@ def _numbers(tag: Tag, name: str, pattern: re.Pattern[str]) -> list[int]:
 
 
 def _wire(a: DetectedPart, b: DetectedPart, family: str, rate: int) -> tuple[DetectedLink, int]:
-    """The kind of link, and how many lanes of it make up a rate in MB/s."""
+    """The type of a link with a rate in MB/s, and its number of lanes."""
     known, _ = recognise(family, "", f"{a.model} {b.model}".lower())
     lane = known.bandwidth_Bps // 10**6
     if rate % lane == 0 and rate // lane <= 64:

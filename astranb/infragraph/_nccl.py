@@ -1,7 +1,7 @@
-"""Read what NCCL found in a server (``NCCL_TOPO_DUMP_FILE``), and RCCL, which writes the same.
+"""Read the topology file of NCCL or RCCL (``NCCL_TOPO_DUMP_FILE``).
 
-The tree is PCIe: what stands inside something hangs on it, ``link_speed`` and ``link_width``
-are those upwards. NVLinks lie across the tree, ``count`` of them to each ``target``.
+The elements form the PCIe tree; ``link_speed`` and ``link_width`` are those of the upstream link.
+NVLinks cross the tree: ``count`` of them lead to each ``target``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._annotate import pcie_Bps
 from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot
 from ._link_types import LINK_TYPES
 
-__all__ = ["read_nccl"]
+__all__ = ["NcclReader"]
 
 _DEEPEST = 60
 _MOST_LANES = 64
@@ -32,29 +32,16 @@ _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*GT/s", re.ASCII)
 
 
-def read_nccl(root: Tag, name: str) -> DetectedServer:
-    """Make a machine of a ``<system>``.
-
-    Raises
-    ------
-    InputError
-        A PCI address is listed twice, a number is invalid, or elements are nested too deeply.
-    """
-    machine = DetectedServer(name)
-    _TopologyReader(machine).read(root)
-    return machine
-
-
-class _TopologyReader:
-    """The state of a walk through the tree."""
+class NcclReader:
+    """Add the parts and links of a ``<system>`` to a machine."""
 
     def __init__(self, machine: DetectedServer) -> None:
         self.machine = machine
         self._at: dict[str, DetectedPart] = {}
         self._links: list[tuple[DetectedPart, int, Tag]] = []
-        """Each GPU, its compute capability as NCCL writes it (80), and a link of it."""
+        """Each GPU, its compute capability as NCCL writes it (80), and one of its links."""
         self._over: dict[DetectedPart, DetectedPart] = {}
-        """The CPU over each GPU."""
+        """The CPU that each GPU is connected to."""
 
     def read(self, root: Tag) -> None:
         hosts: dict[str, list[DetectedPart]] = {}
@@ -70,7 +57,7 @@ class _TopologyReader:
             self.machine.join_cpus(cpus)
         if len(hosts) > 1:
             self.machine.notes.append(
-                f"the file is of {len(hosts)} hosts, and what joins them besides NVLink is not in it"
+                f"the file describes {len(hosts)} hosts, but only the NVLinks between them"
             )
         self._join()
 
@@ -115,7 +102,7 @@ class _TopologyReader:
         return DetectedPart("nic", address, " + ".join(declared))
 
     def _join(self) -> None:
-        """Join what NVLink, xGMI and C2C join: each pair is listed at both of its ends."""
+        """Connect the parts that NVLink, xGMI and C2C connect: each pair is listed at both ends."""
         switches: dict[str, DetectedPart] = {}
         seen: set[frozenset[DetectedPart]] = set()
         missing: dict[str, int] = {}
@@ -141,7 +128,7 @@ class _TopologyReader:
 
 
 def _wire(tag: Tag, sm: int) -> DetectedLink:
-    """The kind of link by the generation of the GPU."""
+    """The type of a link, by the generation of the GPU."""
     if tag.element.tag == "xgmi":
         known = LINK_TYPES["xgmi"]
     elif tag.element.tag == "c2c":
@@ -157,7 +144,7 @@ def _wire(tag: Tag, sm: int) -> DetectedLink:
 
 
 def _upwards(tag: Tag) -> DetectedLink:
-    """The PCIe link above; without a rate where speed or width is not known."""
+    """The upstream PCIe link; without a rate if its speed or width is unknown."""
     speed = _SPEED.match(tag.text("link_speed", "").strip())
     try:
         width = tag.number("link_width", 0, 255, 0)

@@ -1,4 +1,4 @@
-"""Physical properties of edges and nodes: from document and annotations, else from known link types."""
+"""Physical properties of edges and nodes: of the document, of annotations, or of known link types."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Ints = NDArray[np.int64]
 _UNITS = {"gigabits_per_second": "Gbps", "gigabytes_per_second": "GBps", "gigatransfers_per_second": "GT/s"}
 _PCIE_WIDTH = 16
 _LEFT_EMPTY = {"bandwidth": "gigatransfers_per_second", "latency": "ns"}
-"""Choices that the upstream package leaves behind, without a value, in links that it has looked at."""
+"""Choices without a value that the upstream package adds to links when it reads them."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """One link row, resolved: what is None has to come from its type."""
+    """One link row, resolved: a property that is None is that of its type."""
 
     name: str
     type: LinkType
@@ -44,7 +44,7 @@ class _Row:
 
     @property
     def open(self) -> bool:
-        """Whether bandwidth and lanes both have to come from the type."""
+        """Whether bandwidth and lanes are both those of the type."""
         return self.forward is None and self.backward is None and self.lanes is None
 
     @property
@@ -54,7 +54,7 @@ class _Row:
 
 @dataclass(slots=True)
 class Physical:
-    """Arrays over edges, as `Graph` holds them, and what had to be assumed."""
+    """Arrays over edges, as in `NodeGraph`, and which values are assumed."""
 
     lanes: Ints
     ab: Ints
@@ -66,13 +66,7 @@ class Physical:
 
 
 def check_links(plan: ExpansionPlan, source: DocumentSource) -> list[tuple[Rate | None, int | None]]:
-    """Read the bandwidth and latency that each link row's document states.
-
-    Raises
-    ------
-    InputError
-        No value, two, one that is not above zero, or a choice that names another one.
-    """
+    """Read the bandwidth and latency of each link row in the document."""
     found: list[tuple[Rate | None, int | None]] = []
     for row in plan.links:
         for what, choice in _LEFT_EMPTY.items():
@@ -119,13 +113,7 @@ def physical(
     annotations: Annotations,
     stated: list[tuple[Rate | None, int | None]],
 ) -> Physical:
-    """Give every edge its lanes, bandwidth and latency.
-
-    Raises
-    ------
-    InputError
-        An edge annotation names nodes that no edge joins.
-    """
+    """Find the lanes, bandwidth and latency of every edge."""
     rows = [_row(plan, i, annotations, stated[i]) for i in range(len(plan.links))]
     made = _from_rows(rows, edges)
     known = _Known(*(np.zeros(len(edges.a), bool) for _ in range(3)))
@@ -137,7 +125,7 @@ def physical(
 
 @dataclass(slots=True)
 class _Known:
-    """Which edges have their own bandwidth, latency and lanes by annotation."""
+    """Which edges have annotations of their bandwidth, latency and lanes."""
 
     bandwidth: NDArray[np.bool_]
     latency: NDArray[np.bool_]
@@ -145,7 +133,7 @@ class _Known:
 
 
 def _context(plan: ExpansionPlan, row: LinkRow, annotations: Annotations) -> str:
-    """Collect what is written around a link, in lower case."""
+    """Collect the names and descriptions around a link, in lower case."""
     words = [row.scope]
     if device := plan.devices.get(row.scope):
         words += [device.description, *(f"{c.name} {c.description}" for c in device.components.values())]
@@ -278,10 +266,10 @@ def _set_edges(
 
 
 def _share_out(rows: list[_Row], edges: Edges, kind: NDArray[np.int8], made: Physical, known: _Known) -> None:
-    """Share the lanes that a GPU has of a link type out over its edges, as evenly as possible.
+    """Distribute the lanes that a GPU has of a link type over its edges, as evenly as possible.
 
-    Only where the document leaves bandwidth and lanes open and draws each edge once: otherwise
-    it has counted them itself. The first edges of a GPU get what does not divide.
+    Only if the document gives neither bandwidth nor lanes and draws each edge once: otherwise its
+    edges are lanes. The first edges of a GPU get the remainder.
     """
     open_rows = [i for i, r in enumerate(rows) if r.type.links_per_gpu and r.open]
     for name in dict.fromkeys(rows[i].type.name for i in open_rows):
@@ -301,16 +289,16 @@ def _share_out(rows: list[_Row], edges: Edges, kind: NDArray[np.int8], made: Phy
         _, first, inverse, count = np.unique(ends, return_index=True, return_inverse=True, return_counts=True)
         rank = np.arange(len(ends)) - first[inverse]
         share = np.maximum(lanes // count[inverse] + (rank < lanes % count[inverse]), 1)
-        # Between two GPUs both ends have to spare the lanes.
+        # An edge between two GPUs has the lanes that both ends have left for it.
         least = np.full(len(edges.a), np.iinfo(np.int64).max)
         np.minimum.at(least, rows_of_ends, share)
         touched = np.unique(rows_of_ends)
         made.lanes[touched] = least[touched]
         fewer = np.any(share > least[rows_of_ends])
-        recorded = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
+        limited = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
         for n in np.unique(count).tolist():
             split = [max(1, lanes // n + (k < lanes % n)) for k in range(n)]
-            shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + recorded
+            shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + limited
             made.assumed.append(
                 f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
                 f"as {shown} ({rows[same[0]].type.bandwidth_source})"
@@ -318,7 +306,7 @@ def _share_out(rows: list[_Row], edges: Edges, kind: NDArray[np.int8], made: Phy
 
 
 def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> None:
-    """Say what came from the table, once for each link row and value, with the number of edges."""
+    """List the values of the table of link types, once for each link row, with the number of edges."""
     n = len(rows)
     without_rate = np.bincount(edges.link[~known.bandwidth], minlength=n)
     without_latency = np.bincount(edges.link[~known.latency], minlength=n)
@@ -354,13 +342,7 @@ def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> No
 def forward_latencies(
     plan: ExpansionPlan, component: Ints, annotations: Annotations
 ) -> tuple[Ints, list[str]]:
-    """Give every node the time it takes to pass a message on.
-
-    Returns
-    -------
-    forward_ps : ndarray of int64, shape (nodes,)
-    assumed : list of str
-    """
+    """Find the forwarding latency of every node in ps, and list the assumed ones."""
 
     @cache
     def guess(row: int) -> tuple[int, str, str]:
@@ -388,13 +370,7 @@ def forward_latencies(
 
 
 def rank_order(gpus: Ints, annotations: Annotations, names: Any) -> Ints:
-    """Order GPUs by rank: as annotated, else as the document has them.
-
-    Raises
-    ------
-    InputError
-        Ranks are not 0 … n - 1, each once.
-    """
+    """Order GPUs by rank: as annotated, else as in the document."""
     rank: dict[int, tuple[int, Any]] = {}
     among = set(gpus.tolist())
     for note in annotations.nodes:

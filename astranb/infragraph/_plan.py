@@ -1,7 +1,7 @@
-"""The plan of an expansion: every name, index and slice of a checked document resolved, or refused.
+"""The plan of an expansion: every name, index and slice of a checked document, resolved.
 
-A plan knows the number of every node and the size of every edge declaration before any array is
-made, so that a document that does not fit in memory is refused first.
+A plan has the number of every node and the size of every edge declaration before any array is
+allocated, so that a document that does not fit in memory is refused first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class NodeKind(IntEnum):
-    """What a node is, as ``Graph.kind`` holds it."""
+    """The kind of a node, as in ``NodeGraph.kind``."""
 
     CPU = 0
     XPU = 1
@@ -49,17 +49,13 @@ class NodeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component of a device: ``count`` units, each one node or one nested device.
-
-    ``type`` is what the upstream package calls the node's type: the choice, or the custom
-    type (``"None"`` for a custom component without one).
-    """
+    """A component of a device: ``count`` units, each one node or one nested device."""
 
     name: str
     description: str
     count: int
-    type: str
-    kind: NodeKind | None
+    type: str  # as upstream names it: the choice or the custom type ("None" for a custom one without)
+    kind: NodeKind | None  # None for a device
     row: int
 
 
@@ -121,39 +117,18 @@ class Instance:
 
 @dataclass(slots=True)
 class ExpansionPlan:
-    """Everything an expansion needs.
-
-    Attributes
-    ----------
-    devices : dict of str to Device
-    instances : dict of str to Instance
-    links : list of LinkRow
-        Every link of every scope; edges refer to rows.
-    components : list of (Device, Component)
-        Every component of every device; nodes refer to rows.
-    joins : list of Join
-        Edges between instances.
-    nodes : int
-    warnings : list of str
-        What is allowed but was perhaps not meant.
-    """
+    """Everything an expansion needs; edges refer to rows of links, nodes to rows of components."""
 
     devices: dict[str, Device] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
-    links: list[LinkRow] = field(default_factory=list)
-    components: list[tuple[Device, Component]] = field(default_factory=list)
-    joins: list[Join] = field(default_factory=list)
+    links: list[LinkRow] = field(default_factory=list)  # of every scope
+    components: list[tuple[Device, Component]] = field(default_factory=list)  # of every device
+    joins: list[Join] = field(default_factory=list)  # between instances
     nodes: int = 0
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # what is valid but may be a mistake
 
     def instance(self, name: str) -> Instance:
-        """Find an instance.
-
-        Raises
-        ------
-        ValueError
-            There is none of that name.
-        """
+        """Find an instance; a ValueError names similar ones."""
         if name not in self.instances:
             raise ValueError(f"there is no instance {name!r}; {near(name, self.instances)}")
         return self.instances[name]
@@ -161,19 +136,10 @@ class ExpansionPlan:
     def descend(
         self, device: Device, path: list[tuple[str, str | None]]
     ) -> tuple[Selection, Device | Component]:
-        """Select nodes by a path of (name, slice) inside a device.
+        """Select units by a path of (name, slice) inside a device; a ValueError gives the reason.
 
-        Returns
-        -------
-        selection : Selection
-            First nodes of the selected units, counted from the device's first node.
-        reached : Device or Component
-            The nested device, or the component, whose units these are.
-
-        Raises
-        ------
-        ValueError
-            With a plain reason.
+        Returns their first nodes, counted from the device's first node, and the nested device or
+        component whose units they are.
         """
         levels = []
         whole = False
@@ -201,18 +167,10 @@ _BRACKETS = re.compile(r"(?P<name>[^.]*?)\[(?P<inside>[^\[\]]*)\]\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Nodes as a nest of strided ranges; outer levels vary slowest.
+    """Nodes as nested strided ranges; outer levels vary slowest."""
 
-    Attributes
-    ----------
-    levels : tuple of (int, int, range)
-        First node, nodes per unit and selected units of each level.
-    whole : bool
-        True where the innermost component was named without a slice.
-    """
-
-    levels: tuple[tuple[int, int, range], ...]
-    whole: bool = False
+    levels: tuple[tuple[int, int, range], ...]  # first node, nodes per unit and selected units of each
+    whole: bool = False  # the innermost component was named without a slice
 
     @property
     def size(self) -> int:
@@ -220,7 +178,7 @@ class Selection:
         return prod(len(units) for _, _, units in self.levels)
 
     def nodes(self) -> NDArray[np.int64]:
-        """Lay the nodes out: int64, shape ``(size,)``."""
+        """Return the nodes: int64, shape ``(size,)``."""
         nodes = np.zeros(1, np.int64)
         for base, stride, units in self.levels:
             step = base + stride * np.arange(units.start, units.stop, units.step, dtype=np.int64)
@@ -241,24 +199,7 @@ def split_endpoint(text: str) -> tuple[str, str | None]:
 
 
 def pick(inside: str | None, count: int) -> range:
-    """Resolve what stands in the brackets against how many there are.
-
-    Parameters
-    ----------
-    inside : str or None
-        ``"3"``, ``"0:4"``, ``"::2"``, ``"-1"``; None, ``""`` and ``":"`` mean all.
-    count : int
-        How many units there are.
-
-    Returns
-    -------
-    range
-        The selected units, in the order they are named.
-
-    Raises
-    ------
-    ValueError
-        With a plain reason: not a slice, outside the range, or nothing selected.
+    """Resolve an index or slice of ``count`` units; None and ``":"`` mean all, a ValueError gives the reason.
 
     Examples
     --------
@@ -294,26 +235,9 @@ _NODE_BYTES, _EDGE_BYTES = 64, 160
 
 
 def plan(document: dict[str, Any], source: DocumentSource, at: Place = ()) -> ExpansionPlan:
-    """Resolve every name, index and slice of a checked document.
+    """Resolve every name, index and slice of a document that `check_infrastructure` has accepted.
 
-    Parameters
-    ----------
-    document : dict
-        What `check_infrastructure` let pass.
-    source : DocumentSource
-        For error lines.
-    at : tuple
-        Where the document stands in the source.
-
-    Returns
-    -------
-    ExpansionPlan
-
-    Raises
-    ------
-    InputError
-        An unknown name, a slice that overruns, lengths that do not match, a device inside
-        itself, or an expansion that would not fit in memory.
+    ``at`` is the place of the document in its source.
     """
     made = ExpansionPlan()
     builder = _Planner(made, source, at)
@@ -359,7 +283,7 @@ class _Planner:
         for i, component in enumerate(document["components"]):
             choice = self._choice(component, (*place, "components", i))
             text = str((component.get("custom") or {}).get("type")) if choice == "custom" else choice
-            # The upstream translators write custom: {type: switch}: what it says is what it is.
+            # The upstream translators write custom: {type: switch} for a switch.
             known = text.upper() if text.upper() in NodeKind.__members__ else "CUSTOM"
             kind = None if choice == "device" else NodeKind[known]
             name = component["name"]
@@ -403,7 +327,7 @@ class _Planner:
         return str(choice)
 
     def _inner_first(self) -> list[Device]:
-        """Order devices so that what is nested comes before what holds it."""
+        """Order devices so that a nested one precedes the one that contains it."""
         devices, depth = self._plan.devices, dict[str, int]()
         order: list[Device] = []
         for start in devices:
@@ -525,7 +449,7 @@ class _Planner:
         return Selection(levels + selection.levels, selection.whole), leaf
 
     def check_memory(self) -> None:
-        """Refuse what would not fit, before any of it is laid out."""
+        """Refuse an expansion that would not fit in memory."""
         pairs = sum(i.count * i.device.pairs for i in self._plan.instances.values())
         pairs += sum(j.size for j in self._plan.joins)
         needs = self._plan.nodes * _NODE_BYTES + pairs * _EDGE_BYTES
@@ -534,13 +458,13 @@ class _Planner:
                 f"this expands to {self._plan.nodes:,} nodes and up to {pairs:,} edges, "
                 f"about {needs / 2**30:,.0f} GiB of memory",
                 self._at,
-                f"lower a count: {_MAX_BYTES >> 30} GiB is the limit; describe what is inside a chip "
+                f"lower a count: {_MAX_BYTES >> 30} GiB is the limit; describe the inside of a chip "
                 "by a GPU profile instead of nodes",
             )
 
 
 def _node(reached: Device | Component, name: str) -> Component:
-    """Insist that a path ends at nodes: upstream draws a node without a type instead."""
+    """Refuse a path that ends at a device: upstream adds a node without a type instead."""
     if isinstance(reached, Component):
         return reached
     inner = next(iter(reached.components), "…")

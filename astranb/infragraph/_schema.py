@@ -1,4 +1,4 @@
-"""The shape of a document: which keys there are, of which type, and which must stand.
+"""The schema of a document: its keys, their types, and which of them are required.
 
 InfraGraph 2.4 to 3.1 (``schema/*.yaml`` of Keysight/infragraph) as one table. The upstream
 package ignores an unknown key; here it is an error, because it is nearly always a typo.
@@ -7,8 +7,7 @@ package ignores an unknown key; here it is an error, because it is nearly always
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from astranb.core.document import DocumentSource, Place
 from astranb.core.errors import near
@@ -21,9 +20,8 @@ _NAME = re.compile(r"[\sa-zA-Z0-9\-_()><\[\]]+\Z")
 _INT32_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class _Field:
-    """What may stand under one key."""
+class _Field(NamedTuple):
+    """The value of one key."""
 
     kind: str
     of: str = ""
@@ -120,35 +118,18 @@ _OBSOLETE: dict[tuple[str, str], str] = {
 
 
 def check_infrastructure(data: Any, source: DocumentSource, at: Place = ()) -> dict[str, Any]:
-    """Check the shape of an infrastructure document; see `check_annotations` for the other one.
-
-    Returns
-    -------
-    dict
-        The same document.
-
-    Raises
-    ------
-    InputError
-        The first thing that does not fit, with its line.
-    """
+    """Check the shape of an infrastructure document and return it."""
     _refuse_obsolete(data, source, at)
     return _Checker(source).mapping(data, "infrastructure", at)
 
 
 def check_annotations(data: Any, source: DocumentSource, at: Place = ()) -> dict[str, Any]:
-    """Check the shape of an annotation document (nodes, edges, links, graph).
-
-    Raises
-    ------
-    InputError
-        The first thing that does not fit, with its line.
-    """
+    """Check the shape of an annotation document and return it."""
     return _Checker(source).mapping(data, "annotations", at)
 
 
 def _refuse_obsolete(data: Any, source: DocumentSource, at: Place) -> None:
-    """Look for keys of the old syntax first: they explain every other thing that does not fit."""
+    """Look for keys of the old syntax first: they explain all other errors."""
     if not isinstance(data, dict):
         return
 
@@ -169,7 +150,7 @@ def _refuse_obsolete(data: Any, source: DocumentSource, at: Place) -> None:
 
 
 class _Checker:
-    """Walk a document beside the table."""
+    """Compares a document with the table."""
 
     def __init__(self, source: DocumentSource) -> None:
         self._source = source

@@ -1,8 +1,7 @@
-"""Devices of the field, as InfraGraph documents: same components and wiring as upstream.
+"""Real servers as InfraGraph documents, with the components and wiring of the upstream package.
 
 Built from public descriptions, with the component names of the ``infragraph`` package, so
-that both expand to the same nodes and edges; where its drawing is wrong, `NOTES` says what
-is put right.
+that both expand to the same nodes and edges; `NOTES` lists its errors that are corrected here.
 """
 
 from __future__ import annotations
@@ -10,21 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["NOTES", "SERVERS", "component", "edge", "generic_server", "link", "switch_device"]
+__all__ = ["NOTES", "SERVERS", "component", "edge", "generic_server", "link", "one_device", "switch_device"]
 
 Document = dict[str, Any]
 
 
 def component(name: str, count: int, choice: str, description: str = "", custom: str = "") -> Document:
     """One component; ``custom`` is the type of a custom one."""
-    declared = {"description": description} if description else {}
-    return {
-        "name": name,
-        **declared,
-        "count": count,
-        "choice": choice,
-        **({"custom": {"type": custom}} if custom else {}),
-    }
+    made: Document = {"name": name, **({"description": description} if description else {})}
+    return made | {"count": count, "choice": choice, **({"custom": {"type": custom}} if custom else {})}
 
 
 def edge(ep1: str, ep2: str, link: str, scheme: str = "many2many") -> Document:
@@ -32,13 +25,31 @@ def edge(ep1: str, ep2: str, link: str, scheme: str = "many2many") -> Document:
     return {"ep1": {"component": ep1}, "ep2": {"component": ep2}, "scheme": scheme, "link": link}
 
 
-def link(name: str, description: str = "", gigabits: float | None = None) -> Document:
-    """One link, with a bandwidth in Gbps where it is known."""
+def link(
+    name: str,
+    description: str = "",
+    gigabits: float | None = None,
+    gigabytes: float | None = None,
+    ns: float | None = None,
+) -> Document:
+    """One link, with its bandwidth in Gbps or GB/s and its latency if they are known."""
     made: Document = {"name": name, **({"description": description} if description else {})}
-    if gigabits is not None:
-        rate = {"choice": "gigabits_per_second", "gigabits_per_second": gigabits}
-        made["physical"] = {"bandwidth": rate}
-    return made
+    physical = {
+        what: {"choice": unit, unit: value}
+        for what, unit, value in (
+            ("bandwidth", "gigabits_per_second", gigabits),
+            ("bandwidth", "gigabytes_per_second", gigabytes),
+            ("latency", "ns", ns),
+        )
+        if value is not None
+    }
+    return made | ({"physical": physical} if physical else {})
+
+
+def one_device(name: str, device: Document, instance: str = "") -> Document:
+    """An infrastructure of one device; its instance is called like it by default."""
+    instances = [{"name": instance or device["name"], "device": device["name"], "count": 1}]
+    return {"name": name, "devices": [device], "instances": instances}
 
 
 def _device(
@@ -222,7 +233,7 @@ SERVERS: dict[str, tuple[Callable[[], Document], str]] = {
     "mi300x": (_mi300x, "AMD Instinct MI300X platform: 8 fully connected GPUs"),
     "xe9680": (_xe9680, "Dell PowerEdge XE9680: 8 H200, 4 NVSwitches"),
 }
-"""Servers by blueprint name: how to build one, and what it is."""
+"""Servers by blueprint name: a function that builds the device, and a description."""
 
 NOTES: dict[str, tuple[str, ...]] = {
     "dgx-2": (
@@ -238,4 +249,4 @@ NOTES: dict[str, tuple[str, ...]] = {
     "xe9680": ("corrected: the disks are of type nvme; the infragraph package gives them no type",),
     "switch": ("the ASIC of a switch is typed cpu, as in the infragraph package",),
 }
-"""What a blueprint puts right, by its name."""
+"""What a blueprint corrects, by its name."""

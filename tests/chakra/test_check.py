@@ -31,14 +31,14 @@ def collective(**attributes: Any) -> Node:
 def test_two_nodes_with_one_id():
     text = refused(Node(5, "a", COMP), Node(6, "b", COMP), Node(5, "c", COMP))
     assert (
-        text == "f.et: node 5: rows 0 and 2 ('a' and 'c') have this id both; give each node an id of its own"
+        text == "f.et: node 5: rows 0 and 2 ('a' and 'c') have the same id; give each node an id of its own"
     )
 
 
 def test_a_dependency_that_is_not_there():
     for ways in ({"data_deps": (9,)}, {"ctrl_deps": (9,)}, {"data_deps": (2**64 - 1,)}):
         text = refused(Node(5, "a", COMP), Node(6, "b", COMP, **ways))  # type: ignore[arg-type]
-        assert re.fullmatch(r"f\.et: node 6 'b': it depends on node \d+, which is not there; add .*", text)
+        assert re.fullmatch(r"f\.et: node 6 'b': it depends on node \d+, which does not exist; add .*", text)
 
 
 def test_a_circle_is_named():
@@ -84,7 +84,7 @@ def test_parents_may_come_later():
 
 @pytest.mark.parametrize("kind", [0, 8, 99])
 def test_a_type_that_is_none(kind: int):
-    assert f"f.et: node 1 'a': its type is {kind}, which is unknown; take one of 1 METADATA, " in refused(
+    assert f"f.et: node 1 'a': unknown node type {kind}; use one of 1 METADATA, " in refused(
         Node(1, "a", kind)
     )
 
@@ -92,11 +92,11 @@ def test_a_type_that_is_none(kind: int):
 @pytest.mark.parametrize(
     "attributes,said",
     [
-        ({"comm_size": 1}, "a collective without comm_type; take one of 0 ALL_REDUCE"),
-        ({"comm_type": 10, "comm_size": 1}, "comm_type is 10, which is unknown"),
-        ({"comm_type": Attribute(-1, "int64_val"), "comm_size": 1}, "comm_type is -1, which is unknown"),
+        ({"comm_size": 1}, "a collective without comm_type; use one of 0 ALL_REDUCE"),
+        ({"comm_type": 10, "comm_size": 1}, "unknown comm_type 10"),
+        ({"comm_type": Attribute(-1, "int64_val"), "comm_size": 1}, "unknown comm_type -1"),
         ({"comm_type": 0}, "COMM_COLL without comm_size; give the number of bytes"),
-        ({"comm_type": 0, "comm_size": -5}, "comm_size is -5; take 0 or more"),
+        ({"comm_type": 0, "comm_size": -5}, "comm_size is -5; use 0 or more"),
     ],
 )
 def test_collectives_that_are_none(attributes: dict[str, Any], said: str):

@@ -85,7 +85,7 @@ def test_other_seeds_make_others_and_sums_come_near():
 
 
 def test_there_has_to_be_something_to_be_like():
-    with pytest.raises(InputError, match="nothing but messages"):
+    with pytest.raises(InputError, match="only messages"):
         synthesize(Trace.of([Node(0, "m", NodeType.METADATA)]))
     with pytest.raises(InputError, match="0 nodes"):
         synthesize(_step(), nodes=0)

@@ -83,7 +83,7 @@ def test_a_packed_file_is_cut_off_or_broken(tmp_path: Path, trace: Trace):
             read(file)
     for place in (len(packed) // 2, len(packed) - 6):  # the data; its checksum
         file.write_bytes(packed[:place] + bytes([packed[place] ^ 255]) + packed[place + 1 :])
-        with pytest.raises(InputError, match="no gzip file: "):
+        with pytest.raises(InputError, match="not a gzip file: "):
             read(file)
 
 
@@ -92,7 +92,7 @@ def test_a_bomb_is_refused(tmp_path: Path):
     file = tmp_path / "bomb.et.gz"
     file.write_bytes(gzip.compress(bytes(64 << 20)))
     with pytest.raises(
-        InputError, match=r"bomb\.et\.gz: unpacks to more than [\d,]+ bytes from [\d,]+; is it a trace\?"
+        InputError, match=r"bomb\.et\.gz: unpacks to more than [\d,]+ bytes from [\d,]+; if it is a trace"
     ):
         read(file)
 
@@ -162,7 +162,7 @@ def test_a_missing_rank_is_named(tmp_path: Path):
     for rank in (0, 1, 3):
         write(tmp_path / f"step.{rank}.et", Trace.of([]))
     with pytest.raises(
-        InputError, match=r"step\.2\.et: the trace of rank 2 is missing \(3 are there, the highest 3\)"
+        InputError, match=r"step\.2\.et: the trace of rank 2 is missing \(3 exist, the highest 3\)"
     ):
         read_ranks(tmp_path / "step")
     with pytest.raises(InputError, match=r"the trace of rank 2, 4, 5 is missing"):

@@ -79,7 +79,7 @@ def test_dlrm_waits_for_its_embeddings_where_the_bottom_ends(tmp_path):
     [
         ("", "line 1: no training loop"),
         ("DATTA\n1\n", "did you mean 'DATA'"),
-        ("DATA\n2\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "2 layers are announced, and 1 follow"),
+        ("DATA\n2\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "2 layers are announced, but 1 follow"),
         ("DATA\n1\nfc -1 5 NONE 0\n", "line 3: 5 columns"),
         ("DATA\n1\nfc -1 5 NON 0 6 NONE 0 7 NONE 0 9\n", "did you mean 'NONE'"),
         ("DATA\n1\nfc -1 -5 NONE 0 6 NONE 0 7 NONE 0 9\n", "'-5' is not a whole number"),
@@ -208,7 +208,7 @@ def test_bad_traces_of_pytorch_are_told(run, capsys):
         ({"schema": "1.1.1"}, "unknown schema '1.1.1'"),
         ({"nodes": 7}, "nodes: a list is expected"),
         ({"nodes": [{"id": -1}]}, "-1 is out of range"),
-        ({"nodes": [host["nodes"][0]] * 2}, "a second node 1"),
+        ({"nodes": [host["nodes"][0]] * 2}, "duplicate node id 1"),
         ({"nodes": [_op(1, "x", 0, 0, inputs=5)]}, None),
     ]:
         file.write_text(json.dumps(host | change))

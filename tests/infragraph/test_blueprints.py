@@ -136,5 +136,5 @@ def test_any_two_groups_of_a_dragonfly_have_one_link(groups, routers, gpus, link
 
 
 def test_a_dragonfly_has_no_more_groups_than_links():
-    with pytest.raises(InputError, match="10 groups need 9 links of a group, which has 8"):
+    with pytest.raises(InputError, match="10 groups need 9 links in each, which has 8"):
         blueprint("dragonfly:groups=10,routers=4,links=2")

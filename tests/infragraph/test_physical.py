@@ -112,7 +112,7 @@ def test_a_message_rate_is_of_the_link_then_of_the_edge():
 @pytest.mark.parametrize("rate", [0, -1, "fast", "nan", True, 1e13])
 def test_what_is_no_message_rate(rate):
     annotations = notes(links=[({"name": "eth400"}, {"astranb.message_rate": rate})])
-    with pytest.raises(InputError, match=r"messages a second; write 215e6"):
+    with pytest.raises(InputError, match=r"messages per second; write 215e6"):
         load(MINIMAL, annotations=annotations).expand()
 
 

@@ -17,11 +17,20 @@ from xml.sax.saxutils import quoteattr
 from astranb.collectives.language.program import Block, Chunk, Operation, Program, Semaphore
 from astranb.collectives.lowering.messages import announced, pair
 from astranb.core.document import contents
-from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.xml import Tag, xml_document
 
-from .plan import MOST_CHUNKS, Flag, Plan, PlanBlock, PlanStep, collective_name, counts, protocol_name
+from .plan import (
+    MOST_CHUNKS,
+    Flag,
+    FormatWriter,
+    Plan,
+    PlanBlock,
+    PlanStep,
+    collective_name,
+    counts,
+    protocol_name,
+)
 
 __all__ = ["read_msccl_xml", "write_msccl_xml"]
 
@@ -63,28 +72,11 @@ class _XmlBlock:
 
 
 def read_msccl_xml(path: str | Path, data: bytes | None = None) -> Plan:
-    """Read an MSCCL algorithm.
+    """Read an MSCCL algorithm, as :func:`read_algorithm`; ``data`` are its contents if read already.
 
     A connection is a row of slots in the receiver's memory, one for each message. A step that
     sends stores to the next slot and, under ``Simple``, raises a semaphore; a step that receives
     waits for it and loads from the slot.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    data : bytes, optional
-        Its contents, if they have been read already.
-
-    Returns
-    -------
-    Plan
-        A value for ``algorithm=`` of a :class:`Collective`.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or is not an MSCCL algorithm; the message names the element.
     """
     return _XmlReader(xml_document(path, contents(path) if data is None else data)).read()
 
@@ -205,23 +197,16 @@ class _XmlReader:
         self.waits: dict[int, tuple[int, int]] = {}  # by the identity of a step: producer and its step
         for block in blocks:
             for tag in block.steps:
-                producer, step = (
-                    tag.number("depid", -1, MOST_CHUNKS, -1),
-                    tag.number("deps", -1, MOST_CHUNKS, -1),
-                )
+                producer, step = (tag.number(name, -1, MOST_CHUNKS, -1) for name in ("depid", "deps"))
                 if producer < 0 or step < 0:
                     continue
                 rank = block.planned.rank
                 found = of.get((rank, producer))
+                what = f"it depends on step {step} of thread block {producer}, which"
                 if found is None or step >= len(found.steps):
-                    raise tag.error(
-                        f"it depends on step {step} of thread block {producer}, which does not exist"
-                    )
+                    raise tag.error(f"{what} does not exist")
                 if found.steps[step].number("hasdep", 0, 1, 0) == 0:
-                    raise tag.error(
-                        f"it depends on step {step} of thread block {producer}, which has hasdep=0",
-                        "set hasdep=1 there",
-                    )
+                    raise tag.error(f"{what} has hasdep=0", "set hasdep=1 there")
                 if found is not block:
                     wanted.setdefault((rank, producer, block.number), set()).add(step)
                     self.waits[id(tag)] = producer, step
@@ -261,9 +246,12 @@ class _XmlReader:
             raise tag.error(f"more than {_MOST_MOVES} chunks are moved", "use fewer or larger ones")
         into = out = None
         if "r" in does:
-            into = self._wire(tag, block.receive, _Connection(block.receive, rank, block.channel), "recv")
+            into = _Connection(block.receive, rank, block.channel)
         if "s" in does:
-            out = self._wire(tag, block.send, _Connection(rank, block.send, block.channel), "send")
+            out = _Connection(rank, block.send, block.channel)
+        for wire, name in ((into, "recv"), (out, "send")):
+            if wire is not None and min(wire.source, wire.target) < 0:
+                raise tag.error(f"the thread block has no {name} peer", f"give it {name}=")
         loads = does in ("s", "ld", "lad") or "a" in does
         source = self._places(rank, tag, "src", count) if loads else []
         target = self._places(rank, tag, "dst", count) if "d" in does else []
@@ -282,11 +270,6 @@ class _XmlReader:
         if out is not None and self.plan.protocol == "Simple":
             steps.append(PlanStep("signal", flags=(Flag(out.target, ("wire", *out)),)))
 
-    def _wire(self, tag: Tag, peer: int, wire: _Connection, name: str) -> _Connection:
-        if peer < 0:
-            raise tag.error(f"the thread block has no {name} peer", f"give it {name}=")
-        return wire
-
     def _slot(self, wire: _Connection, counted: dict[_Connection, int]) -> Chunk:
         """Return the next slot of a connection, after the plan's own scratch; slots are interleaved."""
         number = counted.get(wire, 0)
@@ -300,18 +283,13 @@ class _XmlReader:
     def _places(self, rank: int, tag: Tag, end: str, count: int) -> list[Chunk]:
         buffer = tag.choice(f"{end}buf", _BUFFERS)
         first = tag.number(f"{end}off", 0, MOST_CHUNKS)
-        bound = {"i": self.plan.inputs, "o": self.plan.outputs, "s": self.plan.scratch}[buffer]
-        if first + count > bound:
-            raise tag.error(
-                f"chunks {first} to {first + count - 1} of {buffer!r}, which has {bound}",
-                "use existing chunks",
-            )
+        if wrong := self.plan.misses(buffer, first, count, self.plan.scratch):
+            raise tag.error(wrong, "use existing chunks")
         return [self.plan.chunk(rank, buffer, first + n) for n in range(count)]
 
 
 _KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
 _MOST_STEPS = 256  # MSCCL_MAX_NUM_STEPS in MSCCL's src/include/msccl.h
-_LETTERS = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
 
 # From a block to a block; under Simple also for each semaphore, so that messages arrive in the
 # order in which they are waited for.
@@ -321,7 +299,7 @@ _NOWHERE: _Place = ("i", -1)
 
 
 def write_msccl_xml(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
-    """Write a program as an MSCCL algorithm.
+    """Write a program as an MSCCL algorithm; return what MSCCL itself would not accept.
 
     A store to another rank and the signal after it become a send; the wait for that signal
     becomes a receive. A thread block with several peers becomes several, which wait for one
@@ -331,14 +309,8 @@ def write_msccl_xml(program: Program, path: str | Path, collective: str | None =
     ----------
     program : Program
     path : str or Path
-        The file to be written.
     collective : str, optional
         The collective's name in the file; by default from the name of the program.
-
-    Returns
-    -------
-    list of str
-        What MSCCL itself would not accept.
 
     Raises
     ------
@@ -353,20 +325,22 @@ def write_msccl_xml(program: Program, path: str | Path, collective: str | None =
     return writer.notes
 
 
-class _XmlWriter:
+class _XmlWriter(FormatWriter):
     def __init__(self, program: Program) -> None:
-        self.program = program
+        super().__init__(program)
         self.notes: list[str] = []
         self.threads: list[list[_Thread]] = [[] for _ in range(program.ranks)]
         self.scratch: list[dict[object, int]] = [{} for _ in range(program.ranks)]
         self.read: dict[Chunk, int] = {}
-        for block in program.blocks:
-            if block.unit != "sm":
-                raise self.error("copy engines cannot be written", "use thread blocks")
+        self.reader: dict[Chunk, int] = {}  # the block that reads packets first receives them
+        for number, block in enumerate(program.blocks):
+            self.check(block)
             for op in block.operations:
                 self._check(block, op)
                 for chunk in op.sources:
                     self.read[chunk] = self.read.get(chunk, 0) + 1
+                    if chunk.buffer == "packets":
+                        self.reader.setdefault(chunk, number)
         self.pairing = pair(program)
         self.messages: dict[_Wire, deque[list[Chunk]]] = {}
         self.wires: dict[tuple[int, Chunk, int], _Wire] = {}  # by block, chunk and operation
@@ -375,15 +349,11 @@ class _XmlWriter:
         self.steps: list[_BlockSteps] = []
         # At each signal to a block of the same rank, the steps before it.
         self.local: dict[tuple[int, Semaphore], deque[list[_Item]]] = {}
-        self._readers()
         for number, block in enumerate(program.blocks):
             self._find_messages(number, block)
         self._number_channels()
         self.got: list[tuple[_Wire, Chunk] | None] = [None] * len(program.blocks)  # received, not yet written
         self._write_blocks()
-
-    def error(self, what: str, hint: str = "") -> InputError:
-        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
 
     def _check(self, block: Block, op: Operation) -> None:
         if op.in_switch:
@@ -395,15 +365,6 @@ class _XmlWriter:
                 f"rank {block.rank} reads from another rank, which MSCCL cannot",
                 "put instead, or write it as .json",
             )
-
-    def _readers(self) -> None:
-        """Find which block reads which packets first: that block receives them."""
-        self.reader: dict[Chunk, int] = {}
-        for number, block in enumerate(self.program.blocks):
-            for op in block.operations:
-                for chunk in op.sources:
-                    if chunk.buffer == "packets":
-                        self.reader.setdefault(chunk, number)
 
     def _find_messages(self, number: int, block: Block) -> None:
         """Find the wire of each store to another rank, from the signal after it."""
@@ -587,7 +548,7 @@ class _XmlWriter:
         if chunk.buffer in ("scratch", "packets"):
             numbers = self.scratch[chunk.rank]
             return "s", numbers.setdefault((chunk.buffer, chunk.index, chunk.channel), len(numbers))
-        return _LETTERS[chunk.buffer], chunk.index * self.program.channels + chunk.channel
+        return self.letters[chunk.buffer], self.index(chunk)
 
     def document(self, collective: str) -> str:
         """Return the whole file."""
@@ -595,11 +556,11 @@ class _XmlWriter:
         if collective not in _KNOWN:
             self.notes.append(f"MSCCL has no collective {collective}")
         name = collective if collective == "reduce_scatter" else collective.replace("_", "")
-        inputs, outputs = program.input_chunks * program.channels, program.output_chunks * program.channels
         channels = max(self.channel.values(), default=0) + 1
         title = quoteattr(program.name.replace("/", "_"))
-        chunks = f'i_chunks="{inputs}" o_chunks="{outputs}"'
-        head = f'proto="{program.protocol}" nchannels="{channels}" nchunksperloop="{max(inputs, outputs)}"'
+        chunks = f'i_chunks="{self.inputs}" o_chunks="{self.outputs}"'
+        whole = max(self.inputs, self.outputs)
+        head = f'proto="{program.protocol}" nchannels="{channels}" nchunksperloop="{whole}"'
         tail = f'ngpus="{program.ranks}" coll={quoteattr(name)} inplace="0"'
         lines = [f"<algo name={title} {head} {tail}>"]
         for rank, threads in enumerate(self.threads):
@@ -664,9 +625,8 @@ class _BlockSteps:
         self._writer: dict[_Place, _Item] = {}
         self._readers: dict[_Place, list[_Item]] = {}
         self._barrier: _Item | None = None  # all later steps follow this one
-        self._known: dict[
-            tuple[int, int], int
-        ] = {}  # the last step of another thread block that one has waited for
+        # By two thread blocks, the last step of the second that the first has waited for.
+        self._known: dict[tuple[int, int], int] = {}
         self._last: dict[int, _Item] = {}
 
     def add(

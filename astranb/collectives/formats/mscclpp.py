@@ -33,12 +33,13 @@ from astranb.collectives.language.program import (
 )
 from astranb.collectives.lowering.messages import pair
 from astranb.core.document import DocumentNode, contents, parse_document
-from astranb.core.errors import InputError, near
+from astranb.core.errors import near
 from astranb.core.files import whole_file
 
 from .plan import (
     MOST_CHUNKS,
     Flag,
+    FormatWriter,
     Plan,
     PlanBlock,
     PlanStep,
@@ -78,13 +79,17 @@ _SHAPES = {
     "gstorepkt": ("p", "n"),
 }
 """Operands of each operation that moves data; m and n are chunks and packets behind a switch."""
+_IN_SWITCH = {
+    "glres": SWITCH_READS | SWITCH_WRITES,
+    "gstore": SWITCH_WRITES,
+    "gstorepkt": SWITCH_WRITES,
+}
 _PAIRS = ("put", "pws", "pwsf", "get", "ppkt")  # the first goes to the first, the second to the second
 _WITH_UNUSED = ("re", "res", "rre", "rres", "repkt", "respkt", "recpkt", "recspkt")
 _SYNC = ("signal", "wait", "rlxsignal", "rlxwait")
 _OTHERS = (*_SYNC, "nop", "barrier", "flush", "pipeline", "sem_acquire", "sem_release")
 _OLD = ("i_buff", "o_buff", "i_cids", "o_cids", "cids", "ctype", "srcbuff", "dstbuff", "deps")
 _MOST_SLICES = 1024
-_LETTERS = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
 # What one thread block of MSCCL++ can hold, src/core/include/execution_common.hpp.
 _MOST = {"operations": 64, "channels": 16}
 _MOST_NOPS = 64
@@ -104,25 +109,9 @@ class _JsonBlock:
 
 
 def read_mscclpp(path: str | Path, data: bytes | None = None) -> Plan:
-    """Read an MSCCL++ execution plan.
+    """Read an MSCCL++ execution plan, as :func:`read_algorithm`; ``data`` are its contents if read already.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    data : bytes, optional
-        Its contents, if they have been read already.
-
-    Returns
-    -------
-    Plan
-        A value for ``algorithm=`` of a :class:`Collective`. Its ``notes`` list what a program
-        cannot express and what replaces it.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or is not such a plan; the message names the element.
+    The ``notes`` of the plan list what a program cannot express and what replaces it.
     """
     data = contents(path) if data is None else data
     return _JsonReader(parse_document(data, str(path), "json", strict=False)).read()
@@ -348,18 +337,13 @@ class _JsonReader:
             raise op.error("chunks of different sizes", "use the same size in src_buff and dst_buff")
         if name in _PAIRS and len(sources) != len(targets):
             raise op.error(f"{len(sources)} sources and {len(targets)} targets", "use equal numbers of both")
-        in_switch = {
-            "glres": SWITCH_READS | SWITCH_WRITES,
-            "gstore": SWITCH_WRITES,
-            "gstorepkt": SWITCH_WRITES,
-        }
         pairs = zip(sources, targets, strict=True) if name in _PAIRS else [(None, None)]
         moves = []
         for source, target in pairs:
             read = [source] if source is not None else sources
             stored = [target] if target is not None else targets
             for one, other in zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True):
-                moves.append(PlanStep("move", _flat(one), _flat(other), in_switch=in_switch.get(name, 0)))
+                moves.append(PlanStep("move", _flat(one), _flat(other), in_switch=_IN_SWITCH.get(name, 0)))
                 if len(set(moves[-1].targets)) < len(moves[-1].targets):
                     raise op.get("dst_buff").error("the same chunk twice")
         self.steps += sum(len(move.sources) + len(move.targets) for move in moves)
@@ -419,14 +403,9 @@ class _JsonReader:
         packets = letter in "pqn"
         if packets and buffer != "s":
             raise node.error("packets must be in scratch", "use a buffer of type 's'")
-        bound = {"i": self.plan.inputs, "o": self.plan.outputs}.get(buffer) or max(
-            self.gpus[owner].scratch for owner in owners
-        )
-        if first + size > bound:
-            raise node.error(
-                f"chunks {first} to {first + size - 1} of {buffer!r}, which has {bound}",
-                "use existing chunks",
-            )
+        scratch = max(self.gpus[owner].scratch for owner in owners)
+        if wrong := self.plan.misses(buffer, first, size, scratch):
+            raise node.error(wrong, "use existing chunks")
         letter = "p" if packets else buffer
         return [
             tuple(self.plan.chunk(owner, letter, chunk, part) for owner in owners)
@@ -503,7 +482,7 @@ def _connect(gpus: list[_Gpu]) -> None:
 
 
 def write_mscclpp(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
-    """Write a program as an MSCCL++ execution plan.
+    """Write a program as an MSCCL++ execution plan; return what changes, and what MSCCL++ would not accept.
 
     A move without a matching operation becomes several: a sum that is stored only to other
     ranks is also stored to scratch (marked ``"unused"``, which :func:`read_mscclpp` removes and
@@ -513,14 +492,8 @@ def write_mscclpp(program: Program, path: str | Path, collective: str | None = N
     ----------
     program : Program
     path : str or Path
-        The file to be written.
     collective : str, optional
         The collective's name in the file; by default from the name of the program.
-
-    Returns
-    -------
-    list of str
-        Which moves became several operations, and what MSCCL++ itself would not accept.
 
     Raises
     ------
@@ -546,7 +519,7 @@ class _Rank:
         self.scratch: dict[tuple[str, int, int], int] = {}
         self.extra = 0
 
-    def document(self, program: Program, channels: list[int]) -> Json:
+    def document(self, writer: FormatWriter, channels: list[int]) -> Json:
         """Return the rank's element of ``gpus``."""
         listed: list[Json] = [{"channel_type": "memory", "connected_to": channels}] if channels else []
         for buffer, ranks in self.switches:
@@ -554,8 +527,8 @@ class _Rank:
             listed.append({"channel_type": "switch", "buffer_type": buffer, "rank_groups": groups})
         return {
             "id": self.number,
-            "input_chunks": program.input_chunks * program.channels,
-            "output_chunks": program.output_chunks * program.channels,
+            "input_chunks": writer.inputs,
+            "output_chunks": writer.outputs,
             "scratch_chunks": len(self.scratch) + self.extra,
             "threadblocks": self.blocks,
             "channels": listed,
@@ -567,9 +540,9 @@ class _Rank:
         }
 
 
-class _JsonWriter:
+class _JsonWriter(FormatWriter):
     def __init__(self, program: Program) -> None:
-        self.program = program
+        super().__init__(program)
         self.notes: dict[str, None] = {}
         self.ranks = [_Rank(rank) for rank in range(program.ranks)]
         self.pairing = pair(program)
@@ -577,13 +550,9 @@ class _JsonWriter:
         self._number_scratch()
         self._number_channels()
 
-    def error(self, what: str, hint: str = "") -> InputError:
-        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
-
     def document(self, collective: str) -> Json:
         for number, block in enumerate(self.program.blocks):
-            if block.unit != "sm":
-                raise self.error("copy engines cannot be written", "use thread blocks")
+            self.check(block)
             writer = _BlockWriter(self, number, block)
             self.ranks[block.rank].blocks.append(writer.document(len(self.ranks[block.rank].blocks)))
         if len(self.program.kernels) > 1:
@@ -596,7 +565,7 @@ class _JsonWriter:
             "protocol": "LL" if self.packets else "Simple",
             "inplace": False,
             "reuse_resources": False,
-            "gpus": [rank.document(self.program, self.connected[rank.number]) for rank in self.ranks],
+            "gpus": [rank.document(self, self.connected[rank.number]) for rank in self.ranks],
             "num_threads_per_block": 1024,
             "use_double_scratch_buffer": False,
             "buffer_alignment": 16,
@@ -631,15 +600,12 @@ class _JsonWriter:
         sources: dict[Semaphore, list[int]] = {}
         for number, block in enumerate(blocks):
             for op in block.operations:
-                if (
-                    op.kind == "signal"
-                    and op.semaphore
-                    and number not in sources.setdefault(op.semaphore, [])
-                ):
-                    sources[op.semaphore].append(number)
+                if op.kind == "signal" and op.semaphore:
+                    sources.setdefault(op.semaphore, []).append(number)
         ends: dict[tuple[Semaphore, int, int], tuple[int, int, int]] = {}
         self.local: dict[tuple[Semaphore, int], int] = {}
-        for semaphore, signallers in sources.items():
+        for semaphore, signals in sources.items():
+            signallers = list(dict.fromkeys(signals))
             waiters = self.pairing.waiters.get(semaphore, [])
             if not waiters:
                 raise self.error(
@@ -714,9 +680,8 @@ class _BlockWriter:
             if local is not None:
                 self.ops.append({"name": "sem_release", "semaphore_ids": [local] * op.value})
             else:
-                ids += [
-                    _position(self.channels, self.writer.channel[semaphore, self.number, waiter])
-                ] * op.value
+                channel = self.writer.channel[semaphore, self.number, waiter]
+                ids += [_position(self.channels, channel)] * op.value
         if ids:
             name = "rlxsignal" if op.relaxed else "signal"
             self.ops.append({"name": name, "channel_ids": ids, "channel_type": "memory"})
@@ -736,7 +701,7 @@ class _BlockWriter:
     def _index(self, chunk: Chunk) -> int:
         if chunk.buffer in ("scratch", "packets"):
             return self.writer.ranks[chunk.rank].scratch[chunk.buffer, chunk.index, chunk.channel]
-        return chunk.index * self.writer.program.channels + chunk.channel
+        return self.writer.index(chunk)
 
     def _operand(self, chunk: Chunk | Json) -> Json:
         """Return a chunk as an operand: by its buffer's type or, on another rank, by that buffer's number."""
@@ -744,7 +709,7 @@ class _BlockWriter:
             return chunk
         where = {"index": self._index(chunk), "size": 1}
         self.writer.packets = self.writer.packets or chunk.buffer == "packets"
-        letter = _LETTERS[chunk.buffer]
+        letter = self.writer.letters[chunk.buffer]
         if chunk.rank == self.block.rank:
             return {"type": letter, **where}
         return {
@@ -797,24 +762,21 @@ class _BlockWriter:
                 "a switch cannot access different chunks", "use the same chunk of every rank"
             )
         self.writer.packets = self.writer.packets or chunks[0].buffer == "packets"
-        group = _LETTERS[chunks[0].buffer], tuple(chunk.rank for chunk in chunks)
+        group = self.writer.letters[chunks[0].buffer], tuple(chunk.rank for chunk in chunks)
         channel = _position(self.switches, _position(self.rank.switches, group))
         return {"switch_channel_id": channel, "index": self._index(chunks[0]), "size": 1}
 
     def _move(self, op: Operation) -> None:
         """Write a move as one operation if there is one, else as several."""
-        me, before = self.block.rank, len(self.ops)
-        mine: list[Chunk | Json] = [c for c in op.sources if c.rank == me and c.buffer != "packets"]
-        remote: list[Chunk | Json] = [c for c in op.sources if c.rank != me and c.buffer != "packets"]
-        packets: list[Chunk | Json] = [c for c in op.sources if c.rank == me and c.buffer == "packets"]
-        if len(mine) + len(remote) + len(packets) < len(op.sources):
-            raise self.writer.error(f"rank {me} reads packets of another rank", "put them to it instead")
+        before = len(self.ops)
+        mine, packets, remote, unreadable = self._sorted(op.sources)
+        here, packed, there, posted = self._sorted(op.targets)
+        if unreadable:
+            raise self.writer.error(
+                f"rank {self.block.rank} reads packets of another rank", "put them to it instead"
+            )
         if remote and packets:
             raise self.writer.error("a sum of packets and another rank's chunk", "use two moves")
-        here: list[Chunk | Json] = [c for c in op.targets if c.rank == me and c.buffer != "packets"]
-        there: list[Chunk | Json] = [c for c in op.targets if c.rank != me and c.buffer != "packets"]
-        packed: list[Chunk | Json] = [c for c in op.targets if c.rank == me and c.buffer == "packets"]
-        posted: list[Chunk | Json] = [c for c in op.targets if c.rank != me and c.buffer == "packets"]
         if packets and not mine and len(packets) == 1 and not here and not there and not packed:
             self._emit("rppkt", packets, posted)
             return
@@ -833,21 +795,7 @@ class _BlockWriter:
             first = self._spare()
             self._emit("re", mine, [first])
             mine = [first]
-        self._store(mine, remote, packets, here, there, packed, posted)
-        if len(self.ops) - before > 1:
-            self.writer.notes["some moves become several operations"] = None
-
-    def _store(
-        self,
-        mine: list[Chunk | Json],
-        remote: list[Chunk | Json],
-        packets: list[Chunk | Json],
-        here: list[Chunk | Json],
-        there: list[Chunk | Json],
-        packed: list[Chunk | Json],
-        posted: list[Chunk | Json],
-    ) -> None:
-        """Add chunks of this rank, remote ones or packets, and store the sum."""
+        # Chunks of this rank with remote ones or packets: add them, and store the sum.
         sources = [*mine, *remote, *packets]
         if len(sources) == 1 and not here:
             done = sources[0]  # stored to its targets directly
@@ -867,14 +815,18 @@ class _BlockWriter:
                 there = []
             if spare is not None and not (there or packed or posted):
                 self.ops[-1]["dst_buff"][0] = {**spare, "unused": True}
-        for target in here:
-            self._emit("copy", [done], [target])
-        for target in there:
-            self._emit("put", [done], [target])
-        for target in packed:
-            self._emit("cpkt", [done], [target])
-        for target in posted:
-            self._emit("ppkt", [done], [target])
+        for name, targets in (("copy", here), ("put", there), ("cpkt", packed), ("ppkt", posted)):
+            for target in targets:
+                self._emit(name, [done], [target])
+        if len(self.ops) - before > 1:
+            self.writer.notes["some moves become several operations"] = None
+
+    def _sorted(self, chunks: Iterable[Chunk]) -> tuple[list[Chunk | Json], ...]:
+        """Sort chunks: those of this rank, its packets, those of other ranks, packets of others."""
+        found: tuple[list[Chunk | Json], ...] = ([], [], [], [])
+        for chunk in chunks:
+            found[2 * (chunk.rank != self.block.rank) + (chunk.buffer == "packets")].append(chunk)
+        return found
 
 
 def _position(among: list[Any], what: Any) -> int:

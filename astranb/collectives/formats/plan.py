@@ -1,4 +1,4 @@
-"""Plans: algorithms read from files, listed block by block."""
+"""Plans: algorithms read from files, listed block by block; and what the formats of files share."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.program import (
-    PROTOCOLS,
-    Chunk,
-    Program,
-    Semaphore,
-)
+from astranb.collectives.language.program import PROTOCOLS, Block, Chunk, Program, Semaphore
 from astranb.collectives.proof.order import execute
 from astranb.core.errors import InputError, near
 
 __all__ = [
     "MOST_CHUNKS",
     "Flag",
+    "FormatWriter",
     "Plan",
     "PlanBlock",
     "PlanStep",
@@ -255,6 +251,13 @@ class Plan:
             hint="the plan's must be multiples of the collective's",
         )
 
+    def misses(self, buffer: str, first: int, size: int, scratch: int) -> str:
+        """Describe chunks of a buffer that do not exist; empty if they do."""
+        bound = {"i": self.inputs, "o": self.outputs}.get(buffer, scratch)
+        if first + size <= bound:
+            return ""
+        return f"chunks {first} to {first + size - 1} of {buffer!r}, which has {bound}"
+
     def chunk(self, rank: int, buffer: str, index: int, slice_: int = 0) -> Chunk:
         """Return the chunk that ``i``, ``o``, ``s`` or ``p`` (packets) and an index mean in a file."""
         if not self.in_place or buffer in "sp":
@@ -372,3 +375,27 @@ def protocol_name(word: str) -> str:
         if protocol.lower() == word.lower():
             return protocol
     raise InputError(f"unknown protocol {word[:40]!r}", hint=near(word[:40], PROTOCOLS))
+
+
+class FormatWriter:
+    """What the writers of the formats share."""
+
+    letters: Final = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.inputs = program.input_chunks * program.channels
+        self.outputs = program.output_chunks * program.channels
+
+    def error(self, what: str, hint: str = "") -> InputError:
+        """Return an error of the program."""
+        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
+
+    def check(self, block: Block) -> None:
+        """Refuse a copy engine."""
+        if block.unit != "sm":
+            raise self.error("copy engines cannot be written", "use thread blocks")
+
+    def index(self, chunk: Chunk) -> int:
+        """Return the index of a chunk of an input or output: each slice is a chunk of the file."""
+        return chunk.index * self.program.channels + chunk.channel

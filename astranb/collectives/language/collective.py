@@ -7,33 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["COLLECTIVES", "CollectiveKind", "promised"]
+from astranb.core.errors import InputError, near
+
+__all__ = ["COLLECTIVES", "CollectiveKind", "collective_kind", "promised"]
 
 _CHUNKS = 8  # of a broadcast or reduction: they follow one another down a chain
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveKind:
-    """What a collective promises, whatever the algorithm.
-
-    Attributes
-    ----------
-    busbw : callable
-        Factor from algbw to busbw for n ranks, as nccl-tests defines it
-        (nccl-tests, doc/PERFORMANCE.md).
-    root_only : bool
-        Whether only the root's output is promised.
-    silent : bool
-        Whether no output is promised at all.
-    """
+    """The buffers and the promise of a collective, whatever the algorithm."""
 
     name: str
     input_chunks: Callable[[int], int]
     output_chunks: Callable[[int], int]
-    busbw: Callable[[int], float]
+    busbw: Callable[[int], float]  # factor from algbw for n ranks (nccl-tests, doc/PERFORMANCE.md)
     default: str
-    root_only: bool = False
-    silent: bool = False
+    root_only: bool = False  # only the root's output is promised
+    silent: bool = False  # no output is promised
 
 
 COLLECTIVES = {
@@ -54,20 +45,17 @@ COLLECTIVES = {
 """The collectives by name."""
 
 
+def collective_kind(name: str) -> CollectiveKind:
+    """Find a collective; the error for an unknown name lists similar ones."""
+    if name not in COLLECTIVES:
+        raise InputError(f"unknown collective {name!r}", hint=near(name, COLLECTIVES))
+    return COLLECTIVES[name]
+
+
 def promised(
     kind: str, root: int, ranks: int, rank: np.ndarray, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the contents that a collective promises for output chunks.
-
-    Parameters
-    ----------
-    kind : str
-        The collective's name.
-    root : int
-        The root of a rooted collective.
-    ranks : int
-    rank, index : ndarray of int64, shape (chunks,)
-        The rank that holds each output chunk, and the index of the chunk.
+    """Return the contents that a collective promises for output chunks, given by their rank and index.
 
     Returns
     -------

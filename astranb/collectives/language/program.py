@@ -33,12 +33,20 @@ __all__ = [
     "Program",
     "Rank",
     "Semaphore",
+    "check_protocol",
     "list_operations",
 ]
 
 PROTOCOLS = ("Simple", "LL", "LL128")
 """How a receiver learns that data has arrived (NCCL's names): ``Simple`` by a semaphore that the
 sender raises after a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
+
+
+def check_protocol(protocol: str) -> None:
+    """Refuse an unknown protocol."""
+    if protocol not in PROTOCOLS:
+        raise InputError(f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS))
+
 
 BUFFERS = ("input", "output", "scratch", "packets")
 """Names of the buffers; tables hold their position in this list."""
@@ -280,10 +288,7 @@ class Program:
         protocol: str = "Simple",
         per_node: int | None = None,
     ) -> None:
-        if protocol not in PROTOCOLS:
-            raise InputError(
-                f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS)
-            )
+        check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
         self.per_node = per_node or ranks

@@ -44,15 +44,7 @@ class SourceLine(NamedTuple):
 
 
 class ProgramError(InputError):
-    """An operation that cannot be executed, and the line that wrote it.
-
-    Parameters
-    ----------
-    what : str
-    line : SourceLine or None
-    where, hint : str
-        As of an :class:`InputError`.
-    """
+    """An operation that cannot be executed, and the line that wrote it."""
 
     def __init__(self, what: str, line: SourceLine | None, *, where: str = "", hint: str = "") -> None:
         self.line = line
@@ -148,17 +140,7 @@ class ProgramSource:
 
 
 def source_of(lines: Sequence[SourceLine | None]) -> ProgramSource:
-    """Look up the text that contains the lines of all operations.
-
-    Parameters
-    ----------
-    lines : sequence of SourceLine or None
-        One for each operation.
-
-    Returns
-    -------
-    ProgramSource
-    """
+    """Look up the text that contains the lines of all operations."""
     used: dict[str, set[int]] = {}
     for line in lines:
         if line is not None:

@@ -92,12 +92,9 @@ def all_reduce_tree(p: Program) -> None:
 
 
 def double_tree(ranks: int) -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:
-    """Build two binary trees over the ranks; an inner node of one is a leaf of the other.
+    """Build two binary trees over the ranks: for each rank its parent (-1 for the root) and its children.
 
-    Returns
-    -------
-    tuple of two lists
-        For each rank its parent (-1 for the root) and its children.
+    An inner node of one tree is a leaf of the other.
 
     Examples
     --------

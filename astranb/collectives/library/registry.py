@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.program import PROTOCOLS, Program
+from astranb.collectives.language.collective import COLLECTIVES, collective_kind
+from astranb.collectives.language.program import Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import size_bytes
@@ -74,8 +74,7 @@ def algorithm(
     callable
         A decorator that returns the function unchanged.
     """
-    if collective not in COLLECTIVES:
-        raise InputError(f"unknown collective {collective!r}", hint=near(collective, COLLECTIVES))
+    collective_kind(collective)
 
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
@@ -99,8 +98,7 @@ def algorithms(collective: str | None = None) -> list[Algorithm]:
 
 def find(collective: str, name: str) -> Algorithm:
     """Find an algorithm; the error for an unknown name lists similar ones."""
-    if collective not in COLLECTIVES:
-        raise InputError(f"unknown collective {collective!r}", hint=near(collective, COLLECTIVES))
+    collective_kind(collective)
     try:
         return ALGORITHMS[collective, name]
     except KeyError:
@@ -156,13 +154,9 @@ class Collective:
             Unknown collective, algorithm or protocol, a size that cannot be parsed or is 0,
             fewer than one channel.
         """
-        if name not in COLLECTIVES:
-            raise InputError(f"unknown collective {name!r}", hint=near(name, COLLECTIVES))
-        chosen = algorithm if algorithm is not None else COLLECTIVES[name].default
-        if protocol not in PROTOCOLS:
-            raise InputError(
-                f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS)
-            )
+        default = collective_kind(name).default
+        chosen = algorithm if algorithm is not None else default
+        check_protocol(protocol)
         if isinstance(chosen, str):
             able = find(name, chosen).protocols
             if protocol not in able:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 
@@ -106,7 +106,8 @@ def lower(
     operations = [op for b in order for op in program.blocks[b].operations]
     extents = _Extents(program, kind, size, line_bytes)
     numbers = extents.settle(operations)
-    packet_bytes = _packet_bytes(program, line_bytes)
+    part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
+    packet_bytes = line_bytes * part // whole
     pieces, lines, flags = _pieces(program, numbers, extents, packet_bytes)
     semaphores = _semaphores(program, lines)
     ops, operands = _operations(
@@ -139,12 +140,6 @@ def lower(
         flags=flags,
         source=source_of([op.line for op in operations]),
     )
-
-
-def _packet_bytes(program: Program, line_bytes: int) -> int:
-    """Bytes of data in a line of packets."""
-    part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
-    return line_bytes * part // whole
 
 
 class _Extents:
@@ -219,13 +214,11 @@ def _pieces(
     """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch."""
     whole = dict(extents)
     # The whole input and output exist and are checked, whether moved or not.
-    for rank in range(program.ranks):
-        for name, count in (("input", program.input_chunks), ("output", program.output_chunks)):
-            for index in range(count):
-                for channel in range(program.channels):
-                    chunk = Chunk(rank, name, index, channel)
-                    if chunk not in whole:
-                        whole[chunk] = sizes.of_part(sizes.place(chunk), channel)
+    for name, count in (("input", program.input_chunks), ("output", program.output_chunks)):
+        for place in product(range(program.ranks), [name], range(count), range(program.channels)):
+            chunk = Chunk(*place)
+            if chunk not in whole:
+                whole[chunk] = sizes.of_part(sizes.place(chunk), chunk.channel)
     order = sorted(whole, key=lambda c: (c.rank, BUFFERS.index(c.buffer), c.index, c.channel))
     extents.clear()
     extents.update({chunk: (number, whole[chunk][1]) for number, chunk in enumerate(order)})

@@ -17,13 +17,9 @@ __all__ = ["Pairing", "announced", "pair"]
 class Pairing:
     """The blocks at both ends of each semaphore of a program.
 
-    Attributes
-    ----------
-    waiters : dict
-        For each semaphore, the numbers of the blocks that wait for it.
-    shares : dict
-        For the number of a block and of its operation, a wait: how many signals of each
-        block it waits for since the block's last wait for that semaphore.
+    ``waiters`` are the numbers of the blocks that wait for each semaphore. ``shares`` tells for the
+    numbers of a block and of a wait in it how many signals of each block it waits for, since the
+    block's last wait for that semaphore.
     """
 
     waiters: dict[Semaphore, list[int]] = field(default_factory=dict)
@@ -34,12 +30,7 @@ def pair(program: Program) -> Pairing:
     """Find how many signals of which block each wait waits for.
 
     Where several blocks raise one semaphore, each wait takes the same fraction of each block's
-    signals.
-
-    Raises
-    ------
-    InputError
-        A wait for some of the signals of several blocks, which could be any of them.
+    signals. An error if that is no whole number: the signals could be any of them.
     """
     raised: dict[Semaphore, dict[int, int]] = {}
     for number, block in enumerate(program.blocks):
@@ -84,16 +75,9 @@ Stores = list[tuple[Chunk, int]]
 
 
 def announced(block: Block) -> tuple[dict[int, Stores], Stores]:
-    """Find the stores to another rank that each signal to that rank announces.
+    """Find the stores to another rank since the last signal that each signal to that rank announces.
 
-    Packets are left out: they announce themselves.
-
-    Returns
-    -------
-    dict of int to list
-        For the number of each signal to another rank, the stores since the last one.
-    list
-        Stores that no signal follows.
+    The second list has the stores that no signal follows. Packets are left out: they announce themselves.
     """
     pending: dict[int, Stores] = {}
     found: dict[int, Stores] = {}

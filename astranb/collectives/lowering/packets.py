@@ -48,14 +48,9 @@ _Signals = dict[tuple[int, Semaphore], deque[tuple[int, list[_Message]]]]
 
 
 def to_packets(program: Program) -> None:
-    """Replace the semaphores between ranks by packets where the protocol is LL or LL128.
+    """Replace the semaphores between ranks by packets if the protocol is LL or LL128.
 
-    A program that uses packets already stays as it is.
-
-    Raises
-    ------
-    InputError
-        The program does something that packets cannot, as a move by a copy engine.
+    A program that already uses packets does not change.
     """
     used = (c for block in program.blocks for op in block.operations for c in (*op.sources, *op.targets))
     if program.protocol != "Simple" and not any(chunk.buffer == "packets" for chunk in used):

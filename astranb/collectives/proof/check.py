@@ -83,13 +83,11 @@ def contents(program: Lowered, ops: Records, operands: Records, pieces: Records)
     moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
     moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
     moved = moved[np.argsort(_levels(moved, ops, operands), kind="stable")]
-    counts = ops["sources"][moved].astype(np.int64)
-    ends = np.cumsum(counts)
-    source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - (ends - counts), counts)
+    source, bounds = _sources(moved, ops)
     piece, seen = operands["piece"][source], operands["seen"][source]
-    for first, last in _independent(moved, ends - counts, seen, len(ops)):
-        these = slice(ends[first] - counts[first], ends[last - 1])
-        starts = ends[first:last] - counts[first:last] - these.start
+    for first, last in _independent(moved, bounds[:-1], seen, len(ops)):
+        these = slice(bounds[first], bounds[last])
+        starts = bounds[first:last] - bounds[first]
         found, of_chunk = held(piece[these], seen[these])
         times[moved[first:last]] = np.add.reduceat(found, starts)
         least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
@@ -102,23 +100,31 @@ def contents(program: Lowered, ops: Records, operands: Records, pieces: Records)
     return Contents(times, chunk)
 
 
+def _sources(moved: np.ndarray, ops: Records) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the operations' sources, and where those of each begin, with the end."""
+    counts = ops["sources"][moved].astype(np.int64)
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    return np.arange(bounds[-1]) + np.repeat(ops["first_source"][moved] - bounds[:-1], counts), bounds
+
+
+def _places(moved: np.ndarray, seen: np.ndarray, n_ops: int) -> np.ndarray:
+    """Return the positions of writers among ordered operations; -1 for those that are none of them."""
+    place = np.full(n_ops, -1, np.int64)
+    place[moved] = np.arange(len(moved))
+    return np.where(seen >= 0, place[np.maximum(seen, 0)], -1)
+
+
 def _levels(moved: np.ndarray, ops: Records, operands: Records) -> np.ndarray:
     """Return how many operations the contents of each operation have passed through.
 
     The time of issue does not give this order: an operation that reads packets line by line may
     issue its last line before the operation that writes them ends.
     """
-    counts = ops["sources"][moved].astype(np.int64)
-    starts = np.cumsum(counts) - counts
-    source = np.arange(counts.sum()) + np.repeat(ops["first_source"][moved] - starts, counts)
-    seen = operands["seen"][source]
-    place = np.full(len(ops), -1, np.int64)
-    place[moved] = np.arange(len(moved))
-    before = np.where(seen >= 0, place[np.maximum(seen, 0)], -1)
-    known = before >= 0
+    source, bounds = _sources(moved, ops)
+    before = _places(moved, operands["seen"][source], len(ops))
     levels = np.zeros(len(moved), np.int64)
     for _ in range(len(moved)):
-        after = np.maximum.reduceat(np.where(known, levels[before] + 1, 0), starts)
+        after = np.maximum.reduceat(np.where(before >= 0, levels[before] + 1, 0), bounds[:-1])
         if (after == levels).all():
             break
         levels = after
@@ -131,9 +137,7 @@ def _independent(
     """Split ordered operations into ranges in which none reads what another one wrote."""
     if not len(moved):
         return
-    place = np.full(n_ops, -1, np.int64)
-    place[moved] = np.arange(len(moved))
-    latest = np.maximum.reduceat(np.where(seen >= 0, place[np.maximum(seen, 0)], -1), starts)
+    latest = np.maximum.reduceat(_places(moved, seen, n_ops), starts)
     first = 0
     while first < len(moved):
         later = np.flatnonzero(latest[first + 1 :] >= first)
@@ -178,18 +182,7 @@ def promise(program: Lowered, kind: str, root: int, pieces: Records) -> Promise:
 
 
 def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, pieces: Records) -> None:
-    """Compare every output slice with what the collective promises.
-
-    Parameters
-    ----------
-    program : Lowered
-        The program as it was started.
-    kind : str
-        The collective's name.
-    root : int
-        The root of a rooted collective.
-    ops, operands, pieces : recarray
-        The tables at the end of the run.
+    """Compare every output slice with what the collective promises; parameters as for :func:`contents`.
 
     Raises
     ------

@@ -70,10 +70,20 @@ class Namer:
         where = f"rank {block.rank} block {self._number[id(block)]} operation {i}"
         return f"{where} [{what}{', ' + phase if phase else ''}]"
 
-    def lines(self, places: tuple[tuple[int, int, int], ...]) -> tuple[SourceLine, ...]:
-        """Return the source lines of operations, each once."""
+    def flaw(
+        self,
+        kind: str,
+        message: str,
+        *operations: tuple[Block, int],
+        places: tuple[tuple[int, int, int], ...] = (),
+        severity: str = "error",
+        waits: tuple[str, ...] = (),
+    ) -> Flaw:
+        """Return a fault of some operations, with their places and source lines."""
+        places = places or tuple(self.place(block, i) for block, i in operations)
         found = (self._block[rank, number].operations[i].line for rank, number, i in places)
-        return tuple(dict.fromkeys(line for line in found if line is not None))
+        lines = tuple(dict.fromkeys(line for line in found if line is not None))
+        return Flaw(kind, f"{self.program.name}: {message}", places, severity, waits, lines)
 
 
 def draw_waits(fault: Flaw) -> str:

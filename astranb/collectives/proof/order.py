@@ -30,22 +30,11 @@ class Execution:
 
     The order does not matter: signals only add, so an operation that is possible in one order
     is possible in all.
-
-    Attributes
-    ----------
-    blocks : list of Block
-    done : list of Place
-        Operations in an order in which they can happen.
-    at : list of int
-        The next operation of each block.
-    value : dict of int to int
-        The value of each semaphore.
     """
 
     blocks: list[Block]
-    done: list[Place] = field(default_factory=list)
-    at: list[int] = field(default_factory=list)
-    value: dict[int, int] = field(default_factory=dict)
+    done: list[Place] = field(default_factory=list)  # operations in an order in which they can happen
+    at: list[int] = field(default_factory=list)  # the next operation of each block
 
     @property
     def stuck(self) -> list[int]:
@@ -59,13 +48,7 @@ def packets_read(op: Operation) -> list[Chunk]:
 
 
 def execute(program: Program, blocks: list[Block] | None = None) -> Execution:
-    """Execute a program without time.
-
-    Parameters
-    ----------
-    program : Program
-    blocks : list of Block, optional
-        Only these; they must share nothing with the others.
+    """Execute a program without time, or only some of its blocks that share nothing with the others.
 
     Examples
     --------
@@ -100,7 +83,6 @@ def execute(program: Program, blocks: list[Block] | None = None) -> Execution:
                 if chunk.buffer == "packets":
                     written.add(chunk)
                     ready.extend(waiting.pop(chunk, ()))
-    run.value = dict(value)
     return run
 
 
@@ -108,12 +90,8 @@ def execute(program: Program, blocks: list[Block] | None = None) -> Execution:
 class Order:
     """For every operation, how far each block has advanced at least when it begins.
 
-    Attributes
-    ----------
-    read : list of ndarray of int32, shape (operations, blocks)
-        For each block: how many operations of each block have read all they read.
-    visible : list of ndarray of int32, shape (operations, blocks)
-        Likewise: how many have made visible all they wrote.
+    For each block an array of int32, shape (operations, blocks): how many operations of each block
+    have ``read`` all they read, and how many have made ``visible`` all they wrote.
     """
 
     read: list[np.ndarray]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -53,7 +53,6 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Flaw]:
     """
     namer = Namer(program)
     faults = list(_bounds(program, namer)) or _behaviour(program, kind, root, namer)
-    faults = [replace(fault, lines=namer.lines(fault.places)) for fault in faults]
     return sorted(faults, key=lambda f: f.severity)
 
 
@@ -73,7 +72,7 @@ def _behaviour(program: Program, kind: str, root: int, namer: Namer) -> list[Fla
         faults += _results(program, run, contents, namer)
         faults += _semaphores(run, namer)
     if not dead:
-        faults += _result(program, kind, root, contents)
+        faults += _result(program, kind, root, contents, namer)
     return faults
 
 
@@ -108,7 +107,6 @@ def _bounds(program: Program, namer: Namer) -> Iterator[Flaw]:
     ranks = {s.number: s.rank for s in program.semaphores}
     for block in program.blocks:
         for i, op in enumerate(block.operations):
-            here = (namer.place(block, i),)
             for chunk in (*op.sources, *op.targets):
                 if not 0 <= chunk.rank < program.ranks:
                     message = f"the rank of {chunk} does not exist"
@@ -118,7 +116,7 @@ def _bounds(program: Program, namer: Namer) -> Iterator[Flaw]:
                     message = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
                 else:
                     continue
-                yield Flaw("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
+                yield namer.flaw("bounds", f"{namer.text(block, i)}: {message}", (block, i))
             if op.semaphore is None:
                 continue
             owner = ranks.get(op.semaphore.number)
@@ -128,7 +126,7 @@ def _bounds(program: Program, namer: Namer) -> Iterator[Flaw]:
                 message = f"it waits for a semaphore of rank {owner}"
             else:
                 continue
-            yield Flaw("bounds", f"{program.name}: {namer.text(block, i)}: {message}", here)
+            yield namer.flaw("bounds", f"{namer.text(block, i)}: {message}", (block, i))
 
 
 def _stuck(run: Execution, namer: Namer) -> Iterator[Flaw]:
@@ -136,7 +134,6 @@ def _stuck(run: Execution, namer: Namer) -> Iterator[Flaw]:
     stuck = run.stuck
     if not stuck:
         return
-    name = namer.program.name
     totals: dict[int, int] = defaultdict(int)
     makers: dict[object, set[int]] = defaultdict(set)  # blocks that would still signal or write a packet
     ever: set[Chunk] = set()
@@ -156,34 +153,29 @@ def _stuck(run: Execution, namer: Namer) -> Iterator[Flaw]:
     for b in stuck:
         block, i = run.blocks[b], run.at[b]
         op = block.operations[i]
-        here = (namer.place(block, i),)
         if op.kind == "wait" and op.semaphore:
             number = op.semaphore.number
             if totals[number] < op.value:
                 lonely = True
                 reason = f"waits for {op.value}, all signals together add {totals[number]}"
-                yield Flaw("semaphore", f"{name}: {namer.text(block, i)} {reason}", here)
+                yield namer.flaw("semaphore", f"{namer.text(block, i)} {reason}", (block, i))
             waits[b] = makers[number]
         else:
             missing = next(c for c in packets_read(op) if c not in written)
             if missing not in ever:
                 lonely = True
-                message = f"{name}: {namer.text(block, i)} reads {missing}, which is never written"
-                yield Flaw("packets", message, here)
+                message = f"{namer.text(block, i)} reads {missing}, which is never written"
+                yield namer.flaw("packets", message, (block, i))
             waits[b] = makers[missing]
     cycle = _cycle(waits)
     if cycle:
-        texts = tuple(namer.text(run.blocks[b], run.at[b]) for b in cycle)
-        places = tuple(namer.place(run.blocks[b], run.at[b]) for b in cycle)
+        operations = [(run.blocks[b], run.at[b]) for b in cycle]
+        texts = tuple(namer.text(*operation) for operation in operations)
         chain = " <- ".join([*texts, texts[0]])
-        yield Flaw("deadlock", f"{name}: deadlock: {chain}", places, waits=texts)
+        yield namer.flaw("deadlock", f"deadlock: {chain}", *operations, waits=texts)
     elif not lonely:
-        b = stuck[0]
-        yield Flaw(
-            "deadlock",
-            f"{name}: deadlock: {namer.text(run.blocks[b], run.at[b])} never ends",
-            (namer.place(run.blocks[b], run.at[b]),),
-        )
+        operation = run.blocks[stuck[0]], run.at[stuck[0]]
+        yield namer.flaw("deadlock", f"deadlock: {namer.text(*operation)} never ends", operation)
 
 
 def _cycle(waits: dict[int, set[int]]) -> list[int]:
@@ -207,19 +199,19 @@ def _cycle(waits: dict[int, set[int]]) -> list[int]:
 
 def _packets(run: Execution, namer: Namer) -> Iterator[Flaw]:
     """Find packets that are written twice: their flags can announce one write only."""
-    first: dict[Chunk, Place] = {}
-    for b, block in enumerate(run.blocks):
+    first: dict[Chunk, tuple[Block, int]] = {}
+    for block in run.blocks:
         for i, op in enumerate(block.operations):
             for chunk in op.targets:
                 if chunk.buffer != "packets":
                     continue
-                if chunk in first:
-                    x, j = first[chunk]
-                    before = namer.text(run.blocks[x], j)
-                    message = f"{chunk} is written twice, by {before} and by {namer.text(block, i)}"
-                    places = (namer.place(run.blocks[x], j), namer.place(block, i))
-                    yield Flaw("packets", f"{namer.program.name}: {message}", places)
-                first.setdefault(chunk, (b, i))
+                here = block, i
+                before = first.setdefault(chunk, here)
+                if before is not here:
+                    message = (
+                        f"{chunk} is written twice, by {namer.text(*before)} and by {namer.text(block, i)}"
+                    )
+                    yield namer.flaw("packets", message, before, (block, i))
 
 
 def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Flaw]:
@@ -245,7 +237,7 @@ def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Flaw]:
                     yield _race(run, order, namer, chunk, (one, one_writes), (two, two_writes))
                 count += 1
     if count > _MOST:
-        yield Flaw("race", f"{namer.program.name}: and {count - _MOST} more races")
+        yield namer.flaw("race", f"and {count - _MOST} more races")
 
 
 def _ordered(order: Order, first: Place, writes: bool, then: Place) -> bool:
@@ -261,21 +253,17 @@ def _race(
     one: tuple[Place, bool],
     two: tuple[Place, bool],
 ) -> Flaw:
-    (a, i), (b, j) = one[0], two[0]
-    first, then = namer.text(run.blocks[a], i), namer.text(run.blocks[b], j)
+    operations = [(run.blocks[b], i) for (b, i), _ in (one, two)]
+    first, then = (namer.text(*operation) for operation in operations)
     verbs = ["writes" if one[1] else "reads", "writes" if two[1] else "reads"]
-    places = (namer.place(run.blocks[a], i), namer.place(run.blocks[b], j))
-    name = namer.program.name
     # Ordered, except for the time until a store is visible: a fence is missing.
-    for (early, writes), (late, _), texts in (
-        (one, two, (first, then)),
-        (two, one, (then, first)),
-    ):
+    for (early, writes), (late, _), texts in ((one, two, (first, then)), (two, one, (then, first))):
         if writes and order.is_read(early, late):
             text = f"{texts[0]} writes {chunk}, and {texts[1]} may run before the write is visible"
-            return Flaw("fence", f"{name}: missing fence: {text}; signal without relaxed, or fence", places)
+            fix = "signal without relaxed, or fence"
+            return namer.flaw("fence", f"missing fence: {text}; {fix}", *operations)
     text = f"{first} {verbs[0]} and {then} {verbs[1]} {chunk} in no order"
-    return Flaw("race", f"{name}: race: {text}; signal after the one and wait before the other", places)
+    return namer.flaw("race", f"race: {text}; signal after the one and wait before the other", *operations)
 
 
 def _semaphores(run: Execution, namer: Namer) -> Iterator[Flaw]:
@@ -292,8 +280,8 @@ def _semaphores(run: Execution, namer: Namer) -> Iterator[Flaw]:
             if op.kind != "signal" or op.semaphore is None or op.semaphore.number in waited | reported:
                 continue
             reported.add(op.semaphore.number)
-            message = f"{namer.program.name}: {namer.text(block, i)}: no block waits for this semaphore"
-            yield Flaw("semaphore", message, (namer.place(block, i),), "warning")
+            message = f"{namer.text(block, i)}: no block waits for this semaphore"
+            yield namer.flaw("semaphore", message, (block, i), severity="warning")
 
 
 def _results(program: Program, run: Execution, contents: _Held, namer: Namer) -> Iterator[Flaw]:
@@ -310,7 +298,7 @@ def _results(program: Program, run: Execution, contents: _Held, namer: Namer) ->
                 held = (np.eye(1, program.ranks, source.rank, np.int32)[0], source.index, here)
             if held is None:
                 message = f"{namer.text(run.blocks[b], i)} reads {source}, which has not been written"
-                yield Flaw("result", f"{program.name}: {message}", (here,))
+                yield namer.flaw("result", message, places=(here,))
                 held = (np.zeros(program.ranks, np.int32), MIXED, here)
             times = times + held[0]
             of_chunk = held[1] if of_chunk in (NOTHING, held[1]) else MIXED
@@ -318,17 +306,12 @@ def _results(program: Program, run: Execution, contents: _Held, namer: Namer) ->
             contents[target] = (times, of_chunk, here)
 
 
-def _result(program: Program, kind: str, root: int, contents: _Held) -> list[Flaw]:
+def _result(program: Program, kind: str, root: int, contents: _Held, namer: Namer) -> list[Flaw]:
     """Compare every output chunk with what the collective promises."""
     if COLLECTIVES[kind].silent:
         return []
     ranks = [root] if COLLECTIVES[kind].root_only else range(program.ranks)
-    cells = [
-        (r, c, channel)
-        for r in ranks
-        for c in range(program.output_chunks)
-        for channel in range(program.channels)
-    ]
+    cells = list(product(ranks, range(program.output_chunks), range(program.channels)))
     rank, index = (np.array([cell[k] for cell in cells], np.int64) for k in (0, 1))
     wanted, wanted_chunk = promised(kind, root, program.ranks, rank, index)
     wrong = []
@@ -345,5 +328,5 @@ def _result(program: Program, kind: str, root: int, contents: _Held) -> list[Fla
     r, c, channel, text = wrong[0]
     more = f" (and {len(wrong) - 1} more slices)" if len(wrong) > 1 else ""
     of_channel = f", channel {channel}" if program.channels > 1 else ""
-    message = f"{program.name}: wrong result on rank {r}, output chunk {c}{of_channel}: {text}{more}"
-    return [Flaw("result", message, tuple(dict.fromkeys(writers[:_MOST])))]
+    message = f"wrong result on rank {r}, output chunk {c}{of_channel}: {text}{more}"
+    return [namer.flaw("result", message, places=tuple(dict.fromkeys(writers[:_MOST])))]
