@@ -137,7 +137,7 @@ export function createRanks(store, theme) {
   }
   function drawn() {
     const { count = 0, drawn: how = "" } = picture?.reply ?? {};
-    settle(tracks.note, picture ? `${formatCount(count)} ${tracks.kind} in sight${how === "density" ? ", drawn as density" : ""}` : "");
+    settle(tracks.note, picture ? `${formatCount(count)} ${tracks.kind} in view${how === "density" ? ", drawn as density" : ""}` : "");
     Object.assign(tracks.element.dataset, { drawn: how, kind: tracks.kind, asked: String(tracks.asker.open), count: String(count) });
   }
 

@@ -89,12 +89,12 @@ export function createTransport(store, help) {
   const redraw = make(
     "select",
     {
-      class: "anb-redraw", "aria-label": "Redraw rate", title: "how often the picture is drawn; it does not change the speed of the simulation",
+      class: "anb-redraw", "aria-label": "Redraw rate", title: "pictures drawn per second; it does not change the speed of the simulation",
       onchange() {
         store.setRedraw(Number(redraw.value));
       },
     },
-    ...[60, 30, 10, 4, 1].map((n) => make("option", { value: n, text: `${n} a second` })),
+    ...[60, 30, 10, 4, 1].map((n) => make("option", { value: n, text: `${n} Hz` })),
   );
 
   const speedText = make("output", { class: "anb-speed-text" });
@@ -140,7 +140,7 @@ export function createTransport(store, help) {
     ),
     make(
       "div", { class: "anb-row", role: "toolbar", "aria-label": "Transport" }, ...BUTTONS.map(([name]) => buttons[name]), steps,
-      make("label", { class: "anb-label" }, make("span", { text: "Go to" }), when), record,
+      make("label", { class: "anb-label" }, make("span", { class: "anb-go-to", text: "Go to" }), when), record,
     ),
     make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown), live, bar,
   );
@@ -171,7 +171,7 @@ export function createTransport(store, help) {
   /** @param {Progress} progress */
   function progressText({ done = 0, ps_per_s: rate, left_s: left }) {
     const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${store.scene.counted ?? "lines issued"}`];
-    if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
+    if (rate) parts.push(`${formatTime(rate, 1)} simulated per second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
     return parts.join(" · ");
   }

@@ -129,7 +129,7 @@ def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
         if end < 0 <= start:
             when = f"since {format_time(start)}"
         over, chunks = engine.progress(row)
-        part = f", {over} of {chunks} chunks" if chunks and end < 0 else ""
+        part = f", {over} of {chunks} chunks" if chunks and end < 0 <= start else ""
         nodes.append(
             {
                 "path": about.path(row), "label": about.label(row)[:_LABEL], "what": about.text(row),
