@@ -23,8 +23,9 @@ from astranb.core.units import format_bytes, format_time
 from astranb.engine.cacheline import SPAN_STATES, CacheLineEngine
 from astranb.gpu import Preset
 from astranb.gpu import preset as find_preset
-from astranb.gpu import tables as t
 from astranb.sim import Simulation
+
+from .traffic import traffic_of
 
 with needs_extra("anb.export.figures"):
     from bokeh.embed import file_html
@@ -187,12 +188,7 @@ def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
 class _Roof:
     """One limit: a slope by Little's law up to a constant bandwidth.
 
-    Attributes
-    ----------
-    name : str
-    latency_ps : int
-        Round trip of one line on an idle machine.
-    flat_Bps : float
+    The latency is the round trip of one line on an idle machine.
     """
 
     name: str
@@ -246,7 +242,7 @@ def _reached(engine: CacheLineEngine) -> tuple[np.ndarray, np.ndarray]:
     taken = np.unique(machine.blocks["sm"][machine.blocks["sm"] >= 0])
     np.add.at(used, machine.sms["gpu"][taken], 1)
     lines = machine.gpus["max_outstanding"] * machine.gpus["line_bytes"]
-    return used * lines, _traffic(engine).sum(axis=1) * 1e12 / max(1, engine.time_ps)
+    return used * lines, traffic_of(engine).sum(axis=1) * 1e12 / max(1, engine.time_ps)
 
 
 def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> Any:
@@ -288,7 +284,7 @@ def heat_map(sim: Simulation, what: str = "traffic", *, dark: bool = False) -> A
 
 
 def _traffic_map(engine: CacheLineEngine, colours: Colours) -> Any:
-    found = _traffic(engine)
+    found = traffic_of(engine)
     ranks = len(found)
     names = [f"GPU{rank}" for rank in range(ranks)]
     drawn = _new_figure(
@@ -297,7 +293,7 @@ def _traffic_map(engine: CacheLineEngine, colours: Colours) -> Any:
     )  # fmt: skip
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = "to", "from"
     scale = _cividis(colours, float(found.max(initial=0)))
-    drawn.image([found.astype(float)], x=0, y=0, dw=ranks, dh=ranks, color_mapper=scale)
+    drawn.image([found], x=0, y=0, dw=ranks, dh=ranks, color_mapper=scale)
     if ranks <= 16:
         rows, columns = np.nonzero(found)
         much = found[rows, columns] / max(1, found.max()) > 0.5
@@ -309,9 +305,7 @@ def _traffic_map(engine: CacheLineEngine, colours: Colours) -> Any:
     _name_ticks(drawn.xaxis[0], names)
     _name_ticks(drawn.yaxis[0], names)
     drawn.add_tools(HoverTool(tooltips=[("bytes", "@image{0,0}")], mode="mouse"))
-    drawn.grid.visible = False
-    _colour_bar(drawn, colours, scale, "bytes")
-    return _styled(drawn, colours)
+    return _map(drawn, colours, scale, "bytes")
 
 
 def _links_map(engine: CacheLineEngine, colours: Colours) -> Any:
@@ -340,9 +334,7 @@ def _links_map(engine: CacheLineEngine, colours: Colours) -> Any:
     drawn.image([rows], x=0, y=0, dw=end_us, dh=len(pairs), color_mapper=scale)
     _name_ticks(drawn.yaxis[0], _short(list(pairs)), most=80)
     drawn.add_tools(HoverTool(tooltips=[("busy", "@image{0%}"), ("time", "$x{0.000} µs")], mode="mouse"))
-    drawn.grid.visible = False
-    _colour_bar(drawn, colours, scale, "busy")
-    return _styled(drawn, colours)
+    return _map(drawn, colours, scale, "busy")
 
 
 def _short(links: Sequence[str]) -> list[str]:
@@ -367,26 +359,7 @@ def traffic(sim: Simulation) -> np.ndarray:
         diagonal. A load counts as sent by the GPU that is read. A line counts when its load is
         issued; in-switch reductions and multicasts count once for every GPU.
     """
-    return _traffic(_engine_of(sim, "traffic"))
-
-
-def _traffic(engine: CacheLineEngine) -> np.ndarray:
-    ops, operands, ranks = engine.machine.ops, engine.machine.operands, len(engine.machine.gpus)
-    moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] >= 0))
-    row = ops[moves]
-    done = row["lines"] - row["left"]
-    whole = (row["lines"] - 1) * row["payload"].astype(np.int64) + row["last_bytes"]
-    moved = np.minimum(done * row["payload"].astype(np.int64), whole)
-    me = np.asarray(engine.machine.blocks["gpu"][row["block"]])
-    found = np.zeros((ranks, ranks), np.int64)
-    for first, count, outward in (("first_source", "sources", False), ("first_target", "targets", True)):
-        for k in range(int(row[count].max(initial=0))):
-            has = row[count] > k
-            other = np.asarray(operands["gpu"][row[first][has] + k])
-            ends = (me[has], other) if outward else (other, me[has])
-            np.add.at(found, ends, moved[has])
-    np.fill_diagonal(found, 0)
-    return found
+    return traffic_of(_engine_of(sim, "traffic")).astype(np.int64)
 
 
 def gantt(sim: Simulation, *, dark: bool = False) -> Any:
@@ -573,14 +546,16 @@ def _cividis(colours: Colours, high: float) -> Any:
     return LinearColorMapper(palette=palette, low=1e-9 * (high or 1), high=high or 1, low_color=colours.panel)
 
 
-def _colour_bar(drawn: Any, colours: Colours, of: Any, title: str) -> None:
-    """Add a colour bar at the right of a figure."""
+def _map(drawn: Any, colours: Colours, of: Any, title: str) -> Any:
+    """Style a heat map, with a colour bar at its right."""
     bar = ColorBar(color_mapper=of, title=_plain(title), width=12)
     bar.background_fill_color = colours.back
     bar.title_text_color = colours.ink
     bar.major_label_text_color = colours.dim
     bar.title_text_font_style = "normal"
     drawn.add_layout(bar, "right")
+    drawn.grid.visible = False
+    return _styled(drawn, colours)
 
 
 def _name_ticks(axis: Any, names: Sequence[str], *, most: int = 48) -> None:

@@ -14,15 +14,13 @@ _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
 
 
 def _joined(*names: str) -> str:
-    """One module out of several: what one imports from another stands in front of it."""
+    """One module out of several: imported ones come first."""
     texts = []
     for place, name in enumerate(names):
         text = (_FOLDER / f"{name}.js").read_text("utf-8")
         missing = set(_IMPORT.findall(text)) - set(names[:place])
         if missing:
-            raise ImportError(
-                f"{name}.js imports {', '.join(sorted(missing))}, which does not stand before it"
-            )
+            raise ImportError(f"{name}.js imports {', '.join(sorted(missing))}, which must come before it")
         texts.append(_IMPORT.sub("", text))
     return "\n".join(texts)
 

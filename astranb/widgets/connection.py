@@ -13,27 +13,14 @@ from .session import COMMANDS, PLAYING
 __all__ = ["BrowserConnection"]
 
 _MOST_UNREAD, _MOST_UNREAD_AT_REST = 3, 6
-"""Messages that a browser may lag behind, while it plays and else: that it has paused must not wait.
-One message reports what follows when the browser has caught up."""
+"""Messages that a browser may lag behind: while a run plays, and at rest, where Pause must show at once."""
 
 
 class BrowserConnection:
     """The connection of a workbench to the browser.
 
-    Parameters
-    ----------
-    feed : Feed
-    answers : mapping of str to callable
-        By question.
-    command : callable
-        Takes a command and its options.
-    send : callable
-        Sends JSON and buffers.
-
-    Attributes
-    ----------
-    ready : bool
-        Whether a page shows the workbench.
+    ``answers`` holds a function for each question, ``command`` takes a command and its options, ``send``
+    sends JSON and buffers. ``ready`` is whether a page shows the workbench.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A program that is being written: its text, what it is for, and what is wrong with it."""
+"""A program that is being written: its text, what it is for, and its problems."""
 
 from __future__ import annotations
 
@@ -34,30 +34,17 @@ class Unfit(InputError):
 
 def listing(name: str, problems: list[Problem], text: str) -> list[str]:
     """Problems with the lines that they are about."""
-    lines, said = text.splitlines(), []
+    lines, shown = text.splitlines(), []
     for problem in problems:
-        said.append(f"{name}, {problem}")
+        shown.append(f"{name}, {problem}")
         if 1 <= problem.line <= len(lines):
-            said.append(f"    {problem.line:>3} | {lines[problem.line - 1]}")
-    return said
+            shown.append(f"    {problem.line:>3} | {lines[problem.line - 1]}")
+    return shown
 
 
 @dataclass
 class Draft:
-    """A program's text, and where it shall run.
-
-    Attributes
-    ----------
-    text : str
-    name : str
-        Of the algorithm.
-    infra : Infra or str
-    size : str or int
-    collective : str
-    channels : int, optional
-    protocol : str
-    root : int
-    """
+    """A program's text, and where it runs; the fields are those of :class:`.Editor`."""
 
     text: str
     name: str = "program"
@@ -83,12 +70,12 @@ class Draft:
         return _of_name(self.infra) if isinstance(self.infra, str) else compile_fabric(self.infra.expand())
 
     def check(self) -> list[Problem]:
-        """Everything that is wrong with the text; the text is executed (see :func:`check_text`).
+        """Find the problems of the text, which is executed (see :func:`check_text`).
 
         Raises
         ------
         InputError
-            What is wrong is not the text: the infrastructure, the size, the collective.
+            The infrastructure, the size or the collective is wrong.
         """
         per_node = self._fabric.per_node
         return check_text(
@@ -109,7 +96,7 @@ class Draft:
         Raises
         ------
         InputError
-            There is something wrong with the text, or with where it shall run.
+            The text has errors, or it cannot run on the infrastructure.
         """
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:

@@ -52,7 +52,7 @@ class _Page(anywidget.AnyWidget):
 
 
 class Editor(ipywidgets.VBox):
-    """Write a program; it is verified as you type, and simulated when you say so.
+    """Write a program; it is verified as you type, and simulated on request.
 
     The text is executed in this kernel whenever it changes, within limits (see
     :func:`astranb.collectives.check_text`): write only what you would run.
@@ -62,7 +62,7 @@ class Editor(ipywidgets.VBox):
     text : str, optional
         The program: a function over a :class:`Program`, or the body of one; an example if not given.
     infra : Infra or str
-        Where it shall run: an infrastructure, a blueprint's name or an InfraGraph document.
+        Where it runs: an infrastructure, a blueprint's name or an InfraGraph document.
     size : int or str
     collective : str
         What it must do, as ``all_reduce``.
@@ -113,7 +113,7 @@ class Editor(ipywidgets.VBox):
         self._draft = Draft(
             EXAMPLE if text is None else text, name, infra, size, collective, channels, protocol, root
         )
-        self._draft.check()  # what is not the text's fault is said at once
+        self._draft.check()  # errors that are not the text's are raised at once
         self.problems: list[Problem] = []
         self.good = ""
         self._owner = Owner()
@@ -138,7 +138,7 @@ class Editor(ipywidgets.VBox):
         self._page.text = text
 
     def check(self) -> list[Problem]:
-        """Say everything that is wrong with the text, each at its line; also :attr:`problems`."""
+        """Find the problems of the text, each at its line; also :attr:`problems`."""
         self._draft.text = self.text
         self.problems = self._draft.check()
         if not any(problem.severity == "error" for problem in self.problems):
@@ -240,11 +240,11 @@ class Editor(ipywidgets.VBox):
         super().close()
 
     def __repr__(self) -> str:
-        """One line: what is written, and what is wrong with it."""
+        """One line: what is written, and how many errors it has."""
         errors = sum(problem.severity == "error" for problem in self.problems)
-        said = "right" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
+        found = "right" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
         draft = self._draft
-        return f"<Editor of {draft.name}: {draft.collective} on {self._page.chosen['infra']}, {said}>"
+        return f"<Editor of {draft.name}: {draft.collective} on {self._page.chosen['infra']}, {found}>"
 
 
 def _infra_name(infra: Infra | str) -> str:

@@ -1,4 +1,4 @@
-"""Files of a run for people without a kernel: pages that play, pictures, and pictures that move."""
+"""Files of a run for people without a kernel: pages that play, pictures, and animations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from astranb.core.svg import frames_to_svg, to_svg
 from astranb.core.units import time_ps
 from astranb.sim import Simulation
 
-from .feed import Feed, feed_of
+from .feed import AnyFeed, feed_of
 from .page import page
 from .pictures import picture_of
 from .session import session_of
@@ -24,14 +24,9 @@ _MOST_FRAMES = 600
 
 
 class Files:
-    """What writes files of a run: a workbench, or :func:`files_of` where there is no widget.
+    """Writes files of a run: a workbench, or :func:`files_of` where there is no widget."""
 
-    Attributes
-    ----------
-    feed : Feed
-    """
-
-    feed: Feed
+    feed: AnyFeed
 
     def _shown(self) -> tuple[dict[str, Any], str]:
         """Open panels and the selected path."""
@@ -109,7 +104,7 @@ class Files:
         scale: float = 1.0,
         dark: bool = False,
     ) -> Path:
-        """Write a picture that moves: as it was at moments from start to end, over and over.
+        """Write an animation: pictures of moments from start to end, repeated.
 
         Parameters
         ----------
@@ -165,16 +160,16 @@ class Files:
     def to_html(self, path: str | Path, *, most: int = 100_000) -> Path:
         """Write one file that plays the run up to now in any browser, without a network.
 
-        Views and controls are those of the widget; what would need the kernel says so. Names
-        from files cannot act in it, and a policy in the page lets it load nothing.
+        Views and controls are those of the widget; what needs a kernel is labelled so. Names from
+        files are shown as text, and a policy in the page lets it load nothing.
 
         Parameters
         ----------
         path : str or Path
             Written whole or not at all.
         most : int
-            Most flights of lines to take along (some 12 bytes of the file each): of more, every n-th.
-            Most operations (some 20 bytes each): those of the first ranks. The page says so.
+            Most flights of lines (about 12 bytes each) in the file; of more, every n-th is taken. Most
+            operations (about 20 bytes each): those of the first ranks. The page reports it.
 
         Returns
         -------
@@ -204,7 +199,7 @@ class Files:
 
 
 def files_of(sim: Simulation) -> Files:
-    """Give what writes files of a simulation without a widget, as the command line does."""
+    """Give the writer of a simulation's files without a widget, as the command line uses it."""
     files = Files()
     files.feed = feed_of(session_of(sim))
     return files

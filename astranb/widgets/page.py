@@ -21,11 +21,9 @@ from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 
 from .assets import ENTRY, MODULES, PLAYER, STYLES
-from .feed import Answer, Feed, LineFeed, OperationFeed, Options
+from .feed import Answer, AnyFeed, Feed, Options
 from .pictures import picture_of
-from .recorded_lines import record_lines
-from .recorded_operations import record_operations
-from .recording import Columns, PlayedRecording
+from .recording import Columns, record
 from .session import background_of
 from .views import always, answers_of, offline_questions
 
@@ -54,7 +52,7 @@ VARIABLES: dict[str, str] = {
 """JupyterLab's variables that the style sheets use, by what takes their place."""
 
 
-def page(feed: Feed, *, most: int, panels: dict[str, Any], selection: str) -> str:
+def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) -> str:
     """Write a page that plays a run up to now.
 
     Parameters
@@ -62,7 +60,7 @@ def page(feed: Feed, *, most: int, panels: dict[str, Any], selection: str) -> st
     feed : Feed
         One that has sent nothing yet.
     most : int
-        Most flights of lines, or operations, to take along.
+        Most flights of lines, or operations, to include.
     panels, selection
         What the workbench shows.
 
@@ -72,7 +70,7 @@ def page(feed: Feed, *, most: int, panels: dict[str, Any], selection: str) -> st
         Nothing was recorded.
     """
     columns = Columns()
-    recording = _recording(feed, columns, most)
+    recording = record(feed, columns, most)
     header = {
         **recording.fields,
         "engine": feed.engine,
@@ -96,13 +94,6 @@ def page(feed: Feed, *, most: int, panels: dict[str, Any], selection: str) -> st
         player=PLAYER,
         recording=_pack(header),
     )
-
-
-def _recording(feed: Feed, columns: Columns, most: int) -> PlayedRecording:
-    if isinstance(feed, OperationFeed):
-        return record_operations(feed, columns, most)
-    assert isinstance(feed, LineFeed)  # noqa: S101 - the only other one
-    return record_lines(feed, columns, most)
 
 
 def _inspections(sim: Any, paths: Sequence[str]) -> dict[str, Any]:
@@ -133,17 +124,8 @@ def answers(
 ) -> list[dict[str, Any]]:
     """Answers to what views ask; where there is none now, the page says that it needs a kernel.
 
-    Parameters
-    ----------
-    feed : Feed
-    columns : Columns
-        Gets the buffers.
-    known : mapping of str to callable
-        What answers, by question.
-    questions : mapping of str to sequence of mapping
-        The options with which each is asked.
-    unchanging : collection of str
-        Questions whose answer does not change with time.
+    ``questions`` holds the options with which each is asked; the answers of the ``unchanging`` ones do
+    not depend on time.
     """
     found = []
     for question, several in questions.items():

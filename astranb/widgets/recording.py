@@ -1,13 +1,28 @@
-"""A recording of a run: what the kernel would send a page, and columns."""
+"""The recording of a run, for a page without a kernel: what the kernel would send, and columns.
+
+``static/offline.js`` reads it; of a run of operations also ``static/replayed.js``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from .feed import Message
+import numpy as np
 
-__all__ = ["Columns", "PlayedRecording"]
+from astranb.core.errors import InputError
+from astranb.core.units import format_time
+from astranb.engine.cacheline import FLIGHT_KINDS
+from astranb.engine.operations.about import KINDS, STATES, About
+
+from .feed import AnyFeed, LineFeed, Message, OperationFeed, pack
+from .views.graph import laid_out
+from .views.ranks import KINDS as KINDS_OF_TRACKS
+from .views.ranks import index_of
+
+__all__ = ["Columns", "PlayedRecording", "record"]
+
+_NEVER = 9e15  # ps: a number that the page compares with
+_MOST_LOOKED_INTO = 300  # operations
 
 
 class Columns:
@@ -35,21 +50,188 @@ class Columns:
         return {"places": places, "buffers": self.buffers}
 
 
-@dataclass(frozen=True)
-class PlayedRecording:
-    """What a page plays.
-
-    Attributes
-    ----------
-    fields : dict
-        What ``static/offline.js`` reads, beside what every page has.
-    objects : list of str
-        Paths of what is looked into.
-    title, caption : str
-        Of the page, and a sentence about what it holds.
-    """
+class PlayedRecording(NamedTuple):
+    """What a page plays: fields for ``static/offline.js``, and paths of objects to inspect."""
 
     fields: dict[str, Any]
     objects: list[str]
     title: str
     caption: str
+
+
+def record(feed: AnyFeed, columns: Columns, most: int) -> PlayedRecording:
+    """Record a run up to now, with at most so many flights of lines, or operations.
+
+    Raises
+    ------
+    InputError
+        Nothing was recorded.
+    """
+    if isinstance(feed, OperationFeed):
+        return _record_operations(feed, columns, most)
+    return _record_lines(feed, columns, most)
+
+
+def _record_lines(feed: LineFeed, columns: Columns, most_flights: int) -> PlayedRecording:
+    """Flights of lines from the oldest that is known up to now; of more than most, every n-th."""
+    engine = feed.sim.engine
+    if not engine.recorder.on:
+        hint = "make it with Simulation(..., record=True)"
+        raise InputError("nothing was recorded to play", where="to_html", hint=hint)
+    scene = columns.message(feed.scene())
+    state, buffers = feed.state(fine=True, most=most_flights)
+    one_in = int(state["one_in"])
+    _, all_flights = engine.recorder.since(0)
+    flights = all_flights[::one_in]
+    used = np.unique(flights["link"])
+    moments = pack(
+        "recorded_flights",
+        time=np.maximum.accumulate(flights["queued_ps"]),
+        event=flights["event"],
+        kind=flights["kind"],
+        link=np.searchsorted(used, flights["link"]),
+    )
+    phases = engine.machine.phases
+    fields = {
+        "scene": scene,
+        "state": columns.message(({**state, "playing": False, "failed": False}, buffers)),
+        "timeline": columns.message(feed.timeline()),
+        "moments": columns.add(*moments),
+        "words": FLIGHT_KINDS,
+        "gpus": [engine.fabric.graph.name(int(node)) for node in engine.fabric.gpus],
+        "links": [engine.fabric.name(int(link)) for link in used],
+        "phases": sorted(phases["ended_ps"][(phases["left"] == 0) & (phases["ended_ps"] >= 0)].tolist()),
+        "oldest": engine.recorder.oldest_ps,
+    }
+    kept = "all of them" if one_in == 1 else f"1 in {one_in} of them"
+    caption = (
+        f"Recorded: {len(all_flights):,} flights of lines over links, of which this page holds {kept}; "
+        f"Event and Cycle step through these."
+    )
+    if engine.recorder.oldest_ps:
+        caption += f" Flights before {format_time(engine.recorder.oldest_ps)} were dropped."
+    links = [engine.fabric.name(lanes[0]).partition("#")[0] for *_, lanes in feed.layout.bundles]
+    objects = [*(box.name for box in feed.layout.boxes), *links]
+    return PlayedRecording(fields, objects, f"{engine.work.title} on {engine.infra.name}", caption)
+
+
+def _record_operations(feed: OperationFeed, columns: Columns, most_operations: int) -> PlayedRecording:
+    """The operations of as many ranks as there is room for."""
+    sim = feed.sim
+    scene, buffers = feed.scene()
+    state, nothing = feed.state()
+    about = sim.engine.about
+    sizes = np.diff(about.start)
+    ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
+    rows = np.arange(int(about.start[ranks]))
+    begun, ended = sim.engine.times_ps()
+    start, end = _ever(begun[: len(rows)]), _ever(ended[: len(rows)])
+    labels: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    label = [labels.setdefault(about.label(row), len(labels)) for row in rows.tolist()]
+    text = [texts.setdefault(about.text(row), len(texts)) for row in rows.tolist()]
+    x, y = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for rank in range(ranks):
+        mine = slice(int(about.start[rank]), int(about.start[rank + 1]))
+        x[mine], y[mine] = laid_out(sim.engine, rows[mine])
+    npu = about.npu[rows]
+    first = about.first[: len(rows) + 1]
+    parents = about.parents[: int(first[-1])]
+    ready = np.zeros(len(rows))
+    if len(parents):
+        some = np.flatnonzero(np.diff(first))
+        ready[some] = np.maximum.reduceat(end[parents], first[some])
+    operations = pack(
+        "recorded_operations",
+        rank=npu,
+        number=rows - about.start[npu],
+        label=label,
+        text=text,
+        kind=about.kind[rows],
+        start=start,
+        end=end,
+        ready=ready,
+        x=x,
+        y=y,
+    )
+    spans = {kind: columns.add(*_spans(feed, kind, labels, ranks)) for kind in KINDS_OF_TRACKS}
+    workload = {
+        "operations": columns.add(*operations),
+        "edges": columns.add(*pack("recorded_parents", first=first, parent=parents)),
+        "spans": spans,
+        "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
+        "ranks": ranks, "lanes": len(feed.lanes), "dims": len(about.topology),
+    }  # fmt: skip
+    moments, count = _moments(columns, start, end)
+    shown = {"ranks": ranks, "names": [n for n in scene["names"] if _inside(n, ranks)]}
+    still = {"playing": False, "failed": False, "fast": False, "progress": {}, "events": count}
+    fields = {
+        "scene": columns.message(({**scene, **shown}, buffers)),
+        "state": columns.message(({**state, **still}, nothing)),
+        "timeline": columns.message(feed.timeline()),
+        "moments": moments,
+        "workload": workload,
+        "words": [], "gpus": [], "links": [],
+        "phases": np.unique(sim.engine.passed()["end_ps"]).tolist(),
+        "oldest": 0,
+    }  # fmt: skip
+    kept = "all ranks" if ranks == sim.ranks else f"the first {ranks:,} of {sim.ranks:,} ranks"
+    caption = f"This page holds the operations of {kept}; Event and Cycle step through their begins and ends."
+    return PlayedRecording(fields, _objects(about, ranks), feed.title, caption)
+
+
+def _inside(name: str, ranks: int) -> bool:
+    return not name.startswith("rank[") or int(name[5:-1]) < ranks
+
+
+def _objects(about: About, ranks: int) -> list[str]:
+    """What is looked into: dimensions, ranks, and operations as there is room."""
+    dims = [f"dim[{dim}]" for dim in range(len(about.topology))]
+    sizes = np.diff(about.start)[:ranks]
+    first = range(int(min(sizes.max(initial=0), _MOST_LOOKED_INTO)))
+    rows = [
+        int(about.start[rank]) + number for number in first for rank in range(ranks) if number < sizes[rank]
+    ]
+    operations = [about.path(row) for row in rows[:_MOST_LOOKED_INTO]]
+    return [*dims, *(f"rank[{rank}]" for rank in range(ranks)), *operations]
+
+
+def _ever(ps: np.ndarray) -> np.ndarray:
+    """Times; of what has not happened, one that never comes."""
+    return np.where(ps >= 0, ps.astype(np.float64), _NEVER)
+
+
+def _spans(feed: OperationFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
+    """Spans of the timeline: rank, number and label of the operation, lane, slot, slots, begin, end."""
+    index, about = index_of(feed, kind), feed.sim.engine.about
+    places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
+    inside = places // index.lanes < ranks
+    row, place = index.row[inside], places[inside]
+    own = [about.number(one) for one in row.tolist()]
+    names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
+    return pack(
+        "recorded_spans",
+        rank=place // index.lanes,
+        number=own,
+        label=names,
+        lane=place % index.lanes,
+        slot=index.slot[inside],
+        slots=index.slots[place],
+        start=index.start_ps[inside],
+        end=index.end_ps[inside],
+    )
+
+
+def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list[int], int]:
+    """Begins and ends in the order of time; at one time ends come first, as they let others begin."""
+    times = np.concatenate([end, start])
+    what = np.repeat([1, 0], len(start))
+    row = np.tile(np.arange(len(start)), 2)
+    known = times < _NEVER
+    times, what, row = times[known], what[known], row[known]
+    short = (what == 1) & (start[row] == end[row])  # begins and ends at once
+    order = np.lexsort((row, np.where(short, 2, 1 - what), times))
+    count = len(order)
+    numbers = np.arange(1, count + 1)
+    moments = pack("recorded_steps", time=times[order], event=numbers, ends=what[order], operation=row[order])
+    return columns.add(*moments), count

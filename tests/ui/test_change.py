@@ -46,7 +46,7 @@ def test_a_link_is_changed_killed_and_taken_back(page: Page, lab: Lab) -> None:
     assert evaluate(page, "sim.edits") == [[1000, f"{LINK}.bandwidth", "5 GB/s"]]
     expect(panel.get_by_role("alert")).to_be_hidden()
     press(bench, "Event")
-    press(panel, "Kill")
+    press(panel, "Take down")
     expect(panel.get_by_role("button", name="Repair", exact=True)).to_be_visible()
     press(bench, "End")
     expect(bench.locator(".anb-status")).to_contain_text(f"{LINK} is dead since")
@@ -58,7 +58,7 @@ def test_a_link_is_changed_killed_and_taken_back(page: Page, lab: Lab) -> None:
     expect(bench).to_have_attribute("data-events", "0")
     assert len(evaluate(page, "sim.edits")) == 2
     press(panel, f"Undo {LINK}.up")
-    expect(panel.get_by_role("button", name="Kill", exact=True)).to_be_visible()
+    expect(panel.get_by_role("button", name="Take down", exact=True)).to_be_visible()
     assert [path for _, path, _ in evaluate(page, "sim.edits")] == [f"{LINK}.bandwidth"]
 
 

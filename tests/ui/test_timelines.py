@@ -84,7 +84,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     screenshot(page, "timelines-zoomed")
     canvas.dblclick(position={"x": 700, "y": 8})  # on the ruler: everything
     page.wait_for_function("document.querySelector('.anb-timeline').dataset.from == 0")
-    for name, kind in (("Thread blocks", "blocks"), ("Phases", "phases"), ("SM lanes", "sms")):
+    for name, kind in (("Thread blocks", "blocks"), ("Phases", "phases"), ("SMs", "sms")):
         timeline.get_by_role("button", name=name).click()
         drawn(bench, kind)
         if kind == "blocks":

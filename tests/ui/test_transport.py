@@ -47,7 +47,7 @@ def test_long_work_says_how_far_it_is_and_can_be_paused(page: Page, lab: Lab) ->
     bench = start(page, lab, size="64 MiB")
     button(bench, "End").click()
     expect(bench.locator(".anb-narration")).to_contain_text("left", timeout=30_000)
-    expect(bench.locator(".anb-narration")).to_contain_text("simulated a second")
+    expect(bench.locator(".anb-narration")).to_contain_text("simulated per second")
     expect(bench.get_by_label("Share of the lines issued")).to_be_visible()
     screenshot(page, "progress")
     button(bench, "Pause").click()

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 MAKE = """import astranb as anb
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, Network, Operations, System, Workload
+from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
 system = System.from_document({
     "all-reduce-implementation": ["ring", "direct"], "preferred-dataset-splits": 4,
     "active-chunks-per-dimension": 2, "local-mem-bw": 1600,
@@ -23,7 +23,7 @@ def rank(slow):
         deps.append([2 * layer])
     return Operations.of(rows, deps)
 ranks = [rank(r == 5) for r in range(8)]
-network = Network(["Ring", "Switch"], [4, 2], [50, 25], [500, 700])
+network = DimensionNetwork(["Ring", "Switch"], [4, 2], [50, 25], [500, 700])
 sim = anb.Simulation(None, Workload(ranks, network, system))"""
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
@@ -100,14 +100,14 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
 
 MAKE_LAYERS = """import astranb as anb
 from astranb.workload.astrasim1 import (
-    Algorithm, HierarchicalNetwork, Layer, LayerSystem, LayerTable, LayerWorkload, Part
+    HierarchicalNetwork, Layer, LayerAlgorithm, LayerSystem, LayerTable, LayerWorkload, Part
 )
 part = Part(20_000)
 layers = tuple(
     Layer(f"conv{n}", part, part, Part(20_000, "ALLREDUCE", 8 << n << 20), update_ns=100) for n in range(4)
 )
 torus = HierarchicalNetwork(("Ring",) * 3, (4, 4, 4), (2, 2, 2), (500,) * 3, (50,) * 3)
-system = LayerSystem({"all-reduce": (Algorithm("ring"),) * 3}, splits=4)
+system = LayerSystem({"all-reduce": (LayerAlgorithm("ring"),) * 3}, splits=4)
 workload = LayerWorkload(LayerTable("DATA", layers), system, torus, 2, title="four layers")
 sim = anb.Simulation(None, workload)"""
 

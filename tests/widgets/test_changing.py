@@ -34,7 +34,7 @@ def test_a_change_is_a_verb_and_says_what_it_did(bench):
     assert bench.sim.edits == [(300, f"{LINK}.bandwidth", "1 GB/s")]
     assert bench.session.status == f"{LINK}.bandwidth = 1 GB/s from event 300 on"
     bench.kill(LINK, both=True)
-    assert "is dead" in bench.session.status
+    assert "is down" in bench.session.status
     bench.to_end()
     assert bench.session.failed
     assert f"{LINK} is dead since" in bench.session.status

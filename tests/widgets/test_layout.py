@@ -10,7 +10,7 @@ import astranb as anb
 from astranb.core.svg import to_svg
 from astranb.export.layout.layout import Layout, lay_out
 from astranb.widgets.feed.lines import used_links
-from astranb.widgets.topology_picture import still
+from astranb.widgets.pictures import topology_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -50,10 +50,10 @@ def test_the_layout_is_the_same_every_time() -> None:
 
 def test_the_still_picture_is_well_formed_and_shows_use() -> None:
     sim, layout = picture("dgx-h100")
-    idle = ET.fromstring(to_svg(still(sim, layout)))
+    idle = ET.fromstring(to_svg(topology_picture(sim, layout)))
     assert {line.get("stroke-width") for line in idle.iter(f"{SVG}line")} == {"1.0"}
     sim.run()
-    busy = ET.fromstring(to_svg(still(sim, layout)))
+    busy = ET.fromstring(to_svg(topology_picture(sim, layout)))
     assert max(float(line.get("stroke-width", 0)) for line in busy.iter(f"{SVG}line")) > 1.05
     texts = [text.text for text in busy.iter(f"{SVG}text")]
     assert "GPU7" in texts
@@ -63,8 +63,8 @@ def test_the_still_picture_is_well_formed_and_shows_use() -> None:
 def test_names_are_text_in_the_still_picture() -> None:
     sim, layout = picture("dgx-h100")
     object.__setattr__(layout.boxes[0], "label", "<script>alert(1)</script>")
-    assert "<script" not in to_svg(still(sim, layout))
-    ET.fromstring(to_svg(still(sim, layout)))
+    assert "<script" not in to_svg(topology_picture(sim, layout))
+    ET.fromstring(to_svg(topology_picture(sim, layout)))
 
 
 def test_a_shape_is_of_all_links_whichever_are_used():

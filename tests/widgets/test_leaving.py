@@ -19,7 +19,7 @@ from astranb.core.errors import InputError
 from astranb.export.topology import Dot
 from astranb.widgets import assets
 from astranb.widgets.page import VARIABLES
-from astranb.widgets.topology_picture import still
+from astranb.widgets.pictures import topology_picture
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -145,7 +145,7 @@ def test_the_still_picture_puts_lines_where_they_were(bench: anb.Workbench) -> N
     _, flights = sim.engine.recorder.since(0)
     flight = flights[len(flights) // 3]
     at = int(flight.start_ps + (flight.end_ps - flight.start_ps) // 2)
-    shapes = still(sim, layout, at).moving
+    shapes = topology_picture(sim, layout, at).moving
     flying = (flights["start_ps"] <= at) & (flights["end_ps"] >= at)
     assert len(shapes) == flying.sum() > 0
     # The flight is half way between the edges of two boxes.

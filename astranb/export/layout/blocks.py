@@ -84,7 +84,7 @@ def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
     rows = [row for row in rows if row]
     if not rows:
         return PlacedBlock({}, 0.0, 0.0)
-    # A row of twice as many items as the others would make these stand far apart.
+    # A row of twice as many items as the others would move these far from each other.
     longest = max(len(row) for row in rows)
     usual = sorted(len(row) for row in rows)[len(rows) // 2]
     columns = max(usual, math.ceil(longest / 2))
@@ -101,11 +101,7 @@ def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
 def by_shape(items: Sequence[int], shape: GraphShape) -> PlacedBlock:
     """Place items as their shape says; without one, in a circle while they are few, else in rows.
 
-    Parameters
-    ----------
-    items : sequence of int
-    shape : GraphShape
-        Over the places of the items in the sequence.
+    The shape is one of the places of the items in the sequence.
     """
     order = [items[k] for k in shape.order]
     if shape.kind == "grid":
@@ -118,7 +114,7 @@ def by_shape(items: Sequence[int], shape: GraphShape) -> PlacedBlock:
 
 
 def _circle(order: Sequence[int], title: str) -> PlacedBlock:
-    """Around an ellipse, twice as wide as high, as large as boxes apart need."""
+    """Around an ellipse, twice as wide as high, large enough that boxes do not overlap."""
     n = len(order)
     # The second half is the mirror of the first, to the last digit.
     angles = [2 * math.pi * (k + 0.5) / n - math.pi / 2 - math.pi / n for k in range(n)]
@@ -126,7 +122,7 @@ def _circle(order: Sequence[int], title: str) -> PlacedBlock:
     points: list[tuple[float, float]] = []
     while True:
         points = [(1.6 * radius * math.cos(a), radius * math.sin(a)) for a in angles]
-        if all(_apart(points[k], points[(k + 1) % n]) for k in range(n)):
+        if all(_separate(points[k], points[(k + 1) % n]) for k in range(n)):
             break
         radius *= 1.04
     left, top = 1.6 * radius + COLUMN / 2, radius + ROW / 2
@@ -137,7 +133,7 @@ def _circle(order: Sequence[int], title: str) -> PlacedBlock:
     return PlacedBlock(places, 2 * left, 2 * top, shape=title)
 
 
-def _apart(p: tuple[float, float], q: tuple[float, float]) -> bool:
+def _separate(p: tuple[float, float], q: tuple[float, float]) -> bool:
     return p == q or abs(p[0] - q[0]) >= COLUMN - 8 or abs(p[1] - q[1]) >= HEIGHT + 20
 
 

@@ -12,19 +12,7 @@ __all__ = ["bundle_name", "bundle_of", "describe"]
 
 
 def bundle_of(layout: Layout, links: int) -> np.ndarray:
-    """Where each link is drawn.
-
-    Parameters
-    ----------
-    layout : Layout
-    links : int
-        How many links there are.
-
-    Returns
-    -------
-    ndarray of int32, shape (links,)
-        Its bundle; -2 - b inside box b; -1 nowhere.
-    """
+    """Where each link is drawn, as int32: its bundle; -2 - b inside box b; -1 nowhere."""
     of = np.full(links, -1, np.int32)
     for number, (*_, lanes) in enumerate(layout.bundles):
         of[list(lanes)] = number
@@ -43,7 +31,7 @@ def bundle_name(fabric: Fabric, layout: Layout, number: int) -> str:
 
 
 def describe(layout: Layout) -> str:
-    """Say in words what is drawn and what is left out."""
+    """Describe what is drawn and what is left out."""
     words = [*layout.shapes]
     gpus = sum(box.count for box in layout.boxes if box.rank >= 0 and box.kind != "tier")
     total, hot = len(layout.bundles), layout.detail.hot

@@ -1,4 +1,4 @@
-"""What stands for what in the picture: nodes for themselves, instances for all they hold, tiers for all.
+"""What a box of the picture represents: a node, an instance with all it holds, or a whole tier.
 
 How much is drawn follows from the number of GPUs alone (`detail_of`); a person may open
 instances, or look into one.
@@ -94,15 +94,9 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def units_of(fabric: Fabric, nodes: np.ndarray, *, collapsed: bool = False) -> Units:
-    """Divide used nodes into units.
+    """Divide used nodes, in ascending order, into units.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    nodes : ndarray of int
-        Used nodes, in ascending order.
-    collapsed : bool
-        Whether units are drawn as one box: then an instance of very many GPUs is several.
+    Where ``collapsed``, units are drawn as one box: then an instance of very many GPUs is several.
     """
     graph = fabric.graph
     rank = np.full(len(graph), -1, np.int64)
@@ -149,16 +143,7 @@ def _name(fabric: Fabric, node: int, size: int, low: int, high: int, key: np.nda
 
 
 def contracted(fabric: Fabric, nodes: Collection[int], links: np.ndarray) -> dict[int, int]:
-    """Nodes that only pass on between a NIC and one other node, and the NIC that stands for them.
-
-    Parameters
-    ----------
-    fabric : Fabric
-    nodes : collection of int
-        Used nodes.
-    links : ndarray of int
-        Used links.
-    """
+    """Used nodes that only forward between a NIC and one other node, and the NIC that represents each."""
     kind = fabric.graph.kind
     near: dict[int, set[int]] = {int(node): set() for node in nodes}
     src, dst = fabric.links["src"][links].tolist(), fabric.links["dst"][links].tolist()

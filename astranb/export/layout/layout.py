@@ -1,4 +1,4 @@
-"""Where nodes stand in the picture: deterministic, by instance and tier, the same every time."""
+"""Where nodes are placed in the picture: deterministic, by instance and tier."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BAND = (1000.0, 60.0, 14.0, 80.0)  # of a tier drawn as one: width, height (and
 
 
 def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), focus: str = "") -> Layout:
-    """Place the GPUs and whatever lies on the ways between them.
+    """Place the GPUs and whatever lies on the routes between them.
 
     Parameters
     ----------
     fabric : Fabric
     used : ndarray of int
-        Links that the program's ways cross.
+        Links on the program's routes.
     opened : collection of str
         Instances to show in full where there are too many to show all so.
     focus : str
@@ -40,9 +40,9 @@ def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), f
     Returns
     -------
     Layout
-        Each instance that holds GPUs is a frame, or one box where there are 128 GPUs and
-        more; what joins them stands in rows by how many hops it is away. GPUs that are joined
-        directly stand as the ring, grid or full mesh that they are.
+        Each instance that holds GPUs is a frame, or one box from 128 GPUs on; what joins them is
+        placed in rows by its distance in hops. GPUs that are joined directly are placed as the
+        ring, grid or full mesh that they form.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class _Picture:
         shown = np.isin(src, nodes) & np.isin(dst, nodes)
         self.joined = self._neighbours(src[shown], dst[shown])
 
-    # Who stands for whom ------------------------------------------------------
+    # What represents each node -------------------------------------------------
 
     def _items(self) -> np.ndarray:
         """Item of each node: itself, or number of nodes + its unit."""
@@ -180,7 +180,7 @@ class _Picture:
         shape = shape_of(joined)
         if all(len(block.places) == 1 for block in blocks):
             block = by_shape([next(iter(b.places)) for b in blocks], shape)
-            self._note(block)
+            self._record_shape(block)
             return shelves([[block]])
         self.shapes += [shape.title] if shape.title else []
         order = [blocks[k] for k in shape.order]
@@ -198,11 +198,11 @@ class _Picture:
         if len(items) == 1:
             return stacked([items])
         block = self._inner(items)
-        self._note(block)
+        self._record_shape(block)
         alone = len(self.hosts) == 1 and not self.others
         return block if alone else block.framed(self.units.names[unit])
 
-    def _note(self, block: PlacedBlock) -> None:
+    def _record_shape(self, block: PlacedBlock) -> None:
         self.bent |= block.bent
         if block.shape and block.shape not in self.shapes:
             self.shapes.append(block.shape)
@@ -221,8 +221,8 @@ class _Picture:
         inward: dict[int, list[int]] = defaultdict(list)
         for item in others:
             away = from_gpu.get(item, 2**30)
-            on_way = item in to_door and away + to_door[item] <= least
-            (outward if on_way or item in doors else inward)[away].append(item)
+            on_route = item in to_door and away + to_door[item] <= least
+            (outward if on_route or item in doors else inward)[away].append(item)
         lead = stacked([row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])])
         middle = [row for away in sorted(inward) for row in rows_of(inward[away])]
         place = {gpu: k for k, gpu in enumerate(gpus)}

@@ -7,13 +7,12 @@ part in whether a shape is found; among equal pictures the numbers of the items 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 __all__ = ["GraphShape", "shape_of"]
 
-Cell = tuple[int, int]
 Adjacency = Sequence[frozenset[int]]
 
 _TRIES_AN_ITEM = 60
@@ -94,10 +93,10 @@ def shape_of(adjacency: Sequence[frozenset[int] | set[int]]) -> GraphShape:
         return none
     if degrees[-1] > 4:
         return _solid(graph) or none
-    for rows, columns, wrap_rows, wrap_columns in _grids(n, sum(degrees) // 2):
-        cells = _fit(graph, rows, columns, wrap_rows, wrap_columns)
+    for (rows, columns), wraps in _wrapped(n, sum(degrees) // 2, _flat_sizes(n)):
+        cells = _fit(graph, rows, columns, wraps)
         if cells is not None:
-            return GraphShape("grid", tuple(cells), rows, columns, wrap_rows, wrap_columns)
+            return GraphShape("grid", tuple(cells), rows, columns, wraps[0], wraps[1])
     return _solid(graph) or none
 
 
@@ -108,24 +107,34 @@ def _solid(graph: Adjacency) -> GraphShape | None:
     >>> _solid(cube).title
     '2 x 2 x 2 mesh'
     """
-    n, edges = len(graph), sum(map(len, graph)) // 2
+    n = len(graph)
     sides = [side for side in range(2, n) if n % side == 0]
-    for planes, rows in product(sides, sides):
-        columns = n // (planes * rows)
-        if planes * rows * columns != n or columns < 2:
-            continue
-        size = (planes, rows, columns)
-        for wraps in product((False, True), repeat=3):
-            # A wrap of two would join the same pair again.
-            if any(wrap and side < 3 for wrap, side in zip(wraps, size, strict=True)):
-                continue
-            if edges != sum(n // side * (side - (not wrap)) for side, wrap in zip(size, wraps, strict=True)):
-                continue
-            if all(graph[item] == _around(item, size, wraps) for item in range(n)):
-                return GraphShape(
-                    "grid", tuple(range(n)), rows, columns, wraps[1], wraps[2], planes, wraps[0]
-                )
+    sizes = [(p, r, n // (p * r)) for p, r in product(sides, sides) if n % (p * r) == 0 and n // (p * r) > 1]
+    for size, wraps in _wrapped(n, sum(map(len, graph)) // 2, sizes):
+        if all(graph[item] == _around(item, size, wraps) for item in range(n)):
+            order = tuple(range(n))
+            return GraphShape("grid", order, size[1], size[2], wraps[1], wraps[2], size[0], wraps[0])
     return None
+
+
+def _flat_sizes(n: int) -> list[tuple[int, int]]:
+    """Rows and columns of grids of so many items, the squarest first, wide before tall."""
+    sides = [side for side in range(2, n // 2 + 1) if n % side == 0]
+    return [(rows, n // rows) for rows in sorted(sides, key=lambda side: (abs(n // side - side), side))]
+
+
+def _wrapped(
+    n: int, edges: int, sizes: Iterable[tuple[int, ...]]
+) -> Iterator[tuple[tuple[int, ...], tuple[bool, ...]]]:
+    """Sizes of grids of so many items and edges, and along which sides they wrap."""
+    for size in sizes:
+        for wraps in product((False, True), repeat=len(size)):
+            sides = list(zip(size, wraps, strict=True))
+            # A wrap of two would join the same pair again.
+            if any(wrap and side < 3 for side, wrap in sides):
+                continue
+            if edges == sum(n // side * (side - (not wrap)) for side, wrap in sides):
+                yield size, wraps
 
 
 def _around(item: int, size: tuple[int, ...], wraps: tuple[bool, ...]) -> set[int]:
@@ -161,41 +170,18 @@ def _chain(graph: Adjacency) -> GraphShape:
     return GraphShape("line" if ends else "ring", tuple(order), 1, len(graph))
 
 
-def _grids(n: int, edges: int) -> Iterator[tuple[int, int, bool, bool]]:
-    """Grids of so many items and edges, the squarest first, wide before tall."""
-    sides = [side for side in range(2, n // 2 + 1) if n % side == 0]
-    for rows in sorted(sides, key=lambda side: (abs(n // side - side), side)):
-        columns = n // rows
-        for wrap_rows in (False, True):
-            for wrap_columns in (False, True):
-                # A wrap of two would join the same pair again.
-                if (wrap_rows and rows < 3) or (wrap_columns and columns < 3):
-                    continue
-                down = columns * (rows - (not wrap_rows))
-                across = rows * (columns - (not wrap_columns))
-                if down + across == edges:
-                    yield rows, columns, wrap_rows, wrap_columns
-
-
-def _fit(graph: Adjacency, rows: int, columns: int, wrap_rows: bool, wrap_columns: bool) -> list[int] | None:
+def _fit(graph: Adjacency, rows: int, columns: int, wraps: tuple[bool, ...]) -> list[int] | None:
     """Give the item in each cell, row by row, where the graph is exactly this grid.
 
     Cells are filled by diagonals, so that all but those of the first row and column follow
     from two that are filled already.
     """
-
-    def around(cell: Cell) -> list[Cell]:
-        row, column = cell
-        found = []
-        for r, c in ((row, column - 1), (row - 1, column), (row, column + 1), (row + 1, column)):
-            if (wrap_rows or 0 <= r < rows) and (wrap_columns or 0 <= c < columns):
-                found.append((r % rows, c % columns))
-        return list(dict.fromkeys(found))
-
-    cells = [(d - c, c) for d in range(rows + columns - 1) for c in range(columns) if 0 <= d - c < rows]
-    near = {cell: around(cell) for cell in cells}
-    # Most documents number the items row by row: then they stand so.
-    if all(graph[r * columns + c] == {i * columns + k for i, k in near[r, c]} for r, c in cells):
+    cells = [
+        (d - c) * columns + c for d in range(rows + columns - 1) for c in range(columns) if 0 <= d - c < rows
+    ]
+    near = {cell: _around(cell, (rows, columns), wraps) for cell in cells}
+    # Most documents number the items row by row: then they stay so.
+    if all(graph[cell] == near[cell] for cell in cells):
         return list(range(len(graph)))
     place = {cell: number for number, cell in enumerate(cells)}
     before = [[place[other] for other in near[cell] if place[other] < place[cell]] for cell in cells]
@@ -233,4 +219,4 @@ def _fit(graph: Adjacency, rows: int, columns: int, wrap_rows: bool, wrap_column
     by_cell = dict(zip(cells, filled, strict=True))
     if any(graph[by_cell[cell]] != {by_cell[other] for other in near[cell]} for cell in cells):
         return None
-    return [by_cell[row, column] for row in range(rows) for column in range(columns)]
+    return [by_cell[cell] for cell in range(len(cells))]

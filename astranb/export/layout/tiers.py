@@ -11,21 +11,12 @@ from .blocks import COLUMN, ROW, WIDTH, PlacedBlock, rows_of
 __all__ = ["Arranged", "arrange", "distances", "shelves"]
 
 _STAGE = (1000.0, 480.0)  # about what a screen has room for, in pixels
-_APART = 26.0  # between blocks
+_GAP = 26.0  # between blocks
 
 
 @dataclass
 class Arranged:
-    """Places of everything.
-
-    Attributes
-    ----------
-    places : dict of int to (float, float, float)
-        Centre and width of each item.
-    frames : list of (str, float, float, float, float)
-        Title, corner and size.
-    width, height : float
-    """
+    """Places of everything: centre and width of each item; title, corner and size of each frame."""
 
     places: dict[int, tuple[float, float, float]] = field(default_factory=dict)
     frames: list[tuple[str, float, float, float, float]] = field(default_factory=list)
@@ -63,14 +54,14 @@ def shelves(rows: Sequence[Sequence[PlacedBlock]]) -> Arranged:
         tall = max(block.height for block in row)
         for block in row:
             made.put(block, x, made.height + (tall - block.height) / 2)
-            x += block.width + _APART
-        made.height += tall + _APART
-    made.height = max(0.0, made.height - _APART)
+            x += block.width + _GAP
+        made.height += tall + _GAP
+    made.height = max(0.0, made.height - _GAP)
     return made
 
 
 def _width(row: Sequence[PlacedBlock]) -> float:
-    return sum(block.width for block in row) + _APART * (len(row) - 1)
+    return sum(block.width for block in row) + _GAP * (len(row) - 1)
 
 
 def arrange(
@@ -78,20 +69,9 @@ def arrange(
 ) -> Arranged:
     """Hosts and the tiers of what joins them, as large as a screen has room for.
 
-    Parameters
-    ----------
-    hosts : sequence of PlacedBlock
-        In their order.
-    upper : sequence of sequences of int
-        Items of each tier, the one next to the hosts first.
-    near : dict of int to set of int
-        Who is joined with whom.
-
-    Returns
-    -------
-    Arranged
-        Either the hosts below all tiers, or one half of them above and one below, whichever
-        makes boxes larger; as many in a row as does so, too.
+    The hosts are below all tiers, or half of them above and half below, with as many in a row as makes
+    boxes largest. ``upper`` holds the items of each tier, the one next to the hosts first; ``near`` the
+    neighbours of each item.
     """
     best = (0.0, Arranged())
     for both in (False, True):
@@ -122,7 +102,7 @@ def _with_tiers(
     for level, tier in enumerate(upper):
         rows: dict[int, list[int]] = defaultdict(list)
         for item in tier:
-            # A switch stands with those below it; the last tier stands in the middle.
+            # A switch is placed with its neighbours; the last tier in the middle.
             lean = sum(side.get(other, 0) for other in near.get(item, ()))
             side[item] = -1 if both and lean < 0 else 1
             rows[side[item] if level < len(upper) - 1 else 1].append(item)

@@ -14,6 +14,7 @@ __all__ = [
     "NOW",
     "VERSION",
     "Answer",
+    "AnyFeed",
     "Feed",
     "LineFeed",
     "Message",
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 
-def feed_of(session: Session) -> Feed:
+AnyFeed = LineFeed | OperationFeed
+
+
+def feed_of(session: Session) -> AnyFeed:
     """Make the feed of one view."""
     return (LineFeed if isinstance(session.sim.engine, CacheLineEngine) else OperationFeed)(session)

@@ -43,17 +43,14 @@ def _next_line(sim: Simulation, options: dict[str, Any]) -> str:
     """A thread block's next operation, and where that stands in the program."""
     block = str(options.get("block", ""))
     stop = sim.next_line(block)
-    return (
-        spot_text(sim.engine, block)
-        if stop.breakpoint is None
-        else f"{stop.text}; {spot_text(sim.engine, block)}"
-    )
+    where = spot_text(sim.engine, block)
+    return where if stop.breakpoint is None else f"{stop.text}; {where}"
 
 
 def _record(sim: Simulation, options: dict[str, Any]) -> str:
     on = bool(options.get("on", True))
     sim.record(on)
-    return "recording" if on else "not recording: what passes now is not kept for the view"
+    return "recording" if on else "not recording: this interval cannot be shown later"
 
 
 def _text(options: dict[str, Any], name: str) -> str:
@@ -72,20 +69,19 @@ def _number(options: dict[str, Any], count: int, what: str) -> int:
 
 
 def _set(sim: Simulation, options: dict[str, Any]) -> str:
-    path, value = _text(options, "path"), options.get("value", "")
-    sim.set(path, value)
-    _, full, said = sim.edits[-1]
-    return f"{full} = {said} from event {sim.events:,} on"
+    sim.set(_text(options, "path"), options.get("value", ""))
+    _, path, value = sim.edits[-1]
+    return f"{path} = {value} from event {sim.events:,} on"
 
 
 def _kill(sim: Simulation, options: dict[str, Any]) -> str:
     sim.kill(_text(options, "link"), both=bool(options.get("both", False)))
-    return f"{_text(options, 'link')} is dead from event {sim.events:,} on: what comes to it waits"
+    return f"{_text(options, 'link')} is down from event {sim.events:,} on: messages wait in front of it"
 
 
 def _repair(sim: Simulation, options: dict[str, Any]) -> str:
     sim.repair(_text(options, "link"), both=bool(options.get("both", False)))
-    return f"{_text(options, 'link')} is back from event {sim.events:,} on"
+    return f"{_text(options, 'link')} is up again from event {sim.events:,} on"
 
 
 def _undo(sim: Simulation, options: dict[str, Any]) -> Stop:

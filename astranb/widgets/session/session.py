@@ -204,24 +204,13 @@ class Session(Owner):
     # Looking -----------------------------------------------------------------
 
     def inspect(self, path: str, at_ps: float | None = None) -> dict[str, Any]:
-        """Look at an object at the cursor of a view; the simulation stays where it is.
-
-        Parameters
-        ----------
-        path : str
-        at_ps : float, optional
-            When; now where not given. The past is looked at in a private copy.
-        """
+        """Inspect an object at a view's cursor (``at_ps``; now where not given), as :meth:`at`."""
         return self.at(at_ps).inspect(path)
 
     def at(self, at_ps: float | None = None) -> Simulation:
-        """The simulation as it was at the cursor of a view: to be looked at, never to be moved.
+        """Give the simulation at a view's cursor, to be looked at and never moved.
 
-        Parameters
-        ----------
-        at_ps : float, optional
-            When; now where not given. The past is a private copy that records nothing, and goes
-            on to another moment when this is asked again.
+        The past is a private copy that records nothing, and that the next call moves.
         """
         sim = self.sim
         if at_ps is None or at_ps >= sim.now_ps:

@@ -4,7 +4,7 @@
 
 import { createAsker } from "./asker.js";
 import { formatCount, formatShare } from "./format.js";
-import { inkOn, make } from "./theme.js";
+import { inkOn, make, makeHint, makeLink } from "./theme.js";
 
 /** @import { Answer, Context, Place, Store, Theme } from "./types" */
 
@@ -34,7 +34,7 @@ export function createAggregates(store, theme) {
     answered(found, error) {
       now = found;
       if (found) list(found);
-      else top.replaceChildren(make("p", { class: "anb-hint", text: error.message }));
+      else top.replaceChildren(makeHint(error.message));
     },
   });
 
@@ -60,17 +60,11 @@ export function createAggregates(store, theme) {
         );
       }),
     );
-    const rows = found.top.map(({ name, busy }) =>
-      make("button", { type: "button", class: "anb-child", text: `${formatShare(busy)} ${name}`, title: name, onclick: () => store.select(name) }),
-    );
-    top.replaceChildren(...(rows.length ? rows : [make("p", { class: "anb-hint", text: "nothing has been sent yet" })]));
+    const rows = found.top.map(({ name, busy }) => makeLink(`${formatShare(busy)} ${name}`, () => store.select(name), { title: name }));
+    top.replaceChildren(...(rows.length ? rows : [makeHint("nothing has been sent yet")]));
   }
 
-  /**
-   * Draw the tiles of every band.
-   * @param {Context} context
-   * @param {Place} place
-   */
+  /** Draw the tiles of every band. @param {Context} context @param {Place} place */
   function draw(context, place) {
     asker.want(store.window ? { window: store.window } : {}, key());
     tiles = [];

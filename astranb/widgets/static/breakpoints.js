@@ -2,16 +2,13 @@
 // Where the run stops, and values that are plotted over time.
 
 import { createAsker, createRequests, stateNumber } from "./asker.js";
-import { fit, make } from "./theme.js";
+import { fit, make, makeButton, makeHint, makeLink, makeOptions } from "./theme.js";
 
-/** @import { Answer, Options, Point, Store, Theme, Watch } from "./types" */
+/** @import { Answer, CreateView, Options, Point, Watch } from "./types" */
 
 const SPARK_HEIGHT = 30;
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createBreaks(store, theme) {
   const workload = store.engine === "operations";
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
@@ -30,35 +27,18 @@ export function createBreaks(store, theme) {
       },
       ...(more.list ? { list: more.list.id } : {}),
     });
-  const how = make(
-    "select",
-    { "aria-label": "Break", onchange: () => arrange() },
-    ...[["at", "at time"], ["on", "on event"], ["when", "when"]].map(([value, words]) => make("option", { value, text: words })),
-  );
+  const hows = [["at", "at time"], ["on", "on event"], ["when", "when"]].map(([value, words]) => make("option", { value, text: words }));
+  const how = make("select", { "aria-label": "Break", onchange: () => arrange() }, ...hows);
   const time = text("Time", "5 us");
   const kind = make("select", { "aria-label": "Kind of event" }, make("option", { value: "", text: "any event" }));
   const object = text("Object", "of any object");
   const condition = text("Condition", workload ? "rank[3].waiting > 0" : "gpu[3].sm.0.waiting > 0", { list: names });
   const what = text("Value to watch", workload ? "rank[3].in_flight" : "gpu[3].sm.0.waiting", { list: values, watch: true });
-  const form = make(
-    "div",
-    { class: "anb-form anb-adding" },
-    how, time, kind, object, condition,
-    make("button", { type: "button", class: "anb-button", text: "Add", "aria-label": "Add breakpoint", onclick: () => add() }),
-  );
-  const watching = [
-    make("h5", { text: "Watches" }),
-    make(
-      "div",
-      { class: "anb-form anb-adding" },
-      what, make("button", { type: "button", class: "anb-button", text: "Watch", onclick: () => watch() }),
-    ),
-    watched, note,
-  ];
+  const form = { class: "anb-form anb-adding" };
   const element = make(
-    "section",
-    { class: "anb-breaks", "aria-label": "Breakpoints and watches" },
-    wrong, names, values, form, list, ...watching,
+    "section", { class: "anb-breaks", "aria-label": "Breakpoints and watches" }, wrong, names, values,
+    make("div", form, how, time, kind, object, condition, makeButton("Add", () => add(), { "aria-label": "Add breakpoint" })), list,
+    make("h5", { text: "Watches" }), make("div", form, what, makeButton("Watch", () => watch())), watched, note,
   );
   store.on("scene", () => {
     if (!store.scene.example) return; // of a workload: other ones have other ranks
@@ -96,8 +76,9 @@ export function createBreaks(store, theme) {
   }
 
   /** @param {string} words @param {string} verb @param {number} number */
-  const remove = (words, verb, number) =>
-    make("button", { type: "button", class: "anb-button anb-remove", "aria-label": words, title: words, text: "×", onclick: () => apply(verb, { number }) });
+  const remove = (words, verb, number) => makeButton("×", () => apply(verb, { number }), { class: "anb-button anb-remove", "aria-label": words, title: words });
+  /** @param {Point | Watch} one */
+  const named = (one) => makeLink(one.text, () => one.object && store.select(one.object), { title: one.object || one.text });
   /** @param {Point} point @param {number} number */
   function pointRow(point, number) {
     const on = make("input", {
@@ -107,13 +88,10 @@ export function createBreaks(store, theme) {
     });
     on.checked = point.enabled;
     /** @type {HTMLElement[]} */
-    const words = [
-      make("button", { type: "button", class: "anb-child", text: point.text, title: point.object || point.text, onclick: () => point.object && store.select(point.object) }),
-    ];
+    const words = [named(point)];
     if (point.hit) words.push(make("span", { class: "anb-hit-text", text: `\u25c6 hit${answer?.because ? `: ${answer.because}` : ""}` }));
     return make(
-      "div",
-      { class: `anb-item${point.hit ? " anb-hit" : ""}`, "data-hit": String(point.hit) },
+      "div", { class: `anb-item${point.hit ? " anb-hit" : ""}`, "data-hit": String(point.hit) },
       on, make("div", { class: "anb-item-words" }, ...words), remove(`Remove ${point.text}`, "clear", number),
     );
   }
@@ -121,29 +99,20 @@ export function createBreaks(store, theme) {
   function watchRow(one, number) {
     const canvas = make("canvas", { class: "anb-canvas anb-spark", role: "img", "aria-label": `${one.text}: now ${one.now}, ${one.low} to ${one.high}` });
     canvas.style.height = `${SPARK_HEIGHT}px`;
+    const range = make("span", { class: "anb-hint", text: `${one.low} to ${one.high}` });
     return make(
-      "div",
-      { class: "anb-item anb-watch" },
-      make(
-        "div",
-        { class: "anb-item-words" },
-        make("button", { type: "button", class: "anb-child", text: one.text, title: one.object || one.text, onclick: () => one.object && store.select(one.object) }),
-        canvas,
-        make("span", { class: "anb-hint", text: `${one.low} to ${one.high}` }),
-      ),
-      make("b", { class: "anb-value", text: one.now }),
-      remove(`Remove ${one.text}`, "unwatch", number),
+      "div", { class: "anb-item anb-watch" }, make("div", { class: "anb-item-words" }, named(one), canvas, range),
+      make("b", { class: "anb-value", text: one.now }), remove(`Remove ${one.text}`, "unwatch", number),
     );
   }
   /** @param {Answer<"breaks">} found */
   function show(found) {
-    if (kind.childElementCount === 1) kind.append(...found.kinds.map((name) => make("option", { value: name, text: name })));
+    if (kind.childElementCount === 1) kind.append(...makeOptions(found.kinds));
     /** @param {string[]} fields */
     const options = (fields) => fields.map((name) => make("option", { value: `${store.selection}.${name}` }));
     names.replaceChildren(...options(found.fields));
     values.replaceChildren(...options(found.values));
-    const empty = [make("p", { class: "anb-hint", text: "No breakpoints." })];
-    list.replaceChildren(...(found.points.length ? found.points.map(pointRow) : empty));
+    list.replaceChildren(...(found.points.length ? found.points.map(pointRow) : [makeHint("No breakpoints.")]));
     watched.replaceChildren(...found.watches.map(watchRow));
     note.textContent = !found.watches.length
       ? "Plots a value of an object over the time that the timelines show."

@@ -3,10 +3,10 @@
 
 import { createAsker } from "./asker.js";
 import { formatCount, formatTime } from "./format.js";
-import { RANK_COLOURS, fit, make } from "./theme.js";
+import { RANK_COLOURS, fit, make, makeBarKey, makeKey, makeOptions } from "./theme.js";
 import { createTip } from "./tip.js";
 
-/** @import { Context, Reply, Spot, Store, Theme } from "./types" */
+/** @import { Context, CreateView, Reply, Spot } from "./types" */
 
 const GUTTER = 74;
 const MOST_ROW = 22;
@@ -15,17 +15,14 @@ const CELL_PX = 4;
 const NAMES = ["input", "output", "scratch", "packets"];
 const NOBODY = 65535;
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createBuffer(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Contents of a buffer" });
   const tip = createTip(canvas, textAt);
   /** @param {string} words @param {HTMLOptionElement[]} options */
   const choice = (words, options) => make("select", { class: "anb-steps", "aria-label": words, onchange: () => store.emit("change") }, ...options);
   const rank = choice("Rank of the buffer", []);
-  const buffer = choice("Buffer", NAMES.map((name) => make("option", { value: name, text: name })));
+  const buffer = choice("Buffer", makeOptions(NAMES));
   buffer.value = "output";
   const words = make("span", { class: "anb-hint" });
   const legend = make("div", { class: "anb-legend" });
@@ -43,8 +40,7 @@ export function createBuffer(store, theme) {
   let pointed = null;
 
   store.on("scene", () => {
-    const gpus = store.scene.gpus.map((_, number) => number);
-    rank.replaceChildren(...gpus.map((one) => make("option", { value: one, text: `GPU${one}` })));
+    rank.replaceChildren(...store.scene.gpus.map((_, one) => make("option", { value: one, text: `GPU${one}` })));
     asker.forget();
   });
 
@@ -65,11 +61,9 @@ export function createBuffer(store, theme) {
   /** @param {Uint16Array} source */
   function drawLegend(source) {
     /** @param {string} kind @param {string} text */
-    const swatch = (kind, text) => make("span", { class: "anb-key" }, make("i", { class: `anb-cell anb-cell-${kind}` }), text);
+    const swatch = (kind, text) => makeKey(make("i", { class: `anb-cell anb-cell-${kind}` }), text);
     const there = [...new Set(source)].filter((one) => one !== NOBODY).sort((a, b) => a - b);
-    const named = there.slice(0, 16).map((one) =>
-      make("span", { class: "anb-key" }, make("i", { class: "anb-bar", style: `--anb-colour: ${RANK_COLOURS[one % RANK_COLOURS.length]}; --anb-height: 10px` }), `GPU${one}`),
-    );
+    const named = there.slice(0, 16).map((one) => makeBarKey(RANK_COLOURS[one % RANK_COLOURS.length], `GPU${one}`, 10));
     if (there.length > 16) named.push(make("span", { text: `… ${there.length} GPUs` }));
     legend.replaceChildren(swatch("none", "not arrived"), swatch("partial", "partial"), swatch("final", "final"), make("span", { text: "from:" }), ...named);
   }

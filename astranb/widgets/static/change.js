@@ -3,13 +3,11 @@
 
 import { createAsker, createRequests, stateNumber } from "./asker.js";
 import { formatCount } from "./format.js";
-import { make } from "./theme.js";
+import { make, makeButton, makeHint, makeLink, makeOptions } from "./theme.js";
 
-/** @import { Answer, Options, Parameter, Store } from "./types" */
+/** @import { Answer, CreateView, Options, Parameter } from "./types" */
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createChange(store) {
   const title = make("h4", {});
   const object = make("div", { class: "anb-form" });
@@ -17,20 +15,10 @@ export function createChange(store) {
   const run = make("div", { class: "anb-form" });
   const edits = make("div", { class: "anb-list" });
   const wrong = make("p", { class: "anb-failed", role: "alert", hidden: "" });
-  const forking = make("button", {
-    type: "button", class: "anb-button", text: "Fork with these", disabled: "",
-    title: "start a new run with these changes, shown beside this one",
-    onclick: () => fork(changed()),
-  });
-  const whole = make(
-    "div", { class: "anb-form" }, make("h5", { text: "The run (from the start of a fork)" }), run, make("div", { class: "anb-row" }, forking),
-  );
+  const forking = makeButton("Fork with these", () => fork(changed()), { disabled: "", title: "start a new run with these changes, shown beside this one" });
+  const whole = make("div", { class: "anb-form" }, make("h5", { text: "The run (from the start of a fork)" }), run, make("div", { class: "anb-row" }, forking));
   const element = make(
-    "section",
-    { class: "anb-change", "aria-label": "Change" },
-    wrong, title, object, link,
-    make("h5", { text: "Changed so far" }), edits,
-    whole,
+    "section", { class: "anb-change", "aria-label": "Change" }, wrong, title, object, link, make("h5", { text: "Changed so far" }), edits, whole,
   );
   let shape = "";
   const asker = createAsker(store, "parameters", {
@@ -71,7 +59,7 @@ export function createChange(store) {
     const common = { name: path, "aria-label": label, title: about.join("; "), oninput, onchange: oninput };
     if (choices.length && (choices.includes(value) || path === "algorithm")) {
       const names = choices.includes(value) ? choices : [value, ...choices];
-      const select = make("select", common, ...names.map((name) => make("option", { value: name, text: name })));
+      const select = make("select", common, ...makeOptions(names));
       select.value = value;
       return select;
     }
@@ -89,14 +77,10 @@ export function createChange(store) {
     };
     const entry = field(parameter, name, dirty, set);
     const row = make(
-      "div",
-      { class: "anb-field" },
-      make("span", { class: "anb-name", text: name, title: parameter.meaning }), entry,
-      make("button", { type: "button", class: "anb-button", text: "Apply", "aria-label": `Apply ${name}`, title: `now: ${parameter.effect}`, onclick: set }),
-      make("button", {
-        type: "button", class: "anb-button", text: "Fork", "aria-label": `Fork with ${name}`,
-        title: "copy the run, apply this change from now on, and show it beside this run",
-        onclick: () => fork({ [parameter.path]: entry.value }),
+      "div", { class: "anb-field" }, make("span", { class: "anb-name", text: name, title: parameter.meaning }), entry,
+      makeButton("Apply", set, { "aria-label": `Apply ${name}`, title: `now: ${parameter.effect}` }),
+      makeButton("Fork", () => fork({ [parameter.path]: entry.value }), {
+        "aria-label": `Fork with ${name}`, title: "copy the run, apply this change from now on, and show it beside this run",
       }),
     );
     row.dataset.dirty = "false";
@@ -114,17 +98,16 @@ export function createChange(store) {
   /** @param {string} path @param {boolean} down */
   function linkButtons(path, down) {
     /** @param {string} text @param {string} words @param {string} verb @param {Options} options */
-    const press = (text, words, verb, options) =>
-      make("button", { type: "button", class: "anb-button", text, title: words, onclick: () => apply(verb, { link: path, ...options }) });
+    const press = (text, words, verb, options) => makeButton(text, () => apply(verb, { link: path, ...options }), { title: words });
     if (down) {
       return [
         press("Repair", "bring this direction up again: waiting messages go on", "repair", {}),
-        press("Repair both directions", "bring both directions up again", "repair", { both: true }),
+        press("Repair both", "bring both directions up again", "repair", { both: true }),
       ];
     }
     return [
-      press("Kill", "take this direction down: messages wait in front of it", "kill", {}),
-      press("Kill both directions", "take both directions down, as when a cable is cut", "kill", { both: true }),
+      press("Take down", "take this direction down: messages wait in front of it", "kill", {}),
+      press("Take both down", "take both directions down, as when a cable is cut", "kill", { both: true }),
     ];
   }
   /** @param {Answer<"parameters">} answer */
@@ -138,11 +121,8 @@ export function createChange(store) {
         ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], link[7]."
         : "Select a link or a GPU to change it.";
       title.textContent = answer.title || "No object";
-      object.replaceChildren(
-        ...(answer.object.length
-          ? answer.object.filter(({ path }) => !path.endsWith(".up")).map(objectRow)
-          : [make("p", { class: "anb-hint", text: hint })]),
-      );
+      const rows = answer.object.filter(({ path }) => !path.endsWith(".up")).map(objectRow);
+      object.replaceChildren(...(answer.object.length ? rows : [makeHint(hint)]));
       const up = answer.object.find(({ path }) => path.endsWith(".up"));
       link.replaceChildren(...(up ? linkButtons(answer.title, up.value !== "yes") : []));
     }
@@ -155,21 +135,16 @@ export function createChange(store) {
       }
       forking.disabled = true;
     }
-    edits.replaceChildren(
-      ...(answer.edits.length ? [] : [make("p", { class: "anb-hint", text: "Nothing yet. Reset keeps changes." })]),
-      ...answer.edits.map(([events, path, value], number) =>
-        make(
-          "div",
-          { class: "anb-item" },
-          make("button", { type: "button", class: "anb-child", text: `${path} = ${value}`, title: "select it", onclick: () => store.select(path.slice(0, path.lastIndexOf("."))) }),
-          make("span", { class: "anb-hint", text: `event ${formatCount(events)}` }),
-          make("button", {
-            type: "button", class: "anb-button", text: "Undo", "aria-label": `Undo ${path}`,
-            title: "go back to before this change; later changes are undone as well", onclick: () => apply("undo", { number }),
-          }),
-        ),
+    const rows = answer.edits.map(([events, path, value], number) =>
+      make(
+        "div", { class: "anb-item" }, makeLink(`${path} = ${value}`, () => store.select(path.slice(0, path.lastIndexOf("."))), { title: "select it" }),
+        make("span", { class: "anb-hint", text: `event ${formatCount(events)}` }),
+        makeButton("Undo", () => apply("undo", { number }), {
+          "aria-label": `Undo ${path}`, title: "go back to before this change; later changes are undone as well",
+        }),
       ),
     );
+    edits.replaceChildren(...(rows.length ? rows : [makeHint("No changes yet. Reset keeps them.")]));
   }
   return {
     element,

@@ -2,10 +2,10 @@
 // Who has summed whom: ranks by chunks, a tick for each rank whose contribution is in a chunk.
 
 import { createAsker, momentOf } from "./asker.js";
-import { fit, make, settle } from "./theme.js";
+import { fit, make, makeKey, makeRow, settle } from "./theme.js";
 import { createTip } from "./tip.js";
 
-/** @import { Answer, Context, Spot, Store, Theme } from "./types" */
+/** @import { Answer, Context, CreateView, Spot } from "./types" */
 
 const GUTTER = 56;
 const TOP = 18;
@@ -17,10 +17,7 @@ const WRONG = "#d55e00";
 const MOST_WORDS = 1100; // cells in the table
 const LEAST_TICK = 1.6; // pixels: below, a cell shows how many, not who
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createChunks(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Whose contributions are in which chunk" });
   const tip = createTip(canvas, (at) => {
@@ -85,10 +82,9 @@ export function createChunks(store, theme) {
   /** @param {Data} data */
   function drawLegend(data) {
     const single = ticked(data, sizes(data).wide);
-    const words = single
-      ? [["anb-tick-full", "summed in"], ["anb-tick-part", "in some channels"], ["anb-tick-twice", "twice: wrong"], ["anb-key-final", "final"], ["anb-key-writing", "being written"]]
-      : [["anb-key-final", "final"], ["anb-key-writing", "being written"]];
-    const keys = words.map(([kind, text]) => make("span", { class: "anb-key" }, make("i", { class: kind }), text));
+    const ticks_of = [["anb-tick-full", "summed in"], ["anb-tick-part", "in some channels"], ["anb-tick-twice", "twice: wrong"]];
+    const words = [...(single ? ticks_of : []), ["anb-key-final", "final"], ["anb-key-writing", "being written"]];
+    const keys = words.map(([kind, text]) => makeKey(make("i", { class: kind }), text));
     if (!single) {
       const ramp = [0.02, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(v)).join(", ");
       keys.unshift(make("span", { class: "anb-key" }, "0", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), `${data.ranks} ranks in it`));
@@ -217,7 +213,7 @@ export function createChunks(store, theme) {
     const lines = new Map();
     for (let k = 0; k < most; k++) {
       const rank = data.arrays.rank[k];
-      const line = lines.get(rank) ?? make("tr", {}, make("th", { scope: "row", text: `GPU${rank}` }));
+      const line = lines.get(rank) ?? makeRow(`GPU${rank}`);
       line.append(make("td", { text: sentence(data, k) }));
       lines.set(rank, line);
     }

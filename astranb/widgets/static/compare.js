@@ -3,23 +3,17 @@
 
 import { createAsker, stateNumber } from "./asker.js";
 import { createDifference } from "./difference.js";
-import { make } from "./theme.js";
+import { make, makeButton, makeHint } from "./theme.js";
 
-/** @import { Answer, Store } from "./types" */
+/** @import { Answer, CreateView } from "./types" */
 
 const EXAMPLES = { cacheline: '{"algorithm": "ring"}', operations: '{"rank[3].speed": 0.5}' };
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createCompare(store) {
   const difference = createDifference();
-  const hint = make("p", {
-    class: "anb-hint", text: `No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.engine]}).`,
-  });
-  const part = make("button", {
-    type: "button", class: "anb-button", text: "Close the other run", onclick: () => store.ask("difference", { part: true }).then(show, fail),
-  });
+  const hint = makeHint(`No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.engine]}).`);
+  const part = makeButton("Close the other run", () => store.ask("difference", { part: true }).then(show, fail));
   const place = make("div", { class: "anb-other" });
   const shown = make("div", { hidden: "" }, difference.element, make("div", { class: "anb-row" }, part), place);
   const element = make("section", { class: "anb-compare", "aria-label": "Comparison" }, hint, shown);
@@ -49,7 +43,7 @@ export function createCompare(store) {
     place.replaceChildren();
     if (!other) return;
     if (!store.embed) {
-      place.append(make("p", { class: "anb-hint", text: "To see it, show anb.SideBySide(sim, fork) in a cell." }));
+      place.append(makeHint("To see it, show anb.SideBySide(sim, fork) in a cell."));
       return;
     }
     ending = new AbortController();

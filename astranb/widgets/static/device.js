@@ -3,7 +3,7 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { formatTime } from "./format.js";
-import { fit, make } from "./theme.js";
+import { fit, make, makeKey } from "./theme.js";
 import { createTip } from "./tip.js";
 
 /** @import { Answer, Context, Pair, SmState, Spot, Store, Theme, Tile } from "./types" */
@@ -41,7 +41,7 @@ export function createDevice(store, theme) {
     ...Object.entries(STATE).map(([name, { words }]) => {
       const key = make("canvas", { class: "anb-smkey" });
       key.dataset.state = name;
-      return make("span", { class: "anb-key" }, key, words);
+      return makeKey(key, words);
     }),
   );
 

@@ -2,17 +2,17 @@
 // What differs between two runs: a table of texts, with a bar for how large each difference is.
 
 import { formatCount } from "./format.js";
-import { make, settle } from "./theme.js";
+import { make, makeHint, makeOptions, settle } from "./theme.js";
 
 /** @import { Difference } from "./types" */
 
 export function createDifference() {
   const heading = make("p", { class: "anb-verdict" });
-  const inputs = make("p", { class: "anb-hint" });
+  const inputs = makeHint("");
   const which = make("select", { class: "anb-steps", "aria-label": "Table of differences", onchange: () => fill() });
   const body = make("tbody", {});
   const columns = ["", "", "", ""].map((text) => make("th", { scope: "col", text }));
-  const more = make("p", { class: "anb-hint" });
+  const more = makeHint("");
   const element = make(
     "div",
     { class: "anb-difference" },
@@ -47,9 +47,7 @@ export function createDifference() {
     show(next) {
       report = next;
       const titles = next.tables.map(({ title }) => title);
-      if (which.childElementCount !== titles.length) {
-        which.replaceChildren(...titles.map((text) => make("option", { text })));
-      }
+      if (which.childElementCount !== titles.length) which.replaceChildren(...makeOptions(titles));
       heading.textContent = next.verdict;
       inputs.textContent = next.inputs.map(([name, a, b]) => `${name}: ${a} | ${b}`).join("   ·   ");
       fill();

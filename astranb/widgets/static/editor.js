@@ -1,7 +1,7 @@
 // @ts-check
 // A program's text with line numbers, its problems at their lines, and the button that simulates it.
 
-import { make } from "./theme.js";
+import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 
 /** @import { Model } from "./types" */
 /** @typedef {{ severity: "error" | "warning", line: number, column: number, text: string, hint: string, also: number[] }} Problem */
@@ -26,11 +26,8 @@ function render({ model, el }) {
   const bands = make("div", { class: "anb-bands", "aria-hidden": "true" });
   const list = make("ul", { class: "anb-problems", "aria-label": "Problems", "aria-live": "polite" });
   const status = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
-  const run = make("button", { type: "button", class: "anb-button anb-play", text: "Simulate", title: "simulate the program and show it below (Ctrl+Enter)", onclick: simulate });
-  const restore = make("button", {
-    type: "button", class: "anb-button", text: "Last correct text", title: "restore the last text without an error",
-    onclick: () => replace(good),
-  });
+  const run = makeButton("Simulate", simulate, { class: "anb-button anb-play", title: "simulate the program and show it below (Ctrl+Enter)" });
+  const restore = makeButton("Last correct text", () => replace(good), { title: "restore the last text without an error" });
   /** @param {Field} name @param {string} label @param {number} width */
   const field = (name, label, width) => {
     const input = make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false" });
@@ -39,7 +36,7 @@ function render({ model, el }) {
   };
   /** @param {Field} name @param {string} label @param {string[]} values */
   const pick = (name, label, values) => {
-    const select = make("select", { class: "anb-steps", "aria-label": label, title: label }, ...values.map((value) => make("option", { value, text: value })));
+    const select = make("select", { class: "anb-steps", "aria-label": label, title: label }, ...makeOptions(values));
     select.value = chosen[name];
     select.addEventListener("change", () => choose(name, select.value));
     return select;
@@ -138,8 +135,7 @@ function render({ model, el }) {
       ...problems.map((problem) => {
         const others = problem.also.length ? ` (see also line ${problem.also.join(", ")})` : "";
         const words = `line ${problem.line}: ${problem.text}${problem.hint ? `; ${problem.hint}` : ""}${others}`;
-        const button = make("button", { type: "button", class: "anb-child", text: words, onclick: () => go(problem) });
-        return make("li", { class: `anb-problem anb-${problem.severity}` }, make("b", { text: problem.severity }), button);
+        return make("li", { class: `anb-problem anb-${problem.severity}` }, make("b", { text: problem.severity }), makeLink(words, () => go(problem)));
       }),
     );
     const errors = problems.some((problem) => problem.severity === "error");

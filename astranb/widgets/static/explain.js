@@ -5,22 +5,18 @@
 import { createAsker, momentOf } from "./asker.js";
 import { formatCount, formatTime } from "./format.js";
 import { causeColour } from "./path.js";
-import { make, settle } from "./theme.js";
+import { make, makeButton, makeHint, makeLink, settle } from "./theme.js";
 
-/** @import { Answer, Cause, Change, Options, Store } from "./types" */
+/** @import { Answer, Cause, Change, CreateView, Options } from "./types" */
 
 const OFTEN_MS = 300; // between two questions while time moves
 const POLL_MS = 200; // for an answer that is being worked out
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createExplain(store) {
   const chain = make("div", { class: "anb-chain" });
   const lost = make("div", { class: "anb-lost" });
-  const find = make("button", {
-    type: "button", class: "anb-button", text: "Show critical path", "aria-pressed": "false", onclick: () => toggle(),
-  });
+  const find = makeButton("Show critical path", () => toggle(), { "aria-pressed": "false" });
   const words = make("span", { class: "anb-hint", role: "status" });
   const path = make("div", { class: "anb-critical" });
   const changes = make("div", { class: "anb-what-if" });
@@ -35,8 +31,6 @@ export function createExplain(store) {
 
   /** @param {number} part @param {number} whole */
   const percent = (part, whole) => `${((100 * part) / Math.max(1, whole)).toFixed(1)}%`;
-  /** @param {string} text */
-  const hint = (text) => make("p", { class: "anb-hint", text });
   /** @param {unknown} error */
   const failed = (error) => {
     const text = error instanceof Error ? error.message : String(error);
@@ -47,8 +41,7 @@ export function createExplain(store) {
     setTimeout(resolve, ms);
   });
   /** @param {string} text @param {string} to @param {string} [title] */
-  const link = (text, to, title = to) =>
-    make("button", { type: "button", class: "anb-child", text, title, onclick: () => store.select(to) });
+  const link = (text, to, title = to) => makeLink(text, () => store.select(to), { title });
 
   // Why, and time lost: about the selection at the cursor ------------------------------
 
@@ -72,7 +65,7 @@ export function createExplain(store) {
       return item;
     });
     const title = store.selection ? about : `${about} (waits longest)`;
-    return [hint(`${title}, at ${formatTime(now, 3)}`), make("ol", { "aria-label": "Chain of waits" }, ...items)];
+    return [makeHint(`${title}, at ${formatTime(now, 3)}`), make("ol", { "aria-label": "Chain of waits" }, ...items)];
   }
   /** @param {Cause[]} rows @param {number} total */
   function bars(rows, total) {
@@ -87,7 +80,7 @@ export function createExplain(store) {
   }
   /** @param {Answer<"lost_time">} answer */
   function showLost({ of, total_ps: total, rows }) {
-    return [hint(of), bars(rows, total)];
+    return [makeHint(of), bars(rows, total)];
   }
 
   // The critical path ---------------------------------------------------------------------
@@ -160,10 +153,7 @@ export function createExplain(store) {
       const to = link("", top.path, `${top.title}, ${when}`);
       to.append(mark, top.text);
       const cell = make("td", {}, to);
-      const jump = make("button", {
-        type: "button", class: "anb-child", text: formatTime(top.ps, 3), title: `show ${when}`,
-        onclick: () => store.scrub(top.start_ps + top.ps / 2),
-      });
+      const jump = makeLink(formatTime(top.ps, 3), () => store.scrub(top.start_ps + top.ps / 2), { title: `show ${when}` });
       return make("tr", {}, cell, make("td", { class: "anb-number" }, jump));
     });
     return [
@@ -188,11 +178,8 @@ export function createExplain(store) {
       const guessed = row.estimate_ps !== null;
       const estimate = make("span", { text: row.estimate_ps !== null ? `about ${gain(row.estimate_ps, row)}` : `now ${row.was}` });
       const exact = make("span", { class: "anb-exact" });
-      const run = make("button", {
-        type: "button", class: "anb-button anb-small-button", text: "run it", "aria-label": `Run with ${row.path} ${row.value}`,
-      });
       const start = () => runIt(row, estimate, exact, run);
-      run.addEventListener("click", start);
+      const run = makeButton("run it", start, { class: "anb-button anb-small-button", "aria-label": `Run with ${row.path} ${row.value}` });
       exact.append(run);
       runs.push(start);
       const least = guessed ? `at least ${formatTime(row.at_least_ps, 3)}; now ${row.was}` : `${formatTime(row.on_path_ps, 3)} of the critical path depend on it`;

@@ -3,13 +3,11 @@
 
 import { createAsker } from "./asker.js";
 import { formatCount } from "./format.js";
-import { make, settle } from "./theme.js";
+import { make, makeLink, makeRow, settle } from "./theme.js";
 
-/** @import { Answer, Store } from "./types" */
+/** @import { Answer, CreateView } from "./types" */
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createExposed(store) {
   const caption = make("caption", {});
   const head = make("tr", {});
@@ -25,17 +23,14 @@ export function createExposed(store) {
     head.replaceChildren(...heads.map((text) => make("th", { scope: "col", text })));
     body.replaceChildren(
       ...rows.map(([path, ...cells]) => {
-        const line = make(
-          "tr", {}, make("th", { scope: "row" }, make("button", { type: "button", class: "anb-child", text: path, onclick: () => store.select(path) })),
-          ...cells.map((text) => make("td", { text })),
-        );
+        const line = makeRow(makeLink(path, () => store.select(path)), ...cells);
         if (path === store.selection) line.setAttribute("aria-selected", "true");
         return line;
       }),
     );
     dims.replaceChildren(
       ...dimensions.map(({ path, shape, utilisation }) =>
-        make("button", { type: "button", class: "anb-child", text: `${path} (${shape}): ${(100 * utilisation).toFixed(1)}% of its links' bandwidth`, onclick: () => store.select(path) }),
+        makeLink(`${path} (${shape}): ${(100 * utilisation).toFixed(1)}% of its links' bandwidth`, () => store.select(path)),
       ),
     );
   }

@@ -3,9 +3,9 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { formatCount } from "./format.js";
-import { make, makeSvg, settle } from "./theme.js";
+import { make, makeBarKey, makeSvg, settle } from "./theme.js";
 
-/** @import { Answer, GraphNode, Store, WorkloadScene } from "./types" */
+/** @import { Answer, CreateView, GraphNode, WorkloadScene } from "./types" */
 
 const [WIDE, HIGH, ACROSS, DOWN, EDGE] = [150, 40, 34, 14, 12]; // px of a node, between nodes, around all
 /** @type {Record<string, string>} */
@@ -15,9 +15,7 @@ const NODE_COLOURS = {
 /** @type {Record<string, string>} */
 const SIGNS = { done: "✓", running: "▶", ready: "●", waiting: "…" };
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createGraph(store) {
   const rank = make("input", {
     type: "number", class: "anb-rank", min: 0, step: 1, value: 0, "aria-label": "Rank whose operations are shown",
@@ -40,9 +38,7 @@ export function createGraph(store) {
     keys.children[2].toggleAttribute("hidden", !scene().lanes.includes("memory"));
   });
   keys.replaceChildren(
-    ...[["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"]].map(([text, colour]) =>
-      make("span", { class: "anb-key" }, make("i", { class: "anb-bar", style: `--anb-colour: ${colour}; --anb-height: 9px` }), text),
-    ),
+    ...[["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"]].map(([text, colour]) => makeBarKey(colour, text)),
     ...Object.entries(SIGNS).map(([state, sign]) => make("span", { class: "anb-key", text: `${sign} ${state}` })),
   );
   const asker = createAsker(store, "graph", { every: 120, answered: (reply, _error) => reply && lay(reply) });

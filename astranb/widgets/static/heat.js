@@ -7,16 +7,13 @@ import { gpuOf } from "./selection.js";
 import { contextOf, fit, inkOn, make } from "./theme.js";
 import { createTip } from "./tip.js";
 
-/** @import { Answer, Context, Pair, Spot, Store, Theme } from "./types" */
+/** @import { Answer, Context, CreateView, Pair, Spot } from "./types" */
 
 const GUTTER = 46;
 /** @type {[string, number][]} */
 const UNITS = [["GB", 1e9], ["MB", 1e6], ["KB", 1e3]];
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createHeat(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
   const tip = createTip(canvas, (at) => {
@@ -121,12 +118,7 @@ export function createHeat(store, theme) {
       context.fillText(bytes(value), GUTTER + ((k % rows) + 0.5) * cell, 24 + (Math.floor(k / rows) + 0.5) * cell, cell - 4);
     });
   }
-  /**
-   * Row and column of the selected GPU.
-   * @param {Context} context
-   * @param {number} rows
-   * @param {number} each
-   */
+  /** Row and column of the selected GPU. @param {Context} context @param {number} rows @param {number} each */
   function mark(context, rows, each) {
     const rank = gpuOf(store, store.selection);
     if (rank < 0) return;

@@ -2,17 +2,15 @@
 // What is known of the selected object at the cursor: state, lines in flight, parts to go on to.
 
 import { formatCount } from "./format.js";
-import { make } from "./theme.js";
+import { make, makeButton, makeHint, makeLink, makeOptions, makeRow, refill } from "./theme.js";
 
-/** @import { Inspected, Store } from "./types" */
+/** @import { CreateView, Inspected } from "./types" */
 
 const MOST_LINES = 16;
 /** @type {Record<string, string>} */
 const PARTS = { gpu: "SMs in use", rank: "Now", op: "Depends on, and is needed by" };
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createInspector(store) {
   const list = `anb-names-${Math.random().toString(36).slice(2)}`;
   const path = make("input", {
@@ -22,63 +20,32 @@ export function createInspector(store) {
     },
   });
   const names = make("datalist", { id: list });
-  const clear = make("button", {
-    type: "button", class: "anb-button anb-clear", "aria-label": "Clear the selection", title: "clear (Esc)", text: "×",
-    onclick: () => store.select(""),
-  });
+  const clear = makeButton("×", () => store.select(""), { class: "anb-button anb-clear", "aria-label": "Clear the selection", title: "clear (Esc)" });
   const body = make("div", { class: "anb-body" });
-  const element = make(
-    "section",
-    { class: "anb-inspector", "aria-label": "Inspector" },
-    make("div", { class: "anb-row" }, path, clear, names),
-    body,
-  );
+  const element = make("section", { class: "anb-inspector", "aria-label": "Inspector" }, make("div", { class: "anb-row" }, path, clear, names), body);
 
   store.on("scene", () => {
     if (store.scene.names) {
       path.placeholder = `${store.scene.names[Math.min(3, (store.scene.ranks ?? 1) - 1)]}.op[0]`;
-      names.replaceChildren(...store.scene.names.map((name) => make("option", { value: name })));
+      names.replaceChildren(...makeOptions(store.scene.names));
       return;
     }
     const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);
     all.push(...store.scene.boxes.filter((box) => box.kind !== "tier").map((box) => box.name), ...store.scene.tiles.flat());
     all.push(...store.scene.bundles.slice(0, 2000).map((bundle) => bundle.name));
-    names.replaceChildren(...all.map((name) => make("option", { value: name })));
+    names.replaceChildren(...makeOptions(all));
   });
 
-  function hint() {
-    return [
-      make("p", { class: "anb-hint", text: (store.ready ? store.scene.hint : null) ?? "Click a GPU, a switch, a link or a thread block, or type its path." }),
-    ];
-  }
+  const hint = () => (store.ready ? store.scene.hint : null) ?? "Click a GPU, a switch, a link or a thread block, or type its path.";
   /** @param {string} text @param {string} to */
-  const go = (text, to) =>
-    make("button", { type: "button", class: "anb-child", text, title: to, onclick: () => store.select(to) });
+  const go = (text, to) => makeLink(text, () => store.select(to), { title: to });
   /** @param {Inspected} answer @returns {HTMLElement[]} */
   function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, way: route }) {
     /** @type {HTMLElement[]} */
-    const parts = [make("h4", { text: title })];
-    parts.push(
-      make(
-        "table",
-        {},
-        make(
-          "tbody",
-          {},
-          ...state.map(([label, value]) =>
-            make("tr", {}, make("th", { scope: "row", text: label }), make("td", { text: value })),
-          ),
-        ),
-      ),
-    );
+    const parts = [make("h4", { text: title }), make("table", {}, make("tbody", {}, ...state.map((row) => makeRow(...row))))];
     if (children.length) {
       parts.push(make("h5", { text: PARTS[kind] ?? "Parts" }));
-      const items = children.map((child) =>
-        make("button", {
-          type: "button", class: "anb-child", text: child.text, title: child.path, onclick: () => store.select(child.path),
-        }),
-      );
-      parts.push(make("div", { class: "anb-children" }, ...items));
+      parts.push(make("div", { class: "anb-children" }, ...children.map((child) => go(child.text, child.path))));
     }
     if (route?.length) {
       parts.push(make("h5", { text: "Route" }));
@@ -94,9 +61,7 @@ export function createInspector(store) {
     parts.push(make("h5", { text: `${kind === "op" || kind === "queue" ? "Chunks" : "In flight"}: ${formatCount(count)}` }));
     if (flying.length) {
       const lines = flying.slice(0, MOST_LINES).map((line, k) => make("li", {}, paths ? go(line, paths[k]) : line));
-      if (count > MOST_LINES) {
-        lines.push(make("li", { class: "anb-hint", text: `and ${formatCount(count - MOST_LINES)} more` }));
-      }
+      if (count > MOST_LINES) lines.push(make("li", { class: "anb-hint", text: `and ${formatCount(count - MOST_LINES)} more` }));
       parts.push(make("ul", {}, ...lines));
     }
     return parts;
@@ -106,14 +71,12 @@ export function createInspector(store) {
     const answer = store.inspection;
     if (document.activeElement !== path) path.value = store.selection;
     clear.disabled = !store.selection;
-    const focused = document.activeElement instanceof HTMLElement && body.contains(document.activeElement) ? document.activeElement.title : "";
     const scrolled = body.scrollTop;
-    if (!store.selection) body.replaceChildren(...hint());
+    if (!store.selection) body.replaceChildren(makeHint(hint()));
     else if (answer?.error) body.replaceChildren(make("p", { class: "anb-failed", text: answer.error }));
     else if (answer?.found) {
-      body.replaceChildren(...found(answer.found));
+      refill(body, ...found(answer.found));
       body.scrollTop = scrolled;
-      if (focused) [...body.querySelectorAll("button")].find((b) => b.title === focused)?.focus();
     }
   }
   store.on("inspection", draw);

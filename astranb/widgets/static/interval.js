@@ -3,18 +3,15 @@
 
 import { createAsker } from "./asker.js";
 import { formatCount, formatShare, formatTime } from "./format.js";
-import { LANE_COLOURS, LANE_HEIGHTS, make } from "./theme.js";
+import { LANE_COLOURS, LANE_HEIGHTS, make, makeBarKey, makeButton, makeLink, makeRow } from "./theme.js";
 
-/** @import { Answer, Store, Theme } from "./types" */
+/** @import { Answer, CreateView } from "./types" */
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createInterval(store, theme) {
   const heading = make("h4", { text: "Interval" });
   const which = make("select", { class: "anb-steps", "aria-label": "GPUs of the interval", onchange: () => store.emit("change") });
-  const clear = make("button", { type: "button", class: "anb-button", text: "Clear", onclick: () => store.mark() });
+  const clear = makeButton("Clear", () => store.mark());
   const hint = make("p", { class: "anb-hint", text: "Drag over a timeline to mark an interval." });
   const body = make("div", { class: "anb-interval-body" });
   const element = make(
@@ -24,8 +21,7 @@ export function createInterval(store, theme) {
   let shown = "";
 
   store.on("scene", () => {
-    const gpus = store.scene.gpus.map((_, number) => number);
-    which.replaceChildren(make("option", { value: "", text: "all GPUs" }), ...gpus.map((rank) => make("option", { value: rank, text: `GPU${rank}` })));
+    which.replaceChildren(make("option", { value: "", text: "all GPUs" }), ...store.scene.gpus.map((_, rank) => make("option", { value: rank, text: `GPU${rank}` })));
     asker.forget();
     shown = "";
   });
@@ -44,18 +40,13 @@ export function createInterval(store, theme) {
     return make(
       "table", { class: "anb-table" }, make("caption", { text: caption }),
       make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col", text })))),
-      make("tbody", {}, ...rows.map(([first, ...rest]) =>
-        make("tr", {}, first instanceof Node ? make("th", { scope: "row" }, first) : make("th", { scope: "row", text: first }), ...rest.map((text) => make("td", { text }))),
-      )),
+      make("tbody", {}, ...rows.map((row) => makeRow(...row))),
     );
   }
   /** @param {number} state @param {string} name */
-  function key(state, name) {
-    const bar = make("i", { class: "anb-bar", style: `--anb-colour: ${LANE_COLOURS[state] ?? theme.faint}; --anb-height: ${(LANE_HEIGHTS[state] ?? 0.2) * 12}px` });
-    return make("span", { class: "anb-key" }, bar, name);
-  }
+  const key = (state, name) => makeBarKey(LANE_COLOURS[state] ?? theme.faint, name, (LANE_HEIGHTS[state] ?? 0.2) * 12);
   /** @param {string} text @param {string} path */
-  const link = (text, path) => make("button", { type: "button", class: "anb-child", text, onclick: () => store.select(path) });
+  const link = (text, path) => makeLink(text, () => store.select(path));
 
   /** @param {Answer<"aggregate">} found */
   function write(found) {

@@ -2,30 +2,21 @@
 // Which part of the system is shown, in words and with buttons: from the whole system down to one SM.
 
 import { gpuOf, isWithin } from "./selection.js";
-import { make } from "./theme.js";
+import { make, makeButton } from "./theme.js";
 
 /** @import { Store } from "./types" */
 
-/**
- * @param {Store} store
- */
+/** @param {Store} store */
 export function createLevels(store) {
   const crumbs = make("nav", { class: "anb-crumbs", "aria-label": "Where you are" });
-  const inside = button("look inside", "show the inside of the selected object (Enter, double click)", () => levels.enter(store.selection));
-  const open = button("open here", "expand the selected instance in place", () => levels.open(store.selection));
-  const shut = button("close all", "show every instance as one box again", () => store.look({ opened: [], focus: "" }));
+  const inside = makeButton("look inside", () => levels.enter(store.selection), { class: "anb-tab", title: "show the inside of the selected object (Enter, double click)" });
+  const open = makeButton("open here", () => levels.open(store.selection), { class: "anb-tab", title: "expand the selected instance in place" });
+  const shut = makeButton("close all", () => store.look({ opened: [], focus: "" }), { class: "anb-tab", title: "show every instance as one box again" });
   const all = make("input", { type: "checkbox", onchange: () => store.emit("change") });
   const allLinks = make("label", { class: "anb-label", title: "draw every link, not only the hottest" }, all, "all links");
   const element = make("div", { class: "anb-levels" }, crumbs, inside, open, shut, allLinks);
 
-  /** @param {string} text @param {string} title @param {() => void} onclick */
-  function button(text, title, onclick) {
-    return make("button", { type: "button", class: "anb-tab", text, title, onclick });
-  }
-  /**
-   * An instance that is one box or tile now, by its name or by that of something in it.
-   * @param {string} path
-   */
+  /** The instance that is one box or tile now, by its name or by that of something in it. @param {string} path */
   function closed(path) {
     if (!path || !store.ready) return "";
     /** @param {string} name */
@@ -89,7 +80,7 @@ export function createLevels(store) {
         const parts = path.flatMap(([text, onclick], k) => [
           ...(k ? [make("span", { text: ">", "aria-hidden": "true" })] : []),
           onclick && k < path.length - 1
-            ? make("button", { type: "button", class: "anb-crumb", text, onclick })
+            ? makeButton(text, onclick, { class: "anb-crumb" })
             : make("span", { class: "anb-crumb-here", text, "aria-current": "true" }),
         ]);
         crumbs.replaceChildren(...parts);

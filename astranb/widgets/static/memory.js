@@ -1,19 +1,17 @@
 // @ts-check
 // How busy issue slots, memories and links were: strips of colour under the time of the timelines.
-// A window is asked for as fine as it is drawn (_activity.py); until it comes the coarse one is shown.
+// A window is asked for as fine as it is drawn (views/memory.py); until it comes the coarse one is shown.
 
-import { createAsker } from "./asker.js";
 import { formatTime } from "./format.js";
-import { GUTTER, createSight, drawClocks, navigate, scaleOf, scrollOf, stretch, windowAround } from "./navigation.js";
-import { contextOf, fit, make, pixelOf, settle } from "./theme.js";
+import { GUTTER, createTracks } from "./navigation.js";
 import { gpuOf } from "./selection.js";
-import { createTip } from "./tip.js";
+import { contextOf, make, pixelOf, settle } from "./theme.js";
 
-/** @import { Columns, Context, Reply, Scale, Spot, Store, Theme, Window } from "./types" */
+/** @import { Answers, Columns, Context, CreateView, Scale, Spot, Tracks } from "./types" */
 
 const ROOM = 300; // px: what is beyond scrolls
 const BUNDLE = 9; // of a row of links
-const RULER = 2;
+const TOP = 2;
 const COLUMN_PX = 1.5;
 const STRIPS = /** @type {const} */ ([
   ["issue", "SM issue"],
@@ -25,29 +23,26 @@ const STRIPS = /** @type {const} */ ([
 /** @typedef {{ gpu: number, bundle: number, top: number, height: number }} Item bundle -1: the strips of the GPU */
 /**
  * What is known of a window, and its picture.
- * @typedef {Window & { first: number, last: number, exact: boolean, bin_ps: number, bundles: number[],
- *   rows: Columns<"activity">, source: object, picture?: HTMLCanvasElement, theme?: number }} Part
+ * @typedef {Answers["activity"] & { rows: Columns<"activity">, source: object, picture?: HTMLCanvasElement, theme?: number }} Part
  */
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createMemory(store, theme) {
-  const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "How busy memories and links were" });
-  const tip = createTip(canvas, textAt);
-  const legend = make("div", { class: "anb-legend" });
-  const note = make("span", { class: "anb-note" });
-  const spacer = make("div");
-  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip.element);
-  const element = make(
-    "section", { class: "anb-memory", "aria-label": "Memory timeline" },
-    make("div", { class: "anb-row" }, make("h4", { text: "Memory and links" }), legend, note), holder,
-  );
-  const asker = createAsker(store, "activity");
-  const scroll = scrollOf(store, holder);
-  const sight = createSight(store);
-  let width = 0;
+  /** @type {Tracks<"activity">} */
+  const tracks = createTracks(store, theme, "activity", {
+    label: "Memory timeline", about: "How busy memories and links were", name: "anb-memory", room: ROOM, ruler: 0, title: make("h4", { text: "Memory and links" }),
+    height, want, gutter: label, rows: drawRows, drawn, textAt,
+    clicked(event) {
+      const item = hit(event);
+      if (item) store.select(item.bundle < 0 ? `gpu[${item.gpu}]` : store.scene.bundles[item.bundle].name);
+    },
+    chosen() {
+      coarse = fine = null;
+      if (!store.ready) return;
+      drawLegend();
+      layOut();
+    },
+  });
   /** @type {Item[]} */
   let items = [];
   let full = 0;
@@ -58,18 +53,17 @@ export function createMemory(store, theme) {
   /** @type {Part | null} */
   let fine = null;
 
-  const ranks = () => store.scene.gpus.length;
   /** @param {number} number */
   const owner = (number) => store.scene.boxes[store.scene.bundles[number].from].rank;
   /** @param {number} number */
   const other = (number) => store.scene.boxes[store.scene.bundles[number].to].rank;
 
   function layOut() {
-    const gpus = ranks();
+    const gpus = store.scene.gpus.length;
     const strip = Math.min(6, Math.max(2, Math.floor(200 / gpus / STRIPS.length)));
     const opened = gpuOf(store, store.selection);
     items = [];
-    let top = RULER;
+    let top = TOP;
     for (let gpu = 0; gpu < gpus; gpu++) {
       items.push({ gpu, bundle: -1, top, height: strip * STRIPS.length });
       top += strip * STRIPS.length + 1;
@@ -84,24 +78,25 @@ export function createMemory(store, theme) {
     }
     full = top;
   }
-  const visible = () => items.filter((item) => item.top + item.height > scroll.top && item.top < scroll.top + ROOM);
+  function height() {
+    if (selected !== store.selection) {
+      selected = store.selection;
+      layOut();
+    }
+    return full;
+  }
+  const visible = () => items.filter((item) => item.top + item.height > tracks.top && item.top < tracks.top + ROOM);
 
   /** The strips of the whole run (`timeline`), as an answer has them. */
   function readCoarse() {
     const line = store.timeline;
     if (!line || coarse?.source === line) return;
-    const gpus = ranks();
+    const gpus = store.scene.gpus.length;
     coarse = {
       source: line, from: 0, to: line.bins * line.bin_ps, columns: line.bins, first: 0, last: gpus, exact: false, bin_ps: line.bin_ps,
       bundles: [...store.scene.bundles.keys()], rows: { issue: line.issue, l2: line.l2, hbm: line.hbm, out: line.out, bundles: line.link },
     };
   }
-  /** @param {Reply<"activity">} reply */
-  function readFine(reply) {
-    if (fine?.source === reply) return;
-    fine = { ...reply, source: reply, rows: reply.arrays };
-  }
-
   /** One pixel a column and strip; those of links behind those of GPUs. @param {Part} part */
   function paint(part) {
     if (part.picture && part.theme === theme.version) return part.picture;
@@ -131,86 +126,60 @@ export function createMemory(store, theme) {
     return picture;
   }
 
-  /** @param {Scale} scale @param {Item[]} shown */
-  function ask(scale, shown) {
-    if (!store.timeline?.bins || !shown.length) return;
-    const options = {
-      ...windowAround(scale, width, COLUMN_PX),
-      first: shown[0].gpu, last: shown[shown.length - 1].gpu + 1, bundles: shown.filter((i) => i.bundle >= 0).map((i) => i.bundle),
-    };
-    asker.want(options, `${store.timeline.number} ${JSON.stringify(options)}`);
+  /** @param {Scale} scale */
+  function want(scale) {
+    readCoarse();
+    const shown = visible();
+    const { asker } = tracks;
+    if (!asker.error && store.timeline?.bins && shown.length) {
+      const bundles = shown.filter((i) => i.bundle >= 0).map((i) => i.bundle);
+      tracks.want(scale, COLUMN_PX, { first: shown[0].gpu, last: shown[shown.length - 1].gpu + 1, bundles });
+    }
+    const { reply } = asker;
+    if (reply && fine?.source !== reply) fine = { ...reply, source: reply, rows: reply.arrays };
   }
 
-  /** @param {Context} context @param {Part} part @param {Item[]} shown @param {Scale} scale */
-  function drawPart(context, part, shown, scale) {
+  /** @param {Context} context @param {Part} part @param {Scale} scale */
+  function drawPart(context, part, scale) {
     const picture = paint(part);
     const [x0, x1] = [scale.x(part.from), scale.x(part.to)];
-    for (const { gpu, bundle, top, height } of shown) {
+    for (const { gpu, bundle, top, height: tall } of visible()) {
       const at = bundle < 0 ? (gpu - part.first) * STRIPS.length : (part.last - part.first) * STRIPS.length + part.bundles.indexOf(bundle);
       if (gpu < part.first || gpu >= part.last || (bundle >= 0 && !part.bundles.includes(bundle))) continue;
-      context.drawImage(picture, 0, at, part.columns, bundle < 0 ? STRIPS.length : 1, x0, top, x1 - x0, height);
+      context.drawImage(picture, 0, at, part.columns, bundle < 0 ? STRIPS.length : 1, x0, top, x1 - x0, tall);
     }
   }
 
-  function draw() {
-    if (!store.ready || !width) return;
-    if (selected !== store.selection) {
-      selected = store.selection;
-      layOut();
-    }
-    const height = Math.min(ROOM, full);
-    stretch(canvas, spacer, height, full);
-    const scale = scaleOf(store, width);
-    if (sight(scale, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
-    const shown = visible();
-    readCoarse();
-    if (!asker.error) ask(scale, shown);
-    if (asker.reply) readFine(asker.reply);
-    const context = fit(canvas, width, height);
-    context.fillStyle = theme.back;
-    context.fillRect(0, 0, width, height);
-    context.save();
-    context.translate(0, -scroll.top);
-    label(context, shown);
-    context.beginPath();
-    context.rect(GUTTER, scroll.top, width - GUTTER, height);
-    context.clip();
+  /** @param {Context} context @param {Scale} scale */
+  function drawRows(context, scale) {
     context.imageSmoothingEnabled = false;
     const covers = fine && fine.from <= Math.max(0, scale.a) && fine.to >= Math.min(scale.b, store.frontier);
-    if (coarse?.columns && !covers) drawPart(context, coarse, shown, scale);
-    if (fine) drawPart(context, fine, shown, scale);
-    context.restore();
-    drawClocks(context, store, theme, scale, width, 0, height, false);
-    const words = !fine ? "" : fine.exact ? "issue and links exact" : `bins of ${formatTime(fine.bin_ps, 2)}`;
-    settle(note, words);
-    element.dataset.exact = String(fine?.exact ?? "");
-    tip.write();
+    if (coarse?.columns && !covers) drawPart(context, coarse, scale);
+    if (fine) drawPart(context, fine, scale);
+  }
+  function drawn() {
+    settle(tracks.note, !fine ? "" : fine.exact ? "issue and links exact" : `bins of ${formatTime(fine.bin_ps, 2)}`);
+    tracks.element.dataset.exact = String(fine?.exact ?? "");
   }
 
-  /** @param {Context} context @param {Item[]} shown */
-  function label(context, shown) {
+  /** @param {Context} context */
+  function label(context) {
     const every = Math.ceil(13 / (items[0].height + 4)); // labels have no room for all
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    for (const { gpu, bundle, top, height } of shown) {
+    for (const { gpu, bundle, top, height: tall } of visible()) {
       context.fillStyle = theme.panel;
-      context.fillRect(GUTTER, top, width - GUTTER, height);
+      context.fillRect(GUTTER, top, tracks.width - GUTTER, tall);
       if (bundle >= 0) {
         context.fillStyle = theme.dim;
         context.font = `9px ${theme.font}`;
-        context.fillText(short(bundle, gpu), 8, top + height / 2, GUTTER - 10);
+        context.fillText(short(bundle, gpu), 8, top + tall / 2, GUTTER - 10);
       } else if (gpu % every === 0) {
         context.fillStyle = theme.ink;
         context.font = `12px ${theme.font}`;
-        context.fillText(`GPU${gpu}`, 8, top + height / 2);
+        context.fillText(`GPU${gpu}`, 8, top + tall / 2);
       }
     }
   }
-  /**
-   * `→ nvsw.0`, by whether a bundle leaves the GPU.
-   * @param {number} bundle
-   * @param {number} gpu
-   */
+  /** `→ nvsw.0`, by whether a bundle leaves the GPU. @param {number} bundle @param {number} gpu */
   function short(bundle, gpu) {
     const leaves = owner(bundle) === gpu;
     const { from, to } = store.scene.bundles[bundle];
@@ -219,27 +188,21 @@ export function createMemory(store, theme) {
 
   function drawLegend() {
     const ramp = [0, 0.25, 0.5, 0.75, 1].map((v) => theme.rampText(Math.max(0.02, v))).join(", ");
-    legend.replaceChildren(
+    tracks.legend.replaceChildren(
       make("span", { text: `from top: ${STRIPS.map(([, name]) => name).join(" · ")}; for the selected GPU also each link` }),
       make("span", { class: "anb-key" }, "0%", make("i", { class: "anb-ramp", style: `--anb-ramp: ${ramp}` }), "100% busy"),
     );
   }
-  store.on("scene", () => {
-    drawLegend();
-    coarse = fine = null;
-    asker.forget();
-    layOut();
-  });
 
-  /** @param {Spot} event */
-  const hit = (event) => {
-    const y = event.offsetY + scroll.top;
-    return store.ready ? items.find((item) => y >= item.top && y <= item.top + item.height) : undefined;
-  };
+  /** @param {Spot} at */
+  function hit(at) {
+    const y = tracks.rowY(at);
+    return items.find((item) => y >= item.top && y <= item.top + item.height);
+  }
   /** @param {Spot} at */
   function textAt(at) {
     const item = hit(at);
-    const time = scaleOf(store, width).t(at.offsetX);
+    const time = tracks.scale().t(at.offsetX);
     const part = [fine, coarse].find(
       (p) => p && time >= p.from && time < p.to && item && item.gpu >= p.first && item.gpu < p.last && (item.bundle < 0 || p.bundles.includes(item.bundle)),
     );
@@ -254,21 +217,5 @@ export function createMemory(store, theme) {
       : [store.scene.bundles[item.bundle].name, span, `${share(part.rows.bundles, part.bundles.indexOf(item.bundle))} busy`];
     return words.join(" · ");
   }
-  navigate(canvas, store, {
-    ruler: -1,
-    clicked(event) {
-      const item = hit(event);
-      if (item) store.select(item.bundle < 0 ? `gpu[${item.gpu}]` : store.scene.bundles[item.bundle].name);
-    },
-  });
-
-  return {
-    element,
-    draw,
-    themed: () => store.ready && drawLegend(),
-    resize() {
-      width = canvas.clientWidth;
-    },
-    destroy: asker.destroy,
-  };
+  return { ...tracks, themed: () => store.ready && drawLegend() };
 }

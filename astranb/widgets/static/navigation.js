@@ -1,9 +1,12 @@
 // @ts-check
-// Time from left to right: zoom, pan, scrub and brush, and the ruler.
+// Time from left to right: what all timelines share. Rows that scroll, the ruler, and zoom, pan, scrub and brush.
 
+import { createAsker } from "./asker.js";
 import { formatTime } from "./format.js";
+import { fit, make, makeButton } from "./theme.js";
+import { createTip } from "./tip.js";
 
-/** @import { Context, Scale, Store, Theme } from "./types" */
+/** @import { Context, Options, Question, Rows, Scale, Spot, Store, Theme } from "./types" */
 
 export const GUTTER = 62;
 export const RULER = 20;
@@ -15,48 +18,9 @@ const CLICK_PX = 4; // a drag that is shorter is a click
  * @param {number} width
  * @returns {Scale}
  */
-export function scaleOf(store, width) {
+function scaleOf(store, width) {
   const [a, b] = store.view();
   return { a, b, x: (t) => GUTTER + ((t - a) / (b - a)) * (width - GUTTER), t: (x) => a + ((x - GUTTER) / (width - GUTTER)) * (b - a) };
-}
-
-/**
- * How far a holder is scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame.
- * @param {Store} store
- * @param {HTMLElement} holder
- */
-export function scrollOf(store, holder) {
-  const scroll = { top: 0 };
-  holder.addEventListener("scroll", () => {
-    scroll.top = holder.scrollTop;
-    store.emit("change");
-  });
-  return scroll;
-}
-
-/**
- * Give a canvas that stays in sight its height, and a holder that scrolls under it the height of all rows.
- * @param {HTMLCanvasElement} canvas
- * @param {HTMLElement} spacer behind the canvas
- * @param {number} height
- * @param {number} full
- */
-export function stretch(canvas, spacer, height, full) {
-  const rest = `${Math.max(0, full - height)}px`;
-  if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
-  if (spacer.style.height !== rest) spacer.style.height = rest;
-}
-
-/**
- * What to ask for: the time in sight, with a margin so that a short pan needs no answer, in columns of some pixels.
- * @param {Scale} scale
- * @param {number} width
- * @param {number} pixels
- */
-export function windowAround(scale, width, pixels) {
-  const margin = (scale.b - scale.a) / 8;
-  const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
-  return { from, to, columns: Math.round(((width - GUTTER) / pixels) * ((to - from) / (scale.b - scale.a))) };
 }
 
 const SELDOM_MS = 250;
@@ -64,7 +28,7 @@ const SELDOM_MS = 250;
  * Whether a timeline would look as it did: while it plays, and the cursor has moved by less than a pixel.
  * @param {Store} store
  */
-export function createSight(store) {
+function createSight(store) {
   let last = "";
   let at = -Infinity;
   /** @type {(scale: Scale, ...others: unknown[]) => boolean} */
@@ -79,12 +43,105 @@ export function createSight(store) {
 }
 
 /**
+ * Rows over time: a canvas that stays in sight while a holder scrolls the rows below it, with a legend and a note.
+ * @template {Question} Q
+ * @param {Store} store
+ * @param {Theme} theme
+ * @param {Q} question what the rows in sight are asked with
+ * @param {Rows} timeline
+ */
+export function createTracks(store, theme, question, timeline) {
+  const { room, ruler, kinds = [] } = timeline;
+  const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": timeline.about });
+  const tip = createTip(canvas, (at) => timeline.textAt(at));
+  const legend = make("div", { class: "anb-legend" });
+  const note = make("span", { class: "anb-note" });
+  const spacer = make("div");
+  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip.element);
+  /** @param {string} kind */
+  function choose(kind) {
+    tracks.kind = kind;
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
+    tracks.asker.forget();
+    timeline.chosen();
+    store.emit("change");
+  }
+  const buttons = kinds.map(([kind, words]) => makeButton(words, () => choose(kind), { class: "anb-tab", "data-kind": kind }));
+  const title = timeline.title ?? make("div", { class: "anb-tabs", role: "group", "aria-label": "Rows" }, ...buttons);
+  const same = createSight(store);
+  const tracks = {
+    element: make("section", { class: timeline.name, "aria-label": timeline.label }, make("div", { class: "anb-row" }, title, legend, note), holder),
+    asker: createAsker(store, question),
+    canvas, legend, note, buttons,
+    kind: kinds[0]?.[0] ?? "",
+    width: 0,
+    top: 0, // scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame
+    choose,
+    /** Ask for rows in the time in sight, with a margin so that a short pan needs no answer. @param {Scale} scale @param {number} pixels of a column @param {Options} more */
+    want(scale, pixels, more) {
+      const margin = (scale.b - scale.a) / 8;
+      const [from, to] = [Math.max(0, Math.floor(scale.a - margin)), Math.ceil(scale.b + margin)];
+      const columns = Math.round(((tracks.width - GUTTER) / pixels) * ((to - from) / (scale.b - scale.a)));
+      const options = { from, to, columns, ...more };
+      tracks.asker.want(options, `${store.timeline?.number} ${JSON.stringify(options)}`);
+    },
+    scale: () => scaleOf(store, tracks.width),
+    /** Where among all rows a place on the canvas is; -1: above them. @param {Spot} at */
+    rowY: ({ offsetY }) => (store.ready && offsetY >= ruler ? offsetY - ruler + tracks.top : -1),
+    draw() {
+      const { width, top } = tracks;
+      if (!store.ready || !width) return;
+      const full = timeline.height() + ruler;
+      const height = Math.min(room + ruler, full);
+      const rest = `${Math.max(0, full - height)}px`;
+      if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
+      if (spacer.style.height !== rest) spacer.style.height = rest;
+      const scale = tracks.scale();
+      if (same(scale, tracks.kind, tracks.asker.reply?.id, store.timeline?.number, top, theme.version, width, height, store.path)) return;
+      timeline.want(scale);
+      const context = fit(canvas, width, height);
+      context.fillStyle = theme.back;
+      context.fillRect(0, 0, width, height);
+      context.save();
+      context.beginPath();
+      context.rect(0, ruler, width, height - ruler);
+      context.clip();
+      context.translate(0, ruler - top);
+      context.textBaseline = "middle";
+      context.textAlign = "left";
+      timeline.gutter(context);
+      context.beginPath();
+      context.rect(GUTTER, top, width - GUTTER, height);
+      context.clip();
+      timeline.rows(context, scale);
+      context.restore();
+      if (ruler) drawRuler(context, theme, scale, width);
+      drawClocks(context, store, theme, scale, width, ruler, height);
+      timeline.drawn();
+      tip.write();
+    },
+    resize() {
+      tracks.width = canvas.clientWidth;
+    },
+    destroy: () => tracks.asker.destroy(),
+  };
+  holder.addEventListener("scroll", () => {
+    tracks.top = holder.scrollTop;
+    store.emit("change");
+  });
+  navigate(canvas, store, ruler || -1, timeline.clicked);
+  store.on("scene", () => choose(tracks.kind));
+  return tracks;
+}
+
+/**
  * Zoom, pan, scrub (on the ruler) and brush (below it) on a canvas; a click goes to `clicked`.
  * @param {HTMLCanvasElement} canvas
  * @param {Store} store
- * @param {{ ruler?: number, clicked?: (event: PointerEvent) => void }} [settings]
+ * @param {number} ruler its height; -1: none
+ * @param {(event: PointerEvent) => void} clicked
  */
-export function navigate(canvas, store, { ruler = RULER, clicked = () => {} } = {}) {
+function navigate(canvas, store, ruler, clicked) {
   /** @type {{ scrubs: boolean, gutter: boolean, x: number, t: number, moved: boolean } | null} */
   let drag = null;
   let followed = 0; // when a click took the cursor from the simulation
@@ -143,7 +200,7 @@ export function navigate(canvas, store, { ruler = RULER, clicked = () => {} } = 
  * @param {Scale} scale
  * @param {number} width
  */
-export function drawRuler(context, theme, scale, width) {
+function drawRuler(context, theme, scale, width) {
   const { a, b, x } = scale;
   const rough = (b - a) / Math.max(2, (width - GUTTER) / 130);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -168,9 +225,8 @@ export function drawRuler(context, theme, scale, width) {
  * @param {number} width
  * @param {number} top
  * @param {number} height
- * @param {boolean} handle whether the cursor has one, on the ruler
  */
-export function drawClocks(context, store, theme, scale, width, top, height, handle) {
+function drawClocks(context, store, theme, scale, width, top, height) {
   const known = scale.x(store.frontier);
   context.fillStyle = theme.dim;
   context.globalAlpha = 0.12;
@@ -188,7 +244,7 @@ export function drawClocks(context, store, theme, scale, width, top, height, han
   if (x < GUTTER || x > width) return;
   context.fillStyle = theme.brand;
   context.fillRect(x - 0.75, 0, 1.5, height);
-  if (!handle) return;
+  if (!top) return; // a handle on the ruler
   context.beginPath();
   context.moveTo(x - 5, 0);
   context.lineTo(x + 5, 0);

@@ -159,19 +159,16 @@ export async function selectAt(store, x, y, dots, otherwise) {
 }
 
 /**
- * Over the thread blocks: which block the path is at, one line from the start to the end.
+ * Over the rows of a timeline: which row the path is at, one line from the start to the end.
  * @param {Context} context
  * @param {Store} store
  * @param {Theme} theme
- * @param {{ scale: Scale, left: number, width: number, rowAt: (block: number, sm: number) => Row | null }} rows
+ * @param {Scale} scale
+ * @param {(block: number, sm: number) => Row | null} rowAt
  */
-export function drawPathOverTime(context, store, theme, { scale, left, width, rowAt }) {
+export function drawPathOverTime(context, store, theme, scale, rowAt) {
   const { path } = store;
   if (!path) return;
-  context.save();
-  context.beginPath();
-  context.rect(left, 0, width - left, context.canvas.height);
-  context.clip();
   /** @type {number | null} */
   let last = null;
   for (let k = 0; k < path.start.length; k++) {
@@ -190,5 +187,4 @@ export function drawPathOverTime(context, store, theme, { scale, left, width, ro
     context.fillRect(x0, y - tall / 2, Math.max(0.5, x1 - x0), tall);
     last = y;
   }
-  context.restore();
 }

@@ -2,15 +2,13 @@
 // A button that saves the picture on the stage, or of a workload the timeline, as PNG, with its title and moment below.
 
 import { formatTime } from "./format.js";
-import { contextOf, make } from "./theme.js";
+import { contextOf, make, makeButton } from "./theme.js";
 
 /** @import { Store } from "./types" */
 
 const FOOT = 34; // CSS pixels
 
-/**
- * @param {Store} store
- */
+/** @param {Store} store */
 export function createSave(store) {
   async function save() {
     const root = button.closest(".anb-workbench");
@@ -39,9 +37,6 @@ export function createSave(store) {
     make("a", { href: url, download: `astranb-${Math.round(store.cursor)}-ps.png` }).click();
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   }
-  const button = make("button", {
-    type: "button", class: "anb-button anb-save", "aria-label": "Save picture", title: "save the picture as PNG", text: "PNG",
-    onclick: save,
-  });
+  const button = makeButton("PNG", save, { class: "anb-button anb-save", "aria-label": "Save picture", title: "save the picture as PNG" });
   return button;
 }

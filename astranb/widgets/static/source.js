@@ -3,27 +3,21 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { selectedBlock } from "./selection.js";
-import { make } from "./theme.js";
+import { make, makeButton, makeHint, makeLink, refill } from "./theme.js";
 
-/** @import { SourcePart, Store } from "./types" */
+/** @import { CreateView, SourcePart } from "./types" */
 
 const NAMED = 1; // blocks at a line that are named in its margin
 const LISTED = 200; // in the list of the blocks of a line
 const DONE = 5; // gpu/tables.py: BLOCK_STATES
 const PENDING = 0;
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createSource(store) {
-  const next = make("button", {
-    type: "button", class: "anb-button anb-next-line", text: "Next line",
-    title: "run until this thread block reaches its next operation",
-    onclick() {
-      const target = aim();
-      if (target) store.command("next_line", { block: path(target) });
-    },
-  });
+  const next = makeButton("Next line", () => {
+    const target = aim();
+    if (target) store.command("next_line", { block: path(target) });
+  }, { class: "anb-button anb-next-line", title: "run until this thread block reaches its next operation" });
   const about = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
   const code = make("div", { class: "anb-code", role: "list", "aria-label": "Program", tabindex: "0" });
   const listed = make("div", { class: "anb-source-list" });
@@ -81,7 +75,7 @@ export function createSource(store) {
     const some = (parts ?? []).some((part) => part.lines.length);
     if (failure || !some) {
       const why = failure || "The source of this program is not available: it was read from a file, or its file is gone.";
-      code.append(make("p", { class: "anb-hint", text: why }));
+      code.append(makeHint(why));
       return;
     }
     (parts ?? []).forEach((part, number) => {
@@ -90,10 +84,7 @@ export function createSource(store) {
       part.lines.forEach((text, k) => {
         const line = part.first + k;
         const marks = make("span", { class: "anb-marks" });
-        const button = make("button", {
-          type: "button", class: "anb-line-number", text: String(line), "aria-label": `line ${line}`,
-          onclick: () => choose(`${number}:${line}`),
-        });
+        const button = makeButton(String(line), () => choose(`${number}:${line}`), { class: "anb-line-number", "aria-label": `line ${line}` });
         const row = make(
           "div", { class: "anb-line", role: "listitem", "data-line": String(line) },
           button, marks, make("code", { text: text || " " }),
@@ -198,13 +189,9 @@ export function createSource(store) {
     const here = spots.filter((spot) => spot.part === part && spot.line === line && spot.state !== DONE && spot.state !== PENDING);
     const title = here.length ? `At line ${line}: ${here.length}` : `No thread block is at line ${line} now`;
     /** @type {HTMLElement[]} */
-    const buttons = here.slice(0, LISTED).map((spot) =>
-      make("button", { type: "button", class: "anb-child", text: `${name(spot)} (${spot.op + 1}/${spot.ops})`, onclick: () => store.select(path(spot)) }),
-    );
+    const buttons = here.slice(0, LISTED).map((spot) => makeLink(`${name(spot)} (${spot.op + 1}/${spot.ops})`, () => store.select(path(spot))));
     if (here.length > LISTED) buttons.push(make("span", { class: "anb-hint", text: `and ${here.length - LISTED} more` }));
-    const focused = listed.contains(document.activeElement) ? document.activeElement?.textContent : "";
-    listed.replaceChildren(make("h5", { text: title }), make("div", { class: "anb-children" }, ...buttons));
-    if (focused) [...listed.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+    refill(listed, make("h5", { text: title }), make("div", { class: "anb-children" }, ...buttons));
   }
 
   store.on("scene", () => {

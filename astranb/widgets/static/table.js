@@ -2,17 +2,15 @@
 // The topology as a table: the same numbers at the same moment, for those who do not see the canvas.
 
 import { formatCount, formatTime } from "./format.js";
-import { make } from "./theme.js";
+import { make, makeLink, makeRow, refill } from "./theme.js";
 import { busyAt } from "./edges.js";
 
-/** @import { Store } from "./types" */
+/** @import { CreateView } from "./types" */
 
 const MOST_ROWS = 400;
 /** @typedef {"name" | "flying" | "waiting" | "load"} Column */
 
-/**
- * @param {Store} store
- */
+/** @type {CreateView} */
 export function createTable(store) {
   const caption = make("caption", {});
   const body = make("tbody", {});
@@ -26,15 +24,12 @@ export function createTable(store) {
     ["load", "Busy"],
   ];
   const heads = titles.map(([name, words]) => {
-    const button = make("button", {
-      type: "button", class: "anb-child", text: words, title: `sort by this: ${words}`,
-      onclick: () => {
-        order = name;
-        key = "";
-        store.emit("change");
-      },
-    });
-    return make("th", { scope: "col", "data-order": name }, button);
+    const sort = () => {
+      order = name;
+      key = "";
+      store.emit("change");
+    };
+    return make("th", { scope: "col", "data-order": name }, makeLink(words, sort, { title: `sort by this: ${words}` }));
   });
   const table = make("table", { class: "anb-table" }, caption, make("thead", {}, make("tr", {}, ...heads)), body);
   const element = make("section", { class: "anb-tablepanel", "aria-label": "Table", tabindex: "0" }, table);
@@ -74,19 +69,11 @@ export function createTable(store) {
     caption.textContent = `${formatCount(rows.length)} links at ${formatTime(Math.round(store.cursor))}${
       rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""
     }`;
-    const focused = body.contains(document.activeElement) ? document.activeElement?.textContent : "";
-    body.replaceChildren(
-      ...top.map((row) => {
-        const button = make("button", { type: "button", class: "anb-child", text: row.name, onclick: () => store.select(row.name) });
-        const line = make(
-          "tr", {}, make("th", { scope: "row" }, button), make("td", { text: formatCount(row.flying) }),
-          make("td", { text: formatCount(row.waiting) }), make("td", { text: row.load < 0 ? "–" : `${Math.round(100 * row.load)}%` }),
-        );
-        if (row.name === store.selection.split("#")[0]) line.setAttribute("aria-selected", "true");
-        return line;
-      }),
-    );
-    if (focused) [...body.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+    refill(body, ...top.map(({ name, flying, waiting, load }) => {
+      const line = makeRow(makeLink(name, () => store.select(name)), formatCount(flying), formatCount(waiting), load < 0 ? "–" : `${Math.round(100 * load)}%`);
+      if (name === store.selection.split("#")[0]) line.setAttribute("aria-selected", "true");
+      return line;
+    }));
   }
   function shown() {
     key = "";

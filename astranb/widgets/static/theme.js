@@ -1,10 +1,10 @@
 // @ts-check
-// Colours of JupyterLab's theme, the palettes, and canvases that are sharp on every screen.
+// Colours of JupyterLab's theme, the palettes, canvases that are sharp on every screen, and elements.
 
 // Okabe and Ito (2008): distinguishable without full colour vision. Shape tells the kinds apart, too.
 export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
 export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
-// Of lanes, in the order of LANE_STATES (sim/_lanes.py): issue, no slot, compute, signal, data, packets,
+// Of tracks, in the order of LANE_STATES (engine/cacheline/lanes.py): issue, no slot, compute, signal, data, packets,
 // fence, wait for a copy engine, wait for a semaphore, moving.
 export const LANE_COLOURS = [
   "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#8c8c8c", "#cc79a7", "#e69f00", "#0072b2",
@@ -65,12 +65,7 @@ export function createTheme(element) {
   return theme;
 }
 
-/**
- * The colour of a canvas, to draw with by the pixel: as memory holds red, green, blue and alpha.
- * @param {number} r
- * @param {number} g
- * @param {number} b
- */
+/** The colour of a pixel of a canvas: red, green, blue and alpha in memory order. @param {number} r @param {number} g @param {number} b */
 export const pixelOf = (r, g, b) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 
 /** Red, green and blue of `#rrggbb`. @param {string} colour @returns {[number, number, number]} */
@@ -82,10 +77,7 @@ export function channels(colour) {
 /** Black or white, whichever can be read on a colour. @param {number[]} colour red, green, blue */
 export const inkOn = ([r, g, b]) => (0.3 * r + 0.6 * g + 0.1 * b > 140 ? "#000" : "#fff");
 
-/**
- * The context of a canvas.
- * @param {HTMLCanvasElement} canvas
- */
+/** @param {HTMLCanvasElement} canvas */
 export function contextOf(canvas) {
   const context = canvas.getContext("2d");
   if (!context) throw new Error("this browser draws no more pictures: reload the page");
@@ -110,11 +102,7 @@ export function fit(canvas, width, height) {
   return context;
 }
 
-/**
- * Give an element a text, and leave the page alone where it has it.
- * @param {Element} element
- * @param {string} text
- */
+/** Set the text of an element, unless it has it: then the page needs no layout. @param {Element} element @param {string} text */
 export function settle(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -168,10 +156,7 @@ export function makeSvg(tag, attributes = {}, ...children) {
   return element;
 }
 
-/**
- * @param {Element} element
- * @param {Attributes} attributes
- */
+/** @param {Element} element @param {Attributes} attributes */
 function furnish(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined) continue;
@@ -179,4 +164,35 @@ function furnish(element, attributes) {
     else if (name === "text") element.textContent = String(value);
     else element.setAttribute(name, String(value));
   }
+}
+
+/** @param {string} text @param {(event: MouseEvent) => unknown} onclick @param {Attributes} [more] */
+export const makeButton = (text, onclick, more = {}) => make("button", { type: "button", class: "anb-button", text, onclick, ...more });
+
+/** A button that looks like a link. @param {string} text @param {(event: MouseEvent) => unknown} onclick @param {Attributes} [more] */
+export const makeLink = (text, onclick, more = {}) => makeButton(text, onclick, { class: "anb-child", ...more });
+
+/** @param {string} text */
+export const makeHint = (text) => make("p", { class: "anb-hint", text });
+
+/** An entry of a legend. @param {Node | string} mark @param {Node | string} text */
+export const makeKey = (mark, text) => make("span", { class: "anb-key" }, mark, text);
+
+/** An entry of a legend with a bar in its colour. @param {string} colour @param {string} text @param {number} [height] px */
+export const makeBarKey = (colour, text, height = 9) =>
+  makeKey(make("i", { class: "anb-bar", style: `--anb-colour: ${colour}; --anb-height: ${height}px` }), text);
+
+/** @param {readonly string[]} names */
+export const makeOptions = (names) => names.map((name) => make("option", { value: name, text: name }));
+
+/** A row of a table. @param {Node | string} head @param {...string} cells */
+export const makeRow = (head, ...cells) => make("tr", {}, make("th", { scope: "row" }, head), ...cells.map((text) => make("td", { text })));
+
+/** Replace the children of an element; a button in it keeps the focus. @param {Element} element @param {...Node} children */
+export function refill(element, ...children) {
+  /** @param {Element | null} one */
+  const named = (one) => (one instanceof HTMLElement && one.title) || one?.textContent;
+  const focused = element.contains(document.activeElement) ? named(document.activeElement) : "";
+  element.replaceChildren(...children);
+  if (focused) [...element.querySelectorAll("button")].find((one) => named(one) === focused)?.focus();
 }

@@ -1,32 +1,30 @@
 // @ts-check
-// What SMs, thread blocks or phases did when: a band for each GPU, folded or lane by lane.
-// Only what is in sight is asked for (_spans.py), as spans or as density; only that is drawn.
+// What SMs, thread blocks or phases did when: a band for each GPU, folded or row by row.
+// Only what is in sight is asked for (views/timeline.py), as spans or as density; only that is drawn.
 
 import { createAsker } from "./asker.js";
 import { paintDensity, recordedSpans, rowStarts, sharesAt } from "./density.js";
 import { formatCount, formatTime } from "./format.js";
-import { GUTTER, RULER, createSight, drawClocks, drawRuler, navigate, scaleOf, scrollOf, stretch, windowAround } from "./navigation.js";
+import { GUTTER, RULER, createTracks } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { gpuOf } from "./selection.js";
-import { LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, fit, make, settle } from "./theme.js";
-import { createTip } from "./tip.js";
+import { LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, make, makeBarKey, settle } from "./theme.js";
 
-/** @import { Answer, Answers, Columns, Context, Reply, Scale, Spot, Store, Theme } from "./types" */
+/** @import { Answer, Answers, Columns, Context, CreateView, Reply, Scale, Spot, Tracks } from "./types" */
 
 const ROOM = 420; // px: what is beyond scrolls
 const LANE = 11;
-const HEIGHT = 10; // of a lane's picture
+const HEIGHT = 10; // of the picture of a row
 const FOLD = 26;
 const LEAST_FOLD = 14;
 const GAP = 3;
 const COLUMN_PX = 2.5; // of density
 const KINDS = /** @type {const} */ ([
-  ["sms", "SM lanes"],
+  ["sms", "SMs"],
   ["blocks", "Thread blocks"],
   ["phases", "Phases"],
 ]);
 
-/** @typedef {(typeof KINDS)[number][0]} Kind */
 /** @typedef {{ gpu: number, lane: number, top: number, height: number }} Item lane -1: folded */
 /**
  * An answer, ready to be drawn: images of what is density, places of what is spans.
@@ -36,36 +34,13 @@ const KINDS = /** @type {const} */ ([
  *   reply: Answers["spans"], shares: Uint8Array }} Shown
  */
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createTimeline(store, theme) {
-  const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": "What every SM, thread block or phase did when" });
-  const tip = createTip(canvas, textAt);
-  const legend = make("div", { class: "anb-legend" });
-  const note = make("span", { class: "anb-note" });
-  const spacer = make("div");
-  const holder = make("div", { class: "anb-holder anb-rows" }, canvas, spacer, tip.element);
-  const buttons = KINDS.map(([kind, words]) =>
-    make("button", { type: "button", class: "anb-tab", text: words, "data-kind": kind, onclick: () => choose(kind) }),
-  );
-  const element = make(
-    "section", { class: "anb-timeline", "aria-label": "SM timeline" },
-    make("div", { class: "anb-row" }, make("div", { class: "anb-tabs", role: "group", "aria-label": "Rows" }, ...buttons), legend, note),
-    holder,
-  );
-  const asker = createAsker(store, "spans");
-  const scroll = scrollOf(store, holder);
-  const sight = createSight(store);
   const words = createAsker(store, "moment");
   /** @type {Set<number>} */
   const opened = new Set();
-  /** @type {Kind} */
-  let kind = "sms";
   /** @type {Answer<"rows"> | null} */
   let rows = null;
-  let width = 0;
   /** @type {Item[]} */
   let items = [];
   let full = 0; // height of all of them
@@ -75,6 +50,13 @@ export function createTimeline(store, theme) {
   /** @type {Shown | null} the last answer */
   let picture = null;
   let fresh = true; // another kind of rows has been chosen
+  /** @type {Tracks<"spans">} */
+  const tracks = createTracks(store, theme, "spans", {
+    label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", room: ROOM, ruler: RULER, kinds: KINDS,
+    height, want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
+  });
+  /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
+  const table = () => (tracks.kind === "phases" ? null : (rows?.[/** @type {"sms" | "blocks"} */ (tracks.kind)] ?? null));
 
   store.on("scene", () => {
     store.ask("rows").then(
@@ -85,20 +67,13 @@ export function createTimeline(store, theme) {
       },
       () => {},
     );
-    asker.forget();
-    choose(kind);
   });
 
-  /** @param {Kind} which */
-  function choose(which) {
-    kind = which;
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
+  function chosen() {
     seen = new Set();
     picture = null;
     fresh = true;
-    asker.forget();
     layOut();
-    store.emit("change");
   }
 
   function layOut() {
@@ -107,8 +82,8 @@ export function createTimeline(store, theme) {
     const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(ROOM / rows.gpus) - GAP));
     /** @type {number[][]} */
     const of = Array.from({ length: rows.gpus }, () => []);
-    if (kind === "phases") for (const lanes of of) store.scene.phases.forEach((_, phase) => lanes.push(phase));
-    else rows[kind].gpu.forEach((gpu, lane) => of[gpu].push(lane));
+    if (tracks.kind === "phases") for (const lanes of of) store.scene.phases.forEach((_, phase) => lanes.push(phase));
+    table()?.gpu.forEach((gpu, lane) => of[gpu].push(lane));
     let top = 0;
     for (let gpu = 0; gpu < rows.gpus; gpu++) {
       items.push({ gpu, lane: -1, top, height: fold });
@@ -124,20 +99,29 @@ export function createTimeline(store, theme) {
     full = top;
   }
 
-  /** Rows in sight. */
-  function visible() {
-    const from = scroll.top;
-    const to = from + ROOM;
-    return items.filter((item) => item.top + item.height > from && item.top < to);
+  function height() {
+    if (selected !== store.selection) {
+      selected = store.selection;
+      const gpu = gpuOf(store, selected);
+      if (gpu >= 0) opened.add(gpu);
+      layOut();
+    }
+    return full;
   }
+  /** Rows in sight. */
+  const visible = () => items.filter((item) => item.top + item.height > tracks.top && item.top < tracks.top + ROOM);
 
-  /** @param {Scale} scale @param {Item[]} shown */
-  function ask(scale, shown) {
-    if (!rows || !store.timeline) return;
-    const folds = [...new Set(shown.filter((i) => i.lane < 0 || kind === "phases").map((i) => i.gpu))];
-    const lanes = kind === "phases" ? [] : shown.filter((i) => i.lane >= 0).map((i) => i.lane);
-    const options = { kind, ...windowAround(scale, width, COLUMN_PX), folds, lanes };
-    asker.want(options, `${store.timeline.number} ${JSON.stringify(options)}`);
+  /** @param {Scale} scale */
+  function want(scale) {
+    const { asker, kind } = tracks;
+    if (asker.error) readRecorded();
+    else if (rows && store.timeline) {
+      const shown = visible();
+      const folds = [...new Set(shown.filter((i) => i.lane < 0 || kind === "phases").map((i) => i.gpu))];
+      const lanes = kind === "phases" ? [] : shown.filter((i) => i.lane >= 0).map((i) => i.lane);
+      tracks.want(scale, COLUMN_PX, { kind, folds, lanes });
+    }
+    if (asker.reply?.kind === kind) read(asker.reply);
   }
 
   /** Make an answer ready to be drawn. @param {Reply<"spans">} reply */
@@ -166,8 +150,8 @@ export function createTimeline(store, theme) {
   function readRecorded() {
     const line = store.timeline;
     if (!line?.what.length || (picture?.source === line && picture.theme === theme.version)) return;
-    if (kind !== "blocks") choose("blocks");
-    for (const button of buttons) button.disabled = button.dataset.kind !== "blocks";
+    if (tracks.kind !== "blocks") tracks.choose("blocks");
+    for (const button of tracks.buttons) button.disabled = button.dataset.kind !== "blocks";
     const found = recordedSpans(line);
     picture = {
       ...found, source: line, theme: theme.version, folds: new Map(), lanes: new Map(store.scene.blocks.map((_, lane) => [lane, lane])),
@@ -182,95 +166,46 @@ export function createTimeline(store, theme) {
   }
 
   function drawLegend() {
-    const states = rows?.states ?? [];
-    const keys = kind === "phases" ? [] : [...seen].sort((a, b) => a - b);
-    legend.replaceChildren(
-      ...keys.map((state) =>
-        make("span", { class: "anb-key" }, make("i", {
-          class: "anb-bar", style: `--anb-colour: ${LANE_COLOURS[state]}; --anb-height: ${LANE_HEIGHTS[state] * 12}px`,
-        }), states[state]),
-      ),
-    );
-    if (kind === "phases") legend.replaceChildren(make("span", { text: "from the first start of a phase on a GPU to its last end" }));
+    const keys = [...seen].sort((a, b) => a - b).map((state) => makeBarKey(LANE_COLOURS[state], rows?.states[state] ?? "", LANE_HEIGHTS[state] * 12));
+    const phases = [make("span", { text: "from the first start of a phase on a GPU to its last end" })];
+    tracks.legend.replaceChildren(...(tracks.kind === "phases" ? phases : keys));
   }
 
-  function draw() {
-    if (!store.ready || !width) return;
-    if (selected !== store.selection) {
-      selected = store.selection;
-      const gpu = gpuOf(store, selected);
-      if (gpu >= 0) opened.add(gpu);
-      layOut();
-    }
-    const height = Math.min(ROOM, full) + RULER;
-    stretch(canvas, spacer, height, full + RULER);
-    const scale = scaleOf(store, width);
-    if (sight(scale, kind, asker.reply?.id, store.timeline?.number, scroll.top, theme.version, width, height)) return;
+  /** @param {Context} context @param {Scale} scale */
+  function drawRows(context, scale) {
     const shown = visible();
-    if (asker.error) readRecorded();
-    else ask(scale, shown);
-    if (asker.reply?.kind === kind) read(asker.reply);
-    const context = fit(canvas, width, height);
-    context.fillStyle = theme.back;
-    context.fillRect(0, 0, width, height);
-    context.save();
-    context.beginPath();
-    context.rect(0, RULER, width, height - RULER);
-    context.clip();
-    context.translate(0, RULER - scroll.top);
-    drawGutter(context, shown);
-    context.beginPath();
-    context.rect(GUTTER, scroll.top, width - GUTTER, ROOM);
-    context.clip();
-    if (picture) for (const item of shown) drawItem(context, item, scale);
+    if (picture) for (const item of shown) drawItem(context, picture, item, scale);
     outline(context, shown);
-    context.restore();
-    drawPathOverTime(context, store, theme, { scale, left: GUTTER, width, rowAt });
-    drawRuler(context, theme, scale, width);
-    drawClocks(context, store, theme, scale, width, RULER, height, true);
-    showCounts();
+    drawPathOverTime(context, store, theme, scale, rowAt);
   }
 
-  /**
-   * Where a thread block is on the screen: its own lane or its SM's, or its GPU's band; null where that is out of sight.
-   * @param {number} block
-   * @param {number} sm
-   */
+  /** Where a thread block is drawn: in its own row or its SM's, or in its GPU's band. @param {number} block @param {number} sm */
   function rowAt(block, sm) {
     const gpu = store.scene.blocks[block];
     /** @param {number} lane */
-    const holds = (lane) => (kind === "blocks" ? lane === block : kind === "sms" && rows?.sms.number[lane] === sm && !rows.sms.engine[lane]);
+    const holds = (lane) => (tracks.kind === "blocks" ? lane === block : tracks.kind === "sms" && rows?.sms.number[lane] === sm && !rows.sms.engine[lane]);
     const mine = items.filter((item) => item.gpu === gpu);
-    const item = mine.find(({ lane }) => lane >= 0 && holds(lane)) ?? mine.find(({ lane }) => lane < 0);
-    if (!item) return null;
-    const top = item.top + RULER - scroll.top;
-    return top + item.height <= RULER || top >= ROOM + RULER ? null : { top, height: item.height };
+    return mine.find(({ lane }) => lane >= 0 && holds(lane)) ?? mine.find(({ lane }) => lane < 0) ?? null;
   }
 
-  function showCounts() {
-    const { count = 0, folded = 0, drawn = "" } = picture?.reply ?? {};
+  function drawn() {
+    const { count = 0, folded = 0, drawn: how = "", from = "", to = "" } = picture?.reply ?? {};
+    const { kind, asker, note, element } = tracks;
     const things = kind === "phases" ? "phases" : "spans";
-    const all = drawn === "density" || !count ? count + folded : count; // of one kind
-    let text = picture ? `${formatCount(all)} ${things}${all > count || drawn === "density" ? ", drawn as density" : ""}` : "";
+    const all = how === "density" || !count ? count + folded : count; // of one kind
+    let text = picture ? `${formatCount(all)} ${things}${all > count || how === "density" ? ", drawn as density" : ""}` : "";
     if (folded && all === count) text += ` · ${formatCount(folded)} more in folded GPUs, as density`;
     settle(note, text);
-    element.dataset.drawn = picture?.reply.drawn ?? "";
-    element.dataset.kind = kind;
-    element.dataset.asked = String(asker.open);
-    element.dataset.from = String(picture?.reply.from ?? "");
-    element.dataset.to = String(picture?.reply.to ?? "");
-    element.dataset.number = String(store.timeline?.number ?? "");
+    Object.assign(element.dataset, { drawn: how, kind, asked: String(asker.open), from: String(from), to: String(to), number: String(store.timeline?.number ?? "") });
   }
 
-  /** @param {Context} context @param {Item[]} shown */
-  function drawGutter(context, shown) {
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    for (const { gpu, lane, top, height } of shown) {
+  /** @param {Context} context */
+  function gutter(context) {
+    for (const { gpu, lane, top, height: tall } of visible()) {
       context.fillStyle = theme.panel;
-      context.fillRect(GUTTER, top, width - GUTTER, height);
+      context.fillRect(GUTTER, top, tracks.width - GUTTER, tall);
       context.fillStyle = lane < 0 ? theme.ink : theme.dim;
-      const middle = top + height / 2 + 0.5;
+      const middle = top + tall / 2 + 0.5;
       if (lane < 0) {
         context.font = `12px ${theme.font}`;
         context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle);
@@ -282,57 +217,55 @@ export function createTimeline(store, theme) {
   }
   /** @param {number} lane */
   function nameOf(lane) {
-    if (kind === "phases" || !rows) return `phase ${lane + 1}`;
-    const number = rows[kind].number[lane];
-    if (kind === "blocks") return `block ${number}`;
-    return rows.sms.engine[lane] ? "copy engine" : `sm.${number}`;
+    const of = table();
+    if (!of) return `phase ${lane + 1}`;
+    if (tracks.kind === "blocks") return `block ${of.number[lane]}`;
+    return of.engine[lane] ? "copy engine" : `sm.${of.number[lane]}`;
   }
 
-  /** @param {Context} context @param {Item} item @param {Scale} scale */
-  function drawItem(context, item, scale) {
-    if (!picture) return;
-    const { reply } = picture;
+  /** @param {Context} context @param {Shown} shown @param {Item} item @param {Scale} scale */
+  function drawItem(context, shown, item, scale) {
+    const { reply } = shown;
     const [x0, x1] = [scale.x(reply.from), scale.x(reply.to)];
-    if (reply.kind === "phases") {
-      drawPhases(context, item, scale);
-      return;
-    }
-    if (item.lane < 0) {
-      const k = picture.folds.get(item.gpu);
-      if (k === undefined || !picture.fold) return;
+    /** @param {HTMLCanvasElement} image @param {number} row @param {number} tall */
+    const density = (image, row, tall) => {
       context.imageSmoothingEnabled = false;
-      context.drawImage(picture.fold, 0, k * picture.foldHeight, reply.columns, picture.foldHeight, x0, item.top, x1 - x0, item.height);
-      return;
+      context.drawImage(image, 0, row * tall, reply.columns, tall, x0, item.top, x1 - x0, item.height);
+    };
+    if (reply.kind === "phases") drawPhases(context, shown, item, scale);
+    else if (item.lane < 0) {
+      const row = shown.folds.get(item.gpu);
+      if (row !== undefined && shown.fold) density(shown.fold, row, shown.foldHeight);
+    } else {
+      const row = shown.lanes.get(item.lane);
+      if (row === undefined) return;
+      if (shown.lane) density(shown.lane, row, HEIGHT);
+      else drawSpans(context, shown, row, item, scale);
     }
-    const k = picture.lanes.get(item.lane);
-    if (k === undefined) return;
-    if (picture.lane) {
-      context.imageSmoothingEnabled = false;
-      context.drawImage(picture.lane, 0, k * HEIGHT, reply.columns, HEIGHT, x0, item.top, x1 - x0, item.height);
-      return;
-    }
-    for (let n = picture.starts[k]; n < picture.starts[k + 1]; n++) {
-      const state = picture.state[n];
-      const tall = item.height * LANE_HEIGHTS[state];
-      const x = scale.x(picture.start[n]);
+  }
+  /** @param {Context} context @param {Shown} shown @param {number} row @param {Item} item @param {Scale} scale */
+  function drawSpans(context, { starts, state: states, start, end }, row, { top, height: tall }, scale) {
+    for (let n = starts[row]; n < starts[row + 1]; n++) {
+      const state = states[n];
+      const deep = tall * LANE_HEIGHTS[state];
+      const x = scale.x(start[n]);
       context.fillStyle = LANE_COLOURS[state];
-      context.fillRect(x, item.top + item.height - tall, Math.max(0.6, scale.x(picture.end[n]) - x), tall);
+      context.fillRect(x, top + tall - deep, Math.max(0.6, scale.x(end[n]) - x), deep);
     }
   }
 
-  /** @param {Context} context @param {Item} item @param {Scale} scale */
-  function drawPhases(context, item, scale) {
-    const k = picture?.folds.get(item.gpu);
-    if (!picture || k === undefined) return;
-    context.textBaseline = "middle";
+  /** @param {Context} context @param {Shown} shown @param {Item} item @param {Scale} scale */
+  function drawPhases(context, { folds, starts, state, start, end }, item, scale) {
+    const k = folds.get(item.gpu);
+    if (k === undefined) return;
     context.font = `10px ${theme.font}`;
-    for (let n = picture.starts[k]; n < picture.starts[k + 1]; n++) {
-      const phase = picture.state[n];
+    for (let n = starts[k]; n < starts[k + 1]; n++) {
+      const phase = state[n];
       if (item.lane >= 0 && item.lane !== phase) continue;
       // Blocks are not in step: phases that follow each other overlap, and take turns in two rows.
       const half = item.lane < 0 ? item.height / 2 : item.height;
       const top = item.top + (item.lane < 0 ? (phase % 2) * half : 0);
-      const [x, to] = [Math.max(GUTTER - 2, scale.x(picture.start[n])), Math.min(width + 2, scale.x(picture.end[n]))];
+      const [x, to] = [Math.max(GUTTER - 2, scale.x(start[n])), Math.min(tracks.width + 2, scale.x(end[n]))];
       const [fill, ink] = PHASE_COLOURS[phase % PHASE_COLOURS.length];
       context.fillStyle = fill;
       context.fillRect(x, top, Math.max(0.6, to - x - 0.5), half - 1);
@@ -343,11 +276,7 @@ export function createTimeline(store, theme) {
     }
   }
 
-  /**
-   * The selected GPU, SM or thread block.
-   * @param {Context} context
-   * @param {Item[]} shown
-   */
+  /** Frame the selected GPU, SM or thread block. @param {Context} context @param {Item[]} shown */
   function outline(context, shown) {
     const gpu = gpuOf(store, store.selection);
     const part = store.selection.match(/\.(sm|block)\.(\d+)$/);
@@ -356,30 +285,31 @@ export function createTimeline(store, theme) {
     context.lineWidth = 1.5;
     for (const item of shown) {
       if (item.gpu !== gpu) continue;
-      const here = item.lane < 0 ? !part : part && kind === wanted && rows?.[kind].number[item.lane] === Number(part[2]);
-      if (here) context.strokeRect(GUTTER + 0.75, item.top, width - GUTTER - 1.5, item.height);
+      const here = item.lane < 0 ? !part : part && tracks.kind === wanted && table()?.number[item.lane] === Number(part[2]);
+      if (here) context.strokeRect(GUTTER + 0.75, item.top, tracks.width - GUTTER - 1.5, item.height);
     }
   }
 
-  /** @param {Spot} event */
-  function hit(event) {
-    if (!store.ready || event.offsetY < RULER) return null;
-    const y = event.offsetY - RULER + scroll.top;
+  /** @param {Spot} at */
+  function hit(at) {
+    const y = tracks.rowY(at);
     return items.find((item) => y >= item.top && y < item.top + item.height) ?? null;
   }
-  canvas.addEventListener("pointermove", (event) => {
+  tracks.canvas.addEventListener("pointermove", (event) => {
     const item = hit(event);
     store.hovering(item ? `gpu[${item.gpu}]` : "");
   });
+  tracks.canvas.addEventListener("pointerleave", () => store.hovering(""));
   /** @param {Spot} at */
   function textAt(at) {
     const item = hit(at);
     if (!item) return "";
     const { gpu, lane } = item;
+    const { kind } = tracks;
     const parts = [`GPU${gpu}`];
     if (lane >= 0) parts.push(kind === "phases" ? store.scene.phases[lane] : nameOf(lane));
     if (at.offsetX >= GUTTER) {
-      const time = Math.round(scaleOf(store, width).t(at.offsetX));
+      const time = Math.round(tracks.scale().t(at.offsetX));
       const wanted = { kind, lane: kind === "phases" ? gpu : lane, time };
       const about = JSON.stringify(wanted);
       if (lane >= 0 || kind === "phases") words.want(wanted, about);
@@ -389,33 +319,29 @@ export function createTimeline(store, theme) {
     }
     return parts.join(" · ");
   }
-  store.on("change", tip.write);
   /** The states of a folded GPU's lanes at a time. @param {number} gpu @param {number} time */
   function statesAt(gpu, time) {
     const row = picture?.folds.get(gpu);
     if (!picture || !rows || row === undefined || picture.reply.kind === "phases") return [];
     return sharesAt(picture.reply, picture.shares, picture.folds.size, row, time, rows.states);
   }
-  canvas.addEventListener("pointerleave", () => store.hovering(""));
-  navigate(canvas, store, {
-    clicked(event) {
-      const item = hit(event);
-      if (!item) return;
-      if (item.lane < 0 && event.offsetX < 16) {
-        if (!opened.delete(item.gpu)) opened.add(item.gpu);
-        layOut();
-        store.emit("change");
-      } else if (item.lane < 0 || kind === "phases" || !rows || (kind === "sms" && rows.sms.engine[item.lane])) store.select(`gpu[${item.gpu}]`);
-      else store.select(`gpu[${item.gpu}].${kind === "sms" ? "sm" : "block"}.${rows[kind].number[item.lane]}`);
-    },
-  });
+  /** @param {Spot} at */
+  function clicked(at) {
+    const item = hit(at);
+    if (!item) return;
+    const of = table();
+    if (item.lane < 0 && at.offsetX < 16) {
+      if (!opened.delete(item.gpu)) opened.add(item.gpu);
+      layOut();
+      store.emit("change");
+    } else if (item.lane < 0 || !of || (tracks.kind === "sms" && of.engine[item.lane])) store.select(`gpu[${item.gpu}]`);
+    else store.select(`gpu[${item.gpu}].${tracks.kind === "sms" ? "sm" : "block"}.${of.number[item.lane]}`);
+  }
 
   return {
-    element,
-    draw,
-    resize: () => (width = canvas.clientWidth),
+    ...tracks,
     destroy() {
-      asker.destroy();
+      tracks.destroy();
       words.destroy();
     },
   };

@@ -10,16 +10,13 @@ import { formatCount, formatTime } from "./format.js";
 import { createLevels } from "./levels.js";
 import { drawPath, selectAt } from "./path.js";
 import { createSketch } from "./sketch.js";
-import { KIND_COLOURS, KIND_SHAPES, createBeat, fit, make, settle } from "./theme.js";
+import { KIND_COLOURS, KIND_SHAPES, createBeat, fit, make, makeKey, settle } from "./theme.js";
 import { createTip } from "./tip.js";
 import { busyAt, layOutLinks, offsetAt } from "./edges.js";
 
-/** @import { Box, Drawing, Pair, Store, Theme } from "./types" */
+/** @import { Box, CreateView, Drawing, Pair } from "./types" */
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @type {CreateView} */
 export function createTopology(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const legend = make("div", { class: "anb-legend" });
@@ -68,14 +65,12 @@ export function createTopology(store, theme) {
     hot.forget();
     ports.forget();
     layOut();
-    /** @param {Node | string} mark @param {string} text */
-    const key = (mark, text) => make("span", { class: "anb-key" }, mark, text);
     legend.replaceChildren(
       ...store.scene.kinds.map((kind, k) =>
-        key(make("i", { class: `anb-shape anb-${KIND_SHAPES[k]}`, style: `--anb-colour: ${KIND_COLOURS[k]}` }), kind),
+        makeKey(make("i", { class: `anb-shape anb-${KIND_SHAPES[k]}`, style: `--anb-colour: ${KIND_COLOURS[k]}` }), kind),
       ),
-      key(make("i", { class: "anb-queue" }), "queue for a link"),
-      ...(store.scene.managed ? [key("▯", "buffers behind it"), key("△", "no buffer free"), key("‖", "paused")] : []),
+      makeKey(make("i", { class: "anb-queue" }), "queue for a link"),
+      ...(store.scene.managed ? [makeKey("▯", "buffers behind it"), makeKey("△", "no buffer free"), makeKey("‖", "paused")] : []),
       note,
     );
     canvas.setAttribute("aria-label", `${store.scene.title}: ${store.scene.boxes.length} nodes`);
@@ -219,11 +214,7 @@ export function createTopology(store, theme) {
     return total;
   }
 
-  /**
-   * Whether a path is a box or something inside it.
-   * @param {string} path
-   * @param {Box} box
-   */
+  /** Whether a path is a box or something inside it. @param {string} path @param {Box} box */
   function covers(path, box) {
     if (!path) return false;
     if (path === box.name || path.startsWith(`${box.name}.`)) return true;
@@ -231,11 +222,7 @@ export function createTopology(store, theme) {
     return rank !== null && box.ranks[0] >= 0 && Number(rank[1]) >= box.ranks[0] && Number(rank[1]) <= box.ranks[1];
   }
 
-  /**
-   * The name of what stands at a point.
-   * @param {number} x
-   * @param {number} y
-   */
+  /** The name of the object at a point. @param {number} x @param {number} y */
   function hit(x, y) {
     if (!store.ready || !p.laid) return "";
     if (store.scene.level === "aggregates") return aggregates.hit(x, y);

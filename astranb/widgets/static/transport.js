@@ -3,7 +3,7 @@
 
 import { formatCount, formatTime } from "./format.js";
 import { createSave } from "./save.js";
-import { createBeat, make, makeSvg, settle } from "./theme.js";
+import { createBeat, make, makeButton, makeSvg, settle } from "./theme.js";
 
 /** @import { Interval, Progress, State, Store } from "./types" */
 
@@ -70,12 +70,8 @@ export function createTransport(store, help) {
     store.command(name, many ? { n: Number(steps.value) } : {});
   }
   for (const [name, label, title] of BUTTONS) {
-    buttons[name] = make(
-      "button",
-      { type: "button", class: `anb-button anb-${name}`, "aria-label": label, title, onclick: () => press(name) },
-      icon(name),
-      make("span", { text: label }),
-    );
+    buttons[name] = makeButton("", () => press(name), { class: `anb-button anb-${name}`, "aria-label": label, title });
+    buttons[name].append(icon(name), make("span", { text: label }));
   }
 
   const when = make("input", {
@@ -86,21 +82,19 @@ export function createTransport(store, help) {
       when.value = "";
     },
   });
-  const record = make("button", {
-    type: "button", class: "anb-button anb-record", text: "●", "aria-label": "Record",
-    title: "Record on/off: unrecorded intervals cannot be shown (R)",
-    onclick: () => store.command("record", { on: !(store.state?.recording ?? true) }),
+  const record = makeButton("●", () => store.command("record", { on: !(store.state?.recording ?? true) }), {
+    class: "anb-button anb-record", "aria-label": "Record", title: "Record on/off: unrecorded intervals cannot be shown (R)",
   });
   record.hidden = workload; // its timeline comes from the tables, which are always there
   const redraw = make(
     "select",
     {
-      class: "anb-redraw", "aria-label": "Redraw rate", title: "how often the picture is drawn; it does not change the speed of the simulation",
+      class: "anb-redraw", "aria-label": "Redraw rate", title: "pictures drawn per second; it does not change the speed of the simulation",
       onchange() {
         store.setRedraw(Number(redraw.value));
       },
     },
-    ...[60, 30, 10, 4, 1].map((n) => make("option", { value: n, text: `${n} a second` })),
+    ...[60, 30, 10, 4, 1].map((n) => make("option", { value: n, text: `${n} Hz` })),
   );
 
   const speedText = make("output", { class: "anb-speed-text" });
@@ -118,10 +112,7 @@ export function createTransport(store, help) {
       else store.scrub(store.cursor);
     },
   });
-  const helpButton = make("button", {
-    type: "button", class: "anb-button anb-help-button", "aria-label": "Keyboard help", title: "keyboard (?)", text: "?",
-    onclick: help,
-  });
+  const helpButton = makeButton("?", help, { class: "anb-button anb-help-button", "aria-label": "Keyboard help", title: "keyboard (?)" });
 
   const slider = make("input", {
     type: "range", class: "anb-scrub", min: 0, max: 1, step: "any", value: 0, "aria-label": "View cursor",
@@ -139,29 +130,19 @@ export function createTransport(store, help) {
 
   const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
   const element = make(
-    "div",
-    { class: "anb-transport" },
+    "div", { class: "anb-transport" },
     make(
-      "div",
-      { class: "anb-row" },
-      title,
+      "div", { class: "anb-row" }, title,
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
-      createSave(store),
-      helpButton,
+      createSave(store), helpButton,
     ),
     make(
-      "div",
-      { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
-      ...BUTTONS.map(([name]) => buttons[name]),
-      steps,
-      make("label", { class: "anb-label" }, make("span", { text: "Go to" }), when),
-      record,
+      "div", { class: "anb-row", role: "toolbar", "aria-label": "Transport" }, ...BUTTONS.map(([name]) => buttons[name]), steps,
+      make("label", { class: "anb-label" }, make("span", { class: "anb-go-to", text: "Go to" }), when), record,
     ),
-    make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown),
-    live,
-    bar,
+    make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown), live, bar,
   );
 
   store.on("scene", () => {
@@ -190,7 +171,7 @@ export function createTransport(store, help) {
   /** @param {Progress} progress */
   function progressText({ done = 0, ps_per_s: rate, left_s: left }) {
     const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${store.scene.counted ?? "lines issued"}`];
-    if (rate) parts.push(`${formatTime(rate, 1)} simulated a second`);
+    if (rate) parts.push(`${formatTime(rate, 1)} simulated per second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
     return parts.join(" · ");
   }

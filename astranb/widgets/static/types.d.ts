@@ -3,6 +3,7 @@
 import type { COLUMNS } from "./messages.js";
 import type { Flights } from "./flights.js";
 import type { createLevels } from "./levels.js";
+import type { createTracks } from "./navigation.js";
 
 // Messages ---------------------------------------------------------------------------
 
@@ -567,6 +568,29 @@ export interface View {
   shown?(visible: boolean): void;
   destroy?(): void;
 }
+export type CreateView = (store: Store, theme: Theme) => View;
+/**
+ * What a timeline gives `createTracks` (navigation.js). `rows` draws into the part that scrolls, `gutter` also beside it;
+ * `drawn` follows each picture; `chosen` follows a new scene, and the choice of another kind of rows.
+ */
+export interface Rows {
+  label: string;
+  about: string;
+  name: string;
+  room: number;
+  ruler: number;
+  kinds?: readonly (readonly [string, string])[];
+  title?: HTMLElement;
+  height(): number;
+  want(scale: Scale): void;
+  gutter(context: Context): void;
+  rows(context: Context, scale: Scale): void;
+  drawn(): void;
+  textAt(at: Spot): string;
+  clicked(event: PointerEvent): void;
+  chosen(): void;
+}
+export type Tracks<Q extends Question> = ReturnType<typeof createTracks<Q>>;
 export type Context = CanvasRenderingContext2D;
 /** A place on a canvas, in CSS pixels. */
 export interface Spot {

@@ -28,21 +28,9 @@ def window_of(feed: LineFeed, content: dict[str, Any]) -> tuple[float, float]:
 
 
 def hottest(layout: Layout, busy: np.ndarray, most: int) -> list[tuple[int, float]]:
-    """The bundles that are busiest, and how much.
+    """The busiest bundles, and how busy they are; idle ones last, so that there is always a picture.
 
-    Parameters
-    ----------
-    layout : Layout
-    busy : ndarray of float, shape (links,)
-        Utilisation of each link.
-    most : int
-        How many at most; 0: all.
-
-    Returns
-    -------
-    list of (int, float)
-        Busiest first, equally busy ones in the order of the layout. Idle ones are last, so
-        that before anything happens there is a picture, too.
+    ``busy`` is the utilisation of each link; ``most`` how many bundles at most, 0 for all.
     """
     mean = [float(busy[list(lanes)].mean()) for *_, lanes in layout.bundles]
     order = sorted(range(len(mean)), key=lambda number: (-mean[number], number))
@@ -81,12 +69,9 @@ def aggregates(feed: LineFeed, content: dict[str, Any]) -> Message:
     mean = np.bincount(units, values, len(feed.units.names)) / np.maximum(1, count)
     number = {name: unit for unit, name in enumerate(feed.units.names)}
     tiles = np.array([mean[number[name]] for names in layout.tiles for name in names])
-    parts = [
-        *((f"{layout.boxes[a].label} → {layout.boxes[b].label}", lanes) for a, b, lanes in layout.bundles)
-    ]
-    parts += [
-        (f"within {b.label}", lanes) for b, lanes in zip(layout.boxes, layout.inside, strict=True) if lanes
-    ]
+    boxes = layout.boxes
+    parts = [(f"{boxes[a].label} → {boxes[b].label}", lanes) for a, b, lanes in layout.bundles]
+    parts += [(f"within {b.label}", lanes) for b, lanes in zip(boxes, layout.inside, strict=True) if lanes]
     groups = []
     for title, lanes in parts:
         of_group = busy[list(lanes)]
@@ -114,8 +99,4 @@ def aggregates(feed: LineFeed, content: dict[str, Any]) -> Message:
     return meta, pack("aggregates", tiles=tiles)
 
 
-VIEW = View(
-    LineFeed,
-    {"aggregates": aggregates, "hot": answer},
-    offline={"aggregates": ({},), "hot": ({},)},
-)
+VIEW = View(LineFeed, {"aggregates": aggregates, "hot": answer}, offline={"aggregates": ({},), "hot": ({},)})

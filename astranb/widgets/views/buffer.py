@@ -21,19 +21,10 @@ _NAMED = 10  # ranks that are named one by one
 def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     """What a buffer holds at the cursor.
 
-    Parameters
-    ----------
-    feed : LineFeed
-    options : dict
-        ``rank``, ``buffer``, ``at`` (ps; null: now), ``columns`` (most cells of a chunk).
-
-    Returns
-    -------
-    message
-        ``chunks``, ``columns`` and ``fold`` (lines of a cell); ``pieces``: where in its row
-        each channel's part begins. A cell a chunk and column: how much of it has arrived (255
-        all), the rank that most of it came from (65535: none), of how many ranks the sum is
-        at least, and 1 where it is final (2: beyond the end of its chunk).
+    Options: ``rank``, ``buffer``, ``at`` (ps; null: now), ``columns`` (most cells of a chunk). Answer:
+    ``chunks``, ``columns`` and ``fold`` (lines of a cell); for each chunk and column how much has arrived
+    (255: all), the rank that most of it came from (65535: none), of how many ranks the sum is at least,
+    and 1 where it is final (2: beyond the end of its chunk).
     """
     sim, found, rank, name = _found(feed, options)
     chunks, width, fold = _shape(sim, found, int(options.get("columns", 256)))
@@ -65,7 +56,7 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
 
 
 def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """Say in words what a cell of the picture holds: its ``chunk`` and ``column``, else as :func:`answer`."""
+    """Describe what a cell of the picture holds: its ``chunk`` and ``column``, else as :func:`answer`."""
     sim, found, rank, name = _found(feed, options)
     _, width, fold = _shape(sim, found, int(options.get("columns", 256)))
     cell_of, _ = _cells(sim, found, width, fold)
@@ -78,22 +69,22 @@ def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
     here, index = here[piece == piece[0]], index[piece == piece[0]]
     lines = int(table["lines"][piece[0]])
     span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
-    said = [f"GPU{rank} {name}[{options['chunk']}]"]
+    words = [f"GPU{rank} {name}[{options['chunk']}]"]
     if sim.engine.program.channels > 1:
-        said.append(f"channel {channel}")
-    said.append(f"{span} of {lines}")
+        words.append(f"channel {channel}")
+    words.append(f"{span} of {lines}")
     there = here[found.arrived[here]]
     source = -1
     if not len(there):
-        said.append("not arrived")
+        words.append("not arrived")
     else:
         source = int(np.bincount(found.source[there]).argmax())
         if len(there) < len(here):
-            said.append(f"{len(there)} of {len(here)} arrived")
-        said.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
-        said.append(_contributions(found.times[found.number[there[0]]]))
-        said.append("final" if found.final[piece[0]] else "partial: more is to come")
-    return {"text": " · ".join(said), "source": source}, []
+            words.append(f"{len(there)} of {len(here)} arrived")
+        words.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
+        words.append(_contributions(found.times[found.number[there[0]]]))
+        words.append("final" if found.final[piece[0]] else "partial: more is to come")
+    return {"text": " · ".join(words), "source": source}, []
 
 
 def _contributions(times: np.ndarray) -> str:

@@ -36,7 +36,7 @@ def chunks(feed: LineFeed, options: dict[str, Any]) -> Message:
     buffer = str(options.get("buffer") or ("fullest" if sums(sim.engine) else "output"))
     found, output = sim.contributions(buffer), sim.contributions("output").cells
     cells = found.cells
-    # Scratch may be numbered with gaps: what stands in a row stands side by side.
+    # Scratch may be numbered with gaps: the cells of a row are drawn side by side.
     first = np.searchsorted(cells["rank"], np.arange(ranks))
     place = cells["of_chunk"] if buffer == "fullest" else np.arange(len(cells)) - first[cells["rank"]]
     drawn = ranks <= _MOST_TICKS
@@ -64,8 +64,4 @@ def chunks(feed: LineFeed, options: dict[str, Any]) -> Message:
     return meta, buffers
 
 
-VIEW = View(
-    LineFeed,
-    {"chunks": chunks},
-    offline={"chunks": ({"buffer": "output", **NOW},)},
-)
+VIEW = View(LineFeed, {"chunks": chunks}, offline={"chunks": ({"buffer": "output", **NOW},)})

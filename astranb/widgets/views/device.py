@@ -20,18 +20,9 @@ SM_STATES = ("free", "done", "busy", "waiting", "draining", "stalled")
 def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]]:
     """What one GPU does at the present time.
 
-    Parameters
-    ----------
-    sim : Simulation
-    rank : int
-
-    Returns
-    -------
-    meta : dict
-    columns : list of ndarray
-        Of each SM its state (number in `SM_STATES`), blocks on it and requests under way; of
-        each L2 slice and then of each HBM channel the busy fraction of all time so far, and the
-        time in ps for which what waits there will keep it busy.
+    The columns hold of each SM its state (number in `SM_STATES`), blocks on it and requests under way;
+    of each L2 slice and then of each HBM channel the busy fraction of all time so far, and for how long
+    (ps) what waits there will keep it busy.
 
     Raises
     ------
@@ -85,8 +76,4 @@ def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
     return meta, pack("device", **dict(zip(COLUMNS["device"], columns, strict=True)))
 
 
-VIEW = View(
-    LineFeed,
-    {"device": answer},
-    offline={"device": tuple({"rank": rank, **NOW} for rank in range(8))},
-)
+VIEW = View(LineFeed, {"device": answer}, offline={"device": tuple({"rank": r, **NOW} for r in range(8))})

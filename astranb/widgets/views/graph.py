@@ -20,21 +20,10 @@ _MOST_SEARCHED = 1000  # operations above one another
 
 
 def window(engine: OperationEngine, rank: int, most: int, centre: int = -1) -> np.ndarray:
-    """Choose the operations of a rank that are nearest to what happens now.
+    """Choose the operations of a rank that are nearest to what happens now, as ascending rows.
 
-    Parameters
-    ----------
-    engine : OperationEngine
-    rank : int
-    most : int
-    centre : int
-        An operation of the rank that is to be among them; -1: none.
-
-    Returns
-    -------
-    ndarray of int64
-        Rows, ascending: those under way and ready first, then their neighbours in the graph in
-        both directions, nearest first, then the rest.
+    Those under way and ready come first (and ``centre``, where not -1), then their neighbours in the
+    graph in both directions, nearest first, then the rest.
     """
     about = engine.about
     first, last = int(about.start[rank]), int(about.start[rank + 1])
@@ -102,7 +91,7 @@ def _lines(depth: list[int], edges: list[list[int]]) -> list[int]:
 
 
 def laid_out(engine: OperationEngine, rows: np.ndarray) -> tuple[list[int], list[int]]:
-    """Where operations of one rank stand in the graph: how far to the right, and how far down."""
+    """Place the operations of one rank in the graph: how far to the right, and how far down."""
     depth, edges = _depths(engine, rows)
     if np.bincount(depth, minlength=1).max() <= _MOST_SEARCHED:
         return depth, _lines(depth, edges)
@@ -140,7 +129,7 @@ def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
         if end < 0 <= start:
             when = f"since {format_time(start)}"
         over, chunks = engine.progress(row)
-        part = f", {over} of {chunks} chunks" if chunks and end < 0 else ""
+        part = f", {over} of {chunks} chunks" if chunks and end < 0 <= start else ""
         nodes.append(
             {
                 "path": about.path(row), "label": about.label(row)[:_LABEL], "what": about.text(row),

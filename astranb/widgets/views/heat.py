@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.gpu import tables as t
+from astranb.export.traffic import traffic_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
@@ -19,20 +19,10 @@ MOST_CELLS = 256
 
 
 def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None) -> np.ndarray:
-    """Bytes that each rank has sent to each.
+    """Bytes that each rank has sent to each, without headers, from row to column; see :func:`traffic_of`.
 
-    Parameters
-    ----------
-    sim : Simulation
-    start_ps, end_ps : float, optional
-        Only what falls in this window; an operation that it cuts counts by the part of its
-        time that is in it, as if its lines were spread evenly. All time so far without.
-
-    Returns
-    -------
-    ndarray of float64, shape (ranks, ranks)
-        Data without headers, from row to column: what a rank stores at another one, and what
-        it loads from there. What stays on a GPU is not counted.
+    Of a window only what falls in it: an operation that it cuts counts by the part of its time that is
+    in it, as if its lines were spread evenly.
 
     Examples
     --------
@@ -43,31 +33,13 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
     >>> int(matrix[0, 1]), int(matrix[0, 0]), int(matrix.sum())  # 8 KiB to each of the others
     (8192, 0, 458752)
     """
-    machine = sim.engine.machine
-    ops, operands = machine.ops, machine.operands
-    moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] >= 0))
-    rank = machine.blocks["gpu"][ops["block"][moves]].astype(np.int64)
-    lines = ops["lines"][moves].astype(np.float64)
-    whole = np.maximum(0, (lines - 1) * ops["payload"][moves] + ops["last_bytes"][moves])
-    done = np.where(lines > 0, 1 - ops["left"][moves] / np.maximum(1, lines), 0.0)
-    if end_ps is not None:
-        begun = ops["started_ps"][moves].astype(np.float64)
-        ended = np.where(ops["ended_ps"][moves] > 0, ops["ended_ps"][moves], max(sim.now_ps, 1))
-        length = np.maximum(ended - begun, 1)
-        inside = np.minimum(ended, end_ps) - np.maximum(begun, start_ps)
-        done = done * np.clip(inside / length, 0, 1)
-    moved = whole * done
-    n = len(sim.engine.fabric.gpus)
-    matrix = np.zeros(n * n)
-    for side, outward in (("source", False), ("target", True)):
-        count = ops[f"{side}s"][moves].astype(np.int64)
-        place = np.repeat(ops[f"first_{side}"][moves].astype(np.int64), count)
-        place += np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-        other = operands["gpu"][place].astype(np.int64)
-        here, amount = np.repeat(rank, count), np.repeat(moved, count)
-        cell = here * n + other if outward else other * n + here
-        matrix += np.bincount(cell[other != here], amount[other != here], n * n)
-    return matrix.reshape(n, n)
+    if end_ps is None:
+        return traffic_of(sim.engine)
+    ops = sim.engine.machine.ops
+    begun = ops["started_ps"].astype(np.float64)
+    ended = np.where(ops["ended_ps"] > 0, ops["ended_ps"], max(sim.now_ps, 1))
+    inside = np.minimum(ended, end_ps) - np.maximum(begun, start_ps)
+    return traffic_of(sim.engine, np.clip(inside / np.maximum(ended - begun, 1), 0, 1))
 
 
 def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
@@ -95,8 +67,4 @@ def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
     return meta, pack("traffic", cells=cells)
 
 
-VIEW = View(
-    LineFeed,
-    {"traffic": answer},
-    offline={"traffic": ({},)},
-)
+VIEW = View(LineFeed, {"traffic": answer}, offline={"traffic": ({},)})

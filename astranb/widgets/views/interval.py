@@ -13,14 +13,7 @@ _MOST_ROWS = 200  # of links and phases: more than anybody reads
 
 
 def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """Add up an interval (see :meth:`Simulation.aggregate`).
-
-    Parameters
-    ----------
-    feed : LineFeed
-    options : dict
-        ``from``, ``to`` (ps); ``ranks``: only these GPUs, or none given for all.
-    """
+    """Add up an interval (:meth:`Simulation.aggregate`): ``from``, ``to`` (ps), ``ranks`` (None: all)."""
     ranks = options.get("ranks")
     found = feed.sim.aggregate(
         int(options["from"]), int(options["to"]), ranks=None if ranks is None else [int(r) for r in ranks]
@@ -44,7 +37,4 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     }, []
 
 
-VIEW = View(
-    LineFeed,
-    {"aggregate": answer},
-)
+VIEW = View(LineFeed, {"aggregate": answer})

@@ -22,20 +22,10 @@ _MOST_FLIGHTS = 400_000  # of a window whose links are worked out flight by flig
 def activity(feed: LineFeed, options: dict[str, Any]) -> Message:
     """Busy fractions of GPUs, and of the bundles of links of one of them.
 
-    Parameters
-    ----------
-    feed : LineFeed
-    options : dict
-        ``from``, ``to`` (ps), ``columns``; ``first`` and ``last`` (one past) GPU in sight;
-        ``bundles``: numbers of bundles shown one by one.
-
-    Returns
-    -------
-    message
-        A byte a row and column, 255 being all the time: of each GPU ``issue``, ``l2``,
-        ``hbm`` and ``out`` (the links that leave it), then of each bundle. ``exact`` says
-        whether issue slots and links are exact for each column; L2 and HBM are known by the
-        ``bin_ps`` of the recording.
+    Options: ``from``, ``to`` (ps), ``columns``; ``first`` and ``last`` (one past) GPU in sight; ``bundles``:
+    numbers of bundles shown one by one. Columns: a byte a row and column, 255 being all the time, of each
+    GPU ``issue``, ``l2``, ``hbm`` and ``out`` (the links that leave it), then of each bundle. ``exact``:
+    issue slots and links are exact for each column; L2 and HBM are known by the recording's ``bin_ps``.
     """
     sim = feed.sim
     start, end, edges = window_of(options)
@@ -47,8 +37,8 @@ def activity(feed: LineFeed, options: dict[str, Any]) -> Message:
     about = {"from": start, "to": end, "columns": len(edges) - 1, "first": first, "last": max(first, last)}
     if not sim.engine.recorder.on:
         return {**about, "exact": False, "bin_ps": 0, "bundles": []}, pack("activity")
-    noted = sim.engine.recorder.activity(links=False)
-    bin_ps = int(noted["bin_ps"])
+    recorded = sim.engine.recorder.activity(links=False)
+    bin_ps = int(recorded["bin_ps"])
     kept = sim.engine.recorder.since(0)[1]
     # Line by line takes a tenth of a second; in fast-forward, Pause would wait for it.
     exact = not feed.session.fast_forward and bool((edges[1] - edges[0]) * 2 < bin_ps)
@@ -65,11 +55,11 @@ def activity(feed: LineFeed, options: dict[str, Any]) -> Message:
         issue = spent / np.diff(edges) / np.maximum(1, engines)[:, None]
     else:
         links = _resampled(sim.engine.recorder.busy(groups), bin_ps, edges)
-        issue = _resampled(noted["issue_busy"][first:last], bin_ps, edges)
+        issue = _resampled(recorded["issue_busy"][first:last], bin_ps, edges)
     rows = {
         "issue": issue,
-        "l2": _resampled(noted["l2_busy"][first:last], bin_ps, edges),
-        "hbm": _resampled(noted["hbm_busy"][first:last], bin_ps, edges),
+        "l2": _resampled(recorded["l2_busy"][first:last], bin_ps, edges),
+        "hbm": _resampled(recorded["hbm_busy"][first:last], bin_ps, edges),
         "out": links[len(chosen) :],
         "bundles": links[: len(chosen)],
     }
@@ -108,7 +98,4 @@ def _from_flights(
     return np.asarray(busy / np.diff(edges) / sizes)
 
 
-VIEW = View(
-    LineFeed,
-    {"activity": activity},
-)
+VIEW = View(LineFeed, {"activity": activity})

@@ -67,7 +67,7 @@ def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
 
 
 def _stacked(key: np.ndarray, start: np.ndarray, end: np.ndarray, first: np.ndarray) -> tuple[Any, Any]:
-    """Rows within a lane, so that spans that overlap stand above one another; and how many there are."""
+    """Rows within a lane, so that overlapping spans are drawn above one another; and how many there are."""
     slot = np.zeros(len(key), np.int64)
     slots = np.ones(len(first) - 1, np.int64)
     # Where nothing overlaps, as mostly, there is nothing to do.
@@ -88,26 +88,17 @@ def _stacked(key: np.ndarray, start: np.ndarray, end: np.ndarray, first: np.ndar
 def lanes(feed: OperationFeed, options: dict[str, Any]) -> Message:
     """A window of the timeline.
 
-    Parameters
-    ----------
-    feed : OperationFeed
-    options : dict
-        ``from``, ``to`` (ps), ``columns``, ``ranks`` (those in sight), ``kind``: ``operations`` (a
-        rank's lanes are what they do) or ``chunks`` (a lane is a dimension).
-
-    Returns
-    -------
-    message
-        Where ``drawn`` is ``"spans"``: the place of its lane (that of the rank in ``ranks``, times
-        the number of ``lanes``, plus the lane), slot and slots of that lane, operation, label,
-        start and end of each span. Where it is ``"density"``: how much of each column of each
-        lane is busy, 255 being all.
+    Options: ``from``, ``to`` (ps), ``columns``, ``ranks`` (those in sight), ``kind``: ``operations`` (a
+    rank's tracks are what they do) or ``chunks`` (a track is a dimension). Where ``drawn`` is ``"spans"``,
+    columns hold of each span the place of its track (that of the rank in ``ranks``, times the number of
+    ``lanes``, plus the track), slot and slots of that track, operation, label, start and end. Where it is
+    ``"density"``: how much of each column of each track is busy, 255 being all.
     """
     sim = feed.sim
     start_ps, end_ps, edges = window_of(options)
     kind = str(options.get("kind", KINDS[0]))
     if kind not in KINDS:
-        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", hint=near(kind, KINDS))
+        raise InputError(f"unknown kind of tracks {kind!r}", where="timeline", hint=near(kind, KINDS))
     ranks = [int(rank) for rank in options.get("ranks", ())][:_MOST_RANKS]
     if any(not 0 <= rank < sim.ranks for rank in ranks):
         raise InputError(f"no such rank among {ranks[:4]}", where="timeline", hint=f"0 to {sim.ranks - 1}")
@@ -127,18 +118,13 @@ def lanes(feed: OperationFeed, options: dict[str, Any]) -> Message:
         "lanes": index.lanes, "count": len(row), "now_ps": sim.now_ps,
     }  # fmt: skip
     if len(row) > _MOST_SPANS:
-        shares = [
-            _busy(index, int(rank) * index.lanes + lane, edges)
-            for rank in ranks
-            for lane in range(index.lanes)
-        ]
+        lanes_of = range(index.lanes)
+        shares = [_busy(index, rank * index.lanes + lane, edges) for rank in ranks for lane in lanes_of]
         return {**about, "drawn": "density"}, pack("lanes", shares=np.concatenate(shares))
     texts: dict[str, int] = {}
     label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
     number = [sim.engine.about.number(int(one)) for one in index.row[row]]
-    lane_of = np.array(
-        [ranks[int(p) // index.lanes] * index.lanes + int(p) % index.lanes for p in place], np.int64
-    )
+    lane_of = np.array(ranks, np.int64)[place // index.lanes] * index.lanes + place % index.lanes
     labels = [*list(texts)[:_MOST_LABELS], ""]
     return {**about, "drawn": "spans", "labels": labels}, pack(
         "lanes",

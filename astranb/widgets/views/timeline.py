@@ -39,21 +39,12 @@ def rows(feed: LineFeed, _options: dict[str, Any]) -> Message:
 def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
     """A window of a timeline.
 
-    Parameters
-    ----------
-    feed : LineFeed
-    options : dict
-        ``from``, ``to`` (ps), ``columns``, ``kind`` (``"sms"``, ``"blocks"``, ``"phases"``),
-        ``folds`` (GPUs each shown as one row) and ``lanes`` (shown one by one), ascending.
-
-    Returns
-    -------
-    message
-        ``fold_shares`` of ``folds`` and, where ``drawn`` is ``"density"``, ``lane_shares`` of
-        ``lanes``: for each of the states in ``present``, row and column how much of it is in that
-        state, 255 being all. Where ``drawn`` is ``"spans"``: the row, state, start and end of each
-        span. Of phases always these, with the phase's number in the place of the state. ``count``
-        and ``folded`` are the numbers of spans of the lanes and of the folds.
+    Options: ``from``, ``to`` (ps), ``columns``, ``kind`` (``"sms"``, ``"blocks"``, ``"phases"``), ``folds``
+    (GPUs each shown as one row) and ``lanes`` (shown one by one), ascending. Columns: ``fold_shares`` of
+    ``folds`` and, where ``drawn`` is ``"density"``, ``lane_shares`` of ``lanes``: for each of the states in
+    ``present``, row and column how much of it is in that state, 255 being all. Where ``drawn`` is
+    ``"spans"``: the row, state, start and end of each span; of phases always these, with the phase's
+    number as the state. ``count`` and ``folded`` are the numbers of spans of the lanes and of the folds.
     """
     start, end, edges = window_of(options)
     kind = _kind_of(options)
@@ -85,24 +76,24 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
 
 
 def moment(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """Say in words what a lane, or a GPU's phase, is at a time."""
+    """Describe the state of a lane, or the phases of a GPU, at a time."""
     sim, kind = feed.sim, _kind_of(options)
     time_ps, names = int(options["time"]), sim.engine.program.phase_names
     if kind == "phases":
         start, end = phase_times(sim.engine)
         gpu = int(_within([options["lane"]], len(start), "GPU")[0])
         here = np.flatnonzero((start[gpu] >= 0) & (start[gpu] <= time_ps) & (time_ps <= end[gpu]))
-        said = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
-        return {"text": "; ".join(said)}, []
+        words = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
+        return {"text": "; ".join(words)}, []
     lanes = sim.engine.lanes(kind)
     lane = int(_within([options["lane"]], len(lanes), "lane")[0])
     state, start, end = lanes.spans(lane, time_ps, time_ps + 1)
     here = np.flatnonzero((start <= time_ps) & (time_ps < end))
     if not len(here):
         return {"text": ""}, []
-    said = [LANE_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
+    words = [LANE_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
     phases = _phases_at(sim, kind, lane, time_ps)
-    return {"text": " · ".join([*said, *phases])}, []
+    return {"text": " · ".join([*words, *phases])}, []
 
 
 def _phases_at(sim: Simulation, kind: str, lane: int, time_ps: int) -> list[str]:
@@ -138,7 +129,7 @@ def window_of(options: dict[str, Any]) -> tuple[int, int, np.ndarray]:
 def _kind_of(options: dict[str, Any]) -> str:
     kind = str(options.get("kind", "sms"))
     if kind not in _KINDS:
-        raise InputError(f"unknown kind of lanes {kind!r}", where="timeline", hint=near(kind, _KINDS))
+        raise InputError(f"unknown kind of rows {kind!r}", where="timeline", hint=near(kind, _KINDS))
     return kind
 
 

@@ -22,22 +22,11 @@ the link; a class has been reported to pause (PFC)."""
 
 
 def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What stands at the entrance of each bundle at the present time.
+    """What waits at the entrance of each bundle at the present time.
 
-    Parameters
-    ----------
-    sim : Simulation
-    layout : Layout
-
-    Returns
-    -------
-    waiting : ndarray of int64, shape (bundles,)
-        Messages in its queues (links without limits keep none: their queue is a time).
-    fill : ndarray of float64, shape (bundles,)
-        Fraction of the buffers behind it that are taken, of the fullest class and lane; 0
-        where buffers are unlimited.
-    marks : ndarray of uint8, shape (bundles,)
-        `NO_CREDIT` and `PAUSED`.
+    Messages in its queues (links without limits keep none: their queue is a time); the fraction of the
+    buffers behind it that are taken, of the fullest class and lane (0 where buffers are unlimited); and
+    `NO_CREDIT` and `PAUSED`.
     """
     count = len(layout.bundles)
     waiting, fill, marks = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.uint8)
@@ -68,11 +57,7 @@ def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
     """The ports of the picture at the cursor (``at_ps``; now without)."""
     sim = feed.session.at(content.get("at_ps"))
     waiting, fill, marks = ports(sim, feed.layout)
-    meta = {
-        "picture": feed.picture,
-        "at_ps": sim.now_ps,
-        "managed": sim.engine.network.managed,
-    }
+    meta = {"picture": feed.picture, "at_ps": sim.now_ps, "managed": sim.engine.network.managed}
     return meta, pack("ports", waiting=waiting, fill=np.round(255 * fill), marks=marks)
 
 
@@ -96,8 +81,4 @@ def line(feed: LineFeed, content: dict[str, Any]) -> Message:
     return {"path": f"line[{int(found[0])}]"}, []
 
 
-VIEW = View(
-    LineFeed,
-    {"line": line, "picture": look, "ports": answer},
-    offline={"ports": (NOW,)},
-)
+VIEW = View(LineFeed, {"line": line, "picture": look, "ports": answer}, offline={"ports": (NOW,)})
