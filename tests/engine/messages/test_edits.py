@@ -20,8 +20,7 @@ from astranb.workload.astrasim2 import (
     Operations,
     System,
 )
-
-from .support import SYSTEM, by_messages, mixed
+from tests.engine.operations.support import SYSTEM, by_messages, mixed
 
 ONE_MESSAGE = [
     Operations.of([{"kind": SEND, "peer": 1, "bytes": 50_000}]),

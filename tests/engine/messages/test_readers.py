@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.engine.messages.readers import READERS
 from astranb.sim import Simulation
-
-from .support import mixed
+from tests.engine.operations.support import mixed
 
 PATHS = {
     "rank": "rank[3]",
