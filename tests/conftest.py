@@ -1,4 +1,4 @@
-"""What every test gets: examples that can be reproduced, and no network."""
+"""What every test gets: examples that can be reproduced, no network, and a small run to look at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import os
 import sys
 from typing import Any
 
+import pytest
 from hypothesis import Phase, settings
+
+import astranb as anb
 
 # A slow machine is no failure: time is measured by `make bench`, never asserted here.
 # Explaining a failure traces every line of a simulation: ten minutes, and the watchdog ends the run unread.
@@ -36,3 +39,11 @@ def _refuse_other_hosts(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_other_hosts)
+
+
+@pytest.fixture(scope="session")
+def ring() -> anb.Simulation:
+    """A ring all-reduce of 32 KiB on eight GPUs, run to its end; tests only read it."""
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("32 KiB", "ring", channels=2))
+    sim.run()
+    return sim

@@ -20,11 +20,11 @@ __all__ = [
     "DIMENSION",
     "FULLY_CONNECTED",
     "MESH",
+    "MESSAGE_ROUTE",
     "RING",
     "ROUTED",
     "SERVER",
     "SWITCH",
-    "WAY",
     "WIRE",
     "arrived_in",
     "delay_ns",
@@ -32,7 +32,7 @@ __all__ = [
     "link_count",
     "link_from",
     "node_after",
-    "way_of",
+    "route_of",
     "wire_ns",
 ]
 
@@ -64,10 +64,10 @@ DEAD: Final = 2
 WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8"), ("gap_ns", "f8")])
 """What a link with congestion is; ``gap_ns``: least time between two packets of a NIC, 0: none."""
 
-WAY = np.dtype(
+MESSAGE_ROUTE = np.dtype(
     [
         ("key", "i8"),  # source and target: source * NPUs + target, in order
-        ("count", "i8"),  # equally good ways from here to the last of this key
+        ("count", "i8"),  # equally good routes from here to the last of this key
         ("first_hop", "i8"),  # in the list of links
         ("hops", "i8"),
         ("latency_ns", "f8"),  # of all links
@@ -75,7 +75,7 @@ WAY = np.dtype(
         ("gap_ns", "f8"),  # of the NIC with the fewest messages a second
     ]
 )
-"""One way from an NPU to another over links of an infrastructure."""
+"""A route from an NPU to another over links of an infrastructure."""
 
 
 @kernel
@@ -259,12 +259,12 @@ _LOW: Final = 0x7FFFFFFF
 
 
 @kernel
-def way_of(ways: Records, key: int, number: int) -> int:
-    """Find a way over an infrastructure: of equally good ones the same for the same number.
+def route_of(routes: Records, key: int, number: int) -> int:
+    """Find a route over an infrastructure: of equally good ones the same for the same number.
 
     Parameters
     ----------
-    ways : recarray of WAY
+    routes : recarray of MESSAGE_ROUTE
     key : int
         Source and target.
     number : int
@@ -276,16 +276,16 @@ def way_of(ways: Records, key: int, number: int) -> int:
         A row; -1 where there is no such pair.
     """
     low = 0
-    high = len(ways)
+    high = len(routes)
     while low < high:
         middle = (low + high) >> 1
-        if ways[middle].key < key:
+        if routes[middle].key < key:
             low = middle + 1
         else:
             high = middle
-    if low == len(ways) or ways[low].key != key:
+    if low == len(routes) or routes[low].key != key:
         return -1
-    count = ways[low].count
+    count = routes[low].count
     if count == 1:
         return low
     return int(low + ((((number * 8191 + key) & _LOW) * _MIX) >> 15) % count)

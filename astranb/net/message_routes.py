@@ -18,7 +18,7 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 
-from .astrasim2 import WAY, WIRE
+from .astrasim2 import MESSAGE_ROUTE, WIRE
 from .fabric import Fabric, NextHops
 
 __all__ = ["MessageRoutes", "message_routes"]
@@ -42,7 +42,7 @@ class MessageRoutes:
 
     Parameters
     ----------
-    routes : recarray of WAY
+    routes : recarray of MESSAGE_ROUTE
         By source and target.
     hops : ndarray of int64
         Links of the routes, one route after the other.
@@ -235,9 +235,9 @@ def _tables(
             key = source * npus + target
             rows.append((key, len(found) - left, len(hops), len(numbered), whole, narrowest, slowest))
             hops += numbered
-    routes = allocate(len(rows), WAY)
+    routes = allocate(len(rows), MESSAGE_ROUTE)
     if rows:
-        routes[:] = np.array(rows, WAY)
+        routes[:] = np.array(rows, MESSAGE_ROUTE)
     return MessageRoutes(routes, np.array(hops, np.int64), wires, own)
 
 

@@ -20,7 +20,7 @@ def test_every_module_with_an_entry_is_found():
 
 def test_the_entries_of_all_modules_are_loaded_the_largest_first():
     names = ahead.load_entries()
-    assert {"run_events", "run_layers", "run_astrasim2", "chakra_walk", "nearest"} <= set(names)
+    assert {"run_events", "run_layers", "run_messages", "chakra_walk", "nearest"} <= set(names)
     assert names.index("run_events") < names.index("nearest")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
-from tests.sim.workload.support import HOSTILE, hostile
+from tests.engine.operations.support import HOSTILE, hostile
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
 from tests.ui.test_export import alone, open_page, save_picture, shows
 from tests.ui.test_workbench import button

@@ -13,7 +13,7 @@ from astranb.widgets import assets
 from astranb.widgets.feed import Feed, feed_of
 from astranb.widgets.session import session_of
 from astranb.widgets.views import answers_of, offline_questions
-from tests.sim.workload.support import mixed
+from tests.engine.operations.support import mixed
 
 TYPES = (Path(assets.__file__).parent / "static" / "types.d.ts").read_text("utf-8")
 

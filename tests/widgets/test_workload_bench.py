@@ -12,7 +12,7 @@ from astranb.widgets.feed import unpack
 from astranb.widgets.views import answers_of
 from astranb.widgets.views.graph import window
 from astranb.workload.astrasim2 import COMPUTE, DimensionNetwork, Operations, System
-from tests.sim.workload.support import by_messages, mixed, sim_of
+from tests.engine.operations.support import by_messages, mixed, sim_of
 
 
 class _Page:

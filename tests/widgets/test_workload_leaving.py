@@ -10,7 +10,7 @@ from PIL import Image
 
 import astranb as anb
 from astranb.core.errors import InputError
-from tests.sim.workload.support import HOSTILE, by_messages, hostile, mixed, sim_of
+from tests.engine.operations.support import HOSTILE, by_messages, hostile, mixed, sim_of
 from tests.widgets.test_leaving import unpack
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -70,13 +70,12 @@ from .tables import (
 )
 from .timers import set_timer, set_timer_inline
 from .transport import (
-    down_from_switch,
+    cross_link,
     meet_at_switch,
     post_receive,
     post_receive_inline,
     post_send,
     post_send_inline,
-    up_to_switch,
 )
 
 __all__ = [
@@ -246,15 +245,8 @@ def _insert_inline(m: MessageMachine, stream: int) -> None:
 
 @kernel(inline=False)
 def _insert(m: MessageMachine, stream: int) -> None:
-    """As :func:`_insert_inline`, in one copy: the start of a phase need not be as fast as the rest."""
+    """As :func:`_insert_inline`, not inlined: the start of a phase need not be as fast as the rest."""
     _insert_inline(m, stream)
-
-
-@kernel
-def _begin_steps(m: MessageMachine, stream: int) -> None:
-    """Begin the phase with a window of messages."""
-    for _ in range(m.streams[stream].window):
-        _insert(m, stream)
 
 
 @kernel
@@ -357,11 +349,16 @@ def _load_tree(m: MessageMachine, stream: int, size: int, tree: int) -> None:
 
 
 @kernel
+def _expect(m: MessageMachine, stream: int, rank: int, size: int) -> None:
+    """Expect a message from a rank."""
+    s = m.streams[stream]
+    post_receive(m, rank, s.npu, s.tag, size, (stream << KIND_BITS) | STREAM)
+
+
+@kernel
 def _tree_expect(m: MessageMachine, stream: int, index: int) -> None:
     """Expect the chunk from another node."""
-    s = m.streams[stream]
-    handler = (stream << KIND_BITS) | STREAM
-    post_receive(m, _member(m, stream, index), s.npu, s.tag, s.message_bytes, handler)
+    _expect(m, stream, _member(m, stream, index), m.streams[stream].message_bytes)
 
 
 @kernel
@@ -437,14 +434,6 @@ def _tree_passed(m: MessageMachine, stream: int) -> bool:
 
 
 @kernel
-def _load_switch(m: MessageMachine, stream: int, size: int) -> None:
-    """Set a phase with this number of bytes."""
-    s = m.streams[stream]
-    s.message_bytes = size
-    s.state = _UP
-
-
-@kernel
 def _begin_switch(m: MessageMachine, stream: int) -> None:
     """Begin: the chunk passes the endpoint's memory; receivers of a broadcast wait at the switch at once."""
     s = m.streams[stream]
@@ -469,7 +458,8 @@ def _switch_passed(m: MessageMachine, stream: int) -> bool:
     if s.state == _DOWN:
         return True
     s.state = _AT_SWITCH
-    up_to_switch(m, s.npu, _dimension(m, stream), s.message_bytes, (stream << KIND_BITS) | REDUCING)
+    handler = (stream << KIND_BITS) | REDUCING
+    cross_link(m, s.npu, 2 * _dimension(m, stream), s.message_bytes, handler, 0)
     return False
 
 
@@ -502,14 +492,7 @@ def switch_done(m: MessageMachine, stream: int) -> None:
         size //= s.nodes
     elif s.collective == ALL_GATHER:
         size *= s.nodes - 1
-    down_from_switch(m, s.npu, _dimension(m, stream), size, (stream << KIND_BITS) | STREAM)
-
-
-@kernel
-def _from_switch(m: MessageMachine, stream: int) -> None:
-    """A chunk has arrived from the switch."""
-    m.streams[stream].state = _DOWN
-    _pass_memory(m, stream, 0, 0, 0)
+    cross_link(m, s.npu, 2 * _dimension(m, stream) + 1, size, 0, (stream << KIND_BITS) | STREAM)
 
 
 # With a root.
@@ -608,9 +591,7 @@ def _member_from_root(m: MessageMachine, stream: int, number: int) -> int:
 @kernel(inline=False)
 def _rooted_expect(m: MessageMachine, stream: int, number: int, size: int) -> None:
     """Expect a message from the NPU with a number."""
-    s = m.streams[stream]
-    handler = (stream << KIND_BITS) | STREAM
-    post_receive(m, _member_from_root(m, stream, number), s.npu, s.tag, size, handler)
+    _expect(m, stream, _member_from_root(m, stream, number), size)
 
 
 @kernel(inline=False)
@@ -694,7 +675,8 @@ def load_phase(m: MessageMachine, stream: int, phase: int) -> None:
     if p.algorithm == TREE:
         _load_tree(m, stream, p.bytes, p.tree)
     elif p.algorithm == IN_NETWORK:
-        _load_switch(m, stream, p.bytes)
+        m.streams[stream].message_bytes = p.bytes
+        m.streams[stream].state = _UP
     elif p.algorithm != CUSTOM and p.algorithm != ROOTED:
         _load_steps(m, stream, p.bytes, p.window)
 
@@ -710,7 +692,8 @@ def begin_phase(m: MessageMachine, stream: int) -> None:
     elif algorithm == ROOTED:
         _begin_rooted(m, stream)
     else:
-        _begin_steps(m, stream)
+        for _ in range(m.streams[stream].window):
+            _insert(m, stream)
 
 
 @kernel
@@ -721,7 +704,8 @@ def message_received(m: MessageMachine, stream: int) -> None:
     if algorithm == TREE:
         _tree_received(m, stream)
     elif algorithm == IN_NETWORK:
-        _from_switch(m, stream)
+        m.streams[stream].state = _DOWN
+        _pass_memory(m, stream, 0, 0, 0)
     elif algorithm == ROOTED:
         _rooted_received(m, stream)
     else:

@@ -15,7 +15,7 @@ from astranb.core.jit import kernel
 
 from .tables import BUS_PROCESSED, BUS_RECEIVED, BUS_SENT, MessageMachine
 from .timers import set_timer
-from .transport import free_message, new_message_row
+from .transport import free_message, new_message
 
 __all__ = ["LISTS", "SIDES", "bus_processed", "bus_received", "bus_sent", "bus_settle", "enter_bus"]
 
@@ -75,10 +75,8 @@ def _pop(m: MessageMachine, side: int, which: int) -> int:
 @kernel
 def _request(m: MessageMachine, npu: int, size: int, processed: int, comes_back: int, carries: int) -> int:
     """Take an unused row for a request."""
-    row = new_message_row(m)
+    row = new_message(m, npu, -1, 0, size)
     r = m.messages[row]
-    r.src = npu
-    r.bytes = size
     r.sent = processed
     r.posted = comes_back
     r.sender = carries
@@ -226,21 +224,19 @@ def bus_received(m: MessageMachine, side: int) -> int:
     if b.receiving < 2:
         b.state = _FREE
     outer = side % SIDES == _NPU
-    if r.sent == 1:
-        r.sent = 0
+    processed = r.sent == 1
+    if processed or r.posted == 1:
+        if processed:
+            r.sent = 0
+        else:
+            r.posted = 0
         _drop(m, side)
         if outer:
-            _from_memory(m, npu, row, _INNER_NPU, 1, _PROCESS)
+            _from_memory(m, npu, row, _INNER_NPU, 1, _PROCESS if processed else _SEND_BACK)
         else:
-            _append(m, side, _WORK, row)
-        _work(m, side)
-    elif r.posted == 1:
-        r.posted = 0
-        _drop(m, side)
-        if outer:
-            _from_memory(m, npu, row, _INNER_NPU, 1, _SEND_BACK)
-        else:
-            _append(m, side, _SENDS, row)
+            _append(m, side, _WORK if processed else _SENDS, row)
+        if processed:
+            _work(m, side)
     elif outer:
         _drop(m, side)
         _from_memory(m, npu, row, _INNER_NPU, 0, _RETIRE)
@@ -264,7 +260,7 @@ def _drop(m: MessageMachine, side: int) -> int:
 
 @kernel(inline=False)
 def bus_settle(m: MessageMachine, side: int) -> None:
-    """Go on with the buses after a bundle has been handled."""
+    """Continue on the buses after a bundle has been handled."""
     if side % SIDES >= _INNER_NPU:
         _look(m, side // SIDES * SIDES + _NPU)
     free_message(m, _drop(m, side))
@@ -278,9 +274,7 @@ def bus_processed(m: MessageMachine, side: int) -> None:
     m.bus[side].busy = 0
     comes_back = m.messages[row].posted
     m.messages[row].posted = 0
-    follows = _RETIRE
-    if comes_back == 1:
-        follows = _SEND_BACK
+    follows = _SEND_BACK if comes_back == 1 else _RETIRE
     _from_memory(m, side // SIDES, row, _INNER_NPU, comes_back, follows)
     _work(m, side)
     _look(m, side)

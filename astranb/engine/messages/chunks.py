@@ -115,7 +115,6 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
     before = -1
     if m.config[0].intra != FIFO and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
         before = place_in_queue(m, stream)
-        row = m.queues[s.queue].head if before < 0 else m.streams[before].next
     else:
         row = m.queues[s.queue].head
         while row >= 0 and (m.streams[row].running == 1 or m.streams[row].priority >= s.priority):

@@ -24,7 +24,7 @@ from .critical_path import critical_path
 from .edits import apply_edit, check_links, parameters_of, read_edit, value_of
 from .inspection import chunks_of, inspect, narrate, running_chunks, states_of
 from .instances import pairs
-from .link_ends import other_way
+from .link_ends import reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import NOTED, READERS
 from .ready_times import ready_ps, slow_ranks
@@ -142,7 +142,7 @@ class MessageEngine(MessageState):
         place = resolve(link, self.about, self.machine)
         if place.kind != "link":
             raise InputError(f"{place.path} is not a link", where="kill", hint="write link[7]")
-        back = other_way(self.machine, place.rows[0]) if both else -1
+        back = reverse_link(self.machine, place.rows[0]) if both else -1
         if both and back < 0:
             hint = "kill each of the two; links of an infrastructure are named one by one"
             raise InputError("its other direction is not known", where=place.path, hint=hint)

@@ -41,14 +41,9 @@ def states_of(m: t.MessageMachine, rows: Any) -> Any:
 
 
 def in_flight(m: t.MessageMachine) -> Any:
-    """The rows of messages under way: those in no list of unused ones, sent and not arrived."""
-    used = np.ones(len(m.messages), bool)
-    following = m.messages.next.tolist()
-    row = int(m.clock[0].free_message)
-    for _ in range(int(m.clock[0].messages_left)):
-        used[row] = False
-        row = following[row]
-    return np.flatnonzero(used & (m.messages.sent == 1))
+    """The rows of messages that are sent and have not arrived."""
+    rows = t.in_use(m, "messages")
+    return rows[(m.messages.sent[rows] == 1) & (m.messages.dst[rows] >= 0)]
 
 
 def inspect(engine: MessageState, path: str) -> dict[str, Any]:
@@ -147,7 +142,8 @@ def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
     if left:
         state.append(("waits for", ", ".join(about.label(p) for p in left[:4])))
     children = about.children_of(row)
-    chunks = [_chunk(engine, int(s)) for s in np.flatnonzero(_streams(m) & (m.streams.operation == row))]
+    streams = t.in_use(m, "streams")
+    chunks = [_chunk(engine, int(s)) for s in streams[m.streams.operation[streams] == row]]
     return {
         "title": f"{place.path}: {about.label(row)}",
         "state": state,
@@ -163,20 +159,10 @@ def chunks_of(m: t.MessageMachine, row: int) -> tuple[int, int]:
     return int(o.streams_done), int(o.streams)
 
 
-def _streams(m: t.MessageMachine) -> Any:
-    """Which rows of streams are in use."""
-    used = np.ones(len(m.streams), bool)
-    following = m.streams.next.tolist()
-    row = int(m.clock[0].free_stream)
-    for _ in range(int(m.clock[0].streams_left)):
-        used[row] = False
-        row = following[row]
-    return used
-
-
 def running_chunks(m: t.MessageMachine) -> Any:
     """Phases of chunks that are under way: ranks, dimensions, operations, and when they began (ns)."""
-    rows = np.flatnonzero(_streams(m) & (m.streams.running == 1))
+    rows = t.in_use(m, "streams")
+    rows = rows[m.streams.running[rows] == 1]
     each = int(m.config[0].queues)
     dim = (m.streams.queue[rows] % (each * m.config[0].dims)) // each
     found = (m.streams.npu[rows], dim, m.streams.operation[rows], m.streams.begun_ns[rows])
@@ -186,7 +172,8 @@ def running_chunks(m: t.MessageMachine) -> Any:
 def _chunk(engine: MessageState, row: int) -> str:
     s = engine.machine.streams[row]
     where = "runs" if s.running else "waits"
-    dim = _dim_of(engine.machine, int(s.queue))
+    config = engine.machine.config[0]
+    dim = int(s.queue) // int(config.queues) % int(config.dims)
     how = ALGORITHMS[int(s.algorithm)]
     phase = f"phase {int(s.phase)} of {int(s.phases)}"
     return f"chunk {int(s.tag) % t.NATIVE_TAGS}: {phase}, {how} in dim {dim}, {where}"
@@ -194,12 +181,8 @@ def _chunk(engine: MessageState, row: int) -> str:
 
 def chunks_in(m: t.MessageMachine, place: RunPart) -> Any:
     """The rows of chunks that run or wait in a queue."""
-    return np.flatnonzero(_streams(m) & np.isin(m.streams.queue, place.rows))
-
-
-def _dim_of(m: t.MessageMachine, queue: int) -> int:
-    each = int(m.config[0].queues)
-    return (queue % (each * int(m.config[0].dims))) // each
+    rows = t.in_use(m, "streams")
+    return rows[np.isin(m.streams.queue[rows], place.rows)]
 
 
 def _queue(engine: MessageState, place: RunPart) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, SWITCH
 
 from . import tables as t
 
-__all__ = ["dimension_of", "ends_of", "other_way", "waiting_for"]
+__all__ = ["dimension_of", "ends_of", "reverse_link", "waiting_for"]
 
 
 def dimension_of(machine: t.MessageMachine, link: int) -> int:
@@ -34,7 +34,7 @@ def ends_of(about: About, machine: t.MessageMachine, link: int) -> tuple[str, st
     return (f"rank {source}", switch) if up else (switch, f"rank {source}")
 
 
-def other_way(machine: t.MessageMachine, link: int) -> int:
+def reverse_link(machine: t.MessageMachine, link: int) -> int:
     """The link from where a link leads to back to where it begins; -1 where there is none."""
     dim = dimension_of(machine, link)
     if dim < 0:

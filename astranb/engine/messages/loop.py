@@ -39,7 +39,7 @@ from .tables import (
     MessageMachine,
 )
 from .timers import drop_timers, set_timer, set_timer_inline
-from .transport import begin_receive, begin_send, free_link, free_message, hop
+from .transport import free_link, free_message, hop, resume
 
 __all__ = ["ENTRY", "waiting_ns"]
 
@@ -58,10 +58,8 @@ def _notify(m: MessageMachine, handler: int) -> None:
             custom_done(m, row)
         else:
             operation_done(m, row)
-    elif who == SENDING:
-        begin_send(m, row)
-    elif who == RECEIVING:
-        begin_receive(m, row)
+    elif who == SENDING or who == RECEIVING:
+        resume(m, row, who == SENDING)
     elif who == REDUCING:
         at_switch(m, row)
 
@@ -210,7 +208,7 @@ def _limit_reached(m: MessageMachine, limits: Records) -> int:
 
 
 @kernel
-def run_astrasim2(
+def run_messages(
     limits: Records,
     config: Records,
     clock: Records,
@@ -284,5 +282,5 @@ def run_astrasim2(
                 return BREAK
 
 
-ENTRY = Entry(run_astrasim2, [LIMITS, *DTYPES.values(), COUNTER, COUNTER, COUNTER])
+ENTRY = Entry(run_messages, [LIMITS, *DTYPES.values(), COUNTER, COUNTER, COUNTER])
 """The loop as Python calls it: the limits, the tables of the machine, and three of them as numbers."""

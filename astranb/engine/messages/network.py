@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net.astrasim2 import DIMENSION, MESH, ROUTED, SERVER, WAY, WIRE, link_count, way_of
+from astranb.net.astrasim2 import DIMENSION, MESH, MESSAGE_ROUTE, ROUTED, SERVER, WIRE, link_count, route_of
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
@@ -31,7 +31,7 @@ class Links:
         Of the network; of an infrastructure those of its collectives, for inspection.
     servers : recarray of SERVER
         Links with congestion.
-    routes : recarray of WAY
+    routes : recarray of MESSAGE_ROUTE
     hops : recarray of COUNTER
     wires : recarray of WIRE
     """
@@ -85,7 +85,7 @@ def make_links(
     if count:
         for name in ("latency_ns", "rate_Bpns"):
             wires[name] = np.repeat(dims[name], owns)
-    return Links(dims, _servers(count), allocate(1, WAY), allocate(1, t.COUNTER), wires)
+    return Links(dims, _servers(count), allocate(1, MESSAGE_ROUTE), allocate(1, t.COUNTER), wires)
 
 
 def _servers(count: int) -> Records:
@@ -132,13 +132,13 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
     found = message_routes(network.fabric, wanted, network.npus)
     hops = allocate(max(len(found.hops), 1), t.COUNTER)
     hops.value[: len(found.hops)] = found.hops
-    routes = found.routes if len(found.routes) else allocate(1, WAY)
+    routes = found.routes if len(found.routes) else allocate(1, MESSAGE_ROUTE)
     dims = allocate(len(network.npus_count), DIMENSION)
     dims.kind, dims.nodes = ROUTED, network.npus_count
     dims.stride = np.concatenate([[1], np.cumprod(network.npus_count)[:-1]])
     for dim in dims:
         # Those of the route from the first NPU to the next one of the dimension, if there is one.
-        route = way_of(routes, int(dim.stride), 0)
+        route = route_of(routes, int(dim.stride), 0)
         dim.latency_ns = routes[route].latency_ns if route >= 0 else 0.0
         dim.rate_Bpns = routes[route].rate_Bpns if route >= 0 else 1.0
     return Links(dims, _servers(len(found.wires)), routes, hops, found.wires)

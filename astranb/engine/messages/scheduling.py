@@ -1,4 +1,4 @@
-"""What is done in which order: dimensions of a chunk, its phases, chunks of a queue.
+"""Scheduling: the order of a chunk's dimensions, its phases, and the order of chunks in a queue.
 
 **Dimensions** of a chunk: one after another, round robin, or by Themis, which gives each chunk of a
 collective the dimensions with the least load first, so that all of them are busy. Source: Rashidi et
@@ -47,7 +47,7 @@ from .tables import (
     TREE,
     MessageMachine,
 )
-from .transport import free_message, new_message_row
+from .transport import free_message, new_message
 
 __all__ = ["next_granted", "order_dimensions", "place_in_queue", "plan_phases", "reset_loads"]
 
@@ -181,14 +181,14 @@ def _themis(m: MessageMachine, collective: int, left: int, chunk: int, involved:
     usual = chunk
     taken = min(left, usual)
     _sort(m, gathers)
-    looked = False
+    first = True
     for at in range(m.config[0].dims):
         dim = s[at].dim
         s[at].order = dim
         if not _active(m, dim, involved):
             continue
-        if not looked:
-            looked = True
+        if first:
+            first = False
             for other in range(m.config[0].dims):
                 s[other].nodes_of_load = s[s[other].dim].nodes
             gap = _gap_bytes(m, at, involved, gathers)
@@ -245,33 +245,22 @@ def order_dimensions(m: MessageMachine, operation: int, left: int, chunk: int) -
 
 
 @kernel
-def _next_queue(m: MessageMachine, npu: int, dim: int) -> int:
-    """Give the next queue of a dimension, round robin over all."""
+def _next_queue(m: MessageMachine, npu: int, dim: int, half: int) -> int:
+    """Give the next queue of a dimension, round robin: of all (0), of the first half (1), of the second (2).
+
+    Phases before the last dimension use the first half, those after it the second.
+    """
     a = m.allocators[npu * m.config[0].dims + dim]
-    queue = a.around
-    a.around = (queue + 1) % m.config[0].queues
-    return int(queue)
-
-
-@kernel
-def _next_first(m: MessageMachine, npu: int, dim: int) -> int:
-    """Give the next queue of the first half, for phases before the last dimension."""
-    a = m.allocators[npu * m.config[0].dims + dim]
-    queue = a.first
-    a.first = queue + 1
-    if a.first >= m.config[0].queues // 2:
-        a.first = 0
-    return int(queue)
-
-
-@kernel
-def _next_last(m: MessageMachine, npu: int, dim: int) -> int:
-    """Give the next queue of the second half, for phases after the last dimension."""
-    a = m.allocators[npu * m.config[0].dims + dim]
-    queue = a.last
-    a.last = queue + 1
-    if a.last >= m.config[0].queues:
-        a.last = m.config[0].queues // 2
+    queues = m.config[0].queues
+    if half == 0:
+        queue = a.around
+        a.around = (queue + 1) % queues
+    elif half == 1:
+        queue = a.first
+        a.first = queue + 1 if queue + 1 < queues // 2 else 0
+    else:
+        queue = a.last
+        a.last = queue + 1 if queue + 1 < queues else queues // 2
     return int(queue)
 
 
@@ -321,15 +310,9 @@ def _add_phase(
             p.algorithm = RING_STEPS
     p.bytes = size
     queues = m.config[0].queues
+    queue = _next_queue(m, s.npu, dim, half)
     p.direction = 1
-    if half == 0:
-        queue = _next_queue(m, s.npu, dim)
-        if queues > 1 and queue >= queues // 2:
-            p.direction = -1
-    elif half == 1:
-        queue = _next_first(m, s.npu, dim)
-    else:
-        queue = _next_last(m, s.npu, dim)
+    if half == 2 or (half == 0 and queues > 1 and queue >= queues // 2):
         p.direction = -1
     p.queue = dim * queues + queue
     if p.algorithm == TREE and collective < BROADCAST:
@@ -395,30 +378,25 @@ def plan_phases(m: MessageMachine, stream: int, operation: int, size: int) -> No
     o = m.operations[operation]
     dims = m.config[0].dims if o.group < 0 else 1
     s = m.schedule
-    if o.collective >= BROADCAST:
-        for at in range(dims):
-            if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
-                size = _add_phase(m, stream, o.group, o.collective, o.collective, s[at].order, size, 0)
-                _mark_rooted(m, stream, operation, at, dims)
-        return
     if o.collective != ALL_REDUCE or m.config[0].baseline == 1:
         for at in range(dims):
             if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
                 size = _add_phase(m, stream, o.group, o.collective, o.collective, s[at].order, size, 0)
+                if o.collective >= BROADCAST:
+                    _mark_rooted(m, stream, operation, at, dims)
         return
     last = 0
     for at in range(dims):
         if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
             last = at
-    turning = 1
-    if m.config[0].inter >= THEMIS:
+    whole = m.config[0].inter < THEMIS
+    if not whole:
         # Every dimension has its load of scattering and of gathering.
-        turning = 0
         last += 1
     for at in range(last):
         if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
             size = _add_phase(m, stream, o.group, o.collective, REDUCE_SCATTER, s[at].order, size, 1)
-    if turning == 1 and _takes_part(m, o.group, o.collective, o.involved, s[last].order):
+    if whole and _takes_part(m, o.group, o.collective, o.involved, s[last].order):
         size = _add_phase(m, stream, o.group, o.collective, ALL_REDUCE, s[last].order, size, 1)
     for at in range(last - 1, -1, -1):
         if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
@@ -473,11 +451,7 @@ def place_in_queue(m: MessageMachine, stream: int) -> int:
 @kernel
 def _add_grant(m: MessageMachine, queue: int, stream: int) -> None:
     """Decide for all NPUs which chunk a queue begins next."""
-    row = new_message_row(m)
-    m.messages[row].tag = m.streams[stream].tag
-    m.messages[row].bytes = m.streams[stream].phase
-    m.messages[row].sent = 0
-    m.messages[row].next = -1
+    row = new_message(m, -1, -1, m.streams[stream].tag, m.streams[stream].phase)
     g = m.grants[queue]
     if g.last == g.first:
         g.head = row

@@ -13,7 +13,7 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS, bucket_of
-from astranb.net.astrasim2 import DIMENSION, SERVER, WAY, WIRE
+from astranb.net.astrasim2 import DIMENSION, MESSAGE_ROUTE, SERVER, WIRE
 from astranb.workload.astrasim2.kinds import *  # noqa: F403 - every number of an operation is one of the machine, too
 
 # What an operation occupies; an NPU has one of each, and a receive occupies nothing.
@@ -422,8 +422,8 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP, COUNTER,
         COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
-        SERVER, WAY, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING, WATCH,
-        POINT, PASSED, TRAFFIC, USED,
+        SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
+        WATCH, POINT, PASSED, TRAFFIC, USED,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""
@@ -479,20 +479,15 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     """
     clock, queue = m.clock[0], m.queue[0]
     changed: dict[str, Records] = {}
-    if clock.timers_left < margin:
-        changed["timers"], clock.free_timer = _longer(m.timers, 2 * len(m.timers) + margin, clock.free_timer)
-        clock.timers_left += len(changed["timers"]) - len(m.timers)
-    if clock.messages_left < margin:
-        count = 2 * len(m.messages) + margin
-        changed["messages"], clock.free_message = _longer(m.messages, count, clock.free_message)
-        clock.messages_left += count - len(m.messages)
-    if clock.streams_left < streams:
-        count = 2 * len(m.streams) + streams
-        changed["streams"], clock.free_stream = _longer(m.streams, count, clock.free_stream)
-        clock.streams_left += count - len(m.streams)
-        phases = allocate(count * int(m.config[0].max_phases), PHASE)
-        phases[: len(m.phases)] = m.phases
-        changed["phases"] = phases
+    for name, least in (("timers", margin), ("messages", margin), ("streams", streams)):
+        rows, left, free = getattr(m, name), f"{name}_left", f"free_{name[:-1]}"
+        if clock[left] < least:
+            count = 2 * len(rows) + least
+            changed[name], clock[free] = _longer(rows, count, clock[free])
+            clock[left] += count - len(rows)
+    if "streams" in changed:
+        changed["phases"] = allocate(len(changed["streams"]) * int(m.config[0].max_phases), PHASE)
+        changed["phases"][: len(m.phases)] = m.phases
     if queue.events_left < 2 * margin:
         count = 1 << (2 * len(m.pending) + 2 * margin - 1).bit_length()
         changed["pending"], queue.free_event = _longer(m.pending, count, queue.free_event)
@@ -502,11 +497,11 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     return m._replace(**changed)
 
 
-def _in_use(rows: Records, free: int, left: int) -> np.ndarray:
-    """Give the rows of a table that are in no list of unused rows."""
-    used = np.ones(len(rows), bool)
-    following = rows.next.tolist()
-    for _ in range(left):
+def in_use(m: MessageMachine, name: str) -> np.ndarray:
+    """Give the rows of the timers, messages or streams that are in no list of unused rows."""
+    rows, clock = getattr(m, name), m.clock[0]
+    used, following, free = np.ones(len(rows), bool), rows.next.tolist(), int(clock[f"free_{name[:-1]}"])
+    for _ in range(int(clock[f"{name}_left"])):
         used[free] = False
         free = following[free]
     return np.flatnonzero(used)
@@ -532,20 +527,18 @@ def simulated(m: MessageMachine) -> dict[str, np.ndarray]:
 
     Two runs are in the same state where these arrays are equal.
     """
-    clock, state = m.clock[0], m._asdict()
+    state: dict[str, np.ndarray] = m._asdict()
+    scratch = ["timer_npu", "head"] if m.clock[0].cursor < 0 else []
     for name in (*RECORDED, "timesteps", "pending"):
         del state[name]
     for name in ("timers", "messages", "streams"):
-        singular = name[:-1]
-        used = _in_use(state[name], int(clock[f"free_{singular}"]), int(clock[f"{name}_left"]))
+        used = in_use(m, name)
         state[name], state[f"{name} in use"] = state[name][used], used
+        scratch += [f"free_{name[:-1]}", f"{name}_left"]
     width = int(m.config[0].max_phases)
     state["phases"] = m.phases.reshape(-1, width)[state["streams in use"]].reshape(-1)
     state["clock"] = m.clock.copy()
-    idle = ("timer_npu", "head") if clock.cursor < 0 else ()
-    for name in (*idle, *(f"free_{one}" for one in ("timer", "message", "stream"))):
-        state["clock"][name] = 0
-    for name in ("timers_left", "messages_left", "streams_left"):
+    for name in scratch:
         state["clock"][name] = 0
     state["queue"], state["events"] = np.array([m.queue[0].now, m.queue[0].turns]), _events(m)
     # Of a heap of ready operations only its first rows are in use.

@@ -1,7 +1,7 @@
 """Messages between NPUs: a send matches the receive of the same tag, peers and size, in order.
 
 A message may arrive before its receive is posted; the receiver is then notified at the time at
-which it posts the receive. Under rendezvous the receiver first tells the sender that it is ready.
+which it posts the receive. Under rendezvous the receiver first sends the sender a message that it is ready.
 
 A handler is a number: in the low bits what a message notifies, above them the row of its table.
 """
@@ -20,7 +20,7 @@ from astranb.net.astrasim2 import (
     heading_from,
     link_from,
     node_after,
-    way_of,
+    route_of,
     wire_ns,
 )
 
@@ -39,19 +39,17 @@ from .tables import (
 )
 
 __all__ = [
-    "begin_receive",
-    "begin_send",
-    "down_from_switch",
+    "cross_link",
     "free_link",
     "free_message",
     "hop",
     "meet_at_switch",
-    "new_message_row",
+    "new_message",
     "post_receive",
     "post_receive_inline",
     "post_send",
     "post_send_inline",
-    "up_to_switch",
+    "resume",
 ]
 
 _MIX: Final = 0x5BD1E995
@@ -93,19 +91,12 @@ def _find(m: MessageMachine, bucket: int, src: int, dst: int, tag: int, size: in
 
 
 @kernel
-def new_message_row(m: MessageMachine) -> int:
-    """Take an unused row."""
+def new_message(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> int:
+    """Take an unused row for a message; ``dst`` is -1 for what is not sent over the network."""
     row = m.clock[0].free_message
-    m.clock[0].free_message = m.messages[row].next
-    m.clock[0].messages_left -= 1
-    return int(row)
-
-
-@kernel
-def _new(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> int:
-    """Take an unused row for a message."""
-    row = new_message_row(m)
     message = m.messages[row]
+    m.clock[0].free_message = message.next
+    m.clock[0].messages_left -= 1
     message.src = src
     message.dst = dst
     message.tag = tag
@@ -115,7 +106,7 @@ def _new(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> int:
     message.sender = NOBODY
     message.receiver = NOBODY
     message.next = -1
-    return row
+    return int(row)
 
 
 @kernel
@@ -212,7 +203,7 @@ def _matched(m: MessageMachine, src: int, dst: int, tag: int, size: int, wants_s
     bucket = _bucket(m, src, dst, tag)
     row = _find(m, bucket, src, dst, tag, size, wants_sent)
     if row < 0:
-        row = _new(m, src, dst, tag, size)
+        row = new_message(m, src, dst, tag, size)
         _wait(m, bucket, row)
     return row
 
@@ -220,7 +211,7 @@ def _matched(m: MessageMachine, src: int, dst: int, tag: int, size: int, wants_s
 @kernel(inline=False)
 def _route(m: MessageMachine, src: int, dst: int, tag: int) -> int:
     """Find a message's route; a pair of NPUs without one stops the run (see ``Run``)."""
-    route = way_of(m.routes, src * m.config[0].npus + dst, tag)
+    route = route_of(m.routes, src * m.config[0].npus + dst, tag)
     if route < 0:
         m.clock[0].no_route = src * m.config[0].npus + dst + 1
         return 0
@@ -270,13 +261,9 @@ def _receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, 
 
 
 @kernel
-def _put_off(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> int:
+def _defer(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> int:
     """Keep a send or receive in a message's row until the receiver is ready."""
-    row = new_message_row(m)
-    m.messages[row].src = src
-    m.messages[row].dst = dst
-    m.messages[row].tag = tag
-    m.messages[row].bytes = size
+    row = new_message(m, src, dst, tag, size)
     m.messages[row].sender = handler
     return row
 
@@ -299,36 +286,30 @@ def post_send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int,
     if m.config[0].rendezvous == 0:
         _send_inline(m, src, dst, tag, size, handler)
         return
-    row = _put_off(m, src, dst, tag, size, handler)
+    row = _defer(m, src, dst, tag, size, handler)
     _receive(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | SENDING)
 
 
 @kernel
 def post_receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
-    """Receive; under rendezvous, tell the sender first, and receive once that message has arrived."""
+    """Receive; under rendezvous, notify the sender first, and receive once that message has arrived."""
     if m.config[0].rendezvous == 0:
         _receive_inline(m, src, dst, tag, size, handler)
         return
-    row = _put_off(m, src, dst, tag, size, handler)
+    row = _defer(m, src, dst, tag, size, handler)
     _send(m, dst, src, tag + CLEAR_TO_SEND_TAGS, CLEAR_TO_SEND_BYTES, (row << KIND_BITS) | RECEIVING)
 
 
 @kernel
-def begin_send(m: MessageMachine, row: int) -> None:
-    """The receiver is ready: send what was put off."""
+def resume(m: MessageMachine, row: int, sends: bool) -> None:
+    """The receiver is ready, or the sender knows it: carry out the deferred send or receive."""
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
     size, handler = m.messages[row].bytes, m.messages[row].sender
     free_message(m, row)
-    _send(m, src, dst, tag, size, handler)
-
-
-@kernel
-def begin_receive(m: MessageMachine, row: int) -> None:
-    """The sender knows that the receiver is ready: receive what was put off."""
-    src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
-    size, handler = m.messages[row].bytes, m.messages[row].sender
-    free_message(m, row)
-    _receive(m, src, dst, tag, size, handler)
+    if sends:
+        _send(m, src, dst, tag, size, handler)
+    else:
+        _receive(m, src, dst, tag, size, handler)
 
 
 @kernel(inline=False)
@@ -344,9 +325,21 @@ def post_receive(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
 
 
 @kernel(inline=False)
-def _one_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
-    """Send over one link between an NPU and its switch; no receive has to be posted."""
-    row = _new(m, npu, npu, 0, size)
+def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
+    """Send over one link between an NPU and its switch; no receive has to be posted.
+
+    Parameters
+    ----------
+    m : MessageMachine
+    npu : int
+    heading : int
+        Twice the dimension, and 1 more from the switch to the NPU.
+    size : int
+        Bytes.
+    sender, receiver : int
+        Handlers, both notified on arrival; 0 for none.
+    """
+    row = new_message(m, npu, npu, 0, size)
     message = m.messages[row]
     message.sent = 1
     message.posted = 1
@@ -362,18 +355,6 @@ def _one_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int,
     dim = heading >> 1
     arrival = m.queue[0].now + int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
     put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
-
-
-@kernel
-def up_to_switch(m: MessageMachine, npu: int, dim: int, size: int, handler: int) -> None:
-    """Send to the switch of a dimension; the handler is notified when it arrives there."""
-    _one_link(m, npu, 2 * dim, size, handler, NOBODY)
-
-
-@kernel
-def down_from_switch(m: MessageMachine, npu: int, dim: int, size: int, handler: int) -> None:
-    """Send from the switch of a dimension to an NPU; the handler is notified when it arrives."""
-    _one_link(m, npu, 2 * dim + 1, size, NOBODY, handler)
 
 
 @kernel(inline=False)
@@ -398,7 +379,7 @@ def meet_at_switch(m: MessageMachine, stream: int, src: int, dst: int, tag: int,
     bucket = _bucket(m, src, dst, tag)
     row = _find(m, bucket, src, dst, tag, 0, 1)
     if row < 0:
-        row = _new(m, src, dst, tag, 0)
+        row = new_message(m, src, dst, tag, 0)
         m.messages[row].behind = -1
     message = m.messages[row]
     message.sent += 1

@@ -12,7 +12,7 @@ from astranb.engine.layers import cacheline_inputs
 from astranb.infragraph import dimensions
 from astranb.workload.astrasim1 import HierarchicalNetwork, Layer, LayerTable, Part, write_layer_table
 from astranb.workload.astrasim2 import DimensionNetwork
-from tests.sim.workload.support import inputs_of, run_of
+from tests.engine.operations.support import inputs_of, run_of
 
 PLANE = HierarchicalNetwork(("Ring", "Switch"), (2, 2), (2, 1), (500, 500), (50, 50))
 LAYERS = tuple(

@@ -7,8 +7,7 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.sim import Comparison
-
-from .support import mixed
+from tests.engine.operations.support import mixed
 
 
 def _pair(**changes):

@@ -23,8 +23,7 @@ from astranb.workload.astrasim1 import (
     training_loop,
     write_layer_table,
 )
-
-from .support import CONVS, TORUS, run_of, sim_of
+from tests.engine.operations.support import CONVS, TORUS, run_of, sim_of
 
 UNITS = ("event", "cycle", "operation", "phase", "pass")
 WHOLE = run_of()

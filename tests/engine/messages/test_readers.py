@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.engine.messages.inspection import in_flight
 from astranb.engine.messages.readers import READERS
 from astranb.sim import Simulation
-
-from .support import mixed
+from astranb.workload.astrasim2 import COLLECTIVE, Operations, System
+from tests.engine.operations.support import SYSTEM, TWO_DIMS, by_messages, mixed
 
 PATHS = {
     "rank": "rank[3]",
@@ -108,3 +109,13 @@ def test_what_is_not_recorded_is_not_there():
     assert sim.watchable("rank[1].dim[0]") == ["running", "waiting"]
     with pytest.raises(InputError, match="record=True"):
         sim.watch("dim[0].bytes")
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"model-shared-bus": 1, "L": 1, "o": 1, "g": 1, "G": 0.001}])
+def test_in_flight_are_the_messages_that_are_sent_and_not_delivered(scheduling):
+    ranks = [Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}] * 2)] * 6
+    sim = by_messages(ranks, TWO_DIMS, System.from_document(SYSTEM | scheduling))
+    while sim.engine.next_ps >= 0:
+        sim.step(7)
+        m = sim.engine.machine
+        assert len(in_flight(m)) == m.clock[0].messages - m.clock[0].delivered

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.engine.messages.link_ends import dimension_of, ends_of, other_way
+from astranb.engine.messages.link_ends import dimension_of, ends_of, reverse_link
 from astranb.infragraph import blueprint
 from astranb.sim import Simulation
 from astranb.workload.astrasim2 import (
@@ -20,8 +20,7 @@ from astranb.workload.astrasim2 import (
     Operations,
     System,
 )
-
-from .support import SYSTEM, by_messages, mixed
+from tests.engine.operations.support import SYSTEM, by_messages, mixed
 
 ONE_MESSAGE = [
     Operations.of([{"kind": SEND, "peer": 1, "bytes": 50_000}]),
@@ -220,7 +219,7 @@ def test_links_of_several_dimensions_have_named_ends():
     assert [dimension_of(m, link) for link in (0, 15, 16, 31, 32, 47)] == [0, 0, 1, 1, 2, 2]
     for link, ends in enumerate(named):
         if ends[0] != ends[1]:  # of all of a dimension, each has one to itself, which nobody uses
-            assert named[other_way(m, link)] == ends[::-1]
+            assert named[reverse_link(m, link)] == ends[::-1]
 
 
 @pytest.mark.parametrize(

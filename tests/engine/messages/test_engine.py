@@ -9,8 +9,7 @@ from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import UNITS
 from astranb.sim import Simulation, Stop
 from astranb.workload.astrasim2 import RECV, SEND, DimensionNetwork, Operations, System
-
-from .support import by_messages, mixed
+from tests.engine.operations.support import by_messages, mixed
 
 LAST = mixed()
 LAST.run()
