@@ -60,7 +60,11 @@ def test_names_of_others_stay_text(tmp_path):
 
 @pytest.mark.parametrize(
     "name, more, said",
-    [("t.png", {}, "unknown file extension"), ("t.svg", {"most": 0}, "0 nodes"), ("t.dot", {"start": 3}, "3 nodes")],
+    [
+        ("t.png", {}, "unknown file extension"),
+        ("t.svg", {"most": 0}, "0 nodes"),
+        ("t.dot", {"start": 3}, "3 nodes"),
+    ],
 )
 def test_what_is_no_picture(name, more, said, tmp_path):
     with pytest.raises(InputError, match=said):
