@@ -58,13 +58,14 @@ def test_what_a_result_does_not_have_is_absent_with_a_reason(name, fidelity):
         assert (getattr(result, bandwidth) is None) == (bandwidth in result.absent) == (name != "collective")
     rows = result.per_rank()
     assert set(rows[0]) >= RANKS
-    parts = {"moving_ps", "waiting_ps", "draining_ps", "signalling_ps"}
+    parts = {"moving_ps", "waiting_ps", "draining_ps", "signalling_ps", "blocks_idle_ps"}
     assert parts <= set(rows[0]) | set(result.absent)
     for row in rows:
         assert row["done"]
         assert row["communication_ps"] == row["exposed_comm_ps"] + row["overlapped_comm_ps"]
         assert row["end_ps"] == row["astrasim_compute_ps"] + row["astrasim_exposed_comm_ps"]
-        assert 0 <= row["compute_ps"] + row["exposed_comm_ps"] + row["memory_ps"] <= row["end_ps"]
+        shares = ("compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
+        assert sum(row[part] for part in shares) == row["end_ps"]
     assert result.time_ps == max(row["end_ps"] for row in rows)
     with pytest.raises(InputError, match="there is no table"):
         result.table(next(iter(TABLES & set(result.absent))))

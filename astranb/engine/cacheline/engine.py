@@ -372,7 +372,11 @@ class CacheLineEngine(CacheLineState):
         return {
             "phases": ("phase", self._phases_compared, ("lasts_ps",)),
             "links": ("link", self._links_compared, ("bytes", "busy_ps", "queued_ps")),
-            "gpus": ("rank", self._ranks_compared, ("end_ps", *(f"{cause}_ps" for cause in _CAUSES))),
+            "gpus": (
+                "rank",
+                self._ranks_compared,
+                ("end_ps", *(f"{c}_ps" for c in _CAUSES[:-1]), "blocks_idle_ps"),
+            ),
             "causes": ("cause", self._causes_compared, ("time_ps",)),
         }
 

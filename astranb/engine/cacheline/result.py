@@ -50,7 +50,8 @@ def per_rank(engine: CacheLineState) -> list[dict[str, Any]]:
             "done": bool(engine.machine.gpus["ended_ps"][rank] >= 0),
             **{name: column[rank] for name, column in columns.items()},
             "blocks": int(counts[rank]),
-            **{f"{part}_ps": spent for part, spent in parts.items()},
+            **{f"{part}_ps": parts[part] for part in _PARTS},
+            "blocks_idle_ps": parts["idle"],
         }
         for rank, parts in enumerate(_parts(engine))
     ]

@@ -160,7 +160,7 @@ class OperationEngine(OperationRun):
         """What a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
         names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
-        parts = ("moving_ps", "waiting_ps", "draining_ps", "signalling_ps")  # of thread blocks
+        parts = ("moving_ps", "waiting_ps", "draining_ps", "signalling_ps", "blocks_idle_ps")
         found = dict.fromkeys((*names, *parts), reason)
         reason = "only ASTRA-sim 1.0's layer tables have layers"
         if "layers" not in self.own_tables():
@@ -172,9 +172,7 @@ class OperationEngine(OperationRun):
 
         ``compute_ps``, ``exposed_comm_ps``, ``memory_ps`` and ``idle_ps`` add up to ``end_ps``.
         """
-        parts = shares(self)
-        columns = {"done": (self.ends_ps() >= 0).tolist(), **rank_columns(parts, self.computed_ps())}
-        columns["idle_ps"] = parts["idle"].tolist()
+        columns = {"done": (self.ends_ps() >= 0).tolist(), **rank_columns(shares(self), self.computed_ps())}
         names = list(columns)
         rows = zip(*columns.values(), strict=True)
         return [{"rank": rank, **dict(zip(names, row, strict=True))} for rank, row in enumerate(rows)]

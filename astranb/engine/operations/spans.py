@@ -98,6 +98,7 @@ def rank_columns(parts: Mapping[str, np.ndarray], computed_ps: np.ndarray) -> di
         "compute_ps": parts["compute"],
         "exposed_comm_ps": parts["exposed_comm"],
         "memory_ps": parts["memory"],
+        "idle_ps": parts["idle"],
         "communication_ps": parts["communication"],
         "overlapped_comm_ps": parts["communication"] - parts["exposed_comm"],
         "astrasim_compute_ps": computed_ps,
