@@ -16,17 +16,17 @@ __all__ = ["inspects", "records", "report_of", "write_files"]
 
 
 def records(args: argparse.Namespace) -> bool:
-    """Return whether a file is asked for that needs a recording; without one, simulation is faster."""
+    """Return whether an output file needs a recording; without one, simulation is faster."""
     return bool(args.html or args.perfetto)
 
 
 def inspects(args: argparse.Namespace) -> bool:
-    """Return whether more of a workload is asked for than its numbers."""
+    """Return whether an option needs more of a workload than its numbers."""
     return bool(records(args) or args.explain or args.frames or args.svg or args.save)
 
 
 def write_files(subject: Subject) -> None:
-    """Write the files that were asked for."""
+    """Write the files that options name."""
     args = subject.args
     sim: Any = subject.sim
     if args.save:

@@ -1,4 +1,4 @@
-"""``astranb run``: read the inputs, simulate, write what was asked for."""
+"""``astranb run``: read the inputs, simulate, write the results."""
 
 from __future__ import annotations
 

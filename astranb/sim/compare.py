@@ -52,7 +52,7 @@ class Shown:
 
 
 class Comparison:
-    """What differs between two simulations as they stand.
+    """What differs between two simulations as they are now.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Comparison:
     # What does not -----------------------------------------------------------
 
     def at(self, when_ps: int) -> Comparison:
-        """The same two at a simulated time, each at most where it stands; both stay where they are."""
+        """Compare private copies of both at a simulated time; one that has not come so far stays as it is."""
 
         def then(sim: Any) -> Any:
             if when_ps >= sim.now_ps:
@@ -181,13 +181,13 @@ class Comparison:
             rows.sort(key=lambda row: (-abs(row[f"{field}_difference"]), row[key]))
             lines = []
             for row in rows[:_MOST_LINES]:
-                said = f"{field.removesuffix('_ps')} {signed(row[f'{field}_difference'])}"
+                change = f"{field.removesuffix('_ps')} {signed(row[f'{field}_difference'])}"
                 sent = (
                     f", {format_bytes(row['bytes_a'])} and {format_bytes(row['bytes_b'])}"
                     if "bytes_a" in row
                     else ""
                 )
-                lines.append(f"{key:<7} {row[key]}: {said}{sent}")
+                lines.append(f"{key:<7} {row[key]}: {change}{sent}")
             if len(rows) > _MOST_LINES:
                 lines.append(f"        and {len(rows) - _MOST_LINES:,} more {table} differ")
             if lines:

@@ -18,7 +18,7 @@ FOREVER = 2**62
 
 
 def _nothing() -> None:
-    """Nobody watches."""
+    """Do nothing: the default of ``beat``."""
 
 
 class Driver:
@@ -43,7 +43,7 @@ class Driver:
 
     @property
     def edits(self) -> list[Edit]:
-        """The edits that the run has had."""
+        """The edits so far."""
         return self.engine.edits
 
     @property
@@ -145,7 +145,7 @@ class Driver:
         self.replay(field, target, later)
 
     def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
-        """Go on to a moment, and carry out edits on the way at the events at which they were made."""
+        """Run to a moment; carry out edits at the events at which they were made."""
         self.keep()
         self.engine.install([])
         for edit in edits:

@@ -54,12 +54,12 @@ class History:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.checkpoints: list[Checkpoint] = []
-        # What stands in the last checkpoint, in one piece a table: comparing it takes a fifth of
+        # The tables of the last checkpoint, each as one array: comparing it takes a fifth of
         # the time of comparing pages, and Pause waits for that.
         self._latest: tuple[Checkpoint, dict[str, np.ndarray]] | None = None
 
     def take(self, machine: Movable, edits: int) -> None:
-        """Add a checkpoint of the machine as it stands, unless the last one is of this moment."""
+        """Add a checkpoint of the machine as it is now, unless the last one is of this moment."""
         counts = machine.counts()
         last = self.checkpoints[-1] if self.checkpoints else None
         if last is not None and last.events == counts["events"] and last.edits == edits:
@@ -113,7 +113,7 @@ class History:
         return next(found, self.checkpoints[0])
 
     def before_edit(self, events: int, edits: int) -> Checkpoint:
-        """The last checkpoint up to an event that has had at most so many edits."""
+        """The last checkpoint up to an event, with at most so many edits."""
         return next(c for c in reversed(self.checkpoints) if c.events <= events and c.edits <= edits)
 
     def forget_edits(self, edits: int) -> None:
@@ -143,7 +143,7 @@ class History:
         return other
 
     def _thin(self) -> None:
-        """Drop the checkpoints that stand closest together for their age, never the first or last."""
+        """Drop the checkpoints closest to their neighbours for their age, never the first or last."""
         points = self.checkpoints
         while len(points) > 2 and (
             len(points) > _MOST or sum(p.new_bytes for p in points) > self.budget_bytes

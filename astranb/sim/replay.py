@@ -55,7 +55,7 @@ class Replay:
         driver.replay(field, target, edits[len(driver.edits) :])
 
     def _agrees(self, edits: Sequence[Edit]) -> bool:
-        """Whether the copy stands at a moment of the original's past, as that is now."""
+        """Whether the copy is at a moment of the original's past, later edits to that past included."""
         had = self.sim.driver.edits
         due = edits[len(had) :]
         return edits[: len(had)] == had and (not due or due[0].events >= self.sim.events)

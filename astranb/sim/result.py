@@ -110,8 +110,8 @@ class Result:
         if algbw is not None and busbw is not None:
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s   busbw {busbw / 1e9:.2f} GB/s   (GB = 10^9 bytes)")
         parts = self.breakdown().items()
-        said = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
-        lines.append(f"{whose:<7} {said}")
+        shares = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
+        lines.append(f"{whose:<7} {shares}")
         return "\n".join(lines)
 
     def explain(self) -> str:

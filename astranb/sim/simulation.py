@@ -276,12 +276,8 @@ class Simulation:
         """Say in one line what happened last."""
         return self.driver.engine.narrate()
 
-    def concerned(self) -> str:
-        """Path of what the last event was about; empty where it is not known."""
-        return self.driver.engine.concerned()
-
     def __repr__(self) -> str:
-        """One line: what runs on what, and where it stands."""
+        """One line: what runs on what, time and events."""
         ended = ", finished" if self.finished else ""
         what = self.driver.engine.headline()[0]
         return f"<Simulation {what}: at {format_time(self.now_ps)}, {self.events:,} events{ended}>"
@@ -539,8 +535,8 @@ class Simulation:
         """Take a link down from now on: ``set("<link>.up", False)``.
 
         What it has taken in still arrives; what comes later waits until the link is brought
-        back (:meth:`repair`). Routes are those of the start: nothing goes another way, neither
-        here nor in ASTRA-sim, whose networks do not change while a run lasts. When nothing
+        back (:meth:`repair`). Routes are those of the start: messages are not rerouted,
+        as in ASTRA-sim, whose networks do not change while a run lasts. When nothing
         else can happen any more, verbs raise :class:`~astranb.core.errors.Deadlock`, which
         names the link and how much waits for it.
 
@@ -559,7 +555,7 @@ class Simulation:
         >>> try:
         ...     sim.run()
         ... except anb.core.errors.Deadlock as error:
-        ...     print("is dead since 0 ps" in str(error))
+        ...     print("is down since 0 ps" in str(error))
         True
         """
         for path in self.driver.engine.directions(link, both=both):
@@ -672,14 +668,14 @@ class Simulation:
     def subscribe(
         self, moved: Callable[[Stop], None], moving: Callable[[], None] = lambda: None
     ) -> Callable[[], None]:
-        """Have functions called when time has moved, whoever moved it; returns what ends that.
+        """Call functions whenever time has moved; returns a function that ends this.
 
         Parameters
         ----------
         moved : callable
             Called after each verb, with its stop.
         moving : callable
-            Called twice a second while a long verb is under way; must not move time.
+            Called twice a second during a long verb; must not move time.
         """
         pair = (moved, moving)
         self._listeners.append(pair)
@@ -841,7 +837,7 @@ class Simulation:
         Returns
         -------
         WhatIf or Change
-            With a path a fork runs from the start with the change: its time is EXACT, and stands
+            With a path a fork runs from the start with the change: its time is EXACT, and shown
             beside the estimate, or beside what the time consists of without and with it.
 
         Examples
@@ -965,7 +961,7 @@ class Simulation:
         return self._by_cache_lines("aggregate").aggregate(time_ps(start, where="start"), last, ranks)
 
     def memory(self, rank: int, buffer: str = "output") -> Records:
-        """Say what a buffer of a rank holds now, piece by piece, by cache lines.
+        """Return what a buffer of a rank holds now, slice by slice, by cache lines.
 
         Parameters
         ----------
@@ -975,10 +971,10 @@ class Simulation:
 
         Returns
         -------
-        recarray, shape (pieces,)
+        recarray, shape (slices,)
             By address: ``chunk``, ``lane``; ``lines``, and how many of them have ``arrived``
-            (while a write is under way, of that write); the ``source``, the rank whose SM or
-            copy engine wrote them (-1: nobody yet); ``final``, whether nothing will be written
+            (during a write, of that write); the ``source``, the rank whose SM or
+            copy engine wrote them (-1: none yet); ``final``, whether nothing will be written
             there any more; ``contributions`` (ranks,), how often each rank's data is in it.
 
         Raises

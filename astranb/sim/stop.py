@@ -11,7 +11,7 @@ __all__ = ["Stop"]
 
 _WORDS = {
     "steps": "stepped",
-    "time": "reached the time asked for",
+    "time": "reached the given time",
     "phase": "a phase has ended",
     "breakpoint": "stopped at a breakpoint",
     "end": "nothing is left to happen",

@@ -29,7 +29,7 @@ class Watch:
     Attributes
     ----------
     text : str
-        As it was asked for, with the full path, or the name of the function.
+        ``<path>.<field>`` with the full path, or the name of the function.
     read : callable
         Gives its value from a simulation.
     object, field : str

@@ -47,7 +47,7 @@ def test_a_dead_link_ends_the_run_with_its_name():
     sim.step(1500)
     link = link_of(sim)
     sim.kill(link)
-    with pytest.raises(Deadlock, match=r"is dead since .* lines wait for it") as caught:
+    with pytest.raises(Deadlock, match=r"is down since .* lines wait for it") as caught:
         sim.run()
     assert link in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -87,7 +87,7 @@ def test_no_kind_of_run_hangs_and_all_can_be_repaired(options):
     sim.step(800)
     link = link_of(sim, 1)
     sim.kill(link)
-    with pytest.raises(Deadlock, match="is dead"):
+    with pytest.raises(Deadlock, match="is down"):
         sim.run()
     sim.repair(link)
     assert sim.run().why == "end"

@@ -40,7 +40,7 @@ def is_dead(machine: CacheLineMachine, link: int) -> bool:
 
 
 def any_dead(machine: CacheLineMachine) -> bool:
-    """Whether any link is dead."""
+    """Whether any link is down."""
     return bool((machine.links["free_at_ps"] >= NEVER).any())
 
 
@@ -127,7 +127,7 @@ def _note(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: i
 
 
 def waiting_at(machine: CacheLineMachine, link: int) -> np.ndarray:
-    """Requests that wait for a link that is dead: taken in by it, or in its queues."""
+    """Requests that wait for a link that is down: taken in by it, or in its queues."""
     found = _taken_in(machine, link).tolist()
     if machine.clock[0].managed:
         for queue in range(link * CLASSES, (link + 1) * CLASSES):
@@ -233,10 +233,10 @@ def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since
         every = len(fabric.find(path))
         which = "" if len(links) == every else f" ({len(links)} of {every} lanes)"
         when = f" since {format_time(since[links[0]])}" if links[0] in since else ""
-        found.append((count, f"{path}{which} is dead{when}, and {count:,} lines wait for it"))
+        found.append((count, f"{path}{which} is down{when}, and {count:,} lines wait for it"))
     found.sort(key=lambda item: -item[0])
     said = "; ".join(text for _, text in found[:_MOST_NAMED])
-    more = f"; {len(found) - _MOST_NAMED} more links are dead" if len(found) > _MOST_NAMED else ""
+    more = f"; {len(found) - _MOST_NAMED} more links are down" if len(found) > _MOST_NAMED else ""
     return (
         f"{name}: nothing can go on: {said}{more}. Routes do not change: bring the link back with "
         "set('<link>.up', True), or take the edit back with undo()"

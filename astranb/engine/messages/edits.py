@@ -114,7 +114,7 @@ def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) 
             a, b = ends_of(about, machine, link)
             messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
             raise Deadlock(
-                f"link[{link}] ({a} to {b}) is dead since {format_time(since)}, and {messages} for it"
+                f"link[{link}] ({a} to {b}) is down since {format_time(since)}, and {messages} for it"
             )
 
 

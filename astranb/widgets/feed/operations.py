@@ -67,7 +67,7 @@ class OperationFeed(Feed):
     def _news(self, *, fine: bool, most: int | None) -> Message:
         del fine, most  # nothing is ever left out
         return {
-            "changed": self.sim.concerned(),
+            "changed": self.sim.engine.concerned(),
             "first": 0,
             "total": 0,
             "one_in": 1,
