@@ -315,7 +315,9 @@ def _from_rows(rows: list[_Row], edges: Edges, kind: NDArray[np.int8]) -> Physic
         column([r.type.latency_ps if r.latency is None else r.latency for r in rows]),
         column([r.type.gap_ps if r.gap is None else r.gap for r in rows]),
         [r.type.name for r in rows],
-        *(np.zeros(len(edges.a), bool) for _ in range(3)),
+        np.zeros(len(edges.a), bool),
+        np.zeros(len(edges.a), bool),
+        np.zeros(len(edges.a), bool),
     )
 
 
