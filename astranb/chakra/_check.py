@@ -113,7 +113,7 @@ def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
     children = owner[order].tolist()
     offset = np.searchsorted(parents.flat[order], np.arange(count + 1)).tolist()
     ready = [row for row in range(count) if not waiting[row]]
-    for row in ready:  # grows on the way
+    for row in ready:  # the loop appends to it
         for child in children[offset[row] : offset[row + 1]]:
             waiting[child] -= 1
             if not waiting[child]:

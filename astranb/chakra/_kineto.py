@@ -14,21 +14,10 @@ __all__ = ["Event", "kineto_events"]
 MOST_BYTES: Final = 1 << 30
 _CALLS: Final = frozenset(
     [
-        "cuLaunchKernel",
-        "cuLaunchKernelEx",
-        "cudaLaunchKernel",
-        "cudaLaunchKernelExC",
-        "cudaMemcpy",
-        "cudaMemcpyAsync",
-        "cudaMemcpyFromSymbol",
-        "cudaMemcpyToSymbol",
-        "cudaLaunchCooperativeKernel",
-        "hipLaunchKernel",
-        "hipExtLaunchKernel",
-        "hipExtModuleLaunchKernel",
-        "hipModuleLaunchKernel",
-        "hipMemcpyWithStream",
-        "hipMemcpyAsync",
+        *("cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernel", "cudaLaunchKernelExC"),
+        *("cudaLaunchCooperativeKernel", "cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpyFromSymbol"),
+        *("cudaMemcpyToSymbol", "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel"),
+        *("hipModuleLaunchKernel", "hipMemcpyWithStream", "hipMemcpyAsync"),
     ]
 )
 """Calls that start something on a device."""

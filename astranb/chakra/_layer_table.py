@@ -57,10 +57,6 @@ def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     passes : int
         How many training passes to write.
 
-    Returns
-    -------
-    Trace
-
     Raises
     ------
     InputError

@@ -63,10 +63,6 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
     device : str or Path
         The trace of the same run that Kineto wrote (``export_chrome_trace``).
 
-    Returns
-    -------
-    LinkedTrace
-
     Raises
     ------
     InputError

@@ -63,10 +63,6 @@ def pytorch_trace(document: Value) -> Trace:
     document : Value
         As :func:`pytorch_document` reads it.
 
-    Returns
-    -------
-    Trace
-
     Raises
     ------
     InputError

@@ -59,8 +59,8 @@ class Template:
         for node, holes in nodes:
             encoded_holes = []
             for name, hole in holes.items():
-                stands: str | int = "0" * hole.width if hole.is_text else 1 << 7 * (hole.width - 1)
-                encoded_holes.append(encode_attribute(10, name, Attribute(stands, _KIND[hole.is_text])))
+                filler: str | int = "0" * hole.width if hole.is_text else 1 << 7 * (hole.width - 1)
+                encoded_holes.append(encode_attribute(10, name, Attribute(filler, _KIND[hole.is_text])))
                 if self._holes.setdefault(hole.key, hole) != hole:
                     raise InputError(f"hole {hole.key!r} has two widths", where=f"node {node.id}")
             message = framed(b"".join([encode_node(node), *encoded_holes]))

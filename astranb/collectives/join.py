@@ -147,10 +147,6 @@ def join(
     line_bytes : int
         Bytes of a cache line.
 
-    Returns
-    -------
-    Joined
-
     Raises
     ------
     InputError

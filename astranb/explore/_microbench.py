@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,24 +68,7 @@ def measure(gpu: Preset, infra: str, what: str) -> float | None:
         return _copy(gpu, infra, blocks_of(what))
     if gpu.l2_bytes == 0 and "L2" in what:
         return None
-    if what == "L2 hit, near":
-        return _chase(gpu, infra)[1]
-    if what == "L2 hit, far":
-        # Half of the lines lie in the far half.
-        return 2 * _chase(gpu.but(near_bytes=0), infra, lines=256)[1] - _chase(gpu, infra)[1]
-    if what == "memory":
-        return _chase(gpu, infra)[0]
-    if what == "streaming reads":
-        return _stream(gpu, infra)
-    if what == "streaming reads, L2":
-        return _stream_l2(gpu, infra)
-    if what == "fence after a store":
-        return _fence(gpu, infra)
-    if what == "kernel launch":
-        return _kernels(gpu, infra, "stream") if gpu.launch_ps else None
-    if what == "kernel in a graph":
-        return _kernels(gpu, infra, "graph") if gpu.graph_ps else None
-    return _flag(gpu, infra, fenced=what != "flag, one way")
+    return _MEASURES[what](gpu, infra)
 
 
 def _run(
@@ -215,3 +199,21 @@ def _copy(gpu: Preset, infra: str, blocks: int) -> float:
 
     machine = _run(gpu, infra, size, write, channels=blocks).machine
     return size / int(machine.gpus["ended_ps"].max()) * 1000
+
+
+_MEASURES: dict[str, Callable[[Preset, str], float | None]] = {
+    "L2 hit, near": lambda gpu, infra: _chase(gpu, infra)[1],
+    # Half of the lines lie in the far half.
+    "L2 hit, far": lambda gpu, infra: (
+        2 * _chase(gpu.but(near_bytes=0), infra, lines=256)[1] - _chase(gpu, infra)[1]
+    ),
+    "memory": lambda gpu, infra: _chase(gpu, infra)[0],
+    "streaming reads": _stream,
+    "streaming reads, L2": _stream_l2,
+    "fence after a store": _fence,
+    "kernel launch": lambda gpu, infra: _kernels(gpu, infra, "stream") if gpu.launch_ps else None,
+    "kernel in a graph": lambda gpu, infra: _kernels(gpu, infra, "graph") if gpu.graph_ps else None,
+    "flag, one way": lambda gpu, infra: _flag(gpu, infra, fenced=False),
+    "flag behind a fence, one way": lambda gpu, infra: _flag(gpu, infra, fenced=True),
+}
+"""The function that measures each row; copies have a number of blocks in their name."""

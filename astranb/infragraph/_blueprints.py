@@ -329,10 +329,6 @@ def resolve(text: str) -> Infra:
     text : str
         Path of an InfraGraph file, or a blueprint's name.
 
-    Returns
-    -------
-    Infra
-
     Raises
     ------
     InputError

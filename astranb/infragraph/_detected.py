@@ -70,7 +70,7 @@ class DetectedServer:
         """Connect two parts by lanes of a kind of link."""
         self.joints.append((a, b, wire, lanes))
 
-    def hang(self, slot: PcieSlot, onto: DetectedPart, above: DetectedLink = _PCIE) -> None:
+    def attach(self, slot: PcieSlot, onto: DetectedPart, above: DetectedLink = _PCIE) -> None:
         """Connect a PCIe slot to a CPU or a switch.
 
         A bridge with one slot behind it is a port, and limits the rate of the link; one with
@@ -80,13 +80,13 @@ class DetectedServer:
         wire = min(known, key=lambda wire: wire.GBps or 0.0, default=_PCIE)
         kept = slot.kept()
         if slot.part is None and len(kept) == 1:
-            self.hang(kept[0], onto, wire)
+            self.attach(kept[0], onto, wire)
         elif slot.part or kept:
             part = slot.part or DetectedPart("pciesw", slot.address)
             self.parts.append(part)
             self.join(onto, part, wire)
             for inner in kept:
-                self.hang(inner, part)
+                self.attach(inner, part)
             if part.kind == "gpu" and wire.GBps is not None and wire.GBps < _IDLE_GBPS:
                 self.notes.append(
                     f"PCIe of GPU {part.address} is reported with {wire.GBps:g} GB/s: an idle GPU lowers it"

@@ -40,10 +40,6 @@ def dimensions(
         Of one link in one direction, for each dimension. Switches forward without latency.
     name : str
 
-    Returns
-    -------
-    Infra
-
     Raises
     ------
     InputError

@@ -21,7 +21,7 @@ from ._annotate import Annotations, read_annotations
 from ._expand import expand_edges, expand_nodes
 from ._graph import Link, NodeGraph
 from ._physical import check_links, forward_latencies, physical, rank_order
-from ._plan import ExpansionPlan, NodeKind, plan
+from ._plan import NodeKind, plan
 from ._schema import check_annotations, check_infrastructure
 
 __all__ = ["Infra"]
@@ -80,16 +80,16 @@ class Infra:
         annotations_at: Place = (),
     ) -> None:
         source = source or DocumentSource("infrastructure")
-        noted = annotations_source or source
+        of_annotations = annotations_source or source
         self._source = source
         self._document = copy.deepcopy(check_infrastructure(document, source, at))
         self._annotated: dict[str, Any] | None = None
         if annotations is not None:
-            self._annotated = copy.deepcopy(check_annotations(annotations, noted, annotations_at))
+            self._annotated = copy.deepcopy(check_annotations(annotations, of_annotations, annotations_at))
         self._plan = plan(self._document, source, at)
         self._stated = check_links(self._plan, source)
         self._annotations: Annotations = read_annotations(
-            self._annotated or {}, self._plan, noted, annotations_at
+            self._annotated or {}, self._plan, of_annotations, annotations_at
         )
         self.notes: list[str] = list(notes)
 
@@ -110,10 +110,6 @@ class Infra:
 
     def expand(self) -> NodeGraph:
         """Expand to arrays of nodes and edges; the same object every time.
-
-        Returns
-        -------
-        NodeGraph
 
         Raises
         ------
@@ -251,15 +247,12 @@ class Infra:
         pairs = len(graph.a) - len(graph.simple_edges()[0])
         if pairs:
             found.append(f"{pairs:,} pairs have a second link; the upstream package keeps only the last")
-        names = [i.name for i in made.instances.values()] + [c.name for _, c in made.components]
+        names = dict.fromkeys([*made.instances, *(c.name for _, c in made.components)])
         found += [
-            f"name {n!r} holds brackets, which slices use too"
-            for n in dict.fromkeys(names)
-            if set("[]") & set(n)
+            f"name {n!r} contains brackets, which also mark slices" for n in names if set("[]") & set(n)
         ]
-        used = {i.device.name for i in made.instances.values()} | {
-            c.name for _, c in made.components if c.kind is None
-        }
+        used = {i.device.name for i in made.instances.values()}
+        used |= {c.name for _, c in made.components if c.kind is None}
         found += [f"device {n!r} is not used" for n in made.devices if n not in used]
         return found
 
@@ -288,9 +281,7 @@ class Infra:
         }
 
     def __repr__(self) -> str:
-        gpus = sum(
-            i.count * n for i in self._plan.instances.values() for n in [_gpus_in(self._plan, i.device.name)]
-        )
+        gpus = sum(i.count * i.device.gpus for i in self._plan.instances.values())
         return f"<Infra {self.name!r}: {self._plan.nodes:,} nodes, {gpus:,} GPUs>"
 
     def _repr_html_(self) -> str:
@@ -314,10 +305,3 @@ class Infra:
             if declared[key]
         )
         return f"<div><b>{html.escape(self.name)}</b><table>{body}</table>{lists}</div>"
-
-
-def _gpus_in(made: ExpansionPlan, device: str) -> int:
-    return sum(
-        c.count * (_gpus_in(made, c.name) if c.kind is None else int(c.kind == NodeKind.XPU))
-        for c in made.devices[device].components.values()
-    )

@@ -220,8 +220,8 @@ _FORWARD = (
 )
 _FORWARD_OTHERWISE = {
     "SWITCH": (500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
-    "CPU": (200 * _NS, "CPU passing on", "assumed"),
-    "NIC": (300 * _NS, "NIC passing on", "assumed"),
+    "CPU": (200 * _NS, "CPU", "assumed"),
+    "NIC": (300 * _NS, "NIC", "assumed"),
 }
 
 

@@ -34,10 +34,6 @@ def load(source: Any, annotations: Any = None) -> Infra:
     annotations : path, str, dict or object, optional
         Annotations that replace those in the document.
 
-    Returns
-    -------
-    Infra
-
     Raises
     ------
     InputError
@@ -58,18 +54,20 @@ def load(source: Any, annotations: Any = None) -> Infra:
         source = made
     data, place = _read(source, "infrastructure")
     at: Place = ()
-    noted_at: Place = ()
+    annotations_at: Place = ()
     notes: Any = None
     notes_place = place
     if isinstance(data, dict) and set(data) <= _COMBINED and isinstance(data.get("infrastructure"), dict):
         notes = data.get("annotations")
-        data, at, noted_at = data["infrastructure"], ("infrastructure",), ("annotations",)
+        data, at, annotations_at = data["infrastructure"], ("infrastructure",), ("annotations",)
     if annotations is not None:
         notes, notes_place = _read(annotations, "annotations")
-        noted_at = ()
+        annotations_at = ()
         if isinstance(notes, dict) and set(notes) <= _COMBINED and "annotations" in notes:
-            notes, noted_at = notes["annotations"], ("annotations",)
-    return Infra(data, notes, source=place, annotations_source=notes_place, at=at, annotations_at=noted_at)
+            notes, annotations_at = notes["annotations"], ("annotations",)
+    return Infra(
+        data, notes, source=place, annotations_source=notes_place, at=at, annotations_at=annotations_at
+    )
 
 
 def _is_topology(source: Any) -> bool:

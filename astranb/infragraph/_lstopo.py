@@ -53,7 +53,7 @@ class LstopoReader:
         for cpu, slot in self._bridges:
             unknown += cpu is None and bool(slot.kept())
             for inner in slot.kept():
-                self.machine.hang(inner, cpu or self._cpus[0])
+                self.machine.attach(inner, cpu or self._cpus[0])
         if unknown and len(self._cpus) > 1:
             self.machine.notes.append(
                 f"lstopo does not report the CPU of {unknown} PCIe bridges: they are connected to the first"

@@ -50,9 +50,9 @@ class NcclReader:
             self.machine.parts.append(cpu)
             hosts.setdefault(tag.text("host_hash", ""), []).append(cpu)
             for inner in tag.inside("pci"):
-                self.machine.hang(self._slot(inner, cpu, 1), cpu)
+                self.machine.attach(self._slot(inner, cpu, 1), cpu)
             for inner in tag.inside("nic"):
-                self.machine.hang(PcieSlot(self._nic(inner, "")), cpu)
+                self.machine.attach(PcieSlot(self._nic(inner, "")), cpu)
         for cpus in hosts.values():
             self.machine.join_cpus(cpus)
         if len(hosts) > 1:

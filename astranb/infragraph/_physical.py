@@ -56,13 +56,151 @@ class _Row:
 class Physical:
     """Arrays over edges, as in `NodeGraph`, and which values are assumed."""
 
+    rows: list[_Row]
+    edges: Edges
+    kind: NDArray[np.int8]
     lanes: Ints
     ab: Ints
     ba: Ints
     latency: Ints
     gap: Ints
     types: list[str]
+    own_bandwidth: NDArray[np.bool_]  # which edges have annotations of it
+    own_latency: NDArray[np.bool_]
+    own_lanes: NDArray[np.bool_]
     assumed: list[str] = field(default_factory=list)
+
+    def annotate(self, annotations: Annotations, nodes: int) -> None:
+        """Apply the annotations of edges."""
+        if not annotations.edges:
+            return
+        edges = self.edges
+        key = np.minimum(edges.a, edges.b) * nodes + np.maximum(edges.a, edges.b)
+        order = np.argsort(key, kind="stable")
+        ordered = key[order]
+        for note in annotations.edges:
+            one, other = (blocks.nodes() for blocks in note.about)
+            if len(one) == len(other) == 1:
+                wanted = min(one[0], other[0]) * nodes + max(one[0], other[0])
+                first, end = np.searchsorted(ordered, [wanted, wanted + 1])
+                hit = order[first:end]
+            else:
+                at, to = np.zeros(nodes, bool), np.zeros(nodes, bool)
+                at[one], to[other] = True, True
+                hit = np.flatnonzero((at[edges.a] & to[edges.b]) | (at[edges.b] & to[edges.a]))
+            if not len(hit):
+                raise annotations.source.error(
+                    "no edge joins these nodes", note.place, "name two nodes that an edge joins directly"
+                )
+            ends = self.kind[np.concatenate([edges.a[hit], edges.b[hit]])]
+            if "astranb.message_rate" in note.read and not np.isin(ends, (NodeKind.NIC, NodeKind.XPU)).any():
+                raise annotations.source.error(
+                    "a message rate of an edge between nodes that are neither a NIC nor a GPU",
+                    note.place,
+                    "annotate the edge that leaves the NIC",
+                )
+            inside = np.zeros(nodes, bool)
+            inside[one] = True
+            along = inside[edges.a[hit]]
+            self._set(note.read, hit, along)
+
+    def _set(self, declared: dict[str, Any], hit: Ints, along: NDArray[np.bool_]) -> None:
+        """Apply one edge annotation; ``along`` is where a -> b is its ep1 -> ep2."""
+        width = declared.get("astranb.lanes", _PCIE_WIDTH)
+        both: Rate | None = declared.get("astranb.bandwidth")
+        forward: Rate | None = declared.get("astranb.bandwidth_fwd", both)
+        backward: Rate | None = declared.get("astranb.bandwidth_rev", both)
+        for rate, ahead, behind in ((forward, self.ab, self.ba), (backward, self.ba, self.ab)):
+            if rate is not None:
+                ahead[hit[along]] = rate.of_width(width)
+                behind[hit[~along]] = rate.of_width(width)
+        self.own_bandwidth[hit] |= forward is not None and backward is not None
+        if "astranb.message_rate" in declared:
+            self.gap[hit] = declared["astranb.message_rate"]
+        if "astranb.latency" in declared:
+            self.latency[hit] = declared["astranb.latency"]
+            self.own_latency[hit] = True
+        if "astranb.lanes" in declared:
+            striped = np.asarray([r.in_transfers for r in self.rows])[self.edges.link[hit]]
+            if forward is None and backward is None:
+                for i in hit[striped].tolist():
+                    row = self.rows[int(self.edges.link[i])]
+                    for given, column in ((row.forward, self.ab), (row.backward, self.ba)):
+                        column[i] = given.of_width(width) if given is not None else column[i]
+            written = any(r is not None and r.transfers is not None for r in (forward, backward))
+            self.lanes[hit[~striped]] = 1 if written else declared["astranb.lanes"]
+            self.own_lanes[hit] = True
+
+    def share_out(self) -> None:
+        """Distribute the lanes that a GPU has of a link type over its edges, as evenly as possible.
+
+        Only if the document gives neither bandwidth nor lanes and draws each edge once: otherwise its
+        edges are lanes. The first edges of a GPU get the remainder.
+        """
+        open_rows = [i for i, r in enumerate(self.rows) if r.type.links_per_gpu and r.open]
+        for name in dict.fromkeys(self.rows[i].type.name for i in open_rows):
+            same = [i for i in open_rows if self.rows[i].type.name == name]
+            lanes = self.rows[same[0]].type.links_per_gpu
+            mine = np.flatnonzero(np.isin(self.edges.link, same) & ~self.own_bandwidth & ~self.own_lanes)
+            if np.any(self.edges.repeats[mine] > 1):
+                continue
+            ends = np.concatenate([self.edges.a[mine], self.edges.b[mine]])
+            rows_of_ends = np.concatenate([mine, mine])
+            at_gpu = self.kind[ends] == NodeKind.XPU
+            ends, rows_of_ends = ends[at_gpu], rows_of_ends[at_gpu]
+            if not len(ends):
+                continue
+            order = np.lexsort((rows_of_ends, ends))
+            ends, rows_of_ends = ends[order], rows_of_ends[order]
+            _, first, inverse, count = np.unique(
+                ends, return_index=True, return_inverse=True, return_counts=True
+            )
+            rank = np.arange(len(ends)) - first[inverse]
+            share = np.maximum(lanes // count[inverse] + (rank < lanes % count[inverse]), 1)
+            # An edge between two GPUs has the lanes that both ends have left for it.
+            least = np.full(len(self.edges.a), np.iinfo(np.int64).max)
+            np.minimum.at(least, rows_of_ends, share)
+            touched = np.unique(rows_of_ends)
+            self.lanes[touched] = least[touched]
+            fewer = np.any(share > least[rows_of_ends])
+            limited = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
+            for n in np.unique(count).tolist():
+                split = [max(1, lanes // n + (k < lanes % n)) for k in range(n)]
+                shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + limited
+                self.assumed.append(
+                    f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
+                    f"as {shown} ({self.rows[same[0]].type.bandwidth_source})"
+                )
+
+    def report(self) -> None:
+        """List the values of the table of link types, once for each link row, with the number of edges."""
+        n = len(self.rows)
+        without_rate = np.bincount(self.edges.link[~self.own_bandwidth], minlength=n)
+        without_latency = np.bincount(self.edges.link[~self.own_latency], minlength=n)
+        counted: Counter[str] = Counter()
+        for i, row in enumerate(self.rows):
+            kind = row.type
+            taken = f"taken for {kind.name}" + (f", because {row.why}" if row.why else "")
+            if kind is DEFAULT:
+                taken = "nothing recognised by its name"
+            if row.forward is None or row.backward is None:
+                rate = f"{format_bandwidth(kind.bandwidth_Bps)} a lane and direction"
+                text = f"bandwidth of {row.name!r}: {rate} ({taken}; {kind.bandwidth_source})"
+                counted[text] += int(without_rate[i])
+            elif row.in_transfers:
+                width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing else is specified,"
+                text = f"width of {row.name!r}: {width} with the encoding of that PCIe generation"
+                counted[text] += int(without_rate[i])
+            if row.latency is None:
+                latency = format_time(kind.latency_ps)
+                text = f"latency of {row.name!r}: {latency} ({taken}; {kind.latency_source})"
+                counted[text] += int(without_latency[i])
+            if row.gap is None and kind.gap_ps:
+                rate = f"{kind.messages_per_s // 10**6} million a second"
+                place = f"{row.name!r}, where it leaves a NIC or GPU"
+                text = f"message rate of {place}: {rate} ({taken}; {kind.messages_source})"
+                counted[text] += int(np.sum((self.edges.link == i) & (self.gap == kind.gap_ps)))
+        self.assumed += [f"{text}, {count:,} edges" for text, count in counted.items() if count]
 
 
 def check_links(plan: ExpansionPlan, source: DocumentSource) -> list[tuple[Rate | None, int | None]]:
@@ -115,21 +253,11 @@ def physical(
 ) -> Physical:
     """Find the lanes, bandwidth and latency of every edge."""
     rows = [_row(plan, i, annotations, stated[i]) for i in range(len(plan.links))]
-    made = _from_rows(rows, edges)
-    known = _Known(*(np.zeros(len(edges.a), bool) for _ in range(3)))
-    _annotate_edges(plan, edges, kind, annotations, rows, made, known)
-    _share_out(rows, edges, kind, made, known)
-    _report(rows, edges, made, known)
+    made = _from_rows(rows, edges, kind)
+    made.annotate(annotations, plan.nodes)
+    made.share_out()
+    made.report()
     return made
-
-
-@dataclass(slots=True)
-class _Known:
-    """Which edges have annotations of their bandwidth, latency and lanes."""
-
-    bandwidth: NDArray[np.bool_]
-    latency: NDArray[np.bool_]
-    lanes: NDArray[np.bool_]
 
 
 def _context(plan: ExpansionPlan, row: LinkRow, annotations: Annotations) -> str:
@@ -168,7 +296,7 @@ def _row(
     )
 
 
-def _from_rows(rows: list[_Row], edges: Edges) -> Physical:
+def _from_rows(rows: list[_Row], edges: Edges, kind: NDArray[np.int8]) -> Physical:
     def column(values: list[int]) -> Ints:
         return np.asarray(values, np.int64)[edges.link] if values else np.zeros(0, np.int64)
 
@@ -178,165 +306,19 @@ def _from_rows(rows: list[_Row], edges: Edges) -> Physical:
     # The lanes of a rate in GT/s are the width of one PCIe link, over which every byte is striped.
     lanes = column([1 if r.in_transfers else r.lanes or 1 for r in rows]) * edges.repeats
     return Physical(
+        rows,
+        edges,
+        kind,
         lanes,
         column([rate(r, r.forward) for r in rows]),
         column([rate(r, r.backward) for r in rows]),
         column([r.type.latency_ps if r.latency is None else r.latency for r in rows]),
         column([r.type.gap_ps if r.gap is None else r.gap for r in rows]),
         [r.type.name for r in rows],
+        np.zeros(len(edges.a), bool),
+        np.zeros(len(edges.a), bool),
+        np.zeros(len(edges.a), bool),
     )
-
-
-def _annotate_edges(
-    plan: ExpansionPlan,
-    edges: Edges,
-    kind: NDArray[np.int8],
-    annotations: Annotations,
-    rows: list[_Row],
-    made: Physical,
-    known: _Known,
-) -> None:
-    if not annotations.edges:
-        return
-    nodes = plan.nodes
-    key = np.minimum(edges.a, edges.b) * nodes + np.maximum(edges.a, edges.b)
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    for note in annotations.edges:
-        one, other = (blocks.nodes() for blocks in note.about)
-        if len(one) == len(other) == 1:
-            wanted = min(one[0], other[0]) * nodes + max(one[0], other[0])
-            first, end = np.searchsorted(ordered, [wanted, wanted + 1])
-            hit = order[first:end]
-        else:
-            at, to = np.zeros(nodes, bool), np.zeros(nodes, bool)
-            at[one], to[other] = True, True
-            hit = np.flatnonzero((at[edges.a] & to[edges.b]) | (at[edges.b] & to[edges.a]))
-        if not len(hit):
-            raise annotations.source.error(
-                "no edge joins these nodes", note.place, "name two nodes that an edge joins directly"
-            )
-        ends = kind[np.concatenate([edges.a[hit], edges.b[hit]])]
-        if "astranb.message_rate" in note.read and not np.isin(ends, (NodeKind.NIC, NodeKind.XPU)).any():
-            raise annotations.source.error(
-                "a message rate of an edge between nodes that are neither a NIC nor a GPU",
-                note.place,
-                "annotate the edge that leaves the NIC",
-            )
-        inside = np.zeros(nodes, bool)
-        inside[one] = True
-        along = inside[edges.a[hit]]
-        _set_edges(note.read, hit, along, edges, rows, made, known)
-
-
-def _set_edges(
-    declared: dict[str, Any],
-    hit: Ints,
-    along: NDArray[np.bool_],
-    edges: Edges,
-    rows: list[_Row],
-    made: Physical,
-    known: _Known,
-) -> None:
-    """Apply one edge annotation; ``along`` is where a -> b is its ep1 -> ep2."""
-    width = declared.get("astranb.lanes", _PCIE_WIDTH)
-    both: Rate | None = declared.get("astranb.bandwidth")
-    forward: Rate | None = declared.get("astranb.bandwidth_fwd", both)
-    backward: Rate | None = declared.get("astranb.bandwidth_rev", both)
-    for rate, ahead, behind in ((forward, made.ab, made.ba), (backward, made.ba, made.ab)):
-        if rate is not None:
-            ahead[hit[along]] = rate.of_width(width)
-            behind[hit[~along]] = rate.of_width(width)
-    known.bandwidth[hit] |= forward is not None and backward is not None
-    if "astranb.message_rate" in declared:
-        made.gap[hit] = declared["astranb.message_rate"]
-    if "astranb.latency" in declared:
-        made.latency[hit] = declared["astranb.latency"]
-        known.latency[hit] = True
-    if "astranb.lanes" in declared:
-        striped = np.asarray([r.in_transfers for r in rows])[edges.link[hit]]
-        if forward is None and backward is None:
-            for i in hit[striped].tolist():
-                row = rows[int(edges.link[i])]
-                for given, column in ((row.forward, made.ab), (row.backward, made.ba)):
-                    column[i] = given.of_width(width) if given is not None else column[i]
-        written = any(r is not None and r.transfers is not None for r in (forward, backward))
-        made.lanes[hit[~striped]] = 1 if written else declared["astranb.lanes"]
-        known.lanes[hit] = True
-
-
-def _share_out(rows: list[_Row], edges: Edges, kind: NDArray[np.int8], made: Physical, known: _Known) -> None:
-    """Distribute the lanes that a GPU has of a link type over its edges, as evenly as possible.
-
-    Only if the document gives neither bandwidth nor lanes and draws each edge once: otherwise its
-    edges are lanes. The first edges of a GPU get the remainder.
-    """
-    open_rows = [i for i, r in enumerate(rows) if r.type.links_per_gpu and r.open]
-    for name in dict.fromkeys(rows[i].type.name for i in open_rows):
-        same = [i for i in open_rows if rows[i].type.name == name]
-        lanes = rows[same[0]].type.links_per_gpu
-        mine = np.flatnonzero(np.isin(edges.link, same) & ~known.bandwidth & ~known.lanes)
-        if np.any(edges.repeats[mine] > 1):
-            continue
-        ends = np.concatenate([edges.a[mine], edges.b[mine]])
-        rows_of_ends = np.concatenate([mine, mine])
-        at_gpu = kind[ends] == NodeKind.XPU
-        ends, rows_of_ends = ends[at_gpu], rows_of_ends[at_gpu]
-        if not len(ends):
-            continue
-        order = np.lexsort((rows_of_ends, ends))
-        ends, rows_of_ends = ends[order], rows_of_ends[order]
-        _, first, inverse, count = np.unique(ends, return_index=True, return_inverse=True, return_counts=True)
-        rank = np.arange(len(ends)) - first[inverse]
-        share = np.maximum(lanes // count[inverse] + (rank < lanes % count[inverse]), 1)
-        # An edge between two GPUs has the lanes that both ends have left for it.
-        least = np.full(len(edges.a), np.iinfo(np.int64).max)
-        np.minimum.at(least, rows_of_ends, share)
-        touched = np.unique(rows_of_ends)
-        made.lanes[touched] = least[touched]
-        fewer = np.any(share > least[rows_of_ends])
-        limited = ", fewer where the GPU at the other end has fewer to spare" if fewer else ""
-        for n in np.unique(count).tolist():
-            split = [max(1, lanes // n + (k < lanes % n)) for k in range(n)]
-            shown = ", ".join(map(str, split[:8])) + (", …" if n > 8 else "") + limited
-            made.assumed.append(
-                f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
-                f"as {shown} ({rows[same[0]].type.bandwidth_source})"
-            )
-
-
-def _report(rows: list[_Row], edges: Edges, made: Physical, known: _Known) -> None:
-    """List the values of the table of link types, once for each link row, with the number of edges."""
-    n = len(rows)
-    without_rate = np.bincount(edges.link[~known.bandwidth], minlength=n)
-    without_latency = np.bincount(edges.link[~known.latency], minlength=n)
-    counted: Counter[str] = Counter()
-    for i, row in enumerate(rows):
-        kind = row.type
-        taken = f"taken for {kind.name}" + (f", because {row.why}" if row.why else "")
-        if kind is DEFAULT:
-            taken = "nothing recognised by its name"
-        if row.forward is None or row.backward is None:
-            rate = format_bandwidth(kind.bandwidth_Bps)
-            counted[
-                f"bandwidth of {row.name!r}: {rate} a lane and direction ({taken}; {kind.bandwidth_source})"
-            ] += int(without_rate[i])
-        elif row.in_transfers:
-            width = f"{row.lanes} lanes" if row.lanes else "16 lanes, as nothing else is specified,"
-            counted[f"width of {row.name!r}: {width} with the encoding of that PCIe generation"] += int(
-                without_rate[i]
-            )
-        if row.latency is None:
-            latency = format_time(kind.latency_ps)
-            counted[f"latency of {row.name!r}: {latency} ({taken}; {kind.latency_source})"] += int(
-                without_latency[i]
-            )
-        if row.gap is None and kind.gap_ps:
-            counted[
-                f"message rate of {row.name!r}, where it leaves a NIC or GPU: "
-                f"{kind.messages_per_s // 10**6} million a second ({taken}; {kind.messages_source})"
-            ] += int(np.sum((edges.link == i) & (made.gap == kind.gap_ps)))
-    made.assumed += [f"{text}, {count:,} edges" for text, count in counted.items() if count]
 
 
 def forward_latencies(

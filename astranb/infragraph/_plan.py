@@ -101,6 +101,7 @@ class Device:
     base: dict[str, int] = field(default_factory=dict)
     stride: dict[str, int] = field(default_factory=dict)
     size: int = 0
+    gpus: int = 0
     pairs: int = 0
 
 
@@ -270,6 +271,7 @@ class _Planner:
                 device.stride[name] = inner.size if inner else 1
                 device.size += component.count * device.stride[name]
                 device.pairs += component.count * inner.pairs if inner else 0
+                device.gpus += component.count * (inner.gpus if inner else component.kind == NodeKind.XPU)
             place = (*self._at, "devices", device.index)
             document = documents[device.index]
             for i, link in enumerate(document.get("links") or []):
@@ -296,14 +298,8 @@ class _Planner:
             if text == "None":
                 declared = f"custom component {name!r} of device {device.name!r} has no type"
                 self._plan.warnings.append(f"{declared}: write custom: {{type: …}}")
-            made = Component(
-                name,
-                component.get("description") or "",
-                component["count"],
-                text,
-                kind,
-                len(self._plan.components),
-            )
+            description, row = component.get("description") or "", len(self._plan.components)
+            made = Component(name, description, component["count"], text, kind, row)
             device.components[name] = made
             self._plan.components.append((device, made))
 

@@ -28,9 +28,10 @@ class _Field(NamedTuple):
     required: bool = False
 
 
-_TEXT, _NAMED = _Field("text"), _Field("name", required=True)
+_TEXT, _TEXT_NEEDED = _Field("text"), _Field("text", required=True)
+_NAMED, _NUMBER, _COUNT = _Field("name", required=True), _Field("number"), _Field("count", required=True)
 _ENDS = {end: _Field("object", "endpoint", required=True) for end in ("ep1", "ep2")}
-_EDGE = {**_ENDS, "scheme": _Field("scheme", required=True), "link": _Field("text", required=True)}
+_EDGE = {**_ENDS, "scheme": _Field("scheme", required=True), "link": _TEXT_NEEDED}
 _ATTRIBUTES = {"attributes": _Field("list", "attribute")}
 
 _SHAPES: dict[str, dict[str, _Field]] = {
@@ -52,7 +53,7 @@ _SHAPES: dict[str, dict[str, _Field]] = {
     "component": {
         "name": _NAMED,
         "description": _TEXT,
-        "count": _Field("count", required=True),
+        "count": _COUNT,
         "choice": _Field("choice"),
         "custom": _Field("object", "custom"),
         **{c: _Field("object", "placeholder") for c in CHOICES if c != "custom"},
@@ -63,41 +64,29 @@ _SHAPES: dict[str, dict[str, _Field]] = {
     "physical": {"bandwidth": _Field("object", "bandwidth"), "latency": _Field("object", "latency")},
     "bandwidth": {
         "choice": _TEXT,
-        "gigabits_per_second": _Field("number"),
-        "gigabytes_per_second": _Field("number"),
-        "gigatransfers_per_second": _Field("number"),
+        "gigabits_per_second": _NUMBER,
+        "gigabytes_per_second": _NUMBER,
+        "gigatransfers_per_second": _NUMBER,
     },
-    "latency": {"choice": _TEXT, "ms": _Field("number"), "us": _Field("number"), "ns": _Field("number")},
-    "instance": {
-        "name": _NAMED,
-        "description": _TEXT,
-        "device": _Field("text", required=True),
-        "count": _Field("count", required=True),
-    },
+    "latency": {"choice": _TEXT, "ms": _NUMBER, "us": _NUMBER, "ns": _NUMBER},
+    "instance": {"name": _NAMED, "description": _TEXT, "device": _TEXT_NEEDED, "count": _COUNT},
     "device edge": _EDGE,
     "infrastructure edge": {
         **_EDGE,
         **{end: _Field("object", "infrastructure endpoint", required=True) for end in ("ep1", "ep2")},
     },
-    "endpoint": {"device": _TEXT, "component": _Field("text", required=True)},
-    "infrastructure endpoint": {
-        "instance": _Field("text", required=True),
-        "component": _Field("text", required=True),
-    },
+    "endpoint": {"device": _TEXT, "component": _TEXT_NEEDED},
+    "infrastructure endpoint": {"instance": _TEXT_NEEDED, "component": _TEXT_NEEDED},
     "annotations": {
         "nodes": _Field("list", "node annotation"),
         "edges": _Field("list", "edge annotation"),
         "links": _Field("list", "link annotation"),
         "graph": _Field("list", "attribute"),
     },
-    "node annotation": {"name": _Field("text", required=True), **_ATTRIBUTES},
-    "link annotation": {"name": _Field("text", required=True), **_ATTRIBUTES},
-    "edge annotation": {
-        "ep1": _Field("text", required=True),
-        "ep2": _Field("text", required=True),
-        **_ATTRIBUTES,
-    },
-    "attribute": {"attribute": _Field("text", required=True), "value": _Field("any", required=True)},
+    "node annotation": {"name": _TEXT_NEEDED, **_ATTRIBUTES},
+    "link annotation": {"name": _TEXT_NEEDED, **_ATTRIBUTES},
+    "edge annotation": {"ep1": _TEXT_NEEDED, "ep2": _TEXT_NEEDED, **_ATTRIBUTES},
+    "attribute": {"attribute": _TEXT_NEEDED, "value": _Field("any", required=True)},
 }
 
 _OLD = "this is the InfraGraph syntax before 1.0"
@@ -108,7 +97,7 @@ _OBSOLETE: dict[tuple[str, str], str] = {
     "scheme: one2one, link: pcie}] instead of connections",
     ("component", "type"): "write choice: cpu (xpu, nic, memory, port, switch, device, or custom "
     "with custom: {type: …}) instead of type, and a count",
-    ("component", "external"): "leave external out; edges say what is joined",
+    ("component", "external"): "leave external out; edges define what is connected",
     ("component", "components"): "write a device of its own and name it with choice: device",
     ("link", "bandwidth"): "write physical: {bandwidth: {choice: gigabytes_per_second, "
     "gigabytes_per_second: 25}} instead of bandwidth",

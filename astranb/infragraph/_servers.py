@@ -239,13 +239,13 @@ NOTES: dict[str, tuple[str, ...]] = {
     "dgx-2": (
         "corrected: the infragraph package names the NVSwitches nvlsw in its edges, and so draws no NVLink",
         "corrected: PCIe switches 12 and 13, alone in the infragraph package, reach CPU and NVSwitch",
-        "the 48 NVLinks between the boards are 36 edges of one lane, as the infragraph package means them",
+        "the 48 NVLinks between the boards are 36 edges of one lane, as in the infragraph package",
     ),
     "dgx-h100": (
         "corrected: PCIe slots 3 and 7 have a CPU, which the infragraph package forgets (pciesl[0:3])",
         "corrected: the CPUs are Intel Xeon 8480C, joined by UPI (NVIDIA DGX H100 user guide)",
     ),
-    "dgx-gb200": ("corrected: GPUs reach NVSwitches by NVLink 5; the infragraph package says NVLink-C2C",),
+    "dgx-gb200": ("corrected: GPUs reach NVSwitches by NVLink 5; the infragraph package has NVLink-C2C",),
     "xe9680": ("corrected: the disks are of type nvme; the infragraph package gives them no type",),
     "switch": ("the ASIC of a switch is typed cpu, as in the infragraph package",),
 }

@@ -357,7 +357,7 @@ def one(kind: str, **attributes: Any) -> dict[str, Any]:
         (one("links", bandwidth="0 GB/s"), r"astranb\.bandwidth: bandwidth must be positive"),
         (one("links", bandwidth="x GT/s"), r"astranb\.bandwidth: "),
         (one("links", latency="-1 ns"), r"astranb\.latency: time must not be negative"),
-        (one("links", lanes=0), r"astranb\.lanes: 0 is not a whole number of 1"),
+        (one("links", lanes=0), r"astranb\.lanes: 0 is not a whole number of at least 1"),
         (one("links", lanes="many"), r"'many' is not a whole number"),
         (one("links", link_type="nvlnk4"), r"no link type 'nvlnk4'; did you mean 'nvlink4'"),
         (one("nodes", profile=""), r"'' is not text"),

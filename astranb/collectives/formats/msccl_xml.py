@@ -86,7 +86,6 @@ class _XmlReader:
         self.root = root
         self.sent: dict[_Connection, int] = {}
         self.received: dict[_Connection, int] = {}
-        self.slots: dict[_Connection, int] = {}
         self.moves = 0
 
     def read(self) -> Plan:
@@ -186,8 +185,7 @@ class _XmlReader:
                     )
                 if peer >= 0:
                     ends[wire] = block
-        for number, wire in enumerate(sorted({*senders, *receivers})):
-            self.slots[wire] = number
+        self.slots = {wire: number for number, wire in enumerate(sorted({*senders, *receivers}))}
 
     def _dependences(self, blocks: list[_XmlBlock]) -> None:
         """Find the steps that others wait for, and the value that a semaphore reaches at each."""

@@ -28,7 +28,7 @@ __all__ = [
 
 MOST_CHUNKS = 1 << 16
 _COPIES_ITS_INPUT = ("all_gather", "all_to_all", "broadcast", "gather", "scatter")
-_SHARED = "shared"  # a buffer that is both input and output, until Plan.settle tells them apart
+_SHARED = "shared"  # a buffer that is both input and output, until Plan.settle separates them
 
 
 class Flag(NamedTuple):
@@ -145,11 +145,6 @@ class Plan:
         """Its name, like that of a function."""
         return self.name
 
-    @property
-    def operations(self) -> int:
-        """The number of operations of all blocks."""
-        return sum(len(block.steps) for block in self.blocks)
-
     def fitted(self, collective: str, size: int, protocol: str) -> str:
         """Check collective and size; return the protocol: the file's, unless another is given."""
         if self.collective and self.collective != collective:
@@ -192,7 +187,7 @@ class Plan:
         program.channel = channel
 
     def _add(self, program: Program, moved: Callable[[Chunk], Chunk]) -> None:
-        """Add the blocks to a program, with chunks moved to where they are there."""
+        """Add the blocks to a program, with their chunks mapped to those of the program."""
         flags: dict[Flag, Semaphore] = {}
         for planned in self.blocks:
             # The channel that views show for a block is that of its first chunk.
@@ -324,14 +319,10 @@ class Plan:
         if copied:
             self.notes.append(f"in place: {copied} chunks that stay where they are are copied to the output")
 
-    def stuck(self) -> list[int]:
-        """Return the ranks with blocks that would never end."""
-        run = execute(self._alone())
-        return sorted({run.blocks[b].rank for b in run.stuck})
-
     def summary(self) -> dict[str, Any]:
         """Return its properties, and whether every wait has its signal."""
-        stuck = self.stuck()
+        run = execute(self._alone())
+        stuck = sorted({run.blocks[b].rank for b in run.stuck})
         return {
             "name": self.name,
             "collective": self.collective,
@@ -342,7 +333,7 @@ class Plan:
             "protocol": self.protocol,
             "blocks": sum(block.unit == "sm" for block in self.blocks),
             "engines": sum(block.unit == "engine" for block in self.blocks),
-            "operations": self.operations,
+            "operations": sum(len(block.steps) for block in self.blocks),
             "notes": list(self.notes),
             "checks": [f"rank {rank} waits for a signal that never comes" for rank in stuck]
             or ["every wait has its signal"],

@@ -372,12 +372,14 @@ class Program:
         """Working memory in which every line carries its own flags; each chunk is written once."""
         return Buffer(self, self._rank(rank), "packets", None)
 
-    def barrier(self, blocks: Sequence[Block]) -> None:
-        """Let no block continue before all have reached this point.
+    def barrier(self, blocks: Sequence[Block], phase: str = "") -> None:
+        """Let no block continue before all have reached this point; it can be a phase of its own.
 
         Every block signals one semaphore on each rank and waits until that of its own rank has
         counted all blocks, as the multi-GPU barriers of real kernels do.
         """
+        for block in blocks if phase else ():
+            block.phase(phase)
         ranks = sorted({block.rank for block in blocks})
         arrived = {rank: self.semaphore(rank) for rank in ranks}
         for block in blocks:

@@ -53,17 +53,13 @@ def all_reduce_allpairs(p: Program) -> None:
 def all_reduce_allpairs_oneshot(p: Program) -> None:
     n = p.ranks
     blocks = [p.block(r) for r in range(n)]
-    for block in blocks:
-        block.phase("start barrier")
-    p.barrier(blocks)
+    p.barrier(blocks, "start barrier")
     for r, block in enumerate(blocks):
         block.phase("reduce")
         for chunk in range(n):
             block.reduce([p.input((r + k) % n)[chunk] for k in range(n)], p.output(r)[chunk])
-    for block in blocks:
-        # No rank may change an input that another rank still reads.
-        block.phase("end barrier")
-    p.barrier(blocks)
+    # No rank may change an input that another rank still reads.
+    p.barrier(blocks, "end barrier")
 
 
 @algorithm("all_gather", "allpairs", "every rank puts its chunk to all", protocols=PROTOCOLS)

@@ -56,10 +56,7 @@ def send_recv_engine(p: Program) -> None:
 
 @algorithm("barrier", "allpairs", "every rank signals all and waits for all")
 def barrier_allpairs(p: Program) -> None:
-    blocks = [me.block() for me in p.everyone]
-    for block in blocks:
-        block.phase("barrier")
-    p.barrier(blocks)
+    p.barrier([me.block() for me in p.everyone], "barrier")
 
 
 @algorithm("barrier", "dissemination", "in step k signal the rank 2^k to the right (Hensgen, Finkel, Manber)")

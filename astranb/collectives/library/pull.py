@@ -2,7 +2,8 @@
 
 ASTRA-sim 3.0 compares the two (arXiv 2606.10440, figures 10 and 11): get needs no signal that
 data has arrived, so a reduction can begin with the first line; but its read requests share
-links with the data of the opposite direction.
+links with the data of the opposite direction. A barrier at the start lets no rank read buffers that
+are not ready, one at the end lets no rank change what another one still reads.
 """
 
 from __future__ import annotations
@@ -10,27 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from astranb.collectives.language.program import Block, Chunk, Program, Rank
+from astranb.collectives.language.program import Chunk, Program, Rank
 
 from .registry import algorithm
 
 __all__: list[str] = []
 
 _Ends: TypeAlias = Callable[[Rank, Rank], tuple[Chunk, Chunk]]
-
-
-def _start(p: Program, blocks: list[Block]) -> None:
-    """Let no rank read from another one before its buffers are ready."""
-    for block in blocks:
-        block.phase("start")
-    p.barrier(blocks)
-
-
-def _end(p: Program, blocks: list[Block]) -> None:
-    """Let no rank change what another one still reads."""
-    for block in blocks:
-        block.phase("end")
-    p.barrier(blocks)
 
 
 def _by_peer(p: Program, phase: str, *, pull: bool, ends: _Ends) -> None:
@@ -66,12 +53,12 @@ def all_gather_put(p: Program) -> None:
     _by_peer(p, "all-gather", pull=False, ends=_gathered)
 
 
-@algorithm("all_to_all", "get", "a thread block for each peer reads what is for its rank")
+@algorithm("all_to_all", "get", "a thread block for each peer reads the chunk for its rank")
 def all_to_all_get(p: Program) -> None:
     _by_peer(p, "exchange", pull=True, ends=_exchanged)
 
 
-@algorithm("all_to_all", "put", "a thread block for each peer puts what is for it")
+@algorithm("all_to_all", "put", "a thread block for each peer puts its chunk")
 def all_to_all_put(p: Program) -> None:
     _by_peer(p, "exchange", pull=False, ends=_exchanged)
 
@@ -87,23 +74,23 @@ def _exchanged(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
 @algorithm("reduce_scatter", "get", "every rank reads its chunk of all and reduces it")
 def reduce_scatter_get(p: Program) -> None:
     blocks = [me.block() for me in p.everyone]
-    _start(p, blocks)
+    p.barrier(blocks, "start")
     for me, block in zip(p.everyone, blocks, strict=True):
         block.phase("reduce")
         block.reduce([you.input[me.number] for you in (me, *me.others)], me.output[0])
-    _end(p, blocks)
+    p.barrier(blocks, "end")
 
 
 @algorithm("all_reduce", "allpairs_get", "two shots: reduce one chunk of all by reading, then read the sums")
 def all_reduce_allpairs_get(p: Program) -> None:
     blocks = [me.block() for me in p.everyone]
-    _start(p, blocks)
+    p.barrier(blocks, "start")
     for me, block in zip(p.everyone, blocks, strict=True):
         block.phase("reduce-scatter")
         block.reduce([you.input[me.number] for you in (me, *me.others)], me.output[me.number])
-    _end(p, blocks)
+    p.barrier(blocks, "end")
     for me, block in zip(p.everyone, blocks, strict=True):
         block.phase("all-gather")
         for you in me.others:
             block.get(you.output[you.number], me.output[you.number])
-    _end(p, blocks)
+    p.barrier(blocks, "end")

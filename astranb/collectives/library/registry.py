@@ -28,7 +28,6 @@ class Algorithm:
     name: str
     summary: str
     write: Writer
-    min_ranks: int = 2
     power_of_two: bool = False
     protocols: tuple[str, ...] = ("Simple",)
     whole: bool = False
@@ -43,7 +42,6 @@ def algorithm(
     name: str,
     summary: str = "",
     *,
-    min_ranks: int = 2,
     power_of_two: bool = False,
     protocols: tuple[str, ...] = ("Simple",),
     whole: bool = False,
@@ -58,8 +56,6 @@ def algorithm(
         The value of ``algorithm=`` and ``--algorithm``.
     summary : str
         One line for listings; by default the first line of the function's docstring.
-    min_ranks : int
-        The fewest ranks it can run on.
     power_of_two : bool
         Whether it runs on 2, 4, 8, … ranks only.
     protocols : tuple of str
@@ -79,7 +75,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, min_ranks, power_of_two, protocols, whole
+            collective, name, text, write, power_of_two, protocols, whole
         )
         return write
 
@@ -203,7 +199,7 @@ class Collective:
         """
         kind = COLLECTIVES[self.name]
         found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
-        fewest = found.min_ranks if found else 1
+        fewest = 2 if found else 1
         if ranks < fewest:
             raise InputError(
                 f"{self.title} needs at least {fewest} ranks, the infrastructure has {ranks}",

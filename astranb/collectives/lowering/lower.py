@@ -70,7 +70,7 @@ def lower(
     bulk_lines: int = 1,
     engine_lines: int = 1,
 ) -> Lowered:
-    """Lay out memory, cut chunks into slices and turn operations into tables.
+    """Lay out memory, cut chunks into slices and convert operations to tables.
 
     Parameters
     ----------
@@ -84,10 +84,6 @@ def lower(
         Bytes of a cache line.
     bulk_lines, engine_lines : int
         Lines that one instruction of a thread block, or one request of a copy engine, moves.
-
-    Returns
-    -------
-    Lowered
 
     Raises
     ------

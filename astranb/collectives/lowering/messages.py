@@ -17,8 +17,8 @@ __all__ = ["Pairing", "announced", "pair"]
 class Pairing:
     """The blocks at both ends of each semaphore of a program.
 
-    ``waiters`` are the numbers of the blocks that wait for each semaphore. ``shares`` tells for the
-    numbers of a block and of a wait in it how many signals of each block it waits for, since the
+    ``waiters`` are the numbers of the blocks that wait for each semaphore. ``shares`` has, for
+    the numbers of a block and of a wait in it, how many signals of each block it waits for since the
     block's last wait for that semaphore.
     """
 

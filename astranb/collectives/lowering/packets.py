@@ -1,7 +1,7 @@
 """The protocols LL and LL128: the same algorithm with packets instead of semaphores.
 
 An algorithm is written once, for ``Simple``: it stores to other ranks, signals and waits. Under
-LL and LL128 every line carries a flag that says that it has arrived:
+LL and LL128 every line carries a flag that shows that it has arrived:
 
 - A store to another rank becomes a store to packets of that rank, and whoever reads the chunk
   reads the packets. Each message has packets of its own, so that none is written twice.

@@ -62,10 +62,6 @@ def contents(program: Lowered, ops: Records, operands: Records, pieces: Records)
         The program as it was started.
     ops, operands, pieces : recarray
         The present tables.
-
-    Returns
-    -------
-    Contents
     """
     times = np.zeros((len(ops), program.ranks), np.int32)
     chunk = np.full(len(ops), NOTHING, np.int64)

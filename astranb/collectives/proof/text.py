@@ -115,11 +115,11 @@ def check_text(
     file = text_name(name, 0)
     if collective in COLLECTIVES and COLLECTIVES[collective].silent:
         channels = 1  # as for ``barrier``
-    wanted = Collective.of(collective, size, _nothing, channels=channels, root=root, protocol=protocol)
+    # A function without effect is the algorithm while the parameters are checked.
+    wanted = Collective.of(collective, size, lambda _: None, channels=channels, root=root, protocol=protocol)
     if len(text) > _MOST_CHARACTERS:
-        return [
-            Problem(1, 1, "error", f"the text has {len(text):,} characters", f"at most {_MOST_CHARACTERS:,}")
-        ]
+        text = f"the text has {len(text):,} characters"
+        return [Problem(1, 1, "error", text, f"at most {_MOST_CHARACTERS:,}")]
     first = 1
 
     def look() -> list[Problem]:
@@ -139,20 +139,13 @@ def check_text(
     try:
         found = within(seconds, look)
     except OutOfTime:
-        found = [
-            Problem(
-                first, 1, "error", f"not done after {seconds:g} s", "check that loops end, or use fewer ranks"
-            )
-        ]
+        hint = "check that loops end, or use fewer ranks"
+        found = [Problem(first, 1, "error", f"not done after {seconds:g} s", hint)]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever the text raises is a fault of the text
         found = [_problem(error, file, first)]
     return _merged(found)
-
-
-def _nothing(_: Program) -> None:
-    """Serve as the algorithm while the parameters are checked."""
 
 
 def _written(
@@ -177,9 +170,8 @@ def _problem(error: BaseException, file: str, first: int) -> Problem:
     if isinstance(error, SyntaxError) and error.filename == file:
         return Problem(error.lineno or 1, max(1, error.offset or 1), "error", error.msg)
     if isinstance(error, (MemoryError, RecursionError)):
-        return Problem(
-            line_of(error, file) or first, 1, "error", f"{type(error).__name__}: too deep or too large"
-        )
+        what = f"{type(error).__name__}: too deep or too large"
+        return Problem(line_of(error, file) or first, 1, "error", what)
     cause = error.__cause__ if isinstance(error, InputError) and error.__cause__ else error
     line = line_of(cause, file)
     if isinstance(cause, InputError):
@@ -199,9 +191,8 @@ def _merged(found: list[Problem]) -> list[Problem]:
     for problem in found:
         kind = problem.text.partition(": ")[0] if ": " in problem.text else ""
         alike.setdefault((problem.line, problem.severity, kind, problem.also), []).append(problem)
-    merged = [replace(group[0], text=group[0].text + _more(len(group) - 1)) for group in alike.values()]
+    merged = []
+    for first, *others in alike.values():
+        more = f" (and {len(others)} more like it)" if others else ""
+        merged.append(replace(first, text=first.text + more))
     return sorted(merged, key=lambda p: (p.severity, p.line))[:_MOST_PROBLEMS]
-
-
-def _more(count: int) -> str:
-    return f" (and {count} more like it)" if count else ""
