@@ -55,8 +55,7 @@ def about_of(run: LayerRun) -> tuple[About, ProgramRows]:
     names: list[str] = []
     number, size = [], []
     for layer in layers:
-        parts = (layer.forward, layer.input_gradient, layer.weight_gradient)
-        for part, word in zip(parts, PARTS, strict=True):
+        for part, word in zip(layer.parts, PARTS, strict=True):
             names += [f"{layer.name} {word}", f"{layer.name} {word} comm"]
             number.append(_NUMBERS.get(part.collective, -1))
             size.append(part.size)

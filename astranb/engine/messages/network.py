@@ -147,16 +147,7 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
 def communicating_pairs(
     table: Records, implementations: Records, group_rows: Records, members: Records, npus: int
 ) -> set[tuple[int, int]]:
-    """Give the pairs of NPUs that may send to each other; some may not do so.
-
-    Parameters
-    ----------
-    table : recarray of OPERATION_ROW
-    implementations : recarray of IMPLEMENTATION
-    group_rows : recarray of GROUP
-    members : recarray of COUNTER
-    npus : int
-    """
+    """Give the pairs of NPUs that may send to each other; some may not do so."""
     keys: list[np.ndarray] = [np.empty(0, np.int64)]
     sends = np.isin(table.kind, (t.SEND, t.RECV))
     keys.append(table.npu[sends] * npus + table.peer[sends])

@@ -12,7 +12,7 @@ from .inspection import chunks_in, in_flight
 from .link_ends import waiting_for
 from .paths import FIELDS, RunPart
 
-__all__ = ["NOTED", "READERS"]
+__all__ = ["READERS", "RECORDED_WORDS"]
 
 _Reader = Callable[[t.MessageMachine, RunPart], int]
 
@@ -60,5 +60,7 @@ READERS: dict[str, dict[str, _Reader]] = {
 }
 """What can be followed: by kind of object, the word and what reads it; conditions may name a part of it."""
 
-NOTED: Final = {kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")}
-"""Which of them are noted only where a run records."""
+RECORDED_WORDS: Final = {
+    kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")
+}
+"""Those that a run knows only where it records."""

@@ -18,13 +18,10 @@ from astranb.workload.astrasim2 import InfraNetwork
 from . import tables as t
 from .run import Run
 
-__all__ = ["COUNTS", "UNITS", "MessageState"]
+__all__ = ["UNITS", "MessageState"]
 
 UNITS = {"event": "events", "cycle": "turns", "operation": "ended", "message": "delivered", "phase": "phases"}
 """The units of steps, and what counts them."""
-
-COUNTS = ("events", "turns", "ended", "delivered", "phases", "now_ps")
-"""What moments are named by: events, timesteps, operations, messages, phases of chunks, time."""
 
 
 class MessageState(OperationEngine):
@@ -48,6 +45,7 @@ class MessageState(OperationEngine):
     dtypes: ClassVar = t.DTYPES
     tables_of: ClassVar = t.MessageMachine
     units: ClassVar[Mapping[str, str]] = UNITS
+    count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDED
@@ -84,17 +82,13 @@ class MessageState(OperationEngine):
         return following * 1000 if following >= 0 else -1
 
     def count(self, name: str) -> int:
-        """Give one of :data:`COUNTS`."""
+        """Give one of :attr:`count_names`."""
         m = self.machine
         if name == "now_ps":
             return self.now_ps
         if name == "turns":
             return int(m.queue[0].turns)
         return int(m.clock[0]["steps" if name == "events" else name])
-
-    def counts(self) -> dict[str, int]:
-        """Give all of :data:`COUNTS`."""
-        return {name: self.count(name) for name in COUNTS}
 
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Make the tables as long as they were at a checkpoint."""

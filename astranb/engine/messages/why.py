@@ -30,10 +30,6 @@ def explain_wait(engine: MessageState, path: str) -> Why:
     engine : MessageState
     path : str
         Of a rank, an operation or a rank's dimension; empty: the rank that has waited longest.
-
-    Returns
-    -------
-    Why
     """
     if path:
         place = resolve(path, engine.about, engine.machine)

@@ -33,10 +33,6 @@ _OF_KIND = {
 def lost_times(engine: OperationRun) -> np.ndarray:
     """Times of all ranks by cause.
 
-    Parameters
-    ----------
-    engine : OperationRun
-
     Returns
     -------
     ndarray of int64, shape (ranks, causes)

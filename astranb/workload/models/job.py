@@ -12,6 +12,10 @@ from .parallelism import Parallelism
 __all__ = ["MODES", "Job"]
 
 _MOST_NODES: Final = 4_000_000
+_LIMITS: Final = {
+    "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
+    "optimizer_bytes": 64,
+}  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 
 
@@ -75,16 +79,10 @@ class Job:
         ways = self.parallelism
         if self.mode not in MODES:
             raise InputError(f"unknown mode {self.mode[:40]!r}", where="mode", hint=near(self.mode, MODES))
-        for name, most in (("sequence", 1 << 24), ("batch", 1 << 24), ("microbatches", 1 << 16)):
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(
-                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
-                )
-        for name, most in (("tokens", 1 << 12), ("bytes_each", 8), ("optimizer_bytes", 64)):
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(
-                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
-                )
+        for name, most in _LIMITS.items():
+            value = getattr(self, name)
+            if not 1 <= value <= most:
+                raise InputError(f"{value} is out of range", where=name, hint=f"take 1 to {most}")
         if self.batch % (ways.data * self.microbatches):
             step = ways.data * self.microbatches
             what = f"{self.batch} sequences are not {ways.data} replicas of {self.microbatches} microbatches"
@@ -122,10 +120,6 @@ class Job:
         ----------
         nodes : int
             The approximate number of operations of a rank.
-
-        Raises
-        ------
-        InputError
         """
         if nodes > _MOST_NODES:
             what = f"about {nodes:,} operations of a rank"

@@ -41,10 +41,6 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, interle
     interleave : int
         Chunks of a stage.
 
-    Returns
-    -------
-    list of Pass
-
     Examples
     --------
     >>> ["FB"[not one.is_forward] + str(one.micro) for one in one_forward_one_backward(0, 2, 3)]
@@ -74,11 +70,6 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, interle
 
 def check(model: Transformer, job: Job) -> None:
     """Refuse degrees of parallelism that do not fit the model.
-
-    Parameters
-    ----------
-    model : Transformer
-    job : Job
 
     Raises
     ------
@@ -116,18 +107,7 @@ def check(model: Transformer, job: Job) -> None:
 
 
 def stage_program(model: Transformer, job: Job, stage: int) -> StageProgram:
-    """Write the program of the ranks of one stage.
-
-    Parameters
-    ----------
-    model : Transformer
-    job : Job
-    stage : int
-
-    Returns
-    -------
-    StageProgram
-    """
+    """Write the program of the ranks of one stage."""
     writer = Stage(model, job, stage)
     ways = job.parallelism
     if job.mode == "training":
