@@ -46,7 +46,7 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
 
 
 def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
-    """What an edit is about as it is now, in the unit of its field."""
+    """The present value of what an edit changes, in the unit of its field."""
     if edit.field == "speed":
         return ([1.0] + [e.number for e in edits if e.path == edit.path])[-1]
     if edit.field == "rate_Bpns":
@@ -73,7 +73,7 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
     bandwidth, latency = list(run.inputs.network.bandwidth), list(run.inputs.network.latency_ns)
     for edit in edits:
         if edit.field == "rate_Bpns":
-            # As the network's file says it: ASTRA-sim 1.0 takes gigabytes for gibibytes.
+            # In the unit of the network's file: ASTRA-sim 1.0 takes gigabytes for gibibytes.
             unit = 2**30 / 1e9 if run.inputs.network.compat else 1.0
             bandwidth[run.built.levels.physical[edit.rows[0]]] = edit.number / unit
         elif edit.field == "latency_ns":
@@ -82,7 +82,7 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
 
 
 def parameters(place: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, as it stands now."""
+    """What can be changed of an object, with its present values."""
     found = []
     for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
         path = f"{place.path}.{name}"

@@ -96,7 +96,7 @@ class LayerEngine(LayerState):
         return edits.read_edit(path, value, self.run, self.about)
 
     def number(self, edit: Edit) -> float:
-        """What an edit is about as it is now, in the unit of the edit's field."""
+        """The present value of what an edit changes, in the unit of its field."""
         return edits.number(edit, self.edits, self.run)
 
     def apply(self, edit: Edit) -> None:
@@ -114,7 +114,7 @@ class LayerEngine(LayerState):
         return "rank[0]" if self.run.events and self.machine.watch[0].what >= 0 else ""
 
     def lane_spans(self) -> Spans:
-        """The operations, and behind them where the program waits for what."""
+        """The operations, and after them the waits of the program."""
         spans = spans_of(self)
         row, start, end = inspection.waits_of(self)
         real = row >= 0
@@ -128,7 +128,7 @@ class LayerEngine(LayerState):
         )
 
     def tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
-        """The same for a trace."""
+        """Spans of a trace, the lane of each, and the lanes' names."""
         spans = self.lane_spans()
         return spans, spans.lane, self.lanes
 
@@ -152,7 +152,7 @@ class LayerEngine(LayerState):
         }
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The inputs, and how phases were planned: no code, so that loops of one's own are not needed."""
+        """The inputs, and how phases were planned; the training loop's code is not needed to load them."""
         columns = {"sent": self.run.built.sent, "planned": self.run.built.planned, "base_ps": self.base_ps}
         return {**inputs_of(self.run), "title": self.title}, columns
 

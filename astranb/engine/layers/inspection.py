@@ -33,13 +33,13 @@ def states_of(state: LayerState, rows: Any) -> Any:
 
 
 def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the program has waited: what for, from when and until when (-1: it still does)."""
+    """The waits of the program: for which operation, from when and until when (-1: it still waits)."""
     rows: Any = state.machine.operations
     kind = rows.kind
     at = np.flatnonzero(((kind == t.WAIT) | (kind == t.END)) & (rows.begun_ps >= 0))
     what = state.program.of[at]
     if len(at) and kind[at[-1]] == t.END:
-        # The end waits for all that is under way: what ends last is what it waits for.
+        # The end waits for all collectives under way: for the one that ends last.
         start, end = state.times_ps()
         begun = np.flatnonzero((state.about.kind == 1) & (start >= 0))
         left = begun[end[begun] < 0]

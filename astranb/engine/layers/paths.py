@@ -1,4 +1,4 @@
-"""Names of what a layer table's run consists of: the rank, operations, layers, their parts, dimensions."""
+"""Paths of the objects of a layer table's run: the rank, operations, layers, their parts, dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of results of a layer table's run, and what its time consists of."""
+"""Tables of results of a layer table's run, and its critical path."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def lines(state: LayerState) -> list[str]:
 def critical_path(state: LayerState) -> list[Segment]:
     """Follow the time back from what ended last.
 
-    The program of a rank goes on one thing after another, so that an operation begins when the last of
-    those that it waits for has ended, or a step of the loop later.
+    The program of a rank is sequential: an operation begins when the last of those that it waits for has
+    ended, or a step of the loop later.
     """
     start, end = state.times_ps()
     about = state.about

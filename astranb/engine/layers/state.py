@@ -1,4 +1,4 @@
-"""A run of ASTRA-sim 1.0's layer tables as something that has a history: one rank stands for all."""
+"""A run of ASTRA-sim 1.0's layer tables: its tables, counts and times; one rank represents all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LayerState"]
 
 
 class LayerState(OperationEngine):
-    """What moves a run of layer tables, without the questions about it.
+    """The state of a run of layer tables, which the functions of this engine read.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Messag
     Parameters
     ----------
     kind : str or None
-        One of :data:`EVENTS`; where None, whatever an operation or a phase does.
+        One of :data:`EVENTS`; None: any event of an operation, a message or a phase.
     path : str or None
         A rank (a message concerns the one that sends or receives it), an operation, a dimension.
 

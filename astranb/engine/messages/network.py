@@ -166,12 +166,11 @@ def communicating_pairs(
         ranks = np.array(members.value[group.first : group.first + group.count])
         ring = chosen.shape[1] > 1 and chosen[collective, 1].algorithm >= 0
         algorithm = t.RING_STEPS if ring else int(chosen[collective, 0].algorithm)
-        apart = _distances(algorithm, len(ranks))
-        keys += [ranks * npus + np.roll(ranks, -distance) for distance in apart]
+        keys += [ranks * npus + np.roll(ranks, -away) for away in _distances(algorithm, len(ranks))]
     flat = np.unique(np.concatenate(keys))
     sources, targets = np.divmod(flat, npus)
-    apart = sources != targets
-    pairs = set(zip(sources[apart].tolist(), targets[apart].tolist(), strict=True))
+    differ = sources != targets
+    pairs = set(zip(sources[differ].tolist(), targets[differ].tolist(), strict=True))
     return pairs | {(target, source) for source, target in pairs}
 
 

@@ -1,4 +1,4 @@
-"""Names of what a workload's run consists of: ranks, their operations, dimensions, links."""
+"""Paths of the objects of a workload's run: ranks, their operations, dimensions, links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be followed over time in ASTRA-sim 2.0's workloads: by kind of object, and what reads it."""
+"""What can be watched in ASTRA-sim 2.0's workloads: words by kind of object, and their readers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ READERS: dict[str, dict[str, _Reader]] = {
         "busy_ns": _field("used", "busy_ns"),
     },
 }
-"""What can be followed: by kind of object, the word and what reads it; conditions may name a part of it."""
+"""What can be watched: by kind of object, the words and their readers; conditions may name some of them."""
 
 RECORDED_WORDS: Final = {
     kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")

@@ -1,4 +1,4 @@
-"""From when on the operations of ASTRA-sim 2.0's workloads wait for no other rank."""
+"""When the operations of ASTRA-sim 2.0's workloads stop waiting for other ranks."""
 
 from __future__ import annotations
 

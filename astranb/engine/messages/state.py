@@ -1,4 +1,4 @@
-"""A run of ASTRA-sim 2.0's workloads as something that has a history."""
+"""A run of ASTRA-sim 2.0's workloads: its tables, counts and times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNITS = {"event": "events", "cycle": "turns", "operation": "ended", "message": "
 
 
 class MessageState(OperationEngine):
-    """What moves a run of ASTRA-sim 2.0's workloads, without the questions about it.
+    """The state of a run of ASTRA-sim 2.0's workloads, which the functions of this engine read.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class MessageState(OperationEngine):
 
 
 def _about_of(run: Run) -> About:
-    """Gather what there is to know."""
+    """Gather what does not change in a run."""
     m = run.machine
     rows = m.operations
     kind = np.array(rows.kind)
@@ -135,7 +135,7 @@ def _about_of(run: Run) -> About:
             name[own] = known[id(one.names)]
         at = own.stop
     owner = np.repeat(np.arange(len(rows)), rows.children)
-    # Each operation's children stand behind one another, but the operations' lists may not.
+    # The children of one operation are adjacent, but the operations' lists may be in any order.
     where = np.repeat(rows.first_child, rows.children) + (
         np.arange(len(owner)) - np.repeat(np.cumsum(rows.children) - rows.children, rows.children)
     )

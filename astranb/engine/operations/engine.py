@@ -1,4 +1,4 @@
-"""What the message and the layer engine have in common: runs that consist of operations of ranks."""
+"""What the message and the layer engine share: runs that consist of operations of ranks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MOST_LINKS = 4
 
 
 class OperationEngine(OperationRun):
-    """What both engines of operations answer alike; see :class:`~.protocol.Engine`."""
+    """What both engines of operations share; see :class:`~.protocol.Engine`."""
 
     fidelity: str = "analytical"
     slice_events = 131_072
@@ -257,7 +257,7 @@ class OperationEngine(OperationRun):
 
     @property
     def crowd(self) -> str:
-        """How many ranks there are, in words: of ASTRA-sim 1.0's files one stands for all."""
+        """The number of ranks in words; of ASTRA-sim 1.0's files one represents all."""
         alike = self.stands_for
         count = self.ranks * alike
         return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
@@ -388,14 +388,14 @@ class OperationEngine(OperationRun):
         return OperationQuestion(self, path, value)
 
     def suggest(self, path: CriticalPath) -> list[Change]:
-        """Changes that the critical path says something about, the most likely first."""
+        """Changes that the critical path suggests, the most likely first."""
         return suggest(self, path)
 
     # Files -------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
-    def _restored(cls, said: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
+    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
         """Make an engine of what :meth:`saved` gave, and of tables."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A run of operations of ranks: what the message and the layer engine have to say of it."""
+"""A run of operations of ranks: what the message and the layer engine must answer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class OperationRun(ABC):
     @property
     @abstractmethod
     def stands_for(self) -> int:
-        """How many ranks that do the same at the same time each of them stands for."""
+        """How many ranks, which do the same at the same time, each of them represents."""
 
     @property
     @abstractmethod

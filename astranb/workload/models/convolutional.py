@@ -128,15 +128,15 @@ def check_data_only(name: str, job: Job) -> None:
         The model's.
     job : Job
     """
-    ways = job.parallelism
+    degrees = job.parallelism
     for degree in ("tensor", "pipeline", "context", "expert"):
-        if getattr(ways, degree) > 1:
+        if getattr(degrees, degree) > 1:
             what = f"{name} is divided by data parallelism only"
             raise InputError(what, where=degree, hint="take 1")
     if job.mode == "decode" or job.recompute:
         what = f"{'decode' if job.mode == 'decode' else 'recompute'} does not apply to {name}"
         raise InputError(what, where="mode" if job.mode == "decode" else "recompute", hint="leave it out")
-    if ways.zero > 1:
+    if degrees.zero > 1:
         what = f"{name} is trained with ZeRO 0 or 1"
         raise InputError(what, where="zero", hint="take 0 or 1")
 
@@ -206,9 +206,9 @@ def backward(
 
 def update(program: StageProgram, job: Job, parameters: int, after: list[int]) -> None:
     """Add the optimizer's step, and with ZeRO the all-gather of parameters."""
-    ways, size = job.parallelism, job.bytes_each
-    own = -(-parameters // ways.size("data")) if ways.zero else parameters
+    degrees, size = job.parallelism, job.bytes_each
+    own = -(-parameters // degrees.size("data")) if degrees.zero else parameters
     touched = own * (2 * job.optimizer_bytes + 2 * size)
     done = program.compute("optimizer", Cost(_UPDATE_FLOPS * own, touched, vector=True), after)
-    if ways.zero:
+    if degrees.zero:
         program.collect("all_gather", "data", own * size, "params", [done])

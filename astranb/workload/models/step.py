@@ -373,10 +373,10 @@ def workload(
     >>> step.model_flops // step.tokens
     13751549952
     """
-    ways = parallelism or Parallelism()
+    degrees = parallelism or Parallelism()
     known = find_model(model) if isinstance(model, str) else model
-    each = None if batch is None else batch // ways.data
-    micro = microbatches or _microbatches(ways, each)
+    each = None if batch is None else batch // degrees.data
+    micro = microbatches or _microbatches(degrees, each)
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
@@ -384,23 +384,23 @@ def workload(
         if any(options.get(name, value) != value for name, value in usual.items()):
             what = "is not a transformer: elementwise, dropout and expert_imbalance do not apply"
             raise InputError(f"{known.name} {what}", where="model", hint="leave them out")
-        each = batch or ways.data * micro * _SAMPLES
-        job = Job(ways, 1, each, micro, **options)
+        each = batch or degrees.data * micro * _SAMPLES
+        job = Job(degrees, 1, each, micro, **options)
         if isinstance(known, Dlrm):
-            return ModelStep(ways, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
-        return ModelStep(ways, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
-    job = Job(ways, sequence or known.sequence, batch or ways.data * micro, micro, **options)
+            return ModelStep(degrees, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
+        return ModelStep(degrees, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
+    job = Job(degrees, sequence or known.sequence, batch or degrees.data * micro, micro, **options)
     check(known, job)
-    stages = [stage_program(known, job, stage) for stage in range(ways.pipeline)]
-    return ModelStep(ways, stages, job.new_tokens, gpu, title=known.name)
+    stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
+    return ModelStep(degrees, stages, job.new_tokens, gpu, title=known.name)
 
 
-def _microbatches(ways: Parallelism, each: int | None) -> int:
+def _microbatches(degrees: Parallelism, each: int | None) -> int:
     """Give the number of microbatches that hides most of the pipeline's bubble and divides the batch."""
-    most = 4 * ways.pipeline if ways.pipeline > 1 else 1
+    most = 4 * degrees.pipeline if degrees.pipeline > 1 else 1
     if not each:
         return most
-    step = ways.pipeline if ways.interleave > 1 else 1
+    step = degrees.pipeline if degrees.interleave > 1 else 1
     return max((n for n in range(step, min(most, each) + 1, step) if each % n == 0), default=step)
 
 
