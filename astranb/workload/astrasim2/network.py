@@ -154,7 +154,11 @@ class DimensionNetwork:
             if not isinstance(document.get(key), list):
                 what = f"{key} is missing or not a list"
                 raise InputError(what, where=where, hint="see ASTRA-sim's examples")
-        return cls(*(document[key] for key in lists), where, document.get("dimension_type", ()))
+        return cls(
+            *(document[key] for key in lists),
+            where=where,
+            dimension_type=document.get("dimension_type", ()),
+        )
 
 
 @dataclass(frozen=True)
