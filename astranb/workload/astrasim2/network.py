@@ -154,11 +154,8 @@ class DimensionNetwork:
             if not isinstance(document.get(key), list):
                 what = f"{key} is missing or not a list"
                 raise InputError(what, where=where, hint="see ASTRA-sim's examples")
-        return cls(
-            *(document[key] for key in lists),
-            where=where,
-            dimension_type=document.get("dimension_type", ()),
-        )
+        topology, counts, bandwidth, latency = (document[key] for key in lists)
+        return cls(topology, counts, bandwidth, latency, where, document.get("dimension_type", ()))
 
 
 @dataclass(frozen=True)
