@@ -104,16 +104,16 @@ def test_operations_that_ranks_share_are_saved_once(tmp_path):
     assert all(other is loaded.operations[0] for other in loaded.operations)
 
 
-def test_a_damaged_file_is_said_to_be_one(tmp_path):
+def test_a_damaged_file_is_refused(tmp_path):
     anb.Simulation("ring:gpus=2", Graph([Operations.of([call("all_reduce", 512)])] * 2, SYSTEM)).save(
         tmp_path / "run"
     )
     with np.load(tmp_path / "run") as data:
         tables = dict(data)
-    said = json.loads(tables["inputs"].tobytes())
-    said["graph"]["ranks"] = [0, 7]
+    inputs = json.loads(tables["inputs"].tobytes())
+    inputs["graph"]["ranks"] = [0, 7]
     for broken in (
-        tables | {"inputs": np.frombuffer(json.dumps(said).encode(), np.uint8)},
+        tables | {"inputs": np.frombuffer(json.dumps(inputs).encode(), np.uint8)},
         tables | {"graph/0/rows": np.zeros(1)},
         {name: table for name, table in tables.items() if name != "graph/0/deps"},
     ):

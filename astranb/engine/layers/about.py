@@ -1,4 +1,4 @@
-"""What a layer table's program is about, for people: the passes of its layers and their collectives."""
+"""Names and dependencies of a layer table's operations: computations of layers and their collectives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPUTE, _COLLECTIVE = 0, 1  # kinds of operations of every workload
 
 
 class ProgramRows(NamedTuple):
-    """How operations, as people see them, stand in the program.
+    """The rows of the program that operations, as people see them, consist of.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ProgramRows(NamedTuple):
 
 
 def about_of(run: LayerRun) -> tuple[About, ProgramRows]:
-    """Gather what there is to know.
+    """Gather what does not change in a run.
 
     A computation waits for the one before it, and for the collectives that the program has waited for
     between them; a collective waits for the same.
@@ -55,8 +55,7 @@ def about_of(run: LayerRun) -> tuple[About, ProgramRows]:
     names: list[str] = []
     number, size = [], []
     for layer in layers:
-        parts = (layer.forward, layer.input_gradient, layer.weight_gradient)
-        for part, word in zip(parts, PARTS, strict=True):
+        for part, word in zip(layer.parts, PARTS, strict=True):
             names += [f"{layer.name} {word}", f"{layer.name} {word} comm"]
             number.append(_NUMBERS.get(part.collective, -1))
             size.append(part.size)

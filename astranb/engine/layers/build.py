@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.state import allocate
-from astranb.workload.astrasim1 import Action, Layers, LayerWorkload, Part
+from astranb.workload.astrasim1 import Action, Layers, LayerWorkload
 from astranb.workload.astrasim1.levels import Levels, involved, levels_of
 from astranb.workload.astrasim1.loops import Step, loop_named
 from astranb.workload.astrasim1.system import WITHIN
@@ -114,7 +114,7 @@ class ProgramBuilder:
 
     def _add(self, action: Action) -> None:
         layer = self._table.layers[action.layer]
-        part: Part = (layer.forward, layer.input_gradient, layer.weight_gradient)[action.part]
+        part = layer.parts[action.part]
         slot = action.layer * 3 + action.part
         if action.verb == "compute":
             self.operations.append((t.COMPUTE, slot, part.compute_ns * 1000))
@@ -143,10 +143,6 @@ class ProgramBuilder:
 
 def build(inputs: LayerWorkload) -> Built:
     """Make the tables.
-
-    Parameters
-    ----------
-    inputs : LayerWorkload
 
     Raises
     ------

@@ -27,10 +27,6 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Workload, np.ndarray]:
     The update of weights after a collective is a CPU operation. A collective runs among the ranks
     that differ only in the dimensions that it uses; the machine schedules its chunks.
 
-    Parameters
-    ----------
-    inputs : LayerWorkload
-
     Returns
     -------
     workload : Workload
@@ -59,9 +55,7 @@ def cacheline_inputs(inputs: LayerWorkload) -> tuple[Workload, np.ndarray]:
             took.append(int(program.time_ps) // 1000)
         else:
             layer, part = divmod(int(slot[number]), 3)
-            wanted = (layers[layer].forward, layers[layer].input_gradient, layers[layer].weight_gradient)[
-                part
-            ]
+            wanted = layers[layer].parts[part]
             kind = COLLECTIVES[wanted.collective][0]
             masks[len(rows)] = _dimensions(built, npus, int(program.slot))
             rows.append({"kind": other.COLLECTIVE, "collective": kind, "bytes": wanted.size})

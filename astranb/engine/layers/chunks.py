@@ -85,26 +85,19 @@ class Planner:
             # Both parts of a split dimension have its algorithm.
             if physical[dim] == physical[dim - 1] and len(algorithms) > 0:
                 algorithms.insert(min(dim, len(algorithms)), algorithms[min(dim, len(algorithms)) - 1])
-        found = []
+        found: list[_Dimension] = []
         stride = 1
-        for dim, algorithm in enumerate(algorithms):
+        for algorithm in algorithms:
             if algorithm.whole:
-                found.append(_Dimension(algorithm, self._network.npus, 1))
-                return found
-            if dim >= len(units):
-                raise InputError(
-                    f"{name}-implementation names {len(algorithms)} algorithms for {len(units)} dimensions",
-                    where=self._system.where,
-                    hint="give one for each dimension of the network",
-                )
-            found.append(_Dimension(algorithm, units[dim], stride))
-            stride *= units[dim]
-        if found and len(found) < len(units):
-            raise InputError(
-                f"{name}-implementation names {len(found)} algorithms for {len(units)} dimensions",
-                where=self._system.where,
-                hint="give one for each dimension of the network",
-            )
+                return [*found, _Dimension(algorithm, self._network.npus, 1)]
+            if len(found) == len(units):
+                break
+            found.append(_Dimension(algorithm, units[len(found)], stride))
+            stride *= found[-1].nodes
+        if algorithms and len(algorithms) != len(units):
+            what = f"{name}-implementation names {len(algorithms)} algorithms for {len(units)} dimensions"
+            hint = "give one for each dimension of the network"
+            raise InputError(what, where=self._system.where, hint=hint)
         return found
 
     def advance_time(self) -> None:
@@ -134,11 +127,11 @@ class Planner:
         active = [dim for dim, each in enumerate(dimensions) if each.nodes > 1 and involved >> dim & 1]
         if not active:
             return 0, 0
-        if kind != ALL_REDUCE and any(dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active):
+        trees = any(dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active)
+        if kind != ALL_REDUCE and trees:
             what = f"{name}-implementation cannot be doubleBinaryTree"
             raise InputError(what, where=self._system.where, hint="use ring, direct or halvingDoubling")
         key = (part.collective, part.size, involved)
-        trees = any(dimensions[dim].algorithm.name == "doubleBinaryTree" for dim in active)
         if self._same and not trees and key in self._known:
             return self._known[key]
         first = len(self._chunks)
@@ -146,10 +139,8 @@ class Planner:
         usual = max(part.size // splits if self._network.compat else -(-part.size // splits), 1)
         left = part.size
         if len(self._rows) > _MOST_PHASES:
-            what = f"more than {_MOST_PHASES} phases"
-            raise InputError(
-                what, where=self._system.where, hint="use fewer passes or preferred-dataset-splits"
-            )
+            hint = "use fewer passes or preferred-dataset-splits"
+            raise InputError(f"more than {_MOST_PHASES} phases", where=self._system.where, hint=hint)
         while left > 0:
             order = list(range(len(dimensions)))
             if kind == ALL_GATHER:
@@ -178,8 +169,7 @@ class Planner:
             phases = [(REDUCE_SCATTER, dim) for dim in order[:-1]] + [(ALL_REDUCE, order[-1])]
             phases += [(ALL_GATHER, dim) for dim in reversed(order[:-1])]
         for does, dim in phases:
-            _, nodes, stride = self._dimensions[name][dim]
-            algorithm = self._dimensions[name][dim].algorithm
+            algorithm, nodes, stride = self._dimensions[name][dim]
             tree = 0
             if algorithm.name == "doubleBinaryTree":
                 does = ALL_REDUCE  # noqa: PLW2901 - a tree supports nothing else
@@ -280,17 +270,18 @@ class _Themis:
         """Reset the loads: collectives issued at one time share them."""
         self._loads = [(0.0, dim) for dim in range(len(self._units))]
 
+    def _part(self, dim: int, *, gather: bool) -> float:
+        """Return the part of a chunk that an NPU sends into a dimension."""
+        others = float(self._units[dim] - 1)
+        return others if gather else others / self._units[dim]
+
     def _load(self, dim: int, size: int, *, gather: bool) -> float:
         """Return the load that a chunk adds to a dimension: MiB sent, relative to the first bandwidth."""
-        units = self._units[dim]
-        part = float(units - 1) if gather else float(units - 1) / units
-        return size / _MIB * part / self._share[dim]
+        return size / _MIB * self._part(dim, gather=gather) / self._share[dim]
 
     def _even(self, gap: float, dim: int, *, gather: bool) -> int:
         """Return the chunk size that would fill a gap between loads."""
-        units = self._units[dim]
-        part = float(units - 1) if gather else float(units - 1) / units
-        return int(gap * self._share[dim] / part * _MIB)
+        return int(gap * self._share[dim] / self._part(dim, gather=gather) * _MIB)
 
     def schedule(self, left: int, usual: int, involved: int, *, gather: bool) -> tuple[list[int], int]:
         """Return the order of dimensions of the next chunk, and its size.

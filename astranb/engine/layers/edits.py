@@ -1,4 +1,4 @@
-"""Breakpoints and edits of a layer table's run."""
+"""Edits of a layer table's run: changed speeds, bandwidths and latencies."""
 
 from __future__ import annotations
 
@@ -9,65 +9,20 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bandwidth, format_time
-from astranb.engine.breakpoints import Breakpoint, unknown_kind
 from astranb.engine.edits import Edit, Parameter
-from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
-from .about import ProgramRows
 from .chunks import retime
 from .paths import LayerPart, resolve
 from .run import LayerRun
 
-__all__ = ["EVENTS", "apply", "bandwidth_now", "on_event", "parameters", "read_edit"]
-
-EVENTS: dict[str, tuple[int, int]] = {
-    "operation_begin": (BEGINS, -1),
-    "operation_end": (ENDS, -1),
-    "compute_begin": (BEGINS, t.COMPUTE),
-    "compute_end": (ENDS, t.COMPUTE),
-    "collective_begin": (BEGINS, t.ISSUE),
-    "collective_end": (ENDS, t.ISSUE),
-    "phase_begin": (PHASE_BEGINS, -1),
-    "phase_end": (PHASE_ENDS, -1),
-}
-"""What one can stop on, and how the table says it: what happens, in which of the program's rows."""
+__all__ = ["apply", "bandwidth_now", "number", "parameters", "read_edit"]
 
 _CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANGEABLE["dim"]}
 _HINT = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
-
-
-def on_event(
-    kind: str | None, path: str | None, run: LayerRun, about: About, program: ProgramRows
-) -> Breakpoint:
-    """Stop after an event of a kind that concerns an object.
-
-    Raises
-    ------
-    InputError
-        Unknown kind or object, neither given, or both of which nothing is known.
-    """
-    unknown_kind(kind, path, tuple(EVENTS))
-    found = [EVENTS[kind]] if kind else [(what, -1) for what in (BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS)]
-    place = LayerPart("rank", "") if path is None else resolve(path, run, about)
-    if place.dim >= 0:
-        found = [(what, sort) for what, sort in found if what in (PHASE_BEGINS, PHASE_ENDS)]
-        if not found:
-            hint = "take phase_begin or phase_end"
-            raise InputError(f"no {kind} is known by that", where=place.path, hint=hint)
-    operation = int(program.at[place.operation]) if place.operation >= 0 else -1
-    rows = [
-        {
-            "what": what, "kind": sort, "operation": operation,
-            "layer": place.layer, "part": place.part, "dim": place.dim,
-        }
-        for what, sort in found
-    ]  # fmt: skip
-    said = (kind or "whatever happens").replace("_", " ")
-    return Breakpoint(f"{said}{f' of {place.path}' if path else ''}", rows=rows, object=place.path)
 
 
 def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About) -> Edit:
@@ -91,7 +46,7 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
 
 
 def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
-    """What an edit is about as it is now, in the unit of its field."""
+    """The present value of what an edit changes, in the unit of its field."""
     if edit.field == "speed":
         return ([1.0] + [e.number for e in edits if e.path == edit.path])[-1]
     if edit.field == "rate_Bpns":
@@ -118,7 +73,7 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
     bandwidth, latency = list(run.inputs.network.bandwidth), list(run.inputs.network.latency_ns)
     for edit in edits:
         if edit.field == "rate_Bpns":
-            # As the network's file says it: ASTRA-sim 1.0 takes gigabytes for gibibytes.
+            # In the unit of the network's file: ASTRA-sim 1.0 takes gigabytes for gibibytes.
             unit = 2**30 / 1e9 if run.inputs.network.compat else 1.0
             bandwidth[run.built.levels.physical[edit.rows[0]]] = edit.number / unit
         elif edit.field == "latency_ns":
@@ -127,7 +82,7 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
 
 
 def parameters(place: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, as it stands now."""
+    """What can be changed of an object, with its present values."""
     found = []
     for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
         path = f"{place.path}.{name}"

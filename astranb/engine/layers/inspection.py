@@ -1,25 +1,24 @@
-"""What is known of the rank, an operation, a layer or a dimension of a layer table's run."""
+"""What is shown of the objects of a layer table's run, and why its loop waits."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from astranb.core.units import format_bytes, format_time
 from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.operations.about import ALGORITHMS, STATES
+from astranb.engine.operations.inspection import MOST, listed, neighbours, operation_lines, rank_lines, when
 from astranb.engine.why import WaitStep, Why
 
 from . import edits
 from . import tables as t
 from .about import PARTS
-from .paths import LayerPart, resolve
+from .paths import LayerPart
 from .state import LayerState
 
-__all__ = ["inspect", "narrate", "states_of", "waits_of", "why"]
-
-_MOST = 64
+__all__ = ["HAPPENED", "INSPECTORS", "states_of", "waits_of", "why"]
 
 
 def states_of(state: LayerState, rows: Any) -> Any:
@@ -34,13 +33,13 @@ def states_of(state: LayerState, rows: Any) -> Any:
 
 
 def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the program has waited: what for, from when and until when (-1: it still does)."""
+    """The waits of the program: for which operation, from when and until when (-1: it still waits)."""
     rows: Any = state.machine.operations
     kind = rows.kind
     at = np.flatnonzero(((kind == t.WAIT) | (kind == t.END)) & (rows.begun_ps >= 0))
     what = state.program.of[at]
     if len(at) and kind[at[-1]] == t.END:
-        # The end waits for all that is under way: what ends last is what it waits for.
+        # The end waits for all collectives under way: for the one that ends last.
         start, end = state.times_ps()
         begun = np.flatnonzero((state.about.kind == 1) & (start >= 0))
         left = begun[end[begun] < 0]
@@ -51,7 +50,7 @@ def waits_of(state: LayerState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def why(state: LayerState, path: str) -> Why:
     """What the loop computes, else what it waits for."""
     about = state.about
-    place = resolve(path, state.run, about) if path else None
+    place = state.resolve(path) if path else None
     found = Why(place.path if place else "rank[0]", state.now_ps)
     start, end = state.times_ps()
     running = np.flatnonzero((start >= 0) & (end < 0))
@@ -68,33 +67,9 @@ def why(state: LayerState, path: str) -> Why:
         for row in [int(one) for one in about.parents_of(asked) if end[one] < 0]:
             found.links.append(WaitStep(f"it waits for {about.label(row)}", about.path(row)))
     if not found.links:
-        said = "the loop has ended" if state.next_ps < 0 else "nothing is under way"
-        found.links.append(WaitStep(said, "rank[0]"))
+        text = "the loop has ended" if state.next_ps < 0 else "nothing is under way"
+        found.links.append(WaitStep(text, "rank[0]"))
     return found
-
-
-def inspect(state: LayerState, path: str) -> dict[str, Any]:
-    """Look at an object; the answer is that of every workload (:func:`.._inspect.inspect`)."""
-    place = resolve(path, state.run, state.about)
-    make = {"rank": _rank, "op": _op, "layer": _layer, "dim": _dim}[place.kind]
-    found: dict[str, Any] = {
-        "title": place.path, "kind": place.kind, "path": place.path, "in_flight": [], "children": [],
-    }  # fmt: skip
-    found |= make(state, place)
-    found.setdefault("in_flight_count", len(found["in_flight"]))
-    return found
-
-
-def _time(ps: int) -> str:
-    return format_time(int(ps)) if ps >= 0 else "not yet"
-
-
-def _children(state: LayerState, rows: Any) -> list[dict[str, str]]:
-    states = states_of(state, np.asarray(rows, np.int64))
-    return [
-        {"path": state.about.path(row), "text": f"{state.about.label(row)} · {STATES[number]}"}
-        for row, number in zip(np.asarray(rows).tolist(), states.tolist(), strict=True)
-    ]
 
 
 def _chunks(state: LayerState, which: Any) -> dict[str, Any]:
@@ -108,62 +83,48 @@ def _chunks(state: LayerState, which: Any) -> dict[str, Any]:
             row = following[row]  # noqa: PLW2901 - down the queue's list
     rows = np.array(found, np.int64)
     rows = rows[which(rows)]
-    said = []
-    for row in rows[:_MOST].tolist():
+    texts = []
+    for row in rows[:MOST].tolist():
         s = m.streams[row]
         c, chunk = m.collectives[int(s.collective)], m.chunks[int(s.chunk)]
         phase = f"phase {int(s.phase - chunk.first_phase) + 1} of {int(chunk.phases)}"
-        how = ALGORITHMS[int(state.run.built.planned["algorithm"][int(s.phase)])]
+        algorithm = ALGORITHMS[int(state.run.built.planned["algorithm"][int(s.phase)])]
         dim = int(m.phases[int(s.phase)].queue) // int(m.clock[0].queues)
         label = state.about.label(int(state.program.of[int(c.operation)]))
-        where = "runs" if s.running else "waits"
-        said.append(f"{label}, chunk {int(s.chunk - c.first_chunk)}: {phase}, {how} in dim {dim}, {where}")
-    return {"in_flight": said, "in_flight_count": len(rows)}
+        runs = "runs" if s.running else "waits"
+        number = int(s.chunk - c.first_chunk)
+        texts.append(f"{label}, chunk {number}: {phase}, {algorithm} in dim {dim}, {runs}")
+    return {"in_flight": texts, "in_flight_count": len(rows)}
 
 
 def _rank(state: LayerState, place: LayerPart) -> dict[str, Any]:
-    about, m = state.about, state.machine
+    about, clock = state.about, state.machine.clock[0]
     states = states_of(state, np.arange(about.own))
-    counts = np.bincount(states, minlength=4).tolist()
-    running = np.flatnonzero(states == 2)
-    said = ", ".join(f"{count:,} {word}" for word, count in zip(STATES, counts, strict=True) if count)
-    clock = m.clock[0]
-    end = int(state.ends_ps()[0])
-    stands = f"all {state.run.inputs.network.npus:,} ranks, which do the same at the same time"
     rows = [
-        ("stands for", stands),
-        ("operations", f"{about.own:,}: {said}" if about.own else "none"),
-        ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
+        ("stands for", f"all {state.stands_for:,} ranks, which do the same at the same time"),
+        *rank_lines(state, np.arange(about.own), states),
         ("waits", "yes, for a collective" if clock.waiting else "no"),
         ("computed", format_time(int(state.computed_ps()[0]))),
-        ("passes", f"{int(clock.passes)} of {len(m.pass_ends)} over"),
-        ("done at", _time(end)),
+        ("passes", f"{int(clock.passes)} of {len(state.machine.pass_ends)} over"),
+        ("done at", when(state.ends_ps()[0])),
         ("speed", edits.parameters(place, state.run, state.edits)[0].value),
     ]
-    near = np.flatnonzero((states == 1) | (states == 2))[:_MOST]
+    near = np.flatnonzero((states == 1) | (states == 2))[:MOST]
     layers = [
         {"path": f"layer[{layer.name}]", "text": f"layer {layer.name}"}
-        for layer in state.run.inputs.table.layers[:_MOST]
+        for layer in state.run.inputs.table.layers[:MOST]
     ]
     dims = [{"path": f"dim[{dim}]", "text": f"dim {dim}"} for dim in range(len(about.topology))]
-    children = [*_children(state, near), *layers, *dims]
+    children = [*listed(state, near), *layers, *dims]
     return {"state": rows, "children": children, **_chunks(state, lambda found: found >= 0)}
 
 
 def _op(state: LayerState, place: LayerPart) -> dict[str, Any]:
     about, m, row = state.about, state.machine, place.operation
     start, end = (int(times[row]) for times in state.times_ps())
-    layer = state.run.inputs.table.layers[int(state.program.slot[row]) // 3]
-    what = about.what(row)
-    rows = [
-        ("what", what),
-        ("layer", f"{layer.name}, {PARTS[int(state.program.slot[row]) % 3]}"),
-        ("state", STATES[int(states_of(state, np.array([row]))[0])]),
-        ("begins", _time(start)),
-        ("ends", _time(end)),
-    ]
-    if start >= 0 and end >= 0:
-        rows.append(("took", format_time(end - start)))
+    layer, part = divmod(int(state.program.slot[row]), 3)
+    rows = operation_lines(state, row)
+    rows.insert(1, ("layer", f"{state.run.inputs.table.layers[layer].name}, {PARTS[part]}"))
     found: dict[str, Any] = {}
     program = m.operations[int(state.program.at[row])]
     if about.kind[row] == 0:
@@ -176,28 +137,23 @@ def _op(state: LayerState, place: LayerPart) -> dict[str, Any]:
         rows.append(("update", format_time(int(c.update_ps))))
         if start >= 0 > end:
             found = _chunks(state, lambda at: m.streams.collective[at] == int(program.slot))
-    parents = about.parents_of(row)
-    left = [int(parent) for parent in parents if state.times_ps()[1][int(parent)] < 0]
-    if left:
-        rows.append(("waits for", ", ".join(about.label(parent) for parent in left[:4])))
-    children = [*parents[:_MOST], *about.children_of(row)[:_MOST]]
+    waits, others = neighbours(state, row)
     title = f"{place.path}: {about.label(row)}"
-    return {"title": title, "state": rows, "children": _children(state, children), **found}
+    return {"title": title, "state": rows + waits, "children": others, **found}
 
 
 def _layer(state: LayerState, place: LayerPart) -> dict[str, Any]:
     layer, m = state.run.inputs.table.layers[place.layer], state.machine
-    said = (layer.forward, layer.input_gradient, layer.weight_gradient)
     rows = [("speed", edits.parameters(place, state.run, state.edits)[0].value)]
     for slot in place.slots:
-        part, s = said[slot % 3], m.slots[slot]
+        part, s = layer.parts[slot % 3], m.slots[slot]
         comm = f", {part.collective} of {format_bytes(part.size)}" if part.collective != "NONE" else ""
         rows.append((PARTS[slot % 3], f"{format_time(part.compute_ns * 1000)}{comm}"))
         done = f"{format_time(int(s.compute_ps))} computed, {format_time(int(s.exposed_ps))} exposed"
         total = f", {format_time(int(s.total_ps))} of collectives" if comm else ""
         rows.append((f"{PARTS[slot % 3]} so far", done + total))
-    mine = np.flatnonzero(np.isin(state.program.slot, place.slots))[:_MOST]
-    return {"state": rows, "children": _children(state, mine)}
+    mine = np.flatnonzero(np.isin(state.program.slot, place.slots))[:MOST]
+    return {"state": rows, "children": listed(state, mine)}
 
 
 def _dim(state: LayerState, place: LayerPart) -> dict[str, Any]:
@@ -219,22 +175,13 @@ def _dim(state: LayerState, place: LayerPart) -> dict[str, Any]:
     return {"state": rows, **_chunks(state, lambda at: np.isin(m.phases.queue[m.streams.phase[at]], queues))}
 
 
-_SAID = {
+INSPECTORS: Final = {"rank": _rank, "op": _op, "layer": _layer, "dim": _dim}
+"""What describes an object, by its kind."""
+
+HAPPENED: Final = {
     BEGINS: "all ranks begin {what}",
     ENDS: "all ranks end {what}",
     PHASE_BEGINS: "a phase of {what} begins in dim {dim}",
     PHASE_ENDS: "a phase of {what} ends in dim {dim}",
 }
-
-
-def narrate(state: LayerState) -> str:
-    """Say in one line what happened last."""
-    events = state.run.events
-    if not events:
-        return "nothing has happened yet"
-    watch, at = state.machine.watch[0], format_time(state.now_ps)
-    if watch.what < 0 or watch.step != events - 1:
-        return f"{at}: event {events:,}"
-    what = state.about.text(int(state.program.of[int(watch.operation)]))
-    dim = int(watch.queue) // int(state.machine.clock[0].queues)
-    return f"{at}: {_SAID[int(watch.what)].format(what=what, dim=dim)}"
+"""What is reported, in words."""

@@ -1,4 +1,4 @@
-"""Names of what a layer table's run consists of: the rank, operations, layers, their parts, dimensions."""
+"""Paths of the objects of a layer table's run: the rank, operations, layers, their parts, dimensions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
 from astranb.engine.breakpoints import ConditionField
+from astranb.engine.messages.paths import number_of, operation_row
 from astranb.engine.operations.about import About
 
 from .about import PARTS, ProgramRows
@@ -84,34 +85,23 @@ def resolve(path: str, run: LayerRun, about: About) -> LayerPart:
         return _layer(names.index(text), names, None, path)
     if found := _LAYER.match(text):
         which = found["which"].strip()
-        number = names.index(which) if which in names else _number(which, len(names), "layer", path, names)
+        number = names.index(which) if which in names else number_of(which, len(names), "layer", path, names)
         return _layer(number, names, found["part"], path)
     dims = len(about.topology)
     if found := _DIM.match(text):
-        dim = _number(found["which"], dims, "dimension", path)
+        dim = number_of(found["which"], dims, "dimension", path)
         return LayerPart("dim", f"dim[{dim}]", dim=dim)
     if not (found := _PATH.match(text)):
         raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
-    rank = _number(found["rank"], run.inputs.network.npus, "rank", path)
+    rank = number_of(found["rank"], run.inputs.network.npus, "rank", path)
     if rank:
         hint = f"write rank[0], which stands for all {run.inputs.network.npus}"
         raise InputError(f"rank {rank} does what rank 0 does, at the same time", where=path[:80], hint=hint)
     if found["kind"] == "dim":
-        dim = _number(found["which"], dims, "dimension", path)
+        dim = number_of(found["which"], dims, "dimension", path)
         return LayerPart("dim", f"dim[{dim}]", dim=dim)
     if found["kind"] == "op":
-        which = found["which"].strip()
-        labels = about.names
-        if which.isascii() and which.isdecimal():
-            row = _number(which, about.own, "operation", path)
-        else:
-            at = labels.index(which) if which in labels else -1
-            rows = (about.name == at).nonzero()[0]
-            if at < 0 or not len(rows):
-                raise InputError(
-                    f"there is no operation {which[:40]!r}", where=path[:80], hint=near(which, labels)
-                )
-            row = int(rows[0])
+        row = operation_row(found["which"].strip(), 0, about, path)
         return LayerPart("op", about.path(row), operation=row)
     return LayerPart("rank", "rank[0]")
 
@@ -153,10 +143,3 @@ def _layer(number: int, names: list[str], part: str | None, path: str) -> LayerP
     if part.lower() not in words:
         raise InputError(f"a layer has no {part[:40]!r}", where=path[:80], hint=near(part, words))
     return LayerPart("layer", f"{full}.{part.lower()}", layer=number, part=words.index(part.lower()))
-
-
-def _number(text: str, count: int, what: str, path: str, names: list[str] | None = None) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
-        hint = near(text[:40], names) if names else f"0 to {count - 1}"
-        raise InputError(f"no {what} {text[:40]!r}", where=path[:80], hint=hint)
-    return int(text)

@@ -175,11 +175,8 @@ class PhaseTimes:
                 known[key] = self._network.delay_ps(ids[source], ids, size)
             delay = known[key]
             if (int(delay.max()) + self._endpoint_ps + extra) * len(sizes) > _MOST:
-                raise InputError(
-                    "a collective takes weeks",
-                    where=self._system.where,
-                    hint="correct the network's bandwidth",
-                )
+                hint = "correct the network's bandwidth"
+                raise InputError("a collective takes weeks", where=self._system.where, hint=hint)
             at = np.maximum(at[source] + delay, at) + self._endpoint_ps + extra
         last = reduced[-1] or self._endpoint_ps
         return int(at.max()), last, int(delay.max())
@@ -404,20 +401,11 @@ def _windowed_ps(
 
 
 def _check_congestion(network: HierarchicalNetwork, system: LayerSystem) -> None:
-    """Raise an error for what the congestion-aware network does not simulate.
-
-    Raises
-    ------
-    InputError
-        Several chunks at once in one dimension, or delays of NICs, routers or memory.
-    """
+    """Refuse several chunks at once in one dimension, and delays of NICs, routers or memory."""
     if system.active_chunks > 1 or system.queues > 1:
         what = "with congestion, one chunk at a time is simulated in each dimension"
-        raise InputError(
-            what,
-            where=system.where,
-            hint="set active-chunks-per-dimension to 1, or use --fidelity analytical",
-        )
+        hint = "set active-chunks-per-dimension to 1, or use --fidelity analytical"
+        raise InputError(what, where=system.where, hint=hint)
     for name in ("nic_ns", "router_ns", "hbm_scale"):
         if any(getattr(network, name)):
             what = f"the congestion-aware network does not simulate {name.replace('_', '-')}"
@@ -432,24 +420,9 @@ def _congested_ps(
     shape: tuple[int, int],
     size: int,
 ) -> int:
-    """Return the duration of a phase on ASTRA-sim 2.0's network, in picoseconds.
+    """Return the duration of a phase of a whole dimension on ASTRA-sim 2.0's network, in picoseconds.
 
-    Parameters
-    ----------
-    network : HierarchicalNetwork
-    system : LayerSystem
-    algorithm : LayerAlgorithm
-    collective : int
-        The phase's collective.
-    shape : (int, int)
-        Number of NPUs of the dimension, and the distance between neighbours in ranks.
-    size : int
-        Bytes with which each NPU begins.
-
-    Raises
-    ------
-    InputError
-        The phase does not use a whole dimension.
+    The shape is the number of NPUs of the dimension, and the distance between neighbours in ranks.
     """
     from astranb.engine.messages import simulate
     from astranb.workload import astrasim2

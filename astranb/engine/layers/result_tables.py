@@ -1,4 +1,4 @@
-"""Tables of results of a layer table's run, and what its time consists of."""
+"""Tables of results of a layer table's run, and its critical path."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from astranb.core.units import format_time
 from astranb.engine.critical_path import Segment
 from astranb.engine.operations.about import segment
 
+from .edits import bandwidth_now
 from .result import LAYER_COLUMNS
 from .state import LayerState
 
@@ -48,13 +49,14 @@ def layers(state: LayerState) -> list[dict[str, Any]]:
     ]
 
 
-def dimension(state: LayerState, dim: int, time_ps: int, bandwidth_Bps: float) -> dict[str, Any]:  # noqa: N803
+def dimension(state: LayerState, dim: int) -> dict[str, Any]:
     """What was sent in a dimension as the system layer sees dimensions.
 
     ``utilisation`` is the share of an NPU's bandwidth into it; ``busy_ps`` the time in which chunks
     were there, of the queue that had some for longest.
     """
     m, run = state.machine, state.run
+    bandwidth = bandwidth_now(run, state.edits, dim)
     each = int(m.clock[0].queues)
     mine = np.asarray(m.phases.queue) // each == dim
     sent = int((run.built.sent[mine].sum(axis=1) * np.asarray(m.phases.over)[mine]).sum())
@@ -62,11 +64,11 @@ def dimension(state: LayerState, dim: int, time_ps: int, bandwidth_Bps: float) -
     inside = np.where(queues.inside > 0, state.now_ps - queues.since_ps, 0)
     physical = run.built.levels.physical[dim]
     scale = run.inputs.network.total_bandwidth[physical] / run.inputs.network.bandwidth[physical]
-    could = scale * bandwidth_Bps * time_ps / 1e12
+    could = scale * bandwidth * state.time_ps / 1e12
     return {
         "dimension": dim,
         "shape": f"{state.about.topology[dim]} of {run.built.levels.units[dim]}",
-        "bandwidth_Bps": bandwidth_Bps,
+        "bandwidth_Bps": bandwidth,
         "chunks": int(queues.chunks.sum()),
         "bytes": sent * run.inputs.network.npus,
         "busy_ps": int((queues.busy_ps + inside).max(initial=0)),
@@ -89,8 +91,8 @@ def lines(state: LayerState) -> list[str]:
 def critical_path(state: LayerState) -> list[Segment]:
     """Follow the time back from what ended last.
 
-    The program of a rank goes on one thing after another, so that an operation begins when the last of
-    those that it waits for has ended, or a step of the loop later.
+    The program of a rank is sequential: an operation begins when the last of those that it waits for has
+    ended, or a step of the loop later.
     """
     start, end = state.times_ps()
     about = state.about

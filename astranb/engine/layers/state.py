@@ -1,4 +1,4 @@
-"""A run of ASTRA-sim 1.0's layer tables as something that has a history: one rank stands for all."""
+"""A run of ASTRA-sim 1.0's layer tables: its tables, counts and times; one rank represents all."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from astranb.engine.edits import Edit
 from astranb.engine.operations.engine import OperationEngine
+from astranb.engine.operations.run import recent
 
 from . import tables as t
 from .about import about_of
 from .loop import DTYPES
+from .paths import LayerPart, resolve
 from .run import LayerRun, condition_tables
 
 __all__ = ["LayerState"]
 
-_COUNTS = ("events", "turns", "ended", "phases", "passes", "now_ps")
-
 
 class LayerState(OperationEngine):
-    """What moves a run of layer tables, without the questions about it.
+    """The state of a run of layer tables, which the functions of this engine read.
 
     Parameters
     ----------
@@ -46,7 +46,9 @@ class LayerState(OperationEngine):
     lanes: ClassVar[Sequence[str]] = ("compute", "communication", "waiting")
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDS
+    count_names = ("events", "turns", "ended", "phases", "passes", "now_ps")
     collective = None
+    ranks: ClassVar[int] = 1
     run: LayerRun
 
     def __init__(
@@ -62,11 +64,6 @@ class LayerState(OperationEngine):
     def owners(self) -> Sequence[Any]:
         """The tables that conditions may name."""
         return condition_tables(self.machine)
-
-    @property
-    def ranks(self) -> int:
-        """One, whatever the network."""
-        return 1
 
     @property
     def stands_for(self) -> int:
@@ -104,12 +101,12 @@ class LayerState(OperationEngine):
         return self.run.next_ps
 
     def count(self, name: str) -> int:
-        """Events, instants, operations, phases of chunks, passes, or the time."""
+        """Events, timesteps, operations, phases of chunks, passes, or the time."""
         return int(self.machine.clock[0][name])
 
-    def counts(self) -> dict[str, int]:
-        """Give all of them."""
-        return {name: self.count(name) for name in _COUNTS}
+    def resolve(self, path: str) -> LayerPart:
+        """Find what a path names."""
+        return resolve(path, self.run, self.about)
 
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Do nothing: no table ever grows."""
@@ -139,11 +136,7 @@ class LayerState(OperationEngine):
 
     def passed(self) -> dict[str, np.ndarray]:
         """Phases of chunks that are over, in the order of their ends, as far as they are kept."""
-        m = self.machine
-        count, most = int(m.watch[0].passed), len(m.passed)
-        rows: Any = m.passed[:count]
-        if count > most:
-            rows = m.passed[np.arange(count - most, count) % most]
+        m, rows = self.machine, recent(self.machine)
         phase = np.asarray(rows.phase)
         return {
             "npu": np.zeros(len(rows), np.int64),

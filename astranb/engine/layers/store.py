@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from .tables import LayerMachine
 
-__all__ = ["run_of", "said_of"]
+__all__ = ["inputs_of", "run_of"]
 
 
-def said_of(run: LayerRun) -> dict[str, Any]:
-    """Give a run's inputs as what JSON has."""
+def inputs_of(run: LayerRun) -> dict[str, Any]:
+    """Give a run's inputs as JSON."""
     return {
         "table": dataclasses.asdict(run.inputs.table),
         "system": dataclasses.asdict(run.inputs.system),
@@ -39,25 +39,27 @@ def said_of(run: LayerRun) -> dict[str, Any]:
     }
 
 
-def run_of(said: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machine: LayerMachine) -> LayerRun:
+def run_of(
+    inputs: Mapping[str, Any], sent: np.ndarray, planned: np.ndarray, machine: LayerMachine
+) -> LayerRun:
     """Make a run of its inputs and its tables."""
     layers = []
-    for layer in said["table"]["layers"]:
+    for layer in inputs["table"]["layers"]:
         fields: dict[str, Any] = {
             name: Part(**value) if isinstance(value, dict) else value for name, value in layer.items()
         }
         layers.append(Layer(**fields))
-    table = LayerTable(**{**_tuples(said["table"]), "layers": tuple(layers)})
+    table = LayerTable(**{**_tuples(inputs["table"]), "layers": tuple(layers)})
     algorithms = {
         name: tuple(LayerAlgorithm(*one) for one in each)
-        for name, each in said["system"]["algorithms"].items()
+        for name, each in inputs["system"]["algorithms"].items()
     }
-    system = LayerSystem(**{**said["system"], "algorithms": algorithms})
-    network = HierarchicalNetwork(**_tuples(said["network"]))
-    built = Built(machine, sent, planned, Levels(**_tuples(said["levels"])))
-    inputs = LayerWorkload(table, system, network, len(machine.pass_ends), said["congestion"])
-    return LayerRun(inputs, built)
+    system = LayerSystem(**{**inputs["system"], "algorithms": algorithms})
+    network = HierarchicalNetwork(**_tuples(inputs["network"]))
+    built = Built(machine, sent, planned, Levels(**_tuples(inputs["levels"])))
+    passes = len(machine.pass_ends)
+    return LayerRun(LayerWorkload(table, system, network, passes, inputs["congestion"]), built)
 
 
-def _tuples(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+def _tuples(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in inputs.items()}

@@ -2,17 +2,7 @@
 
 from .breakpoints import EVENTS
 from .engine import MessageEngine
-from .inspection import running_chunks, states_of
 from .run import Run, RunResult, simulate
 from .state import UNITS
 
-__all__ = [
-    "EVENTS",
-    "UNITS",
-    "MessageEngine",
-    "Run",
-    "RunResult",
-    "running_chunks",
-    "simulate",
-    "states_of",
-]
+__all__ = ["EVENTS", "UNITS", "MessageEngine", "Run", "RunResult", "simulate"]

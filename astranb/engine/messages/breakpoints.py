@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from astranb.core.errors import InputError
 from astranb.engine.breakpoints import Breakpoint, unknown_kind
 from astranb.engine.operations.about import About
 
 from . import tables as t
-from .paths import resolve
-from .tables import BEGINS, DELIVERED, ENDS, NOTHING, PHASE_BEGINS, PHASE_ENDS, SENT
+from .paths import RunPart, resolve
+from .tables import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 
-__all__ = ["EVENTS", "on_event"]
+__all__ = ["EVENTS", "event_breakpoint", "on_event"]
 
 EVENTS: dict[str, tuple[int, int]] = {
     "operation_begin": (BEGINS, -1),
@@ -24,9 +26,7 @@ EVENTS: dict[str, tuple[int, int]] = {
     "phase_begin": (PHASE_BEGINS, -1),
     "phase_end": (PHASE_ENDS, -1),
 }
-"""What one can stop on, and how the table says it: what happens, of which kind of operation."""
-
-_ANY = {"what": NOTHING, "npu": -1, "operation": -1, "kind": -1, "dim": -1}
+"""The events that one can stop on: what happens, and of which kind of operation."""
 
 
 def on_event(kind: str | None, path: str | None, about: About, machine: t.MessageMachine) -> Breakpoint:
@@ -35,7 +35,7 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Messag
     Parameters
     ----------
     kind : str or None
-        One of :data:`EVENTS`; where None, whatever an operation or a phase does.
+        One of :data:`EVENTS`; None: any event of an operation, a message or a phase.
     path : str or None
         A rank (a message concerns the one that sends or receives it), an operation, a dimension.
 
@@ -45,30 +45,43 @@ def on_event(kind: str | None, path: str | None, about: About, machine: t.Messag
         Unknown kind or object, or neither given.
     """
     unknown_kind(kind, path, tuple(EVENTS))
-    found = [EVENTS[kind]] if kind else [(what, -1) for what in range(PHASE_ENDS + 1)]
-    place = resolve(path, about, machine) if path is not None else None
-    if place is not None and place.kind == "link":
+    place = resolve(path, about, machine) if path is not None else RunPart("rank", "", ())
+    if place.kind == "link":
         raise InputError("nothing stops at a link", where=place.path, hint="name a rank, an operation, a dim")
-    if place is not None:
-        about_phases = (PHASE_BEGINS, PHASE_ENDS)
-        found = [
-            (what, sort)
-            for what, sort in found
-            if (place.dim < 0 or what in about_phases)
-            and (place.operation < 0 or what not in (SENT, DELIVERED))
-        ]
-        if not found:
-            hint = "name a rank" if place.operation >= 0 else "take phase_begin or phase_end"
-            raise InputError(f"no {kind} is known by that", where=place.path, hint=hint)
-    rows = [
-        {
-            **_ANY, "what": what, "kind": sort,
-            "npu": place.npu if place else -1,
-            "operation": place.operation if place else -1,
-            "dim": place.dim if place else -1,
-        }
+    row = {"npu": place.npu, "operation": place.operation, "dim": place.dim}
+    return event_breakpoint(kind, place.path, EVENTS, row)
+
+
+def event_breakpoint(
+    kind: str | None, path: str, events: Mapping[str, tuple[int, int]], row: Mapping[str, int]
+) -> Breakpoint:
+    """Make a breakpoint on events of a kind, or of all kinds.
+
+    Parameters
+    ----------
+    kind : str or None
+    path : str
+        The object's, in full; empty: any.
+    events : mapping of str to (int, int)
+        What happens, and of which kind of operation.
+    row : mapping of str to int
+        The object, as the compiled table describes it; ``operation`` and ``dim`` are -1 for any.
+
+    Raises
+    ------
+    InputError
+        No such event concerns the object.
+    """
+    found = [events[kind]] if kind else [(what, -1) for what in sorted({what for what, _ in events.values()})]
+    found = [
+        (what, sort)
         for what, sort in found
-    ]  # fmt: skip
-    full = place.path if place else ""
-    said = (kind or "whatever happens").replace("_", " ")
-    return Breakpoint(f"{said}{f' of {full}' if full else ''}", rows=rows, object=full)
+        if (row["dim"] < 0 or what in (PHASE_BEGINS, PHASE_ENDS))
+        and (row["operation"] < 0 or what not in (SENT, DELIVERED))
+    ]
+    if not found:
+        hint = "name a rank" if row["operation"] >= 0 else "take phase_begin or phase_end"
+        raise InputError(f"no {kind} is known by that", where=path, hint=hint)
+    rows = [{**row, "what": what, "kind": sort} for what, sort in found]
+    text = (kind or "whatever happens").replace("_", " ")
+    return Breakpoint(f"{text}{f' of {path}' if path else ''}", rows=rows, object=path)

@@ -82,8 +82,7 @@ def build(
     group_rows, members, streams = _groups(workload.groups, npus)
     _find_roots(rows, group_rows, members, npus)
     implementations = _implementations(system, counts, npus)
-    _check_algorithms(rows, implementations, system, len(counts), compat=compat)
-    _check_switches(rows, implementations, network, system, compat=compat)
+    _check_algorithms(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
     pairs = communicating_pairs(rows, implementations, group_rows, members, npus) if routed else set()
     links = make_links(network, pairs, congestion=congestion, compat=compat)
@@ -329,33 +328,6 @@ def _find_roots(table: Records, groups: Records, members: Records, npus: int) ->
 
 
 def _check_algorithms(
-    table: Records, implementations: Records, system: System, count: int, *, compat: bool
-) -> None:
-    """Check that every collective has an algorithm that can do it."""
-    chosen = implementations.reshape(t.COLLECTIVES, count)
-    used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
-    names = {number: name.replace("_", "-") for name, number in COLLECTIVE_NAMES.items()}
-    for collective in sorted(set(used.collective.tolist())):
-        rows = chosen[collective]
-        key = f"{names[collective]}-implementation"
-        if rows[0].algorithm < 0:
-            raise InputError(f"{key} is missing", where=system.where, hint="name an algorithm")
-        for row in rows:
-            if row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
-                raise InputError(f"{key} cannot be halvingDoubling", where=system.where, hint="use ring")
-            if collective >= t.BROADCAST:
-                continue
-            odd = row.nodes & (row.nodes - 1)
-            what = ""
-            if row.algorithm == t.TREE and (collective != t.ALL_REDUCE or odd):
-                what = f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {names[collective]}"
-            elif row.algorithm == t.HALVING and odd and not compat:  # a deadlock in ASTRA-sim 2.0
-                what = f"halvingDoubling does an {names[collective]} of 2, 4, 8, … NPUs, not"
-            if what:
-                raise InputError(f"{what} of {row.nodes}", where=system.where, hint="use ring")
-
-
-def _check_switches(
     table: Records,
     implementations: Records,
     network: DimensionNetwork | InfraNetwork,
@@ -363,22 +335,41 @@ def _check_switches(
     *,
     compat: bool,
 ) -> None:
-    """Check that dimensions with collectives in a switch have one."""
+    """Check that every collective has algorithms that can do it."""
     chosen = implementations.reshape(t.COLLECTIVES, -1)
     used = table[(table.kind == t.COLLECTIVE) & (table.custom < 0)]
+    names = {number: name.replace("_", "-") for name, number in COLLECTIVE_NAMES.items()}
     for collective in sorted(set(used.collective.tolist())):
-        for dim in np.flatnonzero(chosen[collective].algorithm == t.IN_NETWORK).tolist():
-            what = None
-            if compat:
-                what = "ASTRA-sim 2.0 has no inNetwork"
-            elif not isinstance(network, DimensionNetwork) or network.shapes[dim] != SWITCH:
-                what = f"inNetwork in dimension {dim}, which is not a Switch"
-            elif collective == t.ALL_TO_ALL:
-                what = "a switch cannot do an all-to-all (inNetwork)"
-            elif collective in (t.SCATTER, t.GATHER):
-                what = "a switch cannot do a scatter or a gather (inNetwork)"
+        name = names[collective]
+        if chosen[collective, 0].algorithm < 0:
+            what = f"{name}-implementation is missing"
+            raise InputError(what, where=system.where, hint="name an algorithm")
+        for dim, row in enumerate(chosen[collective]):
+            odd = row.nodes & (row.nodes - 1)
+            what = ""
+            if row.algorithm == t.IN_NETWORK:
+                what = _no_switch(collective, dim, network, compat=compat)
+            elif row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
+                what = f"{name}-implementation cannot be halvingDoubling"
+            elif collective >= t.BROADCAST:
+                continue
+            elif row.algorithm == t.TREE and (collective != t.ALL_REDUCE or odd):
+                what = f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {name} of {row.nodes}"
+            elif row.algorithm == t.HALVING and odd and not compat:  # a deadlock in ASTRA-sim 2.0
+                what = f"halvingDoubling does an {name} of 2, 4, 8, … NPUs, not of {row.nodes}"
             if what:
                 raise InputError(what, where=system.where, hint="use ring")
+
+
+def _no_switch(collective: int, dim: int, network: DimensionNetwork | InfraNetwork, *, compat: bool) -> str:
+    """Say why no switch of a dimension can do a collective; empty if one can."""
+    if compat:
+        return "ASTRA-sim 2.0 has no inNetwork"
+    if not isinstance(network, DimensionNetwork) or network.shapes[dim] != SWITCH:
+        return f"inNetwork in dimension {dim}, which is not a Switch"
+    if collective == t.ALL_TO_ALL:
+        return "a switch cannot do an all-to-all (inNetwork)"
+    return "a switch cannot do a scatter or a gather (inNetwork)" if collective >= t.SCATTER else ""
 
 
 def _apply_speeds(table: Records, speeds: Mapping[int, Fraction], npus: int, where: str) -> None:

@@ -1,4 +1,4 @@
-"""What a workload's time consists of: the operations each of which had to wait for the one before."""
+"""The critical path of a workload: operations each of which had to wait for the previous one."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OF_KIND = {
 def critical_path(engine: MessageState) -> list[Segment]:
     """Follow the time back from the operation that ended last.
 
-    Each piece begins where the one before ends, so that all of them together are the whole time.
-    An operation begins when the last of those it depends on has ended, or else when its place
-    (the GPU, the network) is free. A collective's piece begins when the last rank has begun it,
-    and the path goes on there; a receive's when the message is sent, on the sender.
+    Each segment begins where the previous one ends, so that they add up to the whole time. An
+    operation begins when the last of those it depends on has ended, or else when its place (the GPU,
+    the network) is free. A collective's segment begins when the last rank has begun it, and the path
+    continues on that rank; a receive's begins when the message is sent, and continues on the sender.
 
     Returns
     -------

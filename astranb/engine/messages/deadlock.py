@@ -56,7 +56,7 @@ def _current(m: t.MessageMachine, rank: int) -> int | None:
     rows = np.flatnonzero((o.npu == rank) & (o.start_ns >= 0) & (o.end_ns < 0) & (o.owner < 0))
     if not len(rows):
         return None
-    # A receive of a custom collective tells more than the collective.
+    # A receive of a custom collective is more specific than the collective.
     inner = np.flatnonzero((o.npu == rank) & (o.owner == rows[0]) & (o.waits < 0) & (o.end_ns < 0))
     inner = inner[o.kind[inner] == t.RECV]
     return int(inner[0]) if len(inner) else int(rows[0])

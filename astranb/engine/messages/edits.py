@@ -1,4 +1,4 @@
-"""Changing something in the middle of a workload's run: logged, so that going back undoes it."""
+"""Edits in the middle of a workload's run: logged, so that going back undoes them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
 
 
 def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: float) -> None:
-    """Let a dimension, all its links, and what schedules chunks know of a new number."""
+    """Set a number of a dimension, of all its links, and of the table that schedules chunks."""
     machine.dims[field][dim] = number
     if machine.config[0].congestion:
         first = machine.dims.first_link
@@ -87,7 +87,7 @@ def _take_down(machine: t.MessageMachine, link: int) -> None:
 
 
 def _bring_up(machine: t.MessageMachine, link: int) -> None:
-    """What waits goes on, at once where the link sends nothing."""
+    """Bring a link up: waiting messages continue, at once where the link sends nothing."""
     one = machine.links[link]
     if one.busy & DEAD:
         one.busy &= ~DEAD
@@ -96,17 +96,17 @@ def _bring_up(machine: t.MessageMachine, link: int) -> None:
 
 
 def dead_links(machine: t.MessageMachine) -> list[int]:
-    """Links that take in nothing any more."""
+    """Links that are down."""
     return np.flatnonzero(machine.links.busy & DEAD).tolist()
 
 
 def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) -> None:
-    """Nothing is left to happen, and a rank is not done: where a dead link is why, say so.
+    """Explain a deadlock that a link that is down has caused.
 
     Raises
     ------
     Deadlock
-        Messages wait for a dead link.
+        Messages wait for a link that is down.
     """
     for link in dead_links(machine):
         if waiting := waiting_for(machine, link):
@@ -119,7 +119,7 @@ def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) 
 
 
 def parameters_of(place: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, as it stands after the edits."""
+    """What can be changed of an object, with its values after the edits."""
     if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
         return []
     found = []
@@ -132,7 +132,7 @@ def parameters_of(place: RunPart, machine: t.MessageMachine, edits: Sequence[Edi
 
 
 def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: Sequence[Edit]) -> float:
-    """What something that can be changed is now."""
+    """The present value of something that can be changed."""
     if field == "speed":
         speeds = [edit.number for edit in edits if edit.kind == "rank" and row in edit.rows]
         return speeds[-1] if speeds else 1.0

@@ -1,35 +1,27 @@
-"""What is known of a rank, an operation, a dimension or a link: words and what to go on to."""
+"""What is shown of a rank, an operation, a queue, a dimension or a link."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from astranb.core.units import format_bandwidth, format_bytes, format_time
-from astranb.engine.operations.about import ALGORITHMS, STATES
+from astranb.engine.operations.about import ALGORITHMS
 from astranb.engine.operations.changes import written
+from astranb.engine.operations.inspection import MOST, listed, neighbours, operation_lines, rank_lines, when
 from astranb.net.astrasim2 import DEAD
 
 from . import tables as t
 from .edits import value_of
 from .link_ends import dimension_of, ends_of, waiting_for
-from .paths import RunPart, resolve
+from .paths import RunPart
 from .state import MessageState
 from .tables import BEGINS, DELIVERED, ENDS, PHASE_BEGINS, PHASE_ENDS, SENT
 from .traffic import dimension
 
-__all__ = [
-    "chunks_in",
-    "chunks_of",
-    "in_flight",
-    "inspect",
-    "narrate",
-    "running_chunks",
-    "states_of",
-]
+__all__ = ["HAPPENED", "INSPECTORS", "chunks_in", "in_flight", "states_of"]
 
-_MOST = 64
 _PLACES = ("CPU", "GPU", "network", "nothing")
 
 
@@ -46,69 +38,25 @@ def in_flight(m: t.MessageMachine) -> Any:
     return rows[(m.messages.sent[rows] == 1) & (m.messages.dst[rows] >= 0)]
 
 
-def inspect(engine: MessageState, path: str) -> dict[str, Any]:
-    """Look at an object.
-
-    Parameters
-    ----------
-    engine : MessageState
-    path : str
-
-    Returns
-    -------
-    dict
-        ``title``, ``kind``, ``path``, ``state`` (pairs of words), ``in_flight`` (texts),
-        ``in_flight_count``, ``children`` (``path`` and ``text`` of each).
-    """
-    place = resolve(path, engine.about, engine.machine)
-    make = {"rank": _rank, "op": _op, "queue": _queue, "dim": _dim, "link": _link}[place.kind]
-    found: dict[str, Any] = {
-        "title": place.path,
-        "kind": place.kind,
-        "path": place.path,
-        "in_flight": [],
-        "children": [],
-    }
-    found |= make(engine, place)
-    found.setdefault("in_flight_count", len(found["in_flight"]))
-    return found
-
-
-def _time(ns: int) -> str:
-    return format_time(int(ns) * 1000) if ns >= 0 else "not yet"
-
-
-def _child(engine: MessageState, row: int) -> dict[str, str]:
-    state = STATES[int(states_of(engine.machine, np.array([row]))[0])]
-    return {"path": engine.about.path(row), "text": f"{engine.about.label(row)} · {state}"}
-
-
 def _rank(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, about = engine.machine, engine.about
-    npu = m.npus[place.npu]
     rows = np.arange(about.start[place.npu], about.start[place.npu + 1])
     states = states_of(m, rows)
-    counts = np.bincount(states, minlength=4).tolist()
     flying = in_flight(m)
     flying = flying[(m.messages.src[flying] == place.npu) | (m.messages.dst[flying] == place.npu)]
-    running = rows[states == 2]
     state = [
-        (
-            "operations",
-            f"{len(rows):,}: " + ", ".join(f"{c:,} {w}" for w, c in zip(STATES, counts, strict=True) if c),
-        ),
-        ("under way", ", ".join(about.text(int(row)) for row in running[:4]) or "nothing"),
+        *rank_lines(engine, rows, states),
         ("computed", format_time(int(engine.computed_ps()[place.npu]))),
-        ("done at", _time(npu.end_ns)),
+        ("done at", when(engine.ends_ps()[place.npu])),
         ("speed", written("speed", value_of("rank", "speed", place.npu, m, engine.edits))),
     ]
-    near = rows[(states == 2) | (states == 1)][:_MOST]
+    near = rows[(states == 2) | (states == 1)][:MOST]
     dims = [{"path": f"{place.path}.dim[{d}]", "text": f"dim {d}"} for d in range(m.config[0].dims)]
     return {
         "state": state,
-        "in_flight": [_message(m, int(row)) for row in flying[:_MOST]],
+        "in_flight": [_message(m, int(row)) for row in flying[:MOST]],
         "in_flight_count": len(flying),
-        "children": [*(_child(engine, int(row)) for row in near), *dims],
+        "children": [*listed(engine, near), *dims],
     }
 
 
@@ -120,16 +68,9 @@ def _message(m: t.MessageMachine, row: int) -> str:
 def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, about, row = engine.machine, engine.about, place.operation
     o = m.operations[row]
-    state = [
-        ("what", about.what(row)),
-        ("state", STATES[int(states_of(m, np.array([row]))[0])]),
-        ("begins", _time(o.start_ns)),
-        ("ends", _time(o.end_ns)),
-        ("on", _PLACES[int(o.place)]),
-    ]
-    if o.start_ns >= 0 and o.end_ns >= 0:
-        state.append(("took", format_time(int(o.end_ns - o.start_ns) * 1000)))
-    elif int(about.kind[row]) in (t.COMPUTE, t.MEMORY, t.REPLAY):
+    state = operation_lines(engine, row)
+    state.insert(4, ("on", _PLACES[int(o.place)]))
+    if o.end_ns < 0 and int(about.kind[row]) in (t.COMPUTE, t.MEMORY, t.REPLAY):
         state.append(("takes", format_time(int(o.duration_ns) * 1000)))
     if o.bytes:
         state.append(("bytes", format_bytes(int(o.bytes))))
@@ -137,46 +78,26 @@ def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
         state.append(("chunks", f"{int(o.streams_done)} of {int(o.streams)} done"))
     if o.kind in (t.SEND, t.RECV):
         state.append(("with", f"rank {int(o.peer)}, tag {int(o.tag)}"))
-    parents = about.parents_of(row)
-    left = [int(p) for p in parents if m.operations[int(p)].end_ns < 0]
-    if left:
-        state.append(("waits for", ", ".join(about.label(p) for p in left[:4])))
-    children = about.children_of(row)
+    waits, others = neighbours(engine, row)
     streams = t.in_use(m, "streams")
     chunks = [_chunk(engine, int(s)) for s in streams[m.streams.operation[streams] == row]]
     return {
         "title": f"{place.path}: {about.label(row)}",
-        "state": state,
-        "in_flight": chunks[:_MOST],
+        "state": state + waits,
+        "in_flight": chunks[:MOST],
         "in_flight_count": len(chunks),
-        "children": [_child(engine, int(r)) for r in [*parents[:_MOST], *children[:_MOST]]],
+        "children": others,
     }
-
-
-def chunks_of(m: t.MessageMachine, row: int) -> tuple[int, int]:
-    """How many chunks of an operation are done, of how many."""
-    o = m.operations[row]
-    return int(o.streams_done), int(o.streams)
-
-
-def running_chunks(m: t.MessageMachine) -> Any:
-    """Phases of chunks that are under way: ranks, dimensions, operations, and when they began (ns)."""
-    rows = t.in_use(m, "streams")
-    rows = rows[m.streams.running[rows] == 1]
-    each = int(m.config[0].queues)
-    dim = (m.streams.queue[rows] % (each * m.config[0].dims)) // each
-    found = (m.streams.npu[rows], dim, m.streams.operation[rows], m.streams.begun_ns[rows])
-    return [np.asarray(column) for column in found]
 
 
 def _chunk(engine: MessageState, row: int) -> str:
     s = engine.machine.streams[row]
-    where = "runs" if s.running else "waits"
+    state = "runs" if s.running else "waits"
     config = engine.machine.config[0]
     dim = int(s.queue) // int(config.queues) % int(config.dims)
-    how = ALGORITHMS[int(s.algorithm)]
+    algorithm = ALGORITHMS[int(s.algorithm)]
     phase = f"phase {int(s.phase)} of {int(s.phases)}"
-    return f"chunk {int(s.tag) % t.NATIVE_TAGS}: {phase}, {how} in dim {dim}, {where}"
+    return f"chunk {int(s.tag) % t.NATIVE_TAGS}: {phase}, {algorithm} in dim {dim}, {state}"
 
 
 def chunks_in(m: t.MessageMachine, place: RunPart) -> Any:
@@ -196,7 +117,7 @@ def _queue(engine: MessageState, place: RunPart) -> dict[str, Any]:
     if engine.recording:
         sent = m.traffic[place.npu * len(m.dims) + place.dim]
         state.append(("sent", f"{format_bytes(int(sent.bytes))} in {int(sent.messages):,} messages"))
-    return {"state": state, "in_flight": [_chunk(engine, int(row)) for row in streams[:_MOST]]}
+    return {"state": state, "in_flight": [_chunk(engine, int(row)) for row in streams[:MOST]]}
 
 
 def _dim(engine: MessageState, place: RunPart) -> dict[str, Any]:
@@ -240,7 +161,10 @@ def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
     return {"title": f"{place.path}: {source} to {target}", "state": state}
 
 
-_SAID = {
+INSPECTORS: Final = {"rank": _rank, "op": _op, "queue": _queue, "dim": _dim, "link": _link}
+"""What describes an object, by its kind."""
+
+HAPPENED: Final = {
     BEGINS: "rank {npu} begins {what}",
     ENDS: "rank {npu} ends {what}",
     SENT: "rank {npu} sends to rank {other}",
@@ -248,17 +172,4 @@ _SAID = {
     PHASE_BEGINS: "rank {npu} begins a phase of {what}",
     PHASE_ENDS: "rank {npu} ends a phase of {what}",
 }
-
-
-def narrate(engine: MessageState) -> str:
-    """Say in one line what happened last."""
-    events = engine.count("events")
-    if not events:
-        return "nothing has happened yet"
-    watch = engine.machine.watch[0]
-    at = format_time(engine.now_ps)
-    if watch.what < 0 or watch.step != events - 1:
-        return f"{at}: event {events:,}"
-    what = engine.about.text(int(watch.operation)) if watch.operation >= 0 else ""
-    said = _SAID[int(watch.what)].format(npu=int(watch.npu), other=int(watch.other), what=what)
-    return f"{at}: {said}"
+"""What is reported, in words."""

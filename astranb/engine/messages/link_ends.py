@@ -1,4 +1,4 @@
-"""What the links of a workload's network join, and what waits for them."""
+"""The ends of the links of a workload's network, and the messages that wait for them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def waiting_for(machine: t.MessageMachine, link: int) -> int:
 
 
 def _at(machine: t.MessageMachine, dim: int, rank: int) -> int:
-    """A rank's place within a dimension."""
+    """A rank's index within a dimension."""
     row = machine.dims[dim]
     return (rank // int(row.stride)) % int(row.nodes)
 
@@ -80,7 +80,7 @@ def _ranks(machine: t.MessageMachine, dim: int, link: int) -> tuple[int, int]:
 
 
 def _switch(machine: t.MessageMachine, dim: int, rank: int) -> str:
-    """Which switch of a dimension a rank is at: the one of the rank that stands first at it."""
+    """Name the switch of a dimension that a rank is connected to, after its first ranks."""
     row = machine.dims[dim]
     if len(machine.npus) == int(row.nodes):
         return "switch"

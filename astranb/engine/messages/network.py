@@ -147,16 +147,7 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
 def communicating_pairs(
     table: Records, implementations: Records, group_rows: Records, members: Records, npus: int
 ) -> set[tuple[int, int]]:
-    """Give the pairs of NPUs that may send to each other; some may not do so.
-
-    Parameters
-    ----------
-    table : recarray of OPERATION_ROW
-    implementations : recarray of IMPLEMENTATION
-    group_rows : recarray of GROUP
-    members : recarray of COUNTER
-    npus : int
-    """
+    """Give the pairs of NPUs that may send to each other; some may not do so."""
     keys: list[np.ndarray] = [np.empty(0, np.int64)]
     sends = np.isin(table.kind, (t.SEND, t.RECV))
     keys.append(table.npu[sends] * npus + table.peer[sends])
@@ -175,12 +166,11 @@ def communicating_pairs(
         ranks = np.array(members.value[group.first : group.first + group.count])
         ring = chosen.shape[1] > 1 and chosen[collective, 1].algorithm >= 0
         algorithm = t.RING_STEPS if ring else int(chosen[collective, 0].algorithm)
-        apart = _distances(algorithm, len(ranks))
-        keys += [ranks * npus + np.roll(ranks, -distance) for distance in apart]
+        keys += [ranks * npus + np.roll(ranks, -away) for away in _distances(algorithm, len(ranks))]
     flat = np.unique(np.concatenate(keys))
     sources, targets = np.divmod(flat, npus)
-    apart = sources != targets
-    pairs = set(zip(sources[apart].tolist(), targets[apart].tolist(), strict=True))
+    differ = sources != targets
+    pairs = set(zip(sources[differ].tolist(), targets[differ].tolist(), strict=True))
     return pairs | {(target, source) for source, target in pairs}
 
 

@@ -1,8 +1,9 @@
-"""Names of what a workload's run consists of: ranks, their operations, dimensions, links."""
+"""Paths of the objects of a workload's run: ranks, their operations, dimensions, links."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from astranb.core.errors import InputError, near
@@ -10,7 +11,7 @@ from astranb.engine.operations.about import About
 
 from . import tables as t
 
-__all__ = ["FIELDS", "RunPart", "field_of", "resolve"]
+__all__ = ["FIELDS", "RunPart", "field_of", "number_of", "operation_row", "resolve"]
 
 FIELDS: dict[str, dict[str, str]] = {
     "rank": {
@@ -68,25 +69,25 @@ def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
         raise InputError("names nothing", where=path[:80] or "an empty path", hint=_HINT)
     npus, dims = len(machine.npus), int(machine.config[0].dims)
     if kinds == ("dim",):
-        dim = _number(found[0][1], dims, "dimension", path)
+        dim = number_of(found[0][1], dims, "dimension", path)
         return RunPart("dim", f"dim[{dim}]", (dim,), dim=dim)
     if kinds == ("link",):
         links = len(machine.links) if machine.config[0].congestion else 0
         if not links:
             hint = "links are simulated with congestion (--fidelity congestion)"
             raise InputError("this run has no links", where=path, hint=hint)
-        link = _number(found[0][1], links, "link", path)
+        link = number_of(found[0][1], links, "link", path)
         return RunPart("link", f"link[{link}]", (link,))
-    rank = _number(found[0][1], npus, "rank", path)
+    rank = number_of(found[0][1], npus, "rank", path)
     if kinds == ("rank",):
         return RunPart("rank", f"rank[{rank}]", (rank,), npu=rank)
     if kinds == ("rank", "dim"):
-        dim = _number(found[1][1], dims, "dimension", path)
+        dim = number_of(found[1][1], dims, "dimension", path)
         each = int(machine.config[0].queues)
         first = (rank * dims + dim) * each
         full = f"rank[{rank}].dim[{dim}]"
         return RunPart("queue", full, tuple(range(first, first + each)), npu=rank, dim=dim)
-    row = _operation(found[1][1], rank, about, path)
+    row = operation_row(found[1][1], rank, about, path)
     return RunPart("op", about.path(row), (row,), npu=rank, operation=row)
 
 
@@ -105,20 +106,33 @@ def field_of(place: RunPart, name: str) -> str:
     return known[name]
 
 
-def _number(text: str, count: int, what: str, path: str) -> int:
+def number_of(text: str, count: int, what: str, path: str, names: Sequence[str] = ()) -> int:
+    """Read the number of an object in a path; ``names`` are what one may write instead.
+
+    Raises
+    ------
+    InputError
+        It is no number below the count.
+    """
     if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) < count):
-        raise InputError(f"no {what} {text[:20]!r}", where=path[:80], hint=f"0 to {count - 1}")
+        hint = near(text[:40], names) if names else f"0 to {count - 1}"
+        raise InputError(f"no {what} {text[:40]!r}", where=path[:80], hint=hint)
     return int(text)
 
 
-def _operation(text: str, rank: int, about: About, path: str) -> int:
-    """An operation by its number within the rank, or by its name."""
+def operation_row(text: str, rank: int, about: About, path: str) -> int:
+    """Find an operation of a rank by its number within the rank, or by its name.
+
+    Raises
+    ------
+    InputError
+        There is no such operation.
+    """
     first, last = int(about.start[rank]), int(about.start[rank + 1])
     if text.isascii() and text.isdecimal():
-        return first + _number(text, last - first, "operation", path)
+        return first + number_of(text, last - first, "operation", path)
     names = [about.label(row) for row in range(first, last)]
     if text not in names:
-        raise InputError(
-            f"rank {rank} has no operation {text[:40]!r}", where=path[:80], hint=near(text, names)
-        )
+        what = f"rank {rank} has no operation {text[:40]!r}"
+        raise InputError(what, where=path[:80], hint=near(text, names))
     return first + names.index(text)

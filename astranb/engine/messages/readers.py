@@ -1,4 +1,4 @@
-"""What can be followed over time in ASTRA-sim 2.0's workloads: by kind of object, and what reads it."""
+"""What can be watched in ASTRA-sim 2.0's workloads: words by kind of object, and their readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .inspection import chunks_in, in_flight
 from .link_ends import waiting_for
 from .paths import FIELDS, RunPart
 
-__all__ = ["NOTED", "READERS"]
+__all__ = ["READERS", "RECORDED_WORDS"]
 
 _Reader = Callable[[t.MessageMachine, RunPart], int]
 
@@ -58,7 +58,9 @@ READERS: dict[str, dict[str, _Reader]] = {
         "busy_ns": _field("used", "busy_ns"),
     },
 }
-"""What can be followed: by kind of object, the word and what reads it; conditions may name a part of it."""
+"""What can be watched: by kind of object, the words and their readers; conditions may name some of them."""
 
-NOTED: Final = {kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")}
-"""Which of them are noted only where a run records."""
+RECORDED_WORDS: Final = {
+    kind: frozenset({"messages", "bytes", "busy_ns"}) for kind in ("queue", "dim", "link")
+}
+"""Those that a run knows only where it records."""

@@ -1,4 +1,4 @@
-"""From when on the operations of ASTRA-sim 2.0's workloads wait for no other rank."""
+"""When the operations of ASTRA-sim 2.0's workloads stop waiting for other ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import MessageState
 __all__ = ["members_of", "ready_ps", "slow_ranks"]
 
 _SLOW = 1.02
-"""Ranks that compute so many times as long as the one in the middle are slow."""
+"""Ranks that compute so many times as long as the median are slow."""
 
 
 def members_of(machine: t.MessageMachine, group: int) -> np.ndarray:
@@ -48,11 +48,11 @@ def ready_ps(engine: MessageState) -> np.ndarray:
     return ready * 1000
 
 
-def slow_ranks(machine: t.MessageMachine, own: int) -> list[tuple[int, float]]:
-    """Ranks that compute longer than the one in the middle, and how many times as long; the slowest first."""
-    rows: Any = machine.operations[:own]
+def slow_ranks(engine: MessageState) -> list[tuple[int, float]]:
+    """Ranks that compute longer than the median, and how many times as long; the slowest first."""
+    rows: Any = engine.machine.operations[: engine.about.own]
     computes = rows.kind == t.COMPUTE
-    sums = np.bincount(rows.npu[computes], rows.duration_ns[computes], minlength=len(machine.npus))
+    sums = np.bincount(rows.npu[computes], rows.duration_ns[computes], minlength=engine.ranks)
     middle = float(np.median(sums))
     order = np.argsort(-sums, kind="stable").tolist()
     return [(rank, float(sums[rank]) / middle) for rank in order if sums[rank] > _SLOW * middle > 0]

@@ -1,4 +1,4 @@
-"""A run of ASTRA-sim 2.0's workloads as something that has a history."""
+"""A run of ASTRA-sim 2.0's workloads: its tables, counts and times."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ from astranb.workload.astrasim2 import InfraNetwork
 from . import tables as t
 from .run import Run
 
-__all__ = ["COUNTS", "UNITS", "MessageState"]
+__all__ = ["UNITS", "MessageState"]
 
 UNITS = {"event": "events", "cycle": "turns", "operation": "ended", "message": "delivered", "phase": "phases"}
 """The units of steps, and what counts them."""
 
-COUNTS = ("events", "turns", "ended", "delivered", "phases", "now_ps")
-"""What moments are named by: events, timesteps, operations, messages, phases of chunks, time."""
-
 
 class MessageState(OperationEngine):
-    """What moves a run of ASTRA-sim 2.0's workloads, without the questions about it.
+    """The state of a run of ASTRA-sim 2.0's workloads, which the functions of this engine read.
 
     Parameters
     ----------
@@ -48,6 +45,7 @@ class MessageState(OperationEngine):
     dtypes: ClassVar = t.DTYPES
     tables_of: ClassVar = t.MessageMachine
     units: ClassVar[Mapping[str, str]] = UNITS
+    count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDED
@@ -84,17 +82,13 @@ class MessageState(OperationEngine):
         return following * 1000 if following >= 0 else -1
 
     def count(self, name: str) -> int:
-        """Give one of :data:`COUNTS`."""
+        """Give one of :attr:`count_names`."""
         m = self.machine
         if name == "now_ps":
             return self.now_ps
         if name == "turns":
             return int(m.queue[0].turns)
         return int(m.clock[0]["steps" if name == "events" else name])
-
-    def counts(self) -> dict[str, int]:
-        """Give all of :data:`COUNTS`."""
-        return {name: self.count(name) for name in COUNTS}
 
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Make the tables as long as they were at a checkpoint."""
@@ -123,7 +117,7 @@ class MessageState(OperationEngine):
 
 
 def _about_of(run: Run) -> About:
-    """Gather what there is to know."""
+    """Gather what does not change in a run."""
     m = run.machine
     rows = m.operations
     kind = np.array(rows.kind)
@@ -141,7 +135,7 @@ def _about_of(run: Run) -> About:
             name[own] = known[id(one.names)]
         at = own.stop
     owner = np.repeat(np.arange(len(rows)), rows.children)
-    # Each operation's children stand behind one another, but the operations' lists may not.
+    # The children of one operation are adjacent, but the operations' lists may be in any order.
     where = np.repeat(rows.first_child, rows.children) + (
         np.arange(len(owner)) - np.repeat(np.cumsum(rows.children) - rows.children, rows.children)
     )

@@ -1,4 +1,4 @@
-"""What ASTRA-sim 2.0's workloads send: over collectives, dimensions and links."""
+"""Traffic of ASTRA-sim 2.0's workloads: by collective, dimension and link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a rank waits now: from rank to rank, to the one that nobody else keeps waiting."""
+"""Why a rank waits: the chain of waits from rank to rank, up to one that waits for no other."""
 
 from __future__ import annotations
 
@@ -30,10 +30,6 @@ def explain_wait(engine: MessageState, path: str) -> Why:
     engine : MessageState
     path : str
         Of a rank, an operation or a rank's dimension; empty: the rank that has waited longest.
-
-    Returns
-    -------
-    Why
     """
     if path:
         place = resolve(path, engine.about, engine.machine)
@@ -87,7 +83,7 @@ class _Chain:
         self.sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
 
     def current(self, rank: int) -> int:
-        """The operation that says what a rank does: a computation, else communication; -1: none."""
+        """The operation that a rank is in: a computation, else communication; -1: none."""
         about = self.engine.about
         rows: Any = self.engine.machine.operations
         mine = np.arange(about.start[rank], about.start[rank + 1])
@@ -103,65 +99,63 @@ class _Chain:
         return -1
 
     def follow(self, rank: int, row: int) -> tuple[int, int]:
-        """Tell one step; gives the rank that is waited for next and its operation (-1: what it does)."""
+        """Add one step; returns the rank that is waited for next and its operation (-1: its current one)."""
         about, m = self.engine.about, self.engine.machine
         if row < 0:
-            self._tell(f"rank {rank} has ended", f"rank[{rank}]", int(m.npus.end_ns[rank]))
+            self._add(f"rank {rank} has ended", f"rank[{rank}]", int(m.npus.end_ns[rank]))
             return -1, -1
         o, path, text = m.operations[row], about.path(row), about.text(row)
         if o.end_ns >= 0:
-            self._tell(f"rank {rank} has done {text}", path, int(o.end_ns))
+            self._add(f"rank {rank} has done {text}", path, int(o.end_ns))
             return -1, -1
         if o.start_ns < 0:
             return self._before(rank, row, path, text)
         since = int(o.start_ns)
         if o.kind == t.COMPUTE:
             ends = format_time((since + int(o.duration_ns)) * 1000)
-            self._tell(f"rank {rank} computes {text}, until {ends}", path, since)
+            self._add(f"rank {rank} computes {text}, until {ends}", path, since)
         elif o.kind == t.COLLECTIVE:
             begun = m.operations.npu[: about.own][self.number == self.number[row]]
             missing = np.setdiff1d(members_of(m, int(o.group)), begun)
             if len(missing):
                 more = f", nor have {len(missing) - 1:,} more" if len(missing) > 1 else ""
-                said = f"rank {rank} is in {text}, which rank {int(missing[0])} has not begun{more}"
-                self._tell(said, path, since)
-                return int(missing[0]), -1
+                first = int(missing[0])
+                self._add(f"rank {rank} is in {text}, which rank {first} has not begun{more}", path, since)
+                return first, -1
             done = f"{int(o.streams_done)} of {int(o.streams)} chunks are done" if o.streams else "under way"
-            self._tell(f"rank {rank} is in {text}, which all have begun; {done}", path, since)
+            self._add(f"rank {rank} is in {text}, which all have begun; {done}", path, since)
         elif o.kind == t.RECV and row not in self.sender:
-            self._tell(
-                f"rank {rank} is in {text} from rank {int(o.peer)}, which has not sent it", path, since
-            )
+            self._add(f"rank {rank} is in {text} from rank {int(o.peer)}, which has not sent it", path, since)
             return int(o.peer), -1
         elif o.kind in (t.SEND, t.RECV):
             peer = int(o.peer)
             flying = m.messages[in_flight(m)]
             source, target = (rank, peer) if o.kind == t.SEND else (peer, rank)
-            way = bool(((flying.src == source) & (flying.dst == target) & (flying.tag == o.tag)).any())
-            said = "is under way" if way else f"waits for rank {peer}"
-            self._tell(f"rank {rank} is in {text}; the message {said}", path, since)
-            if not way and o.kind == t.SEND:
+            under_way = bool(((flying.src == source) & (flying.dst == target) & (flying.tag == o.tag)).any())
+            state = "is under way" if under_way else f"waits for rank {peer}"
+            self._add(f"rank {rank} is in {text}; the message {state}", path, since)
+            if not under_way and o.kind == t.SEND:
                 return peer, -1
         else:
-            self._tell(f"rank {rank} is in {text}", path, since)
+            self._add(f"rank {rank} is in {text}", path, since)
         return -1, -1
 
     def _before(self, rank: int, row: int, path: str, text: str) -> tuple[int, int]:
-        """Of an operation that has not begun: what it depends on, or what is in its place."""
+        """Add the step of an operation that has not begun: what it depends on, or what occupies its place."""
         m, about = self.engine.machine, self.engine.about
         left = [int(p) for p in about.parents_of(row) if m.operations.end_ns[p] < 0]
         if left:
-            self._tell(f"{text} of rank {rank} waits for {about.label(left[0])}", path, -1)
+            self._add(f"{text} of rank {rank} waits for {about.label(left[0])}", path, -1)
             return rank, left[0]
         rows: Any = m.operations
         mine = np.arange(about.start[rank], about.start[rank + 1])
         there = (rows.place[mine] == rows.place[row]) & (rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)
         if there.any():
             other = int(mine[there][0])
-            self._tell(f"{text} of rank {rank} needs the place of {about.label(other)}", path, -1)
+            self._add(f"{text} of rank {rank} needs the place of {about.label(other)}", path, -1)
             return rank, other
-        self._tell(f"{text} of rank {rank} can begin", path, -1)
+        self._add(f"{text} of rank {rank} can begin", path, -1)
         return -1, -1
 
-    def _tell(self, text: str, path: str, since_ns: int) -> None:
+    def _add(self, text: str, path: str, since_ns: int) -> None:
         self.why.links.append(WaitStep(text, path, since_ns * 1000 if since_ns >= 0 else -1))

@@ -21,7 +21,7 @@ KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast")
 """Kinds of operations, by their number."""
 
 STATES = ("waiting", "ready", "running", "done")
-"""States of an operation: it waits for others; only for its place; it is under way; it is over."""
+"""States of an operation: it waits for others; it waits only for its place; it runs; it has ended."""
 
 ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree", "custom")
 _COLLECTIVES = {number: name for name, number in COLLECTIVE_NAMES.items()}
@@ -34,7 +34,7 @@ class About:
     Attributes
     ----------
     npu, kind, collective, size : ndarray of int64
-        Of each operation: its rank, kind (as in the trace, whatever is replayed), collective and bytes.
+        Of each operation: its rank, kind (as in the trace, even if it is replayed), collective and bytes.
     name : ndarray of int64
         Its name's number in ``names``; -1: none.
     names : list of str
@@ -85,7 +85,7 @@ class About:
 
     @cached_property
     def _children(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same the other way round: where those of each operation begin, and what they are."""
+        """The reverse of ``first`` and ``parents``: the operations that wait for each one."""
         order = np.argsort(self.parents, kind="stable")
         first = np.searchsorted(self.parents[order], np.arange(len(self.npu) + 1))
         return first, np.repeat(np.arange(len(self.npu)), np.diff(self.first))[order]

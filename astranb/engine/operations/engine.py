@@ -1,4 +1,4 @@
-"""What the message and the layer engine have in common: runs that consist of operations of ranks."""
+"""What the message and the layer engine share: runs that consist of operations of ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from astranb.core.errors import InputError
 from astranb.core.state import digest, own
 from astranb.core.units import format_bytes, format_time
 from astranb.engine import breakpoints
-from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
 from astranb.engine.protocol import Replica, Rows
@@ -45,7 +45,7 @@ _MOST_LINKS = 4
 
 
 class OperationEngine(OperationRun):
-    """What both engines of operations answer alike; see :class:`~.protocol.Engine`."""
+    """What both engines of operations share; see :class:`~.protocol.Engine`."""
 
     fidelity: str = "analytical"
     slice_events = 131_072
@@ -65,6 +65,10 @@ class OperationEngine(OperationRun):
         ("Dimensions: bytes", "dimensions", "bytes", False),
         ("Links: time busy", "links", "busy_ps", True),
     )
+    count_names: ClassVar[Sequence[str]]
+    field_names: ClassVar[Mapping[str, Mapping[str, Any]]]
+    inspectors: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]]
+    example: ClassVar[str]
     not_kept: ClassVar[Sequence[str]]
     dtypes: ClassVar[Any]
     tables_of: ClassVar[Any]
@@ -79,6 +83,10 @@ class OperationEngine(OperationRun):
     def finish(self) -> bool:
         """Do nothing: there is no faster method than to handle one event after another."""
         return False
+
+    def counts(self) -> dict[str, int]:
+        """Every count that moments are named by."""
+        return {name: self.count(name) for name in self.count_names}
 
     def kept(self) -> dict[str, memoryview]:
         """What a checkpoint holds: what changes, and what is recorded but not too long."""
@@ -148,6 +156,64 @@ class OperationEngine(OperationRun):
         found = breakpoints.found_at(point, self.owners)
         return point.object, found or ("" if point.at_ps is not None else self.narrate())
 
+    def condition(self, text: str) -> Breakpoint:
+        """Stop when a condition on a field becomes true."""
+
+        def find(name: str) -> ConditionField:
+            path, _, word = name.rpartition(".")
+            return self.condition_field(path or name, word)
+
+        return breakpoints.condition(text, find, self.owners, {"what": -1}, self.example)
+
+    # Inspecting --------------------------------------------------------------
+
+    @abstractmethod
+    def resolve(self, path: str) -> Any:
+        """Find what a path names: an object with ``kind`` and the full ``path``."""
+
+    @abstractmethod
+    def condition_field(self, path: str, word: str) -> ConditionField:
+        """Find the field that a condition's word means."""
+
+    @abstractmethod
+    def readers(self, path: str) -> tuple[str, dict[str, Callable[[Any], float]]]:
+        """An object's full path, and what can be watched of it."""
+
+    @abstractmethod
+    def happened(self, watch: Any) -> str:
+        """Describe what was reported last."""
+
+    def fields(self, path: str) -> Sequence[str]:
+        """What a condition may name of an object."""
+        return tuple(self.field_names.get(self.resolve(path).kind, ()))
+
+    def numbers(self, path: str) -> dict[str, Any]:
+        """Every number of an object that conditions and watches may name."""
+        return {word: read(self.machine) for word, read in self.readers(path)[1].items()}
+
+    def inspect(self, path: str) -> dict[str, Any]:
+        """Look at an object.
+
+        Returns
+        -------
+        dict
+            ``title``, ``kind``, ``path``, ``state`` (pairs of words), ``in_flight`` (texts),
+            ``in_flight_count``, ``children`` (``path`` and ``text`` of each).
+        """
+        place = self.resolve(path)
+        found = {"title": place.path, "kind": place.kind, "path": place.path, "in_flight": [], "children": []}
+        found |= self.inspectors[place.kind](self, place)
+        found.setdefault("in_flight_count", len(found["in_flight"]))
+        return found
+
+    def narrate(self) -> str:
+        """Say in one line what happened last."""
+        events, watch = self.count("events"), self.machine.watch[0]
+        if not events:
+            return "nothing has happened yet"
+        reported = watch.what >= 0 and watch.step == events - 1
+        return f"{format_time(self.now_ps)}: {self.happened(watch) if reported else f'event {events:,}'}"
+
     # Results -----------------------------------------------------------------
 
     @property
@@ -187,7 +253,7 @@ class OperationEngine(OperationRun):
 
     @property
     def crowd(self) -> str:
-        """How many ranks there are, in words: of ASTRA-sim 1.0's files one stands for all."""
+        """The number of ranks in words; of ASTRA-sim 1.0's files one represents all."""
         alike = self.stands_for
         count = self.ranks * alike
         return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
@@ -236,6 +302,10 @@ class OperationEngine(OperationRun):
     def links(self) -> Rows:
         """The rows of the table of links; none where the engine has no such table."""
         return list(self.own_tables().get("links", list)())
+
+    def own_lines(self) -> list[str]:
+        """What else there is to explain: nothing, unless an engine has more to say."""
+        return []
 
     def tables(self) -> Mapping[str, Callable[[], Any]]:
         """Tables of results by name: lists of rows, or columns."""
@@ -314,14 +384,14 @@ class OperationEngine(OperationRun):
         return OperationQuestion(self, path, value)
 
     def suggest(self, path: CriticalPath) -> list[Change]:
-        """Changes that the critical path says something about, the most likely first."""
+        """Changes that the critical path suggests, the most likely first."""
         return suggest(self, path)
 
     # Files -------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
-    def _restored(cls, said: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
+    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
         """Make an engine of what :meth:`saved` gave, and of tables."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Time lost per cause: what every rank did with the whole time of the run."""
+"""Time lost by cause: how the whole time of the run divides for each rank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOSSES = {
     "idle": "nothing is issued",
     "ended": "it has ended, others go on",
 }
-"""Where a rank's time may go, and what each means; what comes first counts where several hold."""
+"""Where a rank's time may go, and what each means; where several hold, the first one counts."""
 
 _COMPUTE, _COLLECTIVE, _MESSAGE, _OTHERS, _BROADCAST, _MEMORY = range(6)
 _OF_KIND = {
@@ -33,10 +33,6 @@ _OF_KIND = {
 def lost_times(engine: OperationRun) -> np.ndarray:
     """Times of all ranks by cause.
 
-    Parameters
-    ----------
-    engine : OperationRun
-
     Returns
     -------
     ndarray of int64, shape (ranks, causes)
@@ -45,10 +41,10 @@ def lost_times(engine: OperationRun) -> np.ndarray:
     spans, ranks = spans_of(engine), engine.ranks
     kind = np.array([_OF_KIND[int(k)] for k in range(REPLAY + 1)])[engine.about.kind[spans.row]]
     ready = engine.ready_ps()[spans.row]
-    # What others keep waiting comes before the time from which on they do so no longer.
-    turn = np.clip(ready, spans.start_ps, spans.end_ps)
+    # Until it is ready, an operation waits for other ranks; then it is what its kind says.
+    split = np.clip(ready, spans.start_ps, spans.end_ps)
     npu, which = np.tile(spans.npu, 2), np.concatenate([np.full(len(kind), _OTHERS), kind])
-    start, end = np.concatenate([spans.start_ps, turn]), np.concatenate([turn, spans.end_ps])
+    start, end = np.concatenate([spans.start_ps, split]), np.concatenate([split, spans.end_ps])
     some = start < end
     total, doing = sweep(npu[some], start[some], end[some], which[some], 6, ranks)
     times = np.zeros((ranks, len(LOSSES)), np.int64)

@@ -47,7 +47,7 @@ def trace_events(engine: OperationRun, written: dict[str, Any]) -> Iterator[Even
 
     A process is a rank (``pid`` is its number + 1). Its threads are what an operation occupies
     (CPU, GPU, network), its receives, and for each dimension the chunks under way there, on as
-    many tracks as there are at once. Exact picoseconds stand in each event's ``args``.
+    many tracks as there are at once. Each event's ``args`` hold exact picoseconds.
 
     Parameters
     ----------

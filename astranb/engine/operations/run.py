@@ -1,21 +1,20 @@
-"""A run of operations of ranks: what the message and the layer engine have to say of it."""
+"""A run of operations of ranks: what the message and the layer engine must answer."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from astranb.engine.critical_path import Segment
 from astranb.engine.edits import Edit
 
 from .about import About
 
-if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = ["OperationRun", "Spans"]
+__all__ = ["OperationRun", "Spans", "recent"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,12 @@ class Spans:
     lane: np.ndarray
     start_ps: np.ndarray
     end_ps: np.ndarray
+
+
+def recent(machine: Any) -> Any:
+    """The recorded phases of chunks in the order of their ends; they are kept in a ring buffer."""
+    count, most = int(machine.watch[0].passed), len(machine.passed)
+    return machine.passed[:count] if count <= most else machine.passed[np.arange(count - most, count) % most]
 
 
 class OperationRun(ABC):
@@ -68,7 +73,7 @@ class OperationRun(ABC):
     @property
     @abstractmethod
     def stands_for(self) -> int:
-        """How many ranks that do the same at the same time each of them stands for."""
+        """How many ranks, which do the same at the same time, each of them represents."""
 
     @property
     @abstractmethod
@@ -187,14 +192,6 @@ class OperationRun(ABC):
     @abstractmethod
     def own_tables(self) -> dict[str, Callable[[], Any]]:
         """Tables of results that only this engine has, by name."""
-
-    @abstractmethod
-    def own_lines(self) -> list[str]:
-        """What else there is to explain."""
-
-    @abstractmethod
-    def narrate(self) -> str:
-        """Say in one line what happened last."""
 
     @property
     def machine(self) -> Any:

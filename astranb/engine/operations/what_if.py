@@ -46,7 +46,7 @@ class OperationQuestion:
         head, _, name = self.path.rpartition(".")
         if name not in _PROBES:
             if not head.endswith("[*]"):
-                engine.read_edit(self.path, "1")  # says what is wrong, of most
+                engine.read_edit(self.path, "1")  # raises a more specific error in most cases
             hint = near(name, _PROBES)
             raise InputError(f"{name!r} of {head} cannot be asked about", where=path, hint=hint)
         heads = [head]
@@ -89,7 +89,7 @@ class OperationQuestion:
 
 
 def suggest(engine: OperationRun, path: CriticalPath) -> list[Change]:
-    """Changes that the critical path so far says something about, none of them run; the most likely first."""
+    """Changes that the critical path so far suggests, none of them run; the most likely first."""
     by_cause, before = path.by_cause(), path.time_ps
     found: list[Change] = []
 

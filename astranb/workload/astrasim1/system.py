@@ -200,10 +200,6 @@ def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1
     injection_scale : float
         Factor of the endpoint's delay.
 
-    Returns
-    -------
-    LayerSystem
-
     Raises
     ------
     InputError

@@ -65,6 +65,11 @@ class Layer:
     update_ns: int = 0
     policy: str | None = None
 
+    @property
+    def parts(self) -> tuple[Part, Part, Part]:
+        """Forward pass, input gradient, weight gradient."""
+        return self.forward, self.input_gradient, self.weight_gradient
+
 
 @dataclass(frozen=True)
 class LayerTable:

@@ -64,14 +64,6 @@ def _part(words: Words, name: str) -> Part:
 def read_layer_table(path: str | Path) -> LayerTable:
     """Read a layer table.
 
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    LayerTable
-
     Raises
     ------
     InputError
@@ -134,11 +126,6 @@ def read_layer_table(path: str | Path) -> LayerTable:
 def write_layer_table(table: LayerTable, path: str | Path) -> None:
     """Write a layer table as ASTRA-sim 1.0 reads it.
 
-    Parameters
-    ----------
-    table : LayerTable
-    path : str or Path
-
     Raises
     ------
     InputError
@@ -158,7 +145,7 @@ def write_layer_table(table: LayerTable, path: str | Path) -> None:
     lines = [" ".join(head), str(len(table.layers))]
     for layer in table.layers:
         cells = ["_".join(layer.name.split()) or "layer", "-1"]
-        for part in (layer.forward, layer.input_gradient, layer.weight_gradient):
+        for part in layer.parts:
             cells += [str(part.compute_ns), part.collective, str(part.size)]
         cells.append(str(layer.update_ns))
         if layer.policy is not None:

@@ -56,10 +56,6 @@ class CustomCollectives:
         rank, npus : int
         groups : mapping of int to sequence of int
 
-        Returns
-        -------
-        Operations
-
         Raises
         ------
         InputError
@@ -100,10 +96,6 @@ def read_custom_collectives(system: DocumentNode, root: str | Path | None) -> Cu
         The document of ``system.json``.
     root : str or Path, optional
         Where files are looked for after the folder of ``system.json`` and the working directory.
-
-    Returns
-    -------
-    CustomCollectives
 
     Raises
     ------

@@ -36,10 +36,6 @@ def _positive(node: DocumentNode) -> float:
     return node.real(1e-3, 1e9)
 
 
-def _time(node: DocumentNode) -> float:
-    return node.real(0, 1e12)
-
-
 def _flag(node: DocumentNode) -> bool:
     """Read 0, 1, true or false."""
     return node.value if isinstance(node.value, bool) else bool(node.number(0, 1))
@@ -70,10 +66,8 @@ def _texts(node: DocumentNode) -> list[str]:
     return names
 
 
-def _any(node: DocumentNode) -> Any:
-    """Accept any value of a key that ASTRA-sim 2.0 reads and never uses."""
-    return node.value
-
+_UNUSED: Final = ("boost-mode", "local-mem-trace-filename", "trace-enabled", "track-local-mem", "seprate-log")
+"""Keys that ASTRA-sim 2.0 reads and never uses; they may have any value."""
 
 _SYSTEM: Final[Mapping[str, Check]] = {
     **{f"{name}-implementation": _texts for name in _COLLECTIVES},
@@ -95,23 +89,14 @@ _SYSTEM: Final[Mapping[str, Check]] = {
     "in-network-delay": lambda node: node.number(0, _MANY),
     **{name: lambda node: node.number(0, _MANY) for name in ("L", "o", "g", "local-reduction-delay")},
     "G": lambda node: node.real(0, 1e9),
-    **dict.fromkeys(
-        (
-            "boost-mode",
-            "local-mem-trace-filename",
-            "trace-enabled",
-            "track-local-mem",
-            "seprate-log",
-        ),
-        _any,
-    ),
+    **dict.fromkeys(_UNUSED, lambda node: node.value),
 }
 _NETWORK: Final[Mapping[str, Check]] = {
     "topology": lambda node: [part.choice(TOPOLOGIES) for part in node.items()],
     "dimension_type": lambda node: [part.choice(tuple(PLACES)) for part in node.items()],
     "npus_count": lambda node: [_count(part) for part in node.items()],
     "bandwidth": lambda node: [_positive(part) for part in node.items()],
-    "latency": lambda node: [_time(part) for part in node.items()],
+    "latency": lambda node: [part.real(0, 1e12) for part in node.items()],
 }
 _MEMORY: Final[Mapping[str, Check]] = {
     "memory-type": DocumentNode.text,
@@ -129,11 +114,16 @@ _MEMORY: Final[Mapping[str, Check]] = {
 }
 
 
+def _mapping(node: DocumentNode, hint: str = "see ASTRA-sim's examples") -> dict[str, Any]:
+    """Check that a value is an object."""
+    if not isinstance(node.value, dict):
+        raise node.error(f"an object is expected, not {node.brief}", hint)
+    return node.value
+
+
 def _document(node: DocumentNode, checks: Mapping[str, Check]) -> dict[str, Any]:
     """Check an object's values by their keys."""
-    if not isinstance(node.value, dict):
-        raise node.error(f"an object is expected, not {node.brief}", "see ASTRA-sim's examples")
-    for key in node.value:
+    for key in _mapping(node):
         if key not in checks:
             raise node.get(key).error(f"unknown key {key[:60]!r}", near(key, checks))
     return {key: checks[key](node.get(key)) for key in node.value}
@@ -150,14 +140,6 @@ def _read_yaml(path: str | Path) -> DocumentNode:
 
 def read_network(path: str | Path) -> DimensionNetwork:
     """Read ``network.yml``.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    DimensionNetwork
 
     Raises
     ------
@@ -177,10 +159,6 @@ def read_system(path: str | Path | DocumentNode, **options: Any) -> System:
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
-    Returns
-    -------
-    System
-
     Raises
     ------
     InputError
@@ -192,11 +170,6 @@ def read_system(path: str | Path | DocumentNode, **options: Any) -> System:
 
 def custom_collectives(document: DocumentNode) -> dict[str, str]:
     """Read which collectives have traces of their own in ``system.json``, with the prefix of each.
-
-    Parameters
-    ----------
-    document : DocumentNode
-        ``system.json``.
 
     Returns
     -------
@@ -249,9 +222,7 @@ def per_node_graphs(document: DocumentNode, folders: Sequence[Path]) -> tuple[di
     if found is None:
         raise document.get(key).error(f"there is no file {name[:80]!r}", "give its folder (--root DIR)")
     listed = _read_yaml(found)
-    if not isinstance(listed.value, dict):
-        raise listed.error(f"an object is expected, not {listed.brief}", "as 3: graphs/ring")
-    for number in listed.value:
+    for number in _mapping(listed, "as 3: graphs/ring"):
         if not (number.isascii() and number.isdecimal()):
             raise listed.get(number).error(f"{number[:40]!r} is not a node's id", "as 3: graphs/ring")
     return {int(number): listed.get(number).text() for number in listed.value}, str(found)
@@ -259,14 +230,6 @@ def per_node_graphs(document: DocumentNode, folders: Sequence[Path]) -> tuple[di
 
 def read_memory(path: str | Path) -> Memory:
     """Read the description of the remote memory.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    Memory
 
     Raises
     ------
@@ -285,20 +248,14 @@ def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
     npus : int
         The number of ranks.
 
-    Returns
-    -------
-    dict of int to list of int
-
     Raises
     ------
     InputError
         It cannot be read, or a group is not a list of different ranks.
     """
     document = read_json(path)
-    if not isinstance(document.value, dict):
-        raise document.error(f"an object is expected, not {document.brief}", 'as {"1": [0, 1]}')
     groups = {}
-    for name in document.value:
+    for name in _mapping(document, 'as {"1": [0, 1]}'):
         node = document.get(name)
         if not (name.isascii() and name.isdecimal() and int(name[:12]) < _MANY):
             raise node.error(f"the name of a group must be a number, not {name[:40]!r}", 'as {"1": [0, 1]}')

@@ -4,43 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ALL_GATHER",
-    "ALL_REDUCE",
-    "ALL_TO_ALL",
-    "ALTERNATING",
-    "ASCENDING",
-    "BROADCAST",
-    "COLLECTIVE",
-    "COLLECTIVES",
-    "COMPUTE",
-    "CUSTOM",
-    "DIRECT",
-    "FIFO",
-    "GATHER",
-    "HALVING",
-    "INTER",
-    "INTRA",
-    "IN_NETWORK",
-    "LEAST_PHASES_FIRST",
-    "MEMORY",
-    "NONE",
-    "RECV",
-    "REDUCE",
-    "REDUCE_SCATTER",
-    "REPLAY",
-    "RING_STEPS",
-    "ROOTED",
-    "ROUND_ROBIN",
-    "SCATTER",
-    "SEND",
-    "SHORTEST_FIRST",
-    "SMALLEST_FIRST",
-    "THEMIS",
-    "THEMIS_FLEX",
-    "TREE",
-]
-
 # Kinds of operations.
 COMPUTE: Final = 0
 COLLECTIVE: Final = 1

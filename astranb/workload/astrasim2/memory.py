@@ -30,6 +30,7 @@ and the share is, for traffic spread evenly over all pairs of nodes,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -50,6 +51,12 @@ _KINDS = (
     "HIERARCHICAL_POOL",
 )
 POOL_TOPOLOGIES: Final = ("MULTI_LEVEL_SWITCH", "RING", "MESH")
+_POOL_KEYS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "num-nodes": int, "num-npus-per-node": int, "num-memory-groups": int, "remote-mem-bw": float,
+    "num-out-node-switches": int, "pool-link-bw": float, "npu-link-bw": float, "chunk-size": int,
+    "remote-mem-latency": int, "in-pool-collectives": bool,
+}  # fmt: skip
+"""The keys of a pool in the order of the fields of :class:`Pool`, and their types."""
 
 
 @dataclass(frozen=True)
@@ -113,25 +120,15 @@ class Pool:
             raise InputError(
                 f"unknown pool-topology {topology[:40]!r}", where=where, hint=near(topology, POOL_TOPOLOGIES)
             )
-        needed = ["num-nodes", "num-npus-per-node", "num-memory-groups", "remote-mem-bw"]
-        needed += ["pool-link-bw", "npu-link-bw", "chunk-size"]
-        needed += ["num-out-node-switches"] if topology == POOL_TOPOLOGIES[0] else []
-        for key in needed:
-            if key not in document:
+        usual: dict[str, Any] = {"remote-mem-latency": 0, "in-pool-collectives": False}
+        if topology != POOL_TOPOLOGIES[0]:
+            usual["num-out-node-switches"] = 1
+        values = []
+        for key, kind in _POOL_KEYS.items():
+            if key not in document and key not in usual:
                 raise InputError(f"{key} is missing", where=where, hint=f"a {topology} pool needs it")
-        return cls(
-            topology,
-            int(document["num-nodes"]),
-            int(document["num-npus-per-node"]),
-            int(document["num-memory-groups"]),
-            float(document["remote-mem-bw"]),
-            int(document.get("num-out-node-switches", 1)),
-            float(document["pool-link-bw"]),
-            float(document["npu-link-bw"]),
-            int(document["chunk-size"]),
-            int(document.get("remote-mem-latency", 0)),
-            bool(document.get("in-pool-collectives", 0)),
-        )
+            values.append(kind(document.get(key, usual.get(key))))
+        return cls(topology, *values)
 
     @property
     def npus(self) -> int:

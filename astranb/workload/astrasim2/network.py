@@ -149,24 +149,13 @@ class DimensionNetwork:
         where : str
             The file's name, for messages.
         """
-        for key in ("topology", "npus_count", "bandwidth", "latency"):
+        lists = ("topology", "npus_count", "bandwidth", "latency")
+        for key in lists:
             if not isinstance(document.get(key), list):
-                raise InputError(
-                    f"{key} is missing or not a list", where=where, hint="see ASTRA-sim's examples"
-                )
-        try:
-            return cls(
-                [str(shape) for shape in document["topology"]],
-                [int(count) for count in document["npus_count"]],
-                [float(rate) for rate in document["bandwidth"]],
-                [float(latency) for latency in document["latency"]],
-                where,
-                [str(place) for place in document.get("dimension_type", ())],
-            )
-        except (TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(str(error), where=where, hint="numbers are expected") from error
+                what = f"{key} is missing or not a list"
+                raise InputError(what, where=where, hint="see ASTRA-sim's examples")
+        topology, counts, bandwidth, latency = (document[key] for key in lists)
+        return cls(topology, counts, bandwidth, latency, where, document.get("dimension_type", ()))
 
 
 @dataclass(frozen=True)

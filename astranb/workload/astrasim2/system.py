@@ -9,37 +9,13 @@ from typing import Any
 
 from astranb.core.errors import InputError, near
 
-from .kinds import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    BROADCAST,
-    DIRECT,
-    GATHER,
-    HALVING,
-    IN_NETWORK,
-    INTER,
-    INTRA,
-    REDUCE,
-    REDUCE_SCATTER,
-    RING_STEPS,
-    SCATTER,
-    TREE,
-)
+from .kinds import DIRECT, HALVING, IN_NETWORK, INTER, INTRA, RING_STEPS, TREE
+from .operations import COLLECTIVE_NAMES
 
 __all__ = ["DimensionAlgorithm", "System"]
 
 _NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK}
-_LISTS = {
-    "all-reduce-implementation": ALL_REDUCE,
-    "reduce-scatter-implementation": REDUCE_SCATTER,
-    "all-gather-implementation": ALL_GATHER,
-    "all-to-all-implementation": ALL_TO_ALL,
-    "broadcast-implementation": BROADCAST,
-    "reduce-implementation": REDUCE,
-    "scatter-implementation": SCATTER,
-    "gather-implementation": GATHER,
-}
+_LISTS = {f"{name.replace('_', '-')}-implementation": number for name, number in COLLECTIVE_NAMES.items()}
 _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 _OPTIMIZATIONS = ("baseline", "localBWAware")
 

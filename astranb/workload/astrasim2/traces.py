@@ -132,12 +132,16 @@ def check_peers(trace: Trace, rank: int, npus: int) -> None:
         (NodeType.COMM_SEND, "comm_dst", trace.comm_dst),
         (NodeType.COMM_RECV, "comm_src", trace.comm_src),
     ):
-        wrong = np.flatnonzero((trace.type == kind) & ((peer < 0) | (peer >= npus) | (peer == rank)))
-        if len(wrong):
-            row = int(wrong[0])
+        row = _first((trace.type == kind) & ((peer < 0) | (peer >= npus) | (peer == rank)))
+        if row >= 0:
             what = f"{name} is {peer[row]}" if trace.has(name)[row] else f"{name} is missing"
             hint = f"take another rank than {rank}, from 0 to {npus - 1}"
             raise InputError(what, where=trace.place(row), hint=hint)
+
+
+def _first(wrong: np.ndarray) -> int:
+    """Give the first row that is wrong, -1 for none."""
+    return int(np.argmax(wrong)) if wrong.any() else -1
 
 
 def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: bool) -> dict[str, Any]:
@@ -157,24 +161,19 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     named = np.where(is_collective, trace.comm_type, 0)
     which = np.where(is_collective, collective[named], 0)
     recorded = is_collective & (((named == CollectiveType.BROADCAST) & compat) | replay)
-    wrong = np.flatnonzero(is_collective & (which < 0) & ~recorded)
-    if len(wrong):
-        row = int(wrong[0])
+    if (row := _first(is_collective & (which < 0) & ~recorded)) >= 0:
         what = f"there is no {CollectiveType(int(named[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
         names = ", ".join(kind.name for kind in known)
         raise InputError(what, where=trace.place(row), hint=f"take one of {names}")
     kinds[recorded] = REPLAY
     barrier = is_collective & (named == CollectiveType.BARRIER)
-    wrong = np.flatnonzero((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)
-    if len(wrong):
-        raise InputError("comm_size is 0", where=trace.place(int(wrong[0])), hint="give the number of bytes")
+    if (row := _first((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)) >= 0:
+        raise InputError("comm_size is 0", where=trace.place(row), hint="give the number of bytes")
     moves = is_collective | np.isin(trace.type, (NodeType.COMM_SEND, NodeType.COMM_RECV))
     size = np.where(barrier, _BARRIER_BYTES, np.where(moves, trace.comm_size, trace.tensor_size))
     for name, column in (("size", size), ("duration_micros", trace.duration_us)):
-        wrong = np.flatnonzero((column > _MOST) | ((column < 0) & (name != "size")))
-        if len(wrong):
-            what = f"{name} is {column[wrong[0]]}"
-            raise InputError(what, where=trace.place(int(wrong[0])), hint="take 0 to 2^48")
+        if (row := _first((column > _MOST) | ((column < 0) & (name != "size")))) >= 0:
+            raise InputError(f"{name} is {column[row]}", where=trace.place(row), hint="take 0 to 2^48")
     sends = trace.type == NodeType.COMM_SEND
     inward = is_collective & np.isin(which, (REDUCE, GATHER)) & (trace.comm_dst >= 0)
     return {
@@ -220,10 +219,9 @@ def _check_roofline(trace: Trace) -> None:
     """Check that computations have the numbers that the roofline needs."""
     modelled = (trace.type == NodeType.COMP) & ~trace.is_cpu_op
     for name, column in (("num_ops", trace.num_ops), ("tensor_size", trace.tensor_size)):
-        wrong = np.flatnonzero(modelled & (column < 0))
-        if len(wrong):
-            where = trace.place(int(wrong[0]))
-            raise InputError(f"no {name}", where=where, hint="give it, or set roofline-enabled to 0")
+        if (row := _first(modelled & (column < 0))) >= 0:
+            hint = "give it, or set roofline-enabled to 0"
+            raise InputError(f"no {name}", where=trace.place(row), hint=hint)
 
 
 def _waits(trace: Trace) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,7 +80,8 @@ def _conv(
     return ConvolutionalLayer(name, weights + (out if bias else 2 * out), 2 * weights * pixels, numbers)
 
 
-def _full(name: str, into: int, out: int) -> ConvolutionalLayer:
+def full(name: str, into: int, out: int) -> ConvolutionalLayer:
+    """Give a fully connected layer with biases."""
     return ConvolutionalLayer(name, into * out + out, 2 * into * out, into + out)
 
 
@@ -90,7 +92,7 @@ def _vgg16() -> Convolutional:
             layers.append(_conv(f"conv{block}_{number}", into, out, 3, size, bias=True))
             into = out
         size //= 2
-    layers += [_full("fc6", 512 * 7 * 7, 4096), _full("fc7", 4096, 4096), _full("fc8", 4096, 1000)]
+    layers += [full("fc6", 512 * 7 * 7, 4096), full("fc7", 4096, 4096), full("fc8", 4096, 1000)]
     return Convolutional("vgg-16", tuple(layers), "Simonyan and Zisserman 2014, arXiv 1409.1556, table 1, D")
 
 
@@ -107,7 +109,7 @@ def _resnet50() -> Convolutional:
             if number == 1:
                 layers.append(_conv(f"{name}d", into, 4 * width, 1, size, step))
             into = 4 * width
-    layers.append(_full("fc", 2048, 1000))
+    layers.append(full("fc", 2048, 1000))
     return Convolutional(
         "resnet-50", tuple(layers), "He et al. 2015, arXiv 1512.03385, table 1; torchvision's v1.5"
     )
@@ -125,20 +127,16 @@ def check_data_only(name: str, job: Job) -> None:
     name : str
         The model's.
     job : Job
-
-    Raises
-    ------
-    InputError
     """
-    ways = job.parallelism
+    degrees = job.parallelism
     for degree in ("tensor", "pipeline", "context", "expert"):
-        if getattr(ways, degree) > 1:
+        if getattr(degrees, degree) > 1:
             what = f"{name} is divided by data parallelism only"
             raise InputError(what, where=degree, hint="take 1")
     if job.mode == "decode" or job.recompute:
         what = f"{'decode' if job.mode == 'decode' else 'recompute'} does not apply to {name}"
         raise InputError(what, where="mode" if job.mode == "decode" else "recompute", hint="leave it out")
-    if ways.zero > 1:
+    if degrees.zero > 1:
         what = f"{name} is trained with ZeRO 0 or 1"
         raise InputError(what, where="zero", hint="take 0 or 1")
 
@@ -151,41 +149,66 @@ def data_parallel(model: Convolutional, job: Job) -> StageProgram:
     model : Convolutional
     job : Job
         Its sequences are pictures; ``sequence`` is ignored.
-
-    Returns
-    -------
-    StageProgram
     """
     check_data_only(model.name, job)
     job.require(2 * len(model.layers) * job.microbatches)
-    program, size = StageProgram(job.parallelism), job.bytes_each
+    program = StageProgram(job.parallelism)
     reduced: list[int] = []
-
-    def cost(layer: ConvolutionalLayer) -> Cost:
-        return Cost(job.micro * layer.flops, (layer.parameters + job.micro * layer.numbers) * size)
-
     for micro in range(job.microbatches):
-        for layer in model.layers:
-            program.compute(f"{layer.name} fwd {micro}", cost(layer))
-        if job.mode != "training":
-            continue
-        for number, layer in reversed(list(enumerate(model.layers))):
-            # The first layer's input needs no gradient.
-            done = program.compute(f"{layer.name} bwd {micro}", cost(layer).times(2 if number else 1))
-            if micro == job.microbatches - 1:
-                kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
-                name = f"{layer.name} grads {micro}"
-                reduced.extend(program.collect(kind, "data", layer.parameters * size, name, [done]))
+        forward(program, job, model.layers, micro)
+        if job.mode == "training":
+            backward(program, job, model.layers, micro, reduced, first=model.layers[0])
     if job.mode == "training":
         update(program, job, model.parameters, reduced)
     return program
 
 
+def _cost(layer: ConvolutionalLayer, job: Job) -> Cost:
+    touched = (layer.parameters + job.micro * layer.numbers) * job.bytes_each
+    return Cost(job.micro * layer.flops, touched)
+
+
+def forward(program: StageProgram, job: Job, layers: Sequence[ConvolutionalLayer], micro: int) -> int:
+    """Add the forward passes of layers; returns the last one."""
+    return [program.compute(f"{layer.name} fwd {micro}", _cost(layer, job)) for layer in layers][-1]
+
+
+def backward(
+    program: StageProgram,
+    job: Job,
+    layers: Sequence[ConvolutionalLayer],
+    micro: int,
+    reduced: list[int],
+    first: ConvolutionalLayer,
+) -> None:
+    """Add the backward passes of layers, and after the last microbatch the sums of their gradients.
+
+    Parameters
+    ----------
+    program : StageProgram
+    job : Job
+    layers : sequence of ConvolutionalLayer
+    micro : int
+    reduced : list of int
+        Gets the collectives that sum gradients.
+    first : ConvolutionalLayer
+        The model's first layer, whose input needs no gradient.
+    """
+    kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
+    for layer in reversed(layers):
+        cost = _cost(layer, job).times(1 if layer is first else 2)
+        done = program.compute(f"{layer.name} bwd {micro}", cost)
+        if micro == job.microbatches - 1:
+            name = f"{layer.name} grads {micro}"
+            size = layer.parameters * job.bytes_each
+            reduced.extend(program.collect(kind, "data", size, name, [done]))
+
+
 def update(program: StageProgram, job: Job, parameters: int, after: list[int]) -> None:
     """Add the optimizer's step, and with ZeRO the all-gather of parameters."""
-    ways, size = job.parallelism, job.bytes_each
-    own = -(-parameters // ways.size("data")) if ways.zero else parameters
+    degrees, size = job.parallelism, job.bytes_each
+    own = -(-parameters // degrees.size("data")) if degrees.zero else parameters
     touched = own * (2 * job.optimizer_bytes + 2 * size)
     done = program.compute("optimizer", Cost(_UPDATE_FLOPS * own, touched, vector=True), after)
-    if ways.zero:
+    if degrees.zero:
         program.collect("all_gather", "data", own * size, "params", [done])

@@ -57,8 +57,8 @@ class Costs:
     @property
     def message(self) -> int:
         """Bytes of activations that are sent to the next stage."""
-        ways = self.job.parallelism
-        return self.activation // (ways.tensor if ways.sequence else 1)
+        degrees = self.job.parallelism
+        return self.activation // (degrees.tensor if degrees.sequence else 1)
 
     @property
     def cache_block(self) -> int:
@@ -104,10 +104,10 @@ class Costs:
 
         It computes the number of tokens that it sends to experts, times :attr:`load`.
         """
-        m, ways = self.model, self.job.parallelism
-        numbers = (m.experts // ways.expert) * m.expert // ways.tensor
-        wide = int(self.load * m.top_k * self.tokens * (2 * m.hidden + m.expert_ffn // ways.tensor))
-        flops = 2 * self.tokens * m.top_k * m.expert // ways.tensor
+        m, degrees = self.model, self.job.parallelism
+        numbers = (m.experts // degrees.expert) * m.expert // degrees.tensor
+        wide = int(self.load * m.top_k * self.tokens * (2 * m.hidden + m.expert_ffn // degrees.tensor))
+        flops = 2 * self.tokens * m.top_k * m.expert // degrees.tensor
         return Cost(int(self.load * flops), (numbers + wide) * self.job.bytes_each, useful=flops)
 
     @property
@@ -126,8 +126,8 @@ class Costs:
     @property
     def dispatched(self) -> int:
         """Bytes of a microbatch's tokens that are dispatched to the busiest rank's experts."""
-        ways = self.job.parallelism
-        even = self.model.top_k * self.activation // (ways.tensor if ways.sequence else 1)
+        degrees = self.job.parallelism
+        even = self.model.top_k * self.activation // (degrees.tensor if degrees.sequence else 1)
         return int(self.load * even)
 
     def embedding(self) -> Cost:
@@ -149,8 +149,8 @@ class Costs:
     @property
     def _between(self) -> int:
         """Numbers between layers on one rank; sequence parallelism divides them."""
-        ways = self.job.parallelism
-        return self.tokens * self.model.hidden // (ways.tensor if ways.sequence else 1)
+        degrees = self.job.parallelism
+        return self.tokens * self.model.hidden // (degrees.tensor if degrees.sequence else 1)
 
     def _elementwise(self, numbers: int, flops: int, passes: int, *, dropout: bool = False) -> Cost:
         """Operations for each number, and passes over memory; with dropout if the job has it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from .convolutional import check_data_only, update
+from .convolutional import backward, check_data_only, forward, full, update
 from .job import Job
 from .program import Cost, StageProgram
 
@@ -85,51 +85,30 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
     model : Dlrm
     job : Job
         Its sequences are samples.
-
-    Returns
-    -------
-    StageProgram
     """
     check_data_only(model.name, job)
     job.require((3 * len(model.bottom + model.top) + 8) * job.microbatches)
     program, size, micro = StageProgram(job.parallelism), job.bytes_each, job.micro
     rows = micro * len(model.tables) * model.width * size  # a rank's share: of all samples, its tables'
     reduced: list[int] = []
-
-    def mlp(widths: tuple[int, ...], label: str, number: int, after: list[int]) -> int:
-        done = -1
-        for layer, (into, out) in enumerate(pairwise(widths)):
-            cost = Cost(2 * micro * into * out, (into * out + out + micro * (into + out)) * size)
-            done = program.compute(f"{label}{layer} fwd {number}", cost, after if not layer else ())
-        return done
-
-    def back(widths: tuple[int, ...], label: str, number: int, *, last: bool) -> int:
-        done = -1
-        for layer, (into, out) in reversed(list(enumerate(pairwise(widths)))):
-            times = 1 if label == "bottom" and not layer else 2
-            cost = Cost(2 * micro * into * out, (into * out + out + micro * (into + out)) * size)
-            done = program.compute(f"{label}{layer} bwd {number}", cost.times(times))
-            if last:
-                kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
-                name = f"{label}{layer} grads {number}"
-                reduced.extend(program.collect(kind, "data", (into * out + out) * size, name, [done]))
-        return done
-
+    bottom, top = (
+        [full(f"{name}{layer}", into, out) for layer, (into, out) in enumerate(pairwise(widths))]
+        for name, widths in (("bottom", model.bottom), ("top", model.top))
+    )
     pairs = Cost(micro * model.interaction_flops, 2 * rows)
     for number in range(job.microbatches):
         lookup = Cost(rows // size, 2 * rows, vector=True)
         found = program.compute(f"lookup {number}", lookup)
         there = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
-        done = mlp(model.bottom, "bottom", number, [])
+        done = forward(program, job, bottom, number)
         program.compute(f"pairs fwd {number}", pairs, [*there, done])
-        mlp(model.top, "top", number, [])
+        forward(program, job, top, number)
         if job.mode != "training":
             continue
-        last = number == job.microbatches - 1
-        back(model.top, "top", number, last=last)
+        backward(program, job, top, number, reduced, bottom[0])
         grads = program.compute(f"pairs bwd {number}", pairs.times(2))
         home = program.collect("all_to_all", "data", rows, f"embedding grads {number}", [grads])
-        back(model.bottom, "bottom", number, last=last)
+        backward(program, job, bottom, number, reduced, bottom[0])
         program.compute(f"lookup update {number}", Cost(2 * rows // size, 3 * rows, vector=True), home)
     if job.mode == "training":
         update(program, job, model.dense_parameters, reduced)

@@ -12,6 +12,10 @@ from .parallelism import Parallelism
 __all__ = ["MODES", "Job"]
 
 _MOST_NODES: Final = 4_000_000
+_LIMITS: Final = {
+    "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
+    "optimizer_bytes": 64,
+}  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 
 
@@ -72,41 +76,37 @@ class Job:
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
-        ways = self.parallelism
+        degrees = self.parallelism
         if self.mode not in MODES:
             raise InputError(f"unknown mode {self.mode[:40]!r}", where="mode", hint=near(self.mode, MODES))
-        for name, most in (("sequence", 1 << 24), ("batch", 1 << 24), ("microbatches", 1 << 16)):
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(
-                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
-                )
-        for name, most in (("tokens", 1 << 12), ("bytes_each", 8), ("optimizer_bytes", 64)):
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(
-                    f"{getattr(self, name)} is out of range", where=name, hint=f"take 1 to {most}"
-                )
-        if self.batch % (ways.data * self.microbatches):
-            step = ways.data * self.microbatches
-            what = f"{self.batch} sequences are not {ways.data} replicas of {self.microbatches} microbatches"
+        for name, most in _LIMITS.items():
+            value = getattr(self, name)
+            if not 1 <= value <= most:
+                raise InputError(f"{value} is out of range", where=name, hint=f"take 1 to {most}")
+        if self.batch % (degrees.data * self.microbatches):
+            step = degrees.data * self.microbatches
+            what = (
+                f"{self.batch} sequences are not {degrees.data} replicas of {self.microbatches} microbatches"
+            )
             hint = f"take a multiple of {step}, as {max(round(self.batch / step), 1) * step}"
             raise InputError(what, where="batch", hint=hint)
-        if self.sequence % (ways.context * (ways.tensor if ways.sequence else 1)):
+        if self.sequence % (degrees.context * (degrees.tensor if degrees.sequence else 1)):
             what = f"context and sequence parallelism do not divide {self.sequence} tokens"
             raise InputError(what, where="sequence", hint="take a multiple of their degrees")
-        if ways.interleave > 1 and self.microbatches % ways.pipeline:
-            what = f"{self.microbatches} microbatches on {ways.pipeline} interleaved stages"
-            raise InputError(what, where="microbatches", hint=f"take a multiple of {ways.pipeline}")
+        if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
+            what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
+            raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
         if self.dropout and not self.elementwise:
             raise InputError("dropout needs elementwise", where="dropout", hint="give both")
         if self.mode != "training":
-            options = (("zero", ways.zero), ("recompute", self.recompute), ("dropout", self.dropout))
+            options = (("zero", degrees.zero), ("recompute", self.recompute), ("dropout", self.dropout))
             for name, used in options:
                 if used:
                     raise InputError(f"{name} does not apply to {self.mode}", where=name, hint="leave it out")
-            if ways.interleave > 1:
+            if degrees.interleave > 1:
                 what = f"{self.mode} has no interleaved schedule"
                 raise InputError(what, where="interleave", hint="leave it out")
-        if self.mode == "decode" and (ways.context > 1 or ways.sequence):
+        if self.mode == "decode" and (degrees.context > 1 or degrees.sequence):
             what = "context and sequence parallelism cannot divide a single token"
             raise InputError(what, where="decode", hint="leave them out")
 
@@ -122,10 +122,6 @@ class Job:
         ----------
         nodes : int
             The approximate number of operations of a rank.
-
-        Raises
-        ------
-        InputError
         """
         if nodes > _MOST_NODES:
             what = f"about {nodes:,} operations of a rank"

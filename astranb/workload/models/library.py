@@ -77,10 +77,6 @@ MODELS: Final[dict[str, Model]] = {**TRANSFORMERS, **CONVOLUTIONAL, **DLRM}
 def read_model(path: str | Path) -> Transformer:
     """Read a transformer from a YAML (or JSON) file: the fields of :class:`Transformer` by name.
 
-    Parameters
-    ----------
-    path : str or Path
-
     Returns
     -------
     Transformer
@@ -120,14 +116,6 @@ def read_model(path: str | Path) -> Transformer:
 
 def find_model(name: str) -> Model:
     """Find a shipped model by its name, or read a file ``.yaml``, ``.yml`` or ``.json``.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    model
 
     Raises
     ------

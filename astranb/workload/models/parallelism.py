@@ -49,8 +49,8 @@ class Parallelism:
 
     Examples
     --------
-    >>> ways = Parallelism(data=2, tensor=2, pipeline=2)
-    >>> ways.ranks, ways.group("data", 3), ways.peer(1, 3)
+    >>> degrees = Parallelism(data=2, tensor=2, pipeline=2)
+    >>> degrees.ranks, degrees.group("data", 3), degrees.peer(1, 3)
     (8, [1, 3], 7)
     """
 

@@ -41,10 +41,6 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, interle
     interleave : int
         Chunks of a stage.
 
-    Returns
-    -------
-    list of Pass
-
     Examples
     --------
     >>> ["FB"[not one.is_forward] + str(one.micro) for one in one_forward_one_backward(0, 2, 3)]
@@ -75,27 +71,21 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, interle
 def check(model: Transformer, job: Job) -> None:
     """Refuse degrees of parallelism that do not fit the model.
 
-    Parameters
-    ----------
-    model : Transformer
-    job : Job
-
     Raises
     ------
     InputError
         Names the two numbers that do not fit.
     """
-    ways = job.parallelism
+    degrees = job.parallelism
     for name, value in (("heads", model.heads), ("ffn", model.ffn), ("kv_heads", model.kv_heads)):
-        if value % ways.tensor and not (name == "kv_heads" and model.is_latent):
-            what = f"tensor parallelism {ways.tensor} does not divide {name} {value} of {model.name}"
+        if value % degrees.tensor and not (name == "kv_heads" and model.is_latent):
+            what = f"tensor parallelism {degrees.tensor} does not divide {name} {value} of {model.name}"
             raise InputError(what, where="tensor", hint="take a divisor")
-    if model.experts and (model.expert_ffn % ways.tensor or model.experts % ways.expert):
-        what = (
-            f"{model.experts} experts of {model.expert_ffn} over {ways.expert} ranks of {ways.tensor} parts"
-        )
+    if model.experts and (model.expert_ffn % degrees.tensor or model.experts % degrees.expert):
+        parts = f"{degrees.expert} ranks of {degrees.tensor} parts"
+        what = f"{model.experts} experts of {model.expert_ffn} over {parts}"
         raise InputError(what, where="expert", hint="take divisors")
-    if ways.expert > 1 and not model.experts:
+    if degrees.expert > 1 and not model.experts:
         raise InputError(f"{model.name} has no experts", where="expert", hint="leave it out")
     if job.expert_imbalance != 1:
         # A token goes to an expert at most once.
@@ -103,35 +93,24 @@ def check(model: Transformer, job: Job) -> None:
         if not 1 <= job.expert_imbalance <= most:
             what = f"{model.name} has no expert with {job.expert_imbalance} times the mean"
             raise InputError(what, where="expert_imbalance", hint=f"take 1 to {most:g}")
-    if model.layers < ways.pipeline * ways.interleave:
-        what = f"{ways.pipeline * ways.interleave} stages and chunks of {model.layers} layers"
+    if model.layers < degrees.pipeline * degrees.interleave:
+        what = f"{degrees.pipeline * degrees.interleave} stages and chunks of {model.layers} layers"
         raise InputError(what, where="pipeline", hint=f"take at most {model.layers}")
     if model.positions and max(job.sequence, 1) > model.positions:
         what = f"{model.name} has positions for {model.positions} tokens, not {job.sequence}"
         raise InputError(what, where="sequence", hint=f"take at most {model.positions}")
     passes = job.microbatches * (job.tokens if job.mode == "decode" else 1)
-    job.require(passes * -(-model.layers // ways.pipeline) * (12 + 6 * ways.context))
-    if 2 * (job.microbatches + 1) * ways.pipeline * ways.interleave * job.tokens >= TAGS:
+    job.require(passes * -(-model.layers // degrees.pipeline) * (12 + 6 * degrees.context))
+    if 2 * (job.microbatches + 1) * degrees.pipeline * degrees.interleave * job.tokens >= TAGS:
         raise InputError("more messages than tags", where="microbatches", hint="take fewer")
 
 
 def stage_program(model: Transformer, job: Job, stage: int) -> StageProgram:
-    """Write the program of the ranks of one stage.
-
-    Parameters
-    ----------
-    model : Transformer
-    job : Job
-    stage : int
-
-    Returns
-    -------
-    StageProgram
-    """
+    """Write the program of the ranks of one stage."""
     writer = Stage(model, job, stage)
-    ways = job.parallelism
+    degrees = job.parallelism
     if job.mode == "training":
-        order = one_forward_one_backward(stage, ways.pipeline, job.microbatches, ways.interleave)
+        order = one_forward_one_backward(stage, degrees.pipeline, job.microbatches, degrees.interleave)
         ends: dict[tuple[int, int], tuple[int, ...]] = {}
         for is_forward, chunk, micro in order:
             if is_forward:

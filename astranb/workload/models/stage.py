@@ -35,21 +35,21 @@ class Stage:
 
     def __init__(self, model: Transformer, job: Job, stage: int) -> None:
         self.model, self.job, self.stage = model, job, stage
-        self.ways = job.parallelism
-        self.program = StageProgram(self.ways)
+        self.degrees = job.parallelism
+        self.program = StageProgram(self.degrees)
         self.costs = Costs(model, job)
-        self.chunks = chunks(model, self.ways, stage)
+        self.chunks = chunks(model, self.degrees, stage)
         self._held: dict[int, Held] = {}
         self._passes: list[list[int]] = []
         for number, layers in enumerate(self.chunks):
             keys = list(layers)
-            self._held |= {layer: of_layer(model, self.ways, layer) for layer in keys}
+            self._held |= {layer: of_layer(model, self.degrees, layer) for layer in keys}
             if model.vocab and self.is_first(number):
                 keys = [_EMBEDDING, *keys]
-                self._held[_EMBEDDING] = of_embedding(model, self.ways)
+                self._held[_EMBEDDING] = of_embedding(model, self.degrees)
             if model.vocab and self.is_last(number):
                 keys = [*keys, _HEAD]
-                self._held[_HEAD] = of_head(model, self.ways)
+                self._held[_HEAD] = of_head(model, self.degrees)
             self._passes.append(keys)
         self._ring = 0
         self._gathered: dict[int, tuple[int, ...]] = {}
@@ -63,7 +63,7 @@ class Stage:
 
     def is_last(self, chunk: int) -> bool:
         """Whether a chunk is the last of the model."""
-        return self.stage == self.ways.pipeline - 1 and chunk == self.ways.interleave - 1
+        return self.stage == self.degrees.pipeline - 1 and chunk == self.degrees.interleave - 1
 
     # Passes
 
@@ -95,8 +95,8 @@ class Stage:
             self._gather(keys[at + 1 : at + 2])
             x = self._unit(key, micro, x, seen=seen or self.job.sequence)
         if not self.is_last(chunk):
-            after_stage = self.stage + 1 == self.ways.pipeline
-            tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.ways.pipeline)
+            after_stage = self.stage + 1 == self.degrees.pipeline
+            tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.degrees.pipeline)
             self.program.send(NEXT_STAGE, self.costs.message, tag, f"send x{micro}", x)
         return x
 
@@ -120,34 +120,34 @@ class Stage:
         for at, key in enumerate(keys):
             self._gather(keys[at + 1 : at + 2])
             g = self._unit_back(key, micro, g)
-            if last or self.ways.zero > 1:
+            if last or self.degrees.zero > 1:
                 self._ready.append((key, micro, (*g, *self._late)))
                 if self.is_first(chunk):
                     self._reduce()
         if not self.is_first(chunk):
             before_stage = self.stage == 0
-            tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.ways.pipeline)
+            tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.degrees.pipeline)
             self.program.send(_PREVIOUS, self.costs.message, tag, f"send g{micro}", g)
-        if self.ways.interleave == 1 or not last:
+        if self.degrees.interleave == 1 or not last:
             self._reduce()
 
     def update(self) -> None:
         """Add the optimizer's step, and the collectives of ZeRO after it."""
         self._reduce()
-        p, ways, size = self.program, self.ways, self.job.bytes_each
+        p, degrees, size = self.program, self.degrees, self.job.bytes_each
         held = Held()
         for one in self._held.values():
             held = held.plus(one)
-        if self.model.tied and ways.pipeline > 1 and {_EMBEDDING, _HEAD} & set(self._held):
+        if self.model.tied and degrees.pipeline > 1 and {_EMBEDDING, _HEAD} & set(self._held):
             words = self.costs.words * self.model.hidden * size
             self._reduced.extend(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
-        shared, own = ways.size("data"), ways.size("expert data")
-        part = held if ways.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
+        shared, own = degrees.size("data"), degrees.size("expert data")
+        part = held if degrees.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
         count = part.shared + part.experts
         touched = count * (2 * self.job.optimizer_bytes + 2 * size)
         wait = [*self._reduced, *self._late]
         done = p.compute("optimizer", Cost(_OPTIMIZER_FLOPS * count, touched, vector=True), wait)
-        if ways.zero in (1, 2):
+        if degrees.zero in (1, 2):
             p.collect("all_gather", "data", part.shared * size, "params", [done])
             p.collect("all_gather", "expert data", part.experts * size, "expert params", [done])
 
@@ -226,7 +226,7 @@ class Stage:
         self, name: str, x: tuple[int, ...], seen: int, times: int, *, again: bool = False
     ) -> tuple[int, ...]:
         """Add attention; with context parallelism, keys and values are passed around (ring attention)."""
-        p, c, parts = self.program, self.costs, self.ways.context
+        p, c, parts = self.program, self.costs, self.degrees.context
         ends, core = c.projections().times(times), c.attention(seen // parts).times(times)
         if parts == 1:
             whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
@@ -255,14 +255,14 @@ class Stage:
 
     def _join(self, name: str, *after: int) -> tuple[int, ...]:
         """Add the sum of the partial products of tensor parallelism."""
-        kind = "reduce_scatter" if self.ways.sequence else "all_reduce"
+        kind = "reduce_scatter" if self.degrees.sequence else "all_reduce"
         return self.program.collect(kind, "tensor", self.costs.activation, f"{name} sum", after)
 
     def _open(self, name: str, x: tuple[int, ...], *, back: bool = False) -> tuple[int, ...]:
         """Add the all-gather of what sequence parallelism divides."""
-        if not self.ways.sequence:
+        if not self.degrees.sequence:
             return x
-        part = self.costs.activation // self.ways.tensor
+        part = self.costs.activation // self.degrees.tensor
         got = self.program.collect("all_gather", "tensor", part, f"{name} gather", x)
         if back:
             # The layer's input is divided too; it is gathered while gradients are computed.
@@ -273,14 +273,14 @@ class Stage:
 
     def _gather(self, keys: list[int]) -> None:
         """Add ZeRO 3's all-gathers of the next parameters, which overlap with computations."""
-        if self.ways.zero < 3:
+        if self.degrees.zero < 3:
             return
         for key in keys:
             held, size = self._held[key], self.job.bytes_each
             after = [self.program.computed]
             found: list[int] = []
             for group, count in (("data", held.shared), ("expert data", held.experts)):
-                part = -(-count // self.ways.size(group)) * size
+                part = -(-count // self.degrees.size(group)) * size
                 found.extend(self.program.collect("all_gather", group, part, f"params {key}", after))
             self._gathered[key] = tuple(found)
 
@@ -289,19 +289,19 @@ class Stage:
 
         Messages to other stages are added before, so that they do not wait for the sums.
         """
-        kind = "reduce_scatter" if self.ways.zero else "all_reduce"
+        kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
         for key, micro, wait in self._ready:
             held, size = self._held[key], self.job.bytes_each
             for group, count in (("data", held.shared), ("expert data", held.experts)):
-                if self.ways.size(group) > 1 and count:
+                if self.degrees.size(group) > 1 and count:
                     name = f"L{key} grads {micro}"
                     self._reduced.extend(self.program.collect(kind, group, count * size, name, wait))
         self._ready.clear()
 
     def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
         """Give the tag of a message into a chunk of a stage; gradients have odd ones."""
-        at = chunk * self.ways.pipeline + (self.stage if stage is None else stage)
-        return 2 * (micro * self.ways.pipeline * self.ways.interleave + at) + back
+        at = chunk * self.degrees.pipeline + (self.stage if stage is None else stage)
+        return 2 * (micro * self.degrees.pipeline * self.degrees.interleave + at) + back
 
     def send_words(self, size: int, number: int, after: tuple[int, ...]) -> None:
         """Add the sending of generated tokens to the first stage."""

@@ -127,11 +127,15 @@ class ModelStep:
         """The number of operations of all ranks."""
         return sum(map(len, self.stages)) * self.parallelism.per_stage
 
+    @cached_property
+    def _used(self) -> set[str]:
+        """The roles of groups that communicate."""
+        return {GROUPS[group] for one in self.stages for group in one.group if group >= 0}
+
     @property
     def spans_all(self) -> bool:
         """Whether a collective is among all ranks, and so crosses all dimensions of the network."""
-        used = {GROUPS[group] for one in self.stages for group in one.group if group >= 0}
-        return any(self.parallelism.size(name) == self.ranks for name in used)
+        return any(self.parallelism.size(name) == self.ranks for name in self._used)
 
     @property
     def model_flops(self) -> int:
@@ -141,9 +145,7 @@ class ModelStep:
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
         """All groups with their numbers, which have the same number of digits."""
-        found = list(self.parallelism.groups())
-        used = {GROUPS[group] for one in self.stages for group in one.group if group >= 0}
-        found = [one for one in found if one[0] in used]
+        found = [one for one in self.parallelism.groups() if one[0] in self._used]
         first = 1
         while 9 * first < len(found):
             first *= 10
@@ -164,16 +166,7 @@ class ModelStep:
         return found
 
     def trace_bytes(self, rank: int) -> bytes:
-        """Give the contents of a rank's trace file.
-
-        Parameters
-        ----------
-        rank : int
-
-        Returns
-        -------
-        bytes
-        """
+        """Give the contents of a rank's trace file."""
         stage = self.parallelism.stage(self._known(rank))
         ends = {name: self.parallelism.peer(at, rank) for at, name in enumerate(PEERS)} | {_OWN: rank}
         widths = {name: max(1, -(-who.bit_length() // 7)) for name, who in ends.items()}
@@ -190,24 +183,11 @@ class ModelStep:
         return {}
 
     def trace(self, rank: int) -> Trace:
-        """Give a rank's trace.
-
-        Parameters
-        ----------
-        rank : int
-
-        Returns
-        -------
-        Trace
-        """
+        """Give a rank's trace."""
         return Trace(self.trace_bytes(rank), f"rank {rank}")
 
     def write(self, prefix: str | Path) -> list[Path]:
         """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``.
-
-        Parameters
-        ----------
-        prefix : str or Path
 
         Returns
         -------
@@ -232,10 +212,6 @@ class ModelStep:
 
     def operations(self) -> list[Operations]:
         """Give the operations of all ranks; ranks that do the same share them.
-
-        Returns
-        -------
-        list of Operations
 
         Raises
         ------
@@ -362,13 +338,8 @@ def workload(
     batch: int | None = None,
     microbatches: int | None = None,
     sequence: int | None = None,
-    mode: str = "training",
-    tokens: int = 1,
-    recompute: bool = False,
-    elementwise: bool = False,
-    dropout: bool = False,
-    expert_imbalance: float = 1.0,
     gpu: Roofline | None = None,
+    **options: Any,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
 
@@ -385,24 +356,11 @@ def workload(
         Default: four per stage of a pipeline, or as many as divide the batch; one without a pipeline.
     sequence : int, optional
         Tokens of a sequence. Default: the model's.
-    mode : str
-        ``training``, ``prefill`` or ``decode``.
-    tokens : int
-        Tokens that decoding generates.
-    recompute : bool
-        Whether the backward pass computes activations again.
-    elementwise : bool
-        Whether norms, residuals and softmax are operations of their own, each a pass over memory.
-    dropout : bool
-        Whether dropout is one, too.
-    expert_imbalance : float
-        Load of the busiest expert of a layer, relative to the mean.
     gpu : Roofline, optional
         The GPU that gives the durations in the traces.
-
-    Returns
-    -------
-    ModelStep
+    **options
+        Those of :class:`Job`: ``mode`` (``training``, ``prefill`` or ``decode``), ``tokens``,
+        ``recompute``, ``elementwise``, ``dropout``, ``expert_imbalance``, …
 
     Raises
     ------
@@ -415,46 +373,34 @@ def workload(
     >>> step.model_flops // step.tokens
     13751549952
     """
-    ways = parallelism or Parallelism()
+    degrees = parallelism or Parallelism()
     known = find_model(model) if isinstance(model, str) else model
-    each = None if batch is None else batch // ways.data
-    micro = microbatches or _microbatches(ways, each)
+    each = None if batch is None else batch // degrees.data
+    micro = microbatches or _microbatches(degrees, each)
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
-        if elementwise or dropout or expert_imbalance != 1:
-            what = (
-                f"{known.name} is not a transformer: elementwise, dropout and expert_imbalance do not apply"
-            )
-            raise InputError(what, where="model", hint="leave them out")
-        each = batch or ways.data * micro * _SAMPLES
-        job = Job(ways, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
+        usual = {"elementwise": False, "dropout": False, "expert_imbalance": 1}
+        if any(options.get(name, value) != value for name, value in usual.items()):
+            what = "is not a transformer: elementwise, dropout and expert_imbalance do not apply"
+            raise InputError(f"{known.name} {what}", where="model", hint="leave them out")
+        each = batch or degrees.data * micro * _SAMPLES
+        job = Job(degrees, 1, each, micro, **options)
         if isinstance(known, Dlrm):
-            return ModelStep(ways, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
-        return ModelStep(ways, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
-    job = Job(
-        ways,
-        sequence or known.sequence,
-        batch or ways.data * micro,
-        micro,
-        mode=mode,
-        tokens=tokens,
-        recompute=recompute,
-        elementwise=elementwise,
-        dropout=dropout,
-        expert_imbalance=expert_imbalance,
-    )
+            return ModelStep(degrees, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
+        return ModelStep(degrees, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
+    job = Job(degrees, sequence or known.sequence, batch or degrees.data * micro, micro, **options)
     check(known, job)
-    stages = [stage_program(known, job, stage) for stage in range(ways.pipeline)]
-    return ModelStep(ways, stages, job.new_tokens, gpu, title=known.name)
+    stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
+    return ModelStep(degrees, stages, job.new_tokens, gpu, title=known.name)
 
 
-def _microbatches(ways: Parallelism, each: int | None) -> int:
+def _microbatches(degrees: Parallelism, each: int | None) -> int:
     """Give the number of microbatches that hides most of the pipeline's bubble and divides the batch."""
-    most = 4 * ways.pipeline if ways.pipeline > 1 else 1
+    most = 4 * degrees.pipeline if degrees.pipeline > 1 else 1
     if not each:
         return most
-    step = ways.pipeline if ways.interleave > 1 else 1
+    step = degrees.pipeline if degrees.interleave > 1 else 1
     return max((n for n in range(step, min(most, each) + 1, step) if each % n == 0), default=step)
 
 
@@ -477,10 +423,6 @@ def machine(
         ASTRA-sim 2.0's files; the network may be a :class:`DimensionNetwork` or :class:`InfraNetwork` too.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
-
-    Returns
-    -------
-    Cluster
 
     Raises
     ------

@@ -117,10 +117,6 @@ class Array:
 
         Each fold takes ``rows + columns + T - 2``, and ``rows`` more to load stationary weights or
         inputs (SCALE-Sim v2, ``systolic_compute_os/ws/is``).
-
-        Parameters
-        ----------
-        gemm : Gemm
         """
         time = self._mapped(gemm)[2]
         load = 0 if self.dataflow == "os" else self.rows

@@ -113,10 +113,6 @@ def layer_table(
     update_ns : int
         Time after each collective.
 
-    Returns
-    -------
-    LayerTable
-
     Raises
     ------
     InputError
@@ -148,14 +144,6 @@ def layer_table(
 
 def read_shapes(path: str | Path) -> list[MatrixProduct]:
     """Read shapes from a CSV file: ``Layer,m,n,k`` and, if layers differ, a policy.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    list of MatrixProduct
 
     Raises
     ------

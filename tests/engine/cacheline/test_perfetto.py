@@ -60,8 +60,8 @@ def test_its_spans_are_those_of_the_simulation(ring: anb.Simulation, tmp_path: P
         (e["pid"] - 1, e["tid"] - 1, e["name"], e["args"]["start_ps"], e["args"]["end_ps"])
         for e in spans_of(events, "block")
     ]
-    said = [(s.gpu, s.block, SPAN_STATES[s.state], s.start_ps, s.end_ps) for s in ring.spans()]
-    assert shown == said
+    expected_spans = [(s.gpu, s.block, SPAN_STATES[s.state], s.start_ps, s.end_ps) for s in ring.spans()]
+    assert shown == expected_spans
     for event in events:
         if event["ph"] == "X":
             assert event["ts"] == event["args"]["start_ps"] / 1e6
@@ -124,17 +124,17 @@ def test_every_wait_has_an_arrow_from_its_signal(ring: anb.Simulation, tmp_path:
 
 def test_counters_follow_the_recording(ring: anb.Simulation, tmp_path: Path) -> None:
     written, events = write(ring, tmp_path / "t.json")
-    noted = ring.engine.recorder.activity()
-    fold = written["counter_bin_ps"] // noted["bin_ps"]
-    told = {
+    recorded = ring.engine.recorder.activity()
+    fold = written["counter_bin_ps"] // recorded["bin_ps"]
+    counters = {
         e["ts"]: e["args"]["busy"]
         for e in events
         if e["ph"] == "C" and (e["pid"], e["name"]) == (1, "L2 busy")
     }
-    busy = noted["l2_busy"][0]
+    busy = recorded["l2_busy"][0]
     at = int(busy.argmax())
     expected = busy[at // fold * fold : (at // fold + 1) * fold].sum() / fold
-    assert told[(at // fold) * written["counter_bin_ps"] / 1e6] == pytest.approx(expected, abs=1e-4)
+    assert counters[(at // fold) * written["counter_bin_ps"] / 1e6] == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_run_in_the_middle_and_one_without_a_recording(tmp_path: Path) -> None:

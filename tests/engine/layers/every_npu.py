@@ -57,7 +57,7 @@ class EveryNpu:
         self.delays: dict[tuple[int, int, int], int] = {}
         self.sent_bytes = 0
         self.orders: dict[int, tuple[list[int], int]] = {}
-        self.instant = 0
+        self.timestep = 0
         self.ended_at: dict[int, Any] = {}  # a timestep, and what ended then
         self.coincidence = False  # two phases, or a phase and a computation or update, ended in one timestep
         self.npus = [Npu(self, rank) for rank in range(inputs.network.npus)]
@@ -84,9 +84,9 @@ class EveryNpu:
         """Themis decides once for a chunk, at the first NPU that asks."""
         themis: Any = self.planner._themis
         if tag not in self.orders:
-            if self.instant != self.clock.now:
+            if self.timestep != self.clock.now:
                 themis.reset()
-                self.instant = self.clock.now
+                self.timestep = self.clock.now
             self.orders[tag] = themis.schedule(left, usual, mask, gather=gather)
         return self.orders[tag]
 

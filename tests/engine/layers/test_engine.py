@@ -256,7 +256,7 @@ def test_a_mistake_is_one_clear_line(do, message):
         do(sim_of())
 
 
-def test_objects_are_told_in_words():
+def test_objects_are_described_in_words():
     sim = sim_of()
     sim.break_when("rank[0].ongoing > 1")
     sim.run()
@@ -308,7 +308,7 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
 
 @settings(max_examples=30, deadline=None)
 @given(runs())
-def test_the_critical_path_is_the_whole_time_in_one_piece(made):
+def test_the_critical_path_is_the_whole_time_without_gaps(made):
     sim = sim_of(*made[0], **made[1])
     sim.run()
     path = sim.result.critical_path()
@@ -317,7 +317,7 @@ def test_the_critical_path_is_the_whole_time_in_one_piece(made):
         return
     assert (path.segments[0].start_ps, path.segments[-1].end_ps) == (0, sim.result.time_ps)
     assert all(one.end_ps == other.start_ps for one, other in itertools.pairwise(path))
-    assert all(piece.start_ps < piece.end_ps for piece in path)
+    assert all(segment.start_ps < segment.end_ps for segment in path)
 
 
 def test_the_path_goes_by_the_collective_that_is_waited_for():
@@ -347,18 +347,18 @@ def test_recording_goes_back_with_the_run_and_changes_nothing():
 def test_a_trace_for_perfetto_has_tracks_of_passes_collectives_and_waits(tmp_path):
     sim = sim_of()
     sim.run()
-    told = sim.result.to_perfetto(tmp_path / "trace.json")
+    written = sim.result.to_perfetto(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
     waits = int((sim.engine.lane_spans().lane == 2).sum())
     assert waits > 0
-    assert told["operations"] == sim.counts["operation"] + waits
-    assert told["phases"] == sim.counts["phase"]
-    assert len(spans) == told["operations"] + told["phases"]
+    assert written["operations"] == sim.counts["operation"] + waits
+    assert written["phases"] == sim.counts["phase"]
+    assert len(spans) == written["operations"] + written["phases"]
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for span in spans:
-        said = (span["args"]["start_ps"], span["args"]["end_ps"])
-        tracks.setdefault((span["pid"], span["tid"]), []).append(said)
+        times = (span["args"]["start_ps"], span["args"]["end_ps"])
+        tracks.setdefault((span["pid"], span["tid"]), []).append(times)
     for found in tracks.values():
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(sorted(found)))
     names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
@@ -396,7 +396,7 @@ def test_loops_step_side_by_side():
     assert last.result.time_ps > plain.result.time_ps
 
 
-def test_files_are_told_by_their_content(tmp_path):
+def test_files_are_recognised_by_their_content(tmp_path):
     write_layer_table(LayerTable("DATA", CONVS), tmp_path / "w.txt")
     keys = {"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1}
     keys |= {"preferred-dataset-splits": 4, "all-reduce-implementation": "ring_ring_ring"}

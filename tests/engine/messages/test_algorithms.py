@@ -30,10 +30,10 @@ KEYS = {BROADCAST: "broadcast", REDUCE: "reduce", SCATTER: "scatter", GATHER: "g
 
 
 def system(algorithms, *, kind=BROADCAST, splits=1, queues=1, **more):
-    said = {"endpoint-delay": E, "preferred-dataset-splits": splits} | more
+    document = {"endpoint-delay": E, "preferred-dataset-splits": splits} | more
     if algorithms:
-        said[f"{KEYS[kind]}-implementation"] = algorithms
-    return System.from_document(said, queues=queues)
+        document[f"{KEYS[kind]}-implementation"] = algorithms
+    return System.from_document(document, queues=queues)
 
 
 def run(
@@ -78,7 +78,7 @@ def test_a_ring_passes_it_on_from_one_to_the_next(root):
     )
 
 
-def test_it_is_a_ring_where_nothing_is_said():
+def test_a_ring_is_the_default():
     assert ends(["Ring"], [5], None) == ends(["Ring"], [5], ["ring"])
 
 
@@ -242,7 +242,7 @@ ALGORITHMS = ["ring", "direct", "direct2", "halvingDoubling", "doubleBinaryTree"
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_everybody_has_a_part_once_whatever_else_goes_on(data):
+def test_every_rank_has_a_part_once_whatever_else_runs(data):
     counts = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     in_switch = data.draw(st.booleans())
     network = DimensionNetwork(
@@ -268,14 +268,14 @@ def test_everybody_has_a_part_once_whatever_else_goes_on(data):
         "inter-dimension-scheduling": data.draw(st.sampled_from(["baseline", "roundRobin", "themis"])),
         **{f"{name}-implementation": chosen(kind) for kind, name in KEYS.items()},
     }
-    told = System.from_document(described, rendezvous=data.draw(st.booleans()))
+    layer = System.from_document(described, rendezvous=data.draw(st.booleans()))
     done = Run(
-        Workload([Operations.of(rows)] * network.npus, network, told), congestion=data.draw(st.booleans())
+        Workload([Operations.of(rows)] * network.npus, network, layer), congestion=data.draw(st.booleans())
     )
     done.go()
     assert done.machine.clock[0].finished == network.npus
     whole = {BROADCAST, REDUCE}
-    if set(kinds) <= whole and not in_switch and not told.rendezvous:
+    if set(kinds) <= whole and not in_switch and not layer.rendezvous:
         assert done.machine.clock[0].bytes == 40_000 * (network.npus - 1) * len(kinds)
 
 
@@ -292,8 +292,8 @@ def test_files_and_what_astrasim_does(tmp_path):
     step.collective("broadcast", SIZE, duration_us=7, root=2)
     for rank in range(4):
         write(tmp_path / f"w.{rank}.et", step.build())
-    said = {"endpoint-delay": E, "preferred-dataset-splits": 1, "all-reduce-implementation": ["ring"]}
-    (tmp_path / "s.json").write_text(json.dumps(said))
+    document = {"endpoint-delay": E, "preferred-dataset-splits": 1, "all-reduce-implementation": ["ring"]}
+    (tmp_path / "s.json").write_text(json.dumps(document))
     (tmp_path / "n.yml").write_text(
         "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n"
     )
@@ -306,14 +306,14 @@ def test_files_and_what_astrasim_does(tmp_path):
     assert ours.machine.npus.end_ns.tolist() == ends(["Ring"], [4], ["ring"], root=2)
     order = [ours.machine.npus.end_ns[rank] for rank in (2, 3, 0, 1)]
     assert all(b > a for a, b in pairwise(order))
-    (tmp_path / "s.json").write_text(json.dumps(said | {"broadcast-implementation": ["ring"]}))
+    (tmp_path / "s.json").write_text(json.dumps(document | {"broadcast-implementation": ["ring"]}))
     with pytest.raises(InputError, match="has no broadcast-implementation"):
         Run(load(*files, compat=True))
 
 
 def test_all_of_chakra(tmp_path):
-    said = {"endpoint-delay": E, "preferred-dataset-splits": 1, "all-reduce-implementation": ["ring"]}
-    (tmp_path / "s.json").write_text(json.dumps(said))
+    document = {"endpoint-delay": E, "preferred-dataset-splits": 1, "all-reduce-implementation": ["ring"]}
+    (tmp_path / "s.json").write_text(json.dumps(document))
     (tmp_path / "n.yml").write_text(
         "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n"
     )

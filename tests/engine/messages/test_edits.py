@@ -42,8 +42,8 @@ def reduced(network, *, congestion=True, **system):
     """An all-reduce after a computation of 4 us, on every rank."""
     rows = [{"kind": COMPUTE, "duration_us": 4}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
     one = Operations.of(rows, [[], [0]])
-    ways = ["ring", "direct", "ring"][: len(network.npus_count)]
-    described = System.from_document({**SYSTEM, **{k: ways for k in SYSTEM if k.endswith("tion")}, **system})
+    lists = ["ring", "direct", "ring"][: len(network.npus_count)]
+    described = System.from_document({**SYSTEM, **{k: lists for k in SYSTEM if k.endswith("tion")}, **system})
     return by_messages([one] * network.npus, network, described, congestion=congestion)
 
 
@@ -125,7 +125,7 @@ def test_a_dead_link_takes_in_nothing_and_goes_on_when_it_is_back():
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 11))
-def test_what_is_under_way_on_a_dying_link_arrives(at, gone, link):
+def test_what_is_in_flight_on_a_link_arrives_when_it_goes_down(at, gone, link):
     sim, other = (mixed(congestion=True) for _ in range(2))
     other.run()
     sim.step(at)
@@ -233,10 +233,10 @@ def test_a_message_is_on_the_link_that_is_named(kinds):
         ranks[target] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 1000}])
         sim = by_messages(ranks, network, System.from_document({}), congestion=True)
         sim.run()
-        ways = [(row["from"], row["to"], row["dimension"]) for row in sim.result.table("links")]
-        ways.sort(key=lambda way: way[2])
-        assert ways[0][0] == "rank 0"
-        assert ways[-1][1] == f"rank {target}"
+        links = [(row["from"], row["to"], row["dimension"]) for row in sim.result.table("links")]
+        links.sort(key=lambda one: one[2])
+        assert links[0][0] == "rank 0"
+        assert links[-1][1] == f"rank {target}"
         frame = sim.result.to_dataframe("links")
         assert set(frame["dimension"]) <= {0, 1}
         state = dict(sim.inspect(f"link[{frame['link'][0]}]")["state"])

@@ -1,4 +1,4 @@
-"""One NPU stands for all where they are alike: the end is that of all NPUs, to the bit."""
+"""One NPU represents all where they are alike: the end is that of all NPUs, to the bit."""
 
 import pytest
 from hypothesis import given, settings
@@ -124,7 +124,7 @@ def test_what_differs_or_shares_is_not_folded():
     assert not foldable(Workload([ONE] * 4, FOUR, tree), congestion=False)
 
 
-def test_a_deadlock_is_told_by_all_npus():
+def test_a_deadlock_is_reported_by_all_npus():
     halving = System.from_document(
         {"all-reduce-implementation": ["halvingDoubling"], "preferred-dataset-splits": 1}
     )

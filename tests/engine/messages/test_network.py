@@ -219,7 +219,7 @@ def test_compat_has_the_peers_networks_only():
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "halvingDoubling", "doubleBinaryTree"])
 @pytest.mark.parametrize("congestion", [False, True])
 def test_an_infrastructure_is_as_the_network_that_it_draws(name, algorithm, congestion):
-    # On a ring of 8, direct sends go to the opposite NPU, to which there are two equally good ways.
+    # On a ring of 8, direct sends go to the opposite NPU, to which there are two equally good routes.
     npus = 7 if algorithm == "direct" else 8
     drawn = InfraNetwork(blueprint(f"{name}:gpus={npus}"))
     shape = {"ring": "Ring", "fully-connected": "FullyConnected", "switch": "Switch"}[name]
@@ -261,30 +261,30 @@ def test_bytes_are_conserved_on_the_links_of_a_clos():
     )
     run.finish()
     machine = run.machine
-    # Rings: every way is used by as many bytes as any other of its dimension.
+    # Rings: every route is used by as many bytes as any other of its dimension.
     carried = int((machine.used.bytes).sum())
     steps = {1: 7, 8: 3}
     expected = 0
-    for way in machine.routes:
-        src, dst = divmod(int(way.key), 32)
+    for route in machine.routes:
+        src, dst = divmod(int(route.key), 32)
         stride = 8 if (dst - src) % 8 == 0 else 1
         ahead = (src // stride + 1) % (4 if stride == 8 else 8) == dst // stride % (4 if stride == 8 else 8)
         if ahead:
             message = (1 << 20) // 8 if stride == 1 else (1 << 20) // 8 // 4
-            expected += int(way.hops) * 2 * steps[stride] * message
+            expected += int(route.hops) * 2 * steps[stride] * message
     assert carried == expected
     free = simulate(Workload([_collective(1 << 20)] * 32, network, _system("ring", "ring")))
     assert (run.result().end_ns >= free.end_ns).all()
 
 
-def test_messages_of_a_torus_take_one_of_several_ways_by_their_tag():
+def test_messages_of_a_torus_take_one_of_several_routes_by_their_tag():
     network = InfraNetwork(blueprint("torus2d:rows=3,columns=3"))
     ends = set()
     for tag in range(16):
         said = ({"peer": 4, "bytes": 10**6, "tag": tag}, {"peer": 1, "bytes": 7})
         ranks = [Operations.of([])] * 9
         ranks[0] = Operations.of([{"kind": SEND, **row} for row in said])
-        # Somebody else uses one of the links alone: the message is not spread over both ways.
+        # Another rank uses one of the links alone: the message is not spread over both routes.
         ranks[1] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 7}])
         ranks[4] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 10**6, "tag": tag}])
         run = Run(Workload(ranks, network, System.from_document({})), congestion=True, record=True)

@@ -68,7 +68,7 @@ def test_a_series_is_what_stepping_finds(events, points, share):
         assert other.engine.dimension(0)["messages"] == value
 
 
-def test_what_is_noted_follows_time_both_ways_and_is_saved(tmp_path):
+def test_what_is_recorded_follows_time_forward_and_back_and_is_saved(tmp_path):
     sim = mixed()
     watch = sim.watch("rank[0].dim[0].running")
     for _ in range(6):

@@ -193,7 +193,7 @@ def test_what_only_the_peer_cannot_do_is_simulated(case):
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["id"] in {*REFUSED, *HANGS}], ids=lambda c: c["id"])
-def test_what_nobody_can_do_is_said(case):
+def test_what_no_rank_can_do_is_refused(case):
     expected = Deadlock if case["id"] in HANGS else InputError
     for network, recorded in case["results"].items():
         if recorded["status"] != "ok":

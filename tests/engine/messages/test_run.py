@@ -44,14 +44,14 @@ def _ring(npus, size, system=RING, *, congestion=False, compat=False):
 def test_how_a_run_is_cut_into_steps_changes_nothing(cuts, congestion):
     whole = _ring(6, 10_000, congestion=congestion)
     whole.finish()
-    pieces = _ring(6, 10_000, congestion=congestion)
+    parts = _ring(6, 10_000, congestion=congestion)
     for cut in cuts:
-        before = pieces.events
-        if pieces.go(steps=before + cut) == STEPS:
-            assert pieces.events == before + cut
-    pieces.finish()
-    assert pieces.digest() == whole.digest()
-    assert pieces.result().end_ns.tolist() == whole.result().end_ns.tolist()
+        before = parts.events
+        if parts.go(steps=before + cut) == STEPS:
+            assert parts.events == before + cut
+    parts.finish()
+    assert parts.digest() == whole.digest()
+    assert parts.result().end_ns.tolist() == whole.result().end_ns.tolist()
 
 
 @settings(max_examples=30, deadline=None)

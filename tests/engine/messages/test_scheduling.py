@@ -326,8 +326,8 @@ def test_steps_change_nothing_with_grants_and_switches():
     system = _system("ring", "inNetwork", inter_dimension_scheduling="themis", preferred_dataset_splits=6)
     ranks = [_collective(1 << 20)] * 16
     for congestion in (False, True):
-        whole, pieces = (Run(Workload(ranks, network, system), congestion=congestion) for _ in range(2))
+        whole, parts = (Run(Workload(ranks, network, system), congestion=congestion) for _ in range(2))
         whole.finish()
-        while pieces.go(steps=pieces.events + 97) != ENDED:
+        while parts.go(steps=parts.events + 97) != ENDED:
             pass
-        assert pieces.digest() == whole.digest()
+        assert parts.digest() == whole.digest()

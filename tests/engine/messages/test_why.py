@@ -39,7 +39,7 @@ def test_there_is_a_chain_at_any_moment(events, rank):
     assert len(sim.why()) >= 1
 
 
-def test_a_circle_is_told():
+def test_a_circle_is_reported():
     rows = [{"kind": RECV, "peer": 1, "bytes": 8}, {"kind": SEND, "peer": 1, "bytes": 8}]
     ranks = [Operations.of([{**row, "peer": 1 - rank} for row in rows], [[], [0]]) for rank in range(2)]
     sim = by_messages(ranks, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))

@@ -64,7 +64,7 @@ def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks
 
 @settings(max_examples=30, deadline=None)
 @given(workloads())
-def test_the_critical_path_is_the_whole_time_in_one_piece(ranks):
+def test_the_critical_path_is_the_whole_time_without_gaps(ranks):
     sim = by_messages(ranks, TWO_DIMS, System.from_document(SYSTEM))
     sim.run()
     path = sim.result.critical_path().segments
@@ -72,10 +72,10 @@ def test_the_critical_path_is_the_whole_time_in_one_piece(ranks):
     assert path[-1].end_ps == sim.result.time_ps
     for one, other in itertools.pairwise(path):
         assert one.end_ps == other.start_ps
-    assert all(piece.start_ps <= piece.end_ps for piece in path)
+    assert all(segment.start_ps <= segment.end_ps for segment in path)
 
 
-def test_the_critical_path_goes_by_what_everybody_waits_for():
+def test_the_critical_path_goes_through_what_all_ranks_wait_for():
     path = _finished().result.critical_path().segments
     # Rank 5 computes for 9 us, the others for 3: the all-reduce begins when it has come.
     assert (path[0].rank, path[0].cause, path[0].end_ps) == (5, "compute", 9_000_000)

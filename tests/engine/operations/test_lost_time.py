@@ -36,7 +36,7 @@ def test_lost_times_add_up_and_are_those_of_the_ranks(events, congestion):
     assert list(frame.columns[2:]) == [f"{name}_ps" for name in LOSSES]
 
 
-def test_waiting_for_the_slow_one_is_told_from_moving_data():
+def test_waiting_for_the_slow_rank_is_not_moving_data():
     sim = mixed()
     sim.run("9 us")  # rank 5 computes for 9 us, the others for 3
     others = list(LOSSES).index("others")

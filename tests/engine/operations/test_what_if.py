@@ -75,7 +75,7 @@ def test_a_slow_rank_is_found_and_what_it_costs():
     assert rows["rank[5].speed", "x4"].exact_ps == even.result.time_ps
     free = described([0] * 6)
     free.run()
-    # 0 us is a nanosecond in a trace: twice on the way to the end.
+    # 0 us is a nanosecond in a trace: twice until the end.
     assert rows["rank[*].speed", "inf"].exact_ps == free.result.time_ps - 2000
     assert [row.exact_ps for row in table] == sorted(row.exact_ps for row in table)
     frame = table.to_dataframe()

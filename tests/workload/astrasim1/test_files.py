@@ -259,7 +259,7 @@ def test_runs_that_are_too_large_are_refused(files):
         load(*names, comm_scale=0)
 
 
-def test_files_are_told_apart_by_their_content(files):
+def test_files_are_recognised_by_their_content(files):
     assert is_layer_table(files / "workload.txt")
     assert not is_layer_table(files)
     assert not is_layer_table(files / "nothing")
@@ -338,8 +338,8 @@ def test_the_command_writes_a_trace_and_tables_and_explains(files, capsys):
         "ranks", "operations", "collectives", "phases", "dimensions", "layers", "critical_path",
     }  # fmt: skip
     assert main(_command(files, *compat, "--explain")) == 0
-    said = capsys.readouterr().out
-    assert "allreduce WG comm (all_reduce, 1 MiB); the last to end" in said
+    printed = capsys.readouterr().out
+    assert "allreduce WG comm (all_reduce, 1 MiB); the last to end" in printed
     hashes = []
     for extra in ((), ("--explain",)):
         assert main(_command(files, *compat, "--json", *extra)) == 0
@@ -348,7 +348,7 @@ def test_the_command_writes_a_trace_and_tables_and_explains(files, capsys):
 
 
 def test_the_network_with_congestion_has_a_file_of_its_own(files, capsys):
-    """As in the tutorial of 2023: YAML, one dimension, a link each way."""
+    """As in the tutorial of 2023: YAML, one dimension, a link in each direction."""
     network = files / "network.yml"
     network.write_text("# one\ntopology: Switch\nnpus_count: [8]\nbandwidth: [50]\nlatency: [500]\n")
     system = files / "system.txt"
@@ -362,7 +362,7 @@ def test_the_network_with_congestion_has_a_file_of_its_own(files, capsys):
         document = json.loads(capsys.readouterr().out)
         assert document["fidelity"] == fidelity
         times.append(document["time_ps"])
-    # Of a chunk of 256 KiB, 7 messages of 32 KiB one after another, twice; then the way from the switch.
+    # Of a chunk of 256 KiB, 7 messages of 32 KiB one after another, twice; then the link from the switch.
     message = int(32768 / (50 * (1 << 30) / 1e9))
     assert times[1] == (4 * (2 * (6 * message + 2 * (500 + message)) + 30) + 1) * 1000
     assert times[0] < times[1]
@@ -481,4 +481,4 @@ def test_the_document_steps_through_it(capsys):
         assert all(f"`{word}`" in text or f'"{word}"' in text for word in words if word not in SHARED)
 
 
-SHARED = ("event", "cycle", "operation", "phase")  # told in docs/stepping.md
+SHARED = ("event", "cycle", "operation", "phase")  # documented in docs/stepping.md

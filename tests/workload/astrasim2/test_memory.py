@@ -76,7 +76,7 @@ def test_a_pool_that_does_the_collective_reads_one_tensor(pool, size):
     least = size / (pool.groups * pool.group_Bpns)
     assert shared + 1 >= pool.latency_ns + least
     assert alone + 1 >= pool.latency_ns + least * pool.npus
-    # Each NPU gets as much either way.
+    # Each NPU gets as much in either case.
     assert shared + 1 >= pool.latency_ns + size / pool.npu_Bpns
 
 
@@ -86,11 +86,11 @@ def test_the_busiest_link_of_a_ring_is_that_of_every_pair_counted(nodes):
     for src in range(nodes):
         for dst in range(nodes):
             ahead = (dst - src) % nodes
-            for way, steps in ((0, ahead), (1, nodes - ahead)):
-                # Both ways where they are equally long.
+            for direction, steps in ((0, ahead), (1, nodes - ahead)):
+                # Both directions where they are equally long.
                 part = 1.0 if steps < nodes / 2 else 0.5 if 2 * steps == nodes else 0.0
                 for step in range(steps if ahead else 0):
-                    load[way, (src + step) % nodes if way == 0 else (src - step) % nodes] += part
+                    load[direction, (src + step) % nodes if direction == 0 else (src - step) % nodes] += part
     pool = Pool("RING", nodes, 1, nodes, 1.0, 1, 1.0, 1.0, 1, 0)
     assert float(pool.share()) == pytest.approx(load.max() / nodes**2)
 
@@ -138,8 +138,8 @@ def test_a_pool_is_read_and_used(tmp_path):
 )
 def test_a_pool_that_is_not_described_is_refused(tmp_path, change, message):
     path = tmp_path / "memory.json"
-    said = {key: value for key, value in {**DOCUMENT, **change}.items() if value is not None}
-    path.write_text(json.dumps(said))
+    document = {key: value for key, value in {**DOCUMENT, **change}.items() if value is not None}
+    path.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
         read_memory(path)
 

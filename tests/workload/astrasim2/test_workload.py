@@ -209,14 +209,14 @@ def _attribute(name, value):
     return Attribute(value, {"pg_name": "string_val"}.get(name, "int64_val"))
 
 
-def _send(**said):
-    attributes = {name: _attribute(name, value) for name, value in said.items()}
+def _send(**values):
+    attributes = {name: _attribute(name, value) for name, value in values.items()}
     return Node(0, "s", NodeType.COMM_SEND, attributes=attributes)
 
 
 def _all_reduce(number, group="", **more):
-    said = {"comm_type": CollectiveType.ALL_REDUCE, "comm_size": 65536, "pg_name": group}
-    attributes = {name: _attribute(name, value) for name, value in said.items()}
+    values = {"comm_type": CollectiveType.ALL_REDUCE, "comm_size": 65536, "pg_name": group}
+    attributes = {name: _attribute(name, value) for name, value in values.items()}
     return Node(number, f"step {number}", NodeType.COMM_COLL, attributes=attributes, **more)
 
 
@@ -342,10 +342,10 @@ def test_a_node_that_cannot_be_done_is_named(files, node, message):
     assert "step.0.et: node 0" in str(error.value)
 
 
-def _step(before_us, kind, size, **said):
+def _step(before_us, kind, size, **values):
     step = TraceBuilder()
     first = step.compute("before", duration_us=before_us)
-    step.compute("after", duration_us=7, after=[step.collective(kind, size, after=[first], **said)])
+    step.compute("after", duration_us=7, after=[step.collective(kind, size, after=[first], **values)])
     return step.build()
 
 

@@ -22,7 +22,7 @@ def waiting_ranks(step: ModelStep) -> list[int]:
     A send is done at once, a receive when its message has been sent, a collective when all its
     group have come to it, each with the same kind and bytes.
     """
-    everybody = list(range(step.ranks))
+    all_ranks = list(range(step.ranks))
     programs: list[deque[tuple[Any, ...]]] = []
     for rank, trace in enumerate(traces(step)):
         listed: deque[tuple[Any, ...]] = deque()
@@ -30,7 +30,7 @@ def waiting_ranks(step: ModelStep) -> list[int]:
             kind, size = NodeType(int(trace.type[row])), int(trace.comm_size[row])
             if kind == NodeType.COMM_COLL:
                 name = trace.pg_name[row]
-                members = step.groups[int(name)] if name else everybody
+                members = step.groups[int(name)] if name else all_ranks
                 assert rank in members
                 listed.append((kind, tuple(members), int(trace.comm_type[row]), size))
             elif kind == NodeType.COMM_SEND:
@@ -122,7 +122,7 @@ def divided(draw: Any) -> tuple[Transformer, Parallelism, dict[str, Any]]:
         tensor = max(tensor // 2, 1) if data == context == 1 else tensor
     train = mode == "training"
     interleave = draw(st.sampled_from([1, 2])) if train and 1 < pipeline <= model.layers // 2 else 1
-    ways = Parallelism(
+    degrees = Parallelism(
         data, tensor, pipeline, context,
         expert=draw(st.sampled_from([n for n in (1, 2, 4) if data % n == 0])) if with_experts else 1,
         sequence=tensor > 1 and mode != "decode" and draw(st.booleans()),
@@ -138,4 +138,4 @@ def divided(draw: Any) -> tuple[Transformer, Parallelism, dict[str, Any]]:
         "recompute": train and draw(st.booleans()),
         "tokens": draw(st.integers(1, 3)) if mode == "decode" else 1,
     }
-    return model, ways, more
+    return model, degrees, more

@@ -46,8 +46,8 @@ def test_what_tensor_and_sequence_parallelism_divide():
     model = tiny(vocab=0)
     tokens = model.sequence
     between, scores = tokens * model.hidden, tokens * model.sequence * model.heads
-    for ways, parts in ((Parallelism(tensor=4), 1), (Parallelism(tensor=4, sequence=True), 4)):
-        step = workload(model, ways, elementwise=True)
+    for degrees, parts in ((Parallelism(tensor=4), 1), (Parallelism(tensor=4, sequence=True), 4)):
+        step = workload(model, degrees, elementwise=True)
         expected = 3 * model.layers * ((8 + 12) * between // parts + 4 * scores // 4)
         assert counted(step.stages[0])[1] == expected
     ring = workload(model, Parallelism(context=4), elementwise=True)
@@ -73,8 +73,8 @@ def test_nothing_changes_where_nothing_is_asked_for():
 def test_the_rank_with_the_busiest_expert(ranks, quarters):
     busiest = quarters / 4
     model = tiny(vocab=0, experts=8, top_k=2, layers=2)
-    ways = Parallelism(data=8, expert=ranks)
-    even, uneven = workload(model, ways), workload(model, ways, expert_imbalance=busiest)
+    degrees = Parallelism(data=8, expert=ranks)
+    even, uneven = workload(model, degrees), workload(model, degrees, expert_imbalance=busiest)
     each = 8 // ranks  # experts of a rank: one has so much, the others share what is left
     load = (busiest + (each - 1) * (8 - busiest) / 7) / each
     for kind in ("flops", "size"):

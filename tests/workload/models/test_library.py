@@ -67,7 +67,7 @@ def test_a_model_of_ones_own(tmp_path):
     file.write_text("layers: 4\nhidden: 64\nheads: 4\nffn: 256\nvocab: 100\ngated: true\n")
     assert read_model(file).gated
     assert workload(str(file), Parallelism(tensor=4)).ranks == 4
-    for text, said in [
+    for text, message in [
         ("layers: 4", "hidden, heads, ffn, vocab missing"),
         ("layrs: 4", "did you mean 'layers'"),
         ("[1", "not YAML"),
@@ -79,12 +79,12 @@ def test_a_model_of_ones_own(tmp_path):
         ("{layers: 1, hidden: 64, heads: 4, ffn: 256, vocab: 100, experts: 3}", "top_k is 0 of 3"),
     ]:
         file.write_text(text)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             read_model(file)
 
 
 @pytest.mark.parametrize(
-    "ways, more, said",
+    "degrees, more, message",
     [
         ({"tensor": 3}, {}, "does not divide heads"),
         ({"tensor": 2, "sequence": True, "context": 3}, {}, "do not divide"),
@@ -98,13 +98,13 @@ def test_a_model_of_ones_own(tmp_path):
         ({}, {"microbatches": 60_000, "batch": 60_000}, "operations of a rank"),
     ],
 )
-def test_divisions_that_do_not_go_are_told(ways, more, said):
-    with pytest.raises(InputError, match=said):
-        workload(tiny(), Parallelism(**ways), **more)
+def test_divisions_that_do_not_fit_are_refused(degrees, more, message):
+    with pytest.raises(InputError, match=message):
+        workload(tiny(), Parallelism(**degrees), **more)
 
 
 @pytest.mark.parametrize(
-    "ways, said",
+    "degrees, message",
     [
         ({"data": 4, "expert": 3}, "does not divide data parallelism"),
         ({"interleave": 2}, "interleaving needs more than one stage"),
@@ -114,9 +114,9 @@ def test_divisions_that_do_not_go_are_told(ways, more, said):
         ({"data": 2048, "tensor": 1024}, "2,097,152 ranks"),
     ],
 )
-def test_degrees_that_do_not_go_are_told(ways, said):
-    with pytest.raises(InputError, match=said):
-        Parallelism(**ways)
+def test_degrees_that_do_not_fit_are_refused(degrees, message):
+    with pytest.raises(InputError, match=message):
+        Parallelism(**degrees)
 
 
 def _ranks(count):

@@ -30,8 +30,8 @@ SYSTEM = {
 @settings(max_examples=60, deadline=None)
 @given(divided())
 def test_all_ranks_come_to_their_end_in_the_order_of_their_files(case):
-    model, ways, more = case
-    step = workload(model, ways, **more)
+    model, degrees, more = case
+    step = workload(model, degrees, **more)
     assert not waiting_ranks(step)
     for trace in traces(step):
         check(trace)
@@ -41,8 +41,8 @@ def test_all_ranks_come_to_their_end_in_the_order_of_their_files(case):
 @settings(max_examples=15, deadline=None)
 @given(divided(), st.booleans(), st.sampled_from([0.01, 10.0]))
 def test_simulated_all_ranks_come_to_their_end(case, rendezvous, bandwidth):
-    model, ways, more = case
-    step = workload(model, ways, **more)
+    model, degrees, more = case
+    step = workload(model, degrees, **more)
     system = System.from_document(SYSTEM, rendezvous=rendezvous)
     network = DimensionNetwork(["Ring"], [step.ranks], [bandwidth], [100])
     result = simulate(Workload(step.operations(), network, system, groups=step.groups))
@@ -55,17 +55,17 @@ def test_simulated_all_ranks_come_to_their_end(case, rendezvous, bandwidth):
 def test_what_is_simulated_at_once_is_what_the_traces_say(case):
     from astranb.workload.astrasim2.traces import operations_of
 
-    model, ways, more = case
-    step = workload(model, ways, **more)
+    model, degrees, more = case
+    step = workload(model, degrees, **more)
     for rank, made in enumerate(step.operations()):
-        told = operations_of(step.trace(rank), step.groups, roofline=True)
-        assert made.rows["kind"].tolist() == told.rows["kind"].tolist()
+        from_trace = operations_of(step.trace(rank), step.groups, roofline=True)
+        assert made.rows["kind"].tolist() == from_trace.rows["kind"].tolist()
         for name in ("flops", "bytes", "group", "collective", "duration_us", "tag"):
-            assert made.rows[name].tolist() == told.rows[name].tolist(), name
+            assert made.rows[name].tolist() == from_trace.rows[name].tolist(), name
         sent = made.rows["peer"] >= 0
-        assert made.rows["peer"][sent].tolist() == told.rows["peer"][sent].tolist()
-        assert made.dep_start.tolist() == told.dep_start.tolist()
-        assert made.deps.tolist() == told.deps.tolist()
+        assert made.rows["peer"][sent].tolist() == from_trace.rows["peer"][sent].tolist()
+        assert made.dep_start.tolist() == from_trace.dep_start.tolist()
+        assert made.deps.tolist() == from_trace.deps.tolist()
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 4))
@@ -96,8 +96,8 @@ def test_an_order_turned_round_is_found_by_the_judge(interleave):
 @given(divided())
 def test_what_comes_is_waited_for(case):
     """Received messages and gathered parameters are what something but the next message waits for."""
-    model, ways, more = case
-    step = workload(model, ways, **more)
+    model, degrees, more = case
+    step = workload(model, degrees, **more)
     for stage in step.stages:
         used: dict[int, set[int]] = {}
         for number, deps in enumerate(stage.deps):
@@ -109,5 +109,5 @@ def test_what_comes_is_waited_for(case):
                 assert after - {NodeType.COMM_RECV}, stage.names[number]
             elif kind == NodeType.COMM_COLL and "optimizer" in stage.names and model.vocab:
                 assert after or number > stage.names.index("optimizer"), stage.names[number]
-            if stage.names[number].startswith("params ") and ways.expert == 1:
+            if stage.names[number].startswith("params ") and degrees.expert == 1:
                 assert NodeType.COMP in after, stage.names[number]

@@ -61,10 +61,10 @@ _WAYS = st.builds(
 
 @settings(max_examples=25, deadline=None)
 @given(_WAYS, st.integers(1, 3), st.sampled_from([1, 2]), st.booleans())
-def test_operations_of_all_ranks_are_the_closed_form(ways, micro, each, recompute):
+def test_operations_of_all_ranks_are_the_closed_form(degrees, micro, each, recompute):
     model = tiny(vocab=512, kv_heads=8)
-    batch = ways.data * micro * each
-    step = workload(model, ways, batch=batch, microbatches=micro, recompute=recompute)
+    batch = degrees.data * micro * each
+    step = workload(model, degrees, batch=batch, microbatches=micro, recompute=recompute)
     layers, h, s, v = model.layers, model.hidden, model.sequence, model.vocab
     # Narayanan et al. 2021, appendix, their B, s, l, h and V.
     forward = 24 * batch * s * layers * h * h + 4 * batch * s * s * layers * h
@@ -95,21 +95,21 @@ def test_a_token_takes_six_operations_a_parameter_and_attention(name):
 
 @settings(max_examples=25, deadline=None)
 @given(_WAYS, st.booleans())
-def test_each_parameter_is_held_by_one_rank_of_a_replica(ways, experts):
+def test_each_parameter_is_held_by_one_rank_of_a_replica(degrees, experts):
     more = {"experts": 4, "top_k": 2, "dense_layers": 2} if experts else {}
     model = tiny(**more)
     held = 0
-    for stage in range(ways.pipeline):
-        for layers in chunks(model, ways, stage):
+    for stage in range(degrees.pipeline):
+        for layers in chunks(model, degrees, stage):
             for layer in layers:
-                one = of_layer(model, ways, layer)
+                one = of_layer(model, degrees, layer)
                 held += one.shared + one.experts
-    held = ways.tensor * (held + of_embedding(model, ways).shared + of_head(model, ways).shared)
+    held = degrees.tensor * (held + of_embedding(model, degrees).shared + of_head(model, degrees).shared)
     again = model.layers * (model.attention.small + model.mlp.small) + (
         model.head - model.vocab * model.hidden
     )
     again += (model.layers - 2) * model.around_experts.whole if experts else 0
-    assert held == model.parameters + (ways.tensor - 1) * again  # norms and routers, in every part
+    assert held == model.parameters + (degrees.tensor - 1) * again  # norms and routers, in every part
 
 
 @pytest.mark.parametrize("recompute, each", [(False, 4), (True, 6)])
@@ -203,8 +203,8 @@ def _free(step, **more):
 @pytest.mark.parametrize("stages, micro, interleave", [(4, 8, 1), (4, 4, 1), (2, 6, 1), (4, 8, 2), (4, 8, 4)])
 def test_the_bubble_is_stages_less_one_by_microbatches(stages, micro, interleave):
     model = Transformer("equal", layers=16, hidden=1024, heads=8, ffn=4096, vocab=0, sequence=512)
-    ways = Parallelism(pipeline=stages, interleave=interleave)
-    result = _free(workload(model, ways, microbatches=micro))
+    degrees = Parallelism(pipeline=stages, interleave=interleave)
+    result = _free(workload(model, degrees, microbatches=micro))
     busy = int(result.compute_ns.max())
     bubble = (int(result.end_ns.max()) - busy) / busy
     # Narayanan et al. 2021, sections 2.2.1 and 2.2.2. The optimizer's step and nanoseconds of messages

@@ -1,0 +1,44 @@
+"""Breakpoints on what operations and phases of chunks do in a layer table's run."""
+
+from __future__ import annotations
+
+from astranb.engine.breakpoints import Breakpoint, unknown_kind
+from astranb.engine.messages.breakpoints import event_breakpoint
+from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS, PHASE_ENDS
+from astranb.engine.operations.about import About
+
+from . import tables as t
+from .about import ProgramRows
+from .paths import LayerPart, resolve
+from .run import LayerRun
+
+__all__ = ["EVENTS", "on_event"]
+
+EVENTS: dict[str, tuple[int, int]] = {
+    "operation_begin": (BEGINS, -1),
+    "operation_end": (ENDS, -1),
+    "compute_begin": (BEGINS, t.COMPUTE),
+    "compute_end": (ENDS, t.COMPUTE),
+    "collective_begin": (BEGINS, t.ISSUE),
+    "collective_end": (ENDS, t.ISSUE),
+    "phase_begin": (PHASE_BEGINS, -1),
+    "phase_end": (PHASE_ENDS, -1),
+}
+"""The events that one can stop on: what happens, and in which of the program's rows."""
+
+
+def on_event(
+    kind: str | None, path: str | None, run: LayerRun, about: About, program: ProgramRows
+) -> Breakpoint:
+    """Stop after an event of a kind that concerns an object.
+
+    Raises
+    ------
+    InputError
+        Unknown kind or object, neither given, or no such event concerns the object.
+    """
+    unknown_kind(kind, path, tuple(EVENTS))
+    place = LayerPart("rank", "") if path is None else resolve(path, run, about)
+    operation = int(program.at[place.operation]) if place.operation >= 0 else -1
+    row = {"operation": operation, "layer": place.layer, "part": place.part, "dim": place.dim}
+    return event_breakpoint(kind, place.path, EVENTS, row)
