@@ -33,11 +33,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
     get open() {
       return busy || next !== null;
     },
-    /**
-     * Ask unless this is what was wanted last.
-     * @param {Options} options
-     * @param {string} [key]
-     */
+    /** Ask unless this is what was wanted last. @param {Options} options @param {string} [key] */
     want(options, key = JSON.stringify(options)) {
       if (key !== wanted) {
         wanted = key;

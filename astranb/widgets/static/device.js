@@ -20,10 +20,7 @@ const STATE = {
 };
 const TOP = 26;
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @param {Store} store @param {Theme} theme */
 export function createDevice(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = createTip(canvas, (at) => hit(at)?.words ?? "");

@@ -4,11 +4,7 @@
 /** @type {[number, string][]} */
 const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
 
-/**
- * Picoseconds with a unit, exact.
- * @param {number} ps
- * @param {number} [digits]
- */
+/** Picoseconds with a unit, exact. @param {number} ps @param {number} [digits] */
 export function formatTime(ps, digits = 6) {
   const [size, unit] = UNITS.find(([one]) => Math.abs(ps) >= one) ?? [1, "ps"];
   const places = Math.min(digits, Math.round(Math.log10(size)));

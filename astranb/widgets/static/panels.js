@@ -55,10 +55,7 @@ const OF_OPERATIONS = [
 
 let numbers = 0; // of workbenches on the page: ids must differ
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @param {Store} store @param {Theme} theme */
 export function createPanels(store, theme) {
   const number = (numbers += 1);
   const panels = (store.engine === "operations" ? OF_OPERATIONS : PANELS).map(([slot, name, title, create, open]) => {

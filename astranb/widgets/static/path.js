@@ -25,11 +25,7 @@ export function causeColour(cause) {
   return COLOURS[cause] ?? "#999999";
 }
 
-/**
- * The segment of the path at a time, -1 where there is none.
- * @param {Path} path
- * @param {number} time
- */
+/** The segment of the path at a time, -1 where there is none. @param {Path} path @param {number} time */
 export function segmentAt(path, time) {
   let [low, high] = [0, path.start.length - 1];
   while (low < high) {

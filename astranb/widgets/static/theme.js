@@ -24,11 +24,7 @@ const CIVIDIS = [
   [138, 134, 120], [165, 156, 116], [195, 179, 105], [254, 232, 56],
 ];
 
-/**
- * Colours that follow the theme of the page.
- * @param {HTMLElement} element
- * @returns {import("./types").Theme}
- */
+/** Colours that follow the theme of the page. @param {HTMLElement} element @returns {import("./types").Theme} */
 export function createTheme(element) {
   const theme = /** @type {import("./types").Theme} */ ({ dark: false, version: 0 });
   function read() {
