@@ -138,7 +138,7 @@ def _separate(p: tuple[float, float], q: tuple[float, float]) -> bool:
 
 
 def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
-    """Rows and columns; of several planes each stands behind the one before, to the right and below it."""
+    """Rows and columns; each plane is behind the one before, to the right and below it."""
     rows, columns, planes = shape.rows, shape.columns, shape.planes
     across, down = _DEEPER
     wide, tall = (COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)

@@ -68,7 +68,7 @@ class Feed(ABC):
         return {"type": "scene", "version": VERSION, "title": self.title, **own}, buffers
 
     def state(self, *, fine: bool = False, most: int | None = None) -> Message:
-        """Where the simulation stands, and what the view does not have yet.
+        """The state of the simulation, and what the view does not have yet.
 
         Parameters
         ----------

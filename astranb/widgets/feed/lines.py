@@ -97,7 +97,7 @@ class LineFeed(Feed):
         self._whole = min(self._whole, self._sent)
 
     def drawn(self) -> Message:
-        """The part of the scene that says where everything stands; the column: the bundle of each link."""
+        """The part of the scene that places everything; the column is the bundle of each link."""
         sim, layout = self.sim, self.layout
         rates = sim.engine.machine.links["bandwidth_Bps"]
         boxes: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ import { createTip } from "./tip.js";
 
 /** @import { Answer, Context, Pair, SmState, Spot, Store, Theme, Tile } from "./types" */
 
-// Shape tells the states apart, too: how much of a tile is filled, and from where.
+// Shape distinguishes the states, too: how much of a tile is filled, and from where.
 /** @type {Record<SmState, { colour: string, fill: string, words: string }>} */
 const STATE = {
   free: { colour: "", fill: "none", words: "free" },

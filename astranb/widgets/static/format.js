@@ -11,7 +11,7 @@ export function formatTime(ps, digits = 6) {
   return `${Number((ps / size).toFixed(places))} ${unit}`;
 }
 
-/** A whole number with its thousands apart. @param {number} n */
+/** A whole number with separators for thousands. @param {number} n */
 export const formatCount = (n) => n.toLocaleString("en-US");
 
 /** A fraction as a percentage, small ones with a decimal. @param {number} part */

@@ -108,7 +108,7 @@ export function drawPath(context, store, theme, { edges, bundleOf, boxes, place 
 }
 
 /**
- * The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant.
+ * The line in flight whose dot is alone at a point: {link, end_ps}; null where there are several, or none.
  * @param {Store} store
  * @param {number} x
  * @param {number} y

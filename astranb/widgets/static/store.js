@@ -230,7 +230,7 @@ export function createStore(model) {
       model.send({ type: "ready" });
       look();
     },
-    /** A view has been closed; when nobody looks, nothing need be sent. */
+    /** A view has been closed; without one, nothing need be sent. */
     close() {
       views -= 1;
       if (views === 0) model.send({ type: "away" });
@@ -332,7 +332,7 @@ export function createStore(model) {
     state(message, buffers) {
       model.send({ type: "read" });
       if (message.seq !== expected) {
-        expected = -1; // something was lost on the way: start anew, once
+        expected = -1; // a message was lost: start again, once
         model.send({ type: "ready" });
         return;
       }
@@ -397,7 +397,7 @@ export function createStore(model) {
   /** @param {FromKernel} message @param {DataView[]} [buffers] */
   function received(message, buffers = []) {
     kernel.heard();
-    // Before the first scene, and after a loss, states belong to somebody else.
+    // Before the first scene, and after a loss, states are for another page.
     if (message.type === "state" && (!scene || expected < 0)) return;
     /** @type {(message: never, buffers: DataView[]) => void} */
     const handle = handlers[message.type];
