@@ -42,10 +42,6 @@ class LinkedClock(Generic[_W]):
     """Keeps two workbenches at the same simulated time, cursor, zoom and selection: moving one moves both.
 
     Each stays at its own end while the other continues.
-
-    Parameters
-    ----------
-    a, b : Workbench
     """
 
     def __init__(self, a: _W, b: _W) -> None:

@@ -21,10 +21,6 @@ VERSION = 4
 class Feed(ABC):
     """What one view has been sent so far, and what it is sent next.
 
-    Parameters
-    ----------
-    session : Session
-
     Attributes
     ----------
     workbench : Workbench or None

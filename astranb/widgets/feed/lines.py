@@ -35,10 +35,6 @@ def used_links(sim: Simulation) -> np.ndarray:
 class LineFeed(Feed):
     """The feed of a run by cache lines.
 
-    Parameters
-    ----------
-    session : Session
-
     Examples
     --------
     >>> import astranb as anb

@@ -16,12 +16,7 @@ _MOST_NAMES = 2000
 
 
 class OperationFeed(Feed):
-    """The feed of a run of operations.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """The feed of a run of operations."""
 
     engine = "operations"
 

@@ -39,12 +39,7 @@ class _Question:
 
 
 class Background:
-    """The long questions about one simulation, and their answers.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """The long questions about one simulation, and their answers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

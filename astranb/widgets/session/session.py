@@ -85,10 +85,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 class Session(Owner):
     """The one place from which a simulation's views move it.
 
-    Parameters
-    ----------
-    sim : Simulation
-
     Attributes
     ----------
     playing : bool

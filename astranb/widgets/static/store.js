@@ -281,6 +281,7 @@ export function createStore(model) {
     store.emit("change");
   }
   function cursorSet() {
+    if (!store.state) return; // the first state reads it: before, no time is known
     const at = model.get("_cursor_ps");
     if (at < 0 && !store.following) store.follow();
     else if (at >= 0 && (store.following || Math.abs(at - store.cursor) > 0.5) && !store.replaying) {
