@@ -67,7 +67,7 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     text = draw("ring:gpus=4", Path(folder, "ring.svg")).read_text()
-    >>> text[:4], text.count("<rect"), "each way" in text
+    >>> text[:4], text.count("<rect"), "per direction" in text
     ('<svg', 5, True)
     """
     known = infra if isinstance(infra, Infra) else resolve(str(infra))
@@ -143,7 +143,7 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
         lanes = list(layout.bundles[bundle][2])
         rate = int(fabric.links["bandwidth_Bps"][lanes].sum())
         latency = int(fabric.links["latency_ps"][lanes].max())
-        words = f"{len(lanes)} lanes, {format_bandwidth(rate)} each way, {format_time(latency)}"
+        words = f"{len(lanes)} lanes, {format_bandwidth(rate)} per direction, {format_time(latency)}"
         page.add_edge(a, b, title=words, color=colours.line, width=1 + np.log2(len(lanes)), smooth=False)
     ground = f"<style>body{{background:{colours.back}}}#mynetwork{{border:0!important}}</style></head>"
     text = _FETCHED.sub("", page.generate_html()).replace("</head>", ground, 1)

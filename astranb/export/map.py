@@ -46,10 +46,10 @@ def map_of(infra: Infra, *, dark: bool = False) -> Picture:
     used = list(dict.fromkeys(kinds.values()))
     colour = {kind: colours.lines[n % len(colours.lines)] for n, kind in enumerate(used)}
     title = f"{infra.name}: {len(graph.gpus):,} GPUs, {len(graph):,} nodes, {len(graph.a):,} links"
-    said = describe(replace(layout, detail=Detail(layout.detail.level, 0)))
+    drawn = describe(replace(layout, detail=Detail(layout.detail.level, 0)))
     legend = list(_legend(graph, used, colour, layout, colours))
     foot = layout.height + 24 + _ROW * len(used)
-    words = Text(12, foot, "; ".join(filter(None, (title, said))), 13, colours.ink, room=layout.width - 24)
+    words = Text(12, foot, "; ".join(filter(None, (title, drawn))), 13, colours.ink, room=layout.width - 24)
     return Picture(
         layout.width,
         foot + 12,
@@ -96,7 +96,7 @@ def _lines(
         rate = format_bandwidth(int(rows["bandwidth_Bps"].sum()))
         words = (
             f"{layout.boxes[a].name} - {layout.boxes[b].name}: {count} of {graph.links[kind].name}, "
-            f"{rate} each way, {format_time(int(rows['latency_ps'].max()))}"
+            f"{rate} per direction, {format_time(int(rows['latency_ps'].max()))}"
         )
         width = 1.2 + 0.8 * float(np.log2(len(lanes)))
         for points in _path(layout, number):
@@ -134,5 +134,5 @@ def _legend(
         name = link.name if link.type == link.name else f"{link.name} ({link.type})"
         yield SvgLine(12, y - 4, 12 + _SWATCH, y - 4, colour[kind], 3)
         edges = f"{count:,} edge{'s' if count > 1 else ''}"
-        words = f"{name}: {rate}{each} each way, {delay}, {edges}"
+        words = f"{name}: {rate}{each} per direction, {delay}, {edges}"
         yield Text(18 + _SWATCH, y, words, 12, colours.dim, room=layout.width - 30 - _SWATCH)

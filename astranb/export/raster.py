@@ -19,14 +19,7 @@ _FINER = 2  # pixels are drawn so many times finer, for smooth edges
 
 
 def to_image(one: Picture, scale: float = 2.0) -> Image.Image:
-    """Draw a picture.
-
-    Parameters
-    ----------
-    one : Picture
-    scale : float
-        Pixels a unit of the layout.
-    """
+    """Draw a picture; ``scale`` is pixels a unit of the layout."""
     k = scale * _FINER
     size = (round(one.width * k), round(one.height * k))
     image = Image.new("RGB", size, one.colours.back)

@@ -13,13 +13,13 @@ from .layout import Layout
 
 __all__ = ["Dot", "Edge", "boxes_of", "frames_of"]
 
-_APART = 4.0  # between the two directions of a link
+_GAP = 4.0  # between the two directions of a link
 _STUB = 26.0  # of a link that wraps round a torus
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A line of memory on its way; shape tells the kinds apart, too."""
+    """A cache line in flight; its shape distinguishes the kinds, too."""
 
     x: float
     y: float
@@ -43,7 +43,7 @@ class Dot:
 class Edge:
     """One direction between two boxes: straight, on the right of the middle, from edge to edge."""
 
-    def __init__(self, layout: Layout, number: int, apart: float = _APART) -> None:
+    def __init__(self, layout: Layout, number: int, aside: float = _GAP) -> None:
         a, b, self.lanes = layout.bundles[number]
         p, q = layout.boxes[a], layout.boxes[b]
         dx, dy = q.x - p.x, q.y - p.y
@@ -52,26 +52,26 @@ class Edge:
         start, end = _reach(p, ux, uy), _reach(q, ux, uy)
         self.length = max(1.0, length - start - end)
         self.ux, self.uy = ux, uy
-        self.x, self.y = p.x + ux * start - uy * apart, p.y + uy * start + ux * apart
+        self.x, self.y = p.x + ux * start - uy * aside, p.y + uy * start + ux * aside
         self.second: tuple[float, float] | None = None  # where it comes in, if it wraps round a torus
         bent = layout.bent[number] if layout.bent else ""
         if bent:
             ux, uy = -ux, -uy
             self.ux, self.uy, self.length = ux, uy, _STUB
             out, into = _reach(p, ux, uy), _reach(q, ux, uy) + _STUB
-            self.x, self.y = p.x + ux * out - uy * apart, p.y + uy * out + ux * apart
-            self.second = q.x - ux * into - uy * apart, q.y - uy * into + ux * apart
+            self.x, self.y = p.x + ux * out - uy * aside, p.y + uy * out + ux * aside
+            self.second = q.x - ux * into - uy * aside, q.y - uy * into + ux * aside
 
     def at(self, gone: float, lane: int = 0) -> tuple[float, float]:
-        """A point on it; lanes stand side by side."""
-        aside = lane * min(2.2, 8 / len(self.lanes))
+        """A point on it; lanes are side by side."""
+        beside = lane * min(2.2, 8 / len(self.lanes))
         x, y = self.x, self.y
         if self.second:
             gone *= 2
             if gone > 1:
                 (x, y), gone = self.second, gone - 1
         along = self.length * gone
-        return x + self.ux * along - self.uy * aside, y + self.uy * along + self.ux * aside
+        return x + self.ux * along - self.uy * beside, y + self.uy * along + self.ux * beside
 
     def lines(self, busy: float, colours: Colours, name: str) -> Iterator[SvgLine]:
         """Its line: width and colour by load; two stubs where it wraps round."""

@@ -59,4 +59,4 @@ def _panels() -> dict[str, dict[str, str]]:
 
 
 PANELS = _panels()
-"""Where each view stands, by engine and by its name."""
+"""The slot of each view, by engine and name."""

@@ -39,13 +39,9 @@ _W = TypeVar("_W", bound=Clocked)
 
 
 class LinkedClock(Generic[_W]):
-    """Keeps two workbenches at the same simulated time, cursor, zoom and selection, whoever moves one.
+    """Keeps two workbenches at the same simulated time, cursor, zoom and selection: moving one moves both.
 
-    Each stays at its own end when the other one goes on beyond.
-
-    Parameters
-    ----------
-    a, b : Workbench
+    Each stays at its own end while the other continues.
     """
 
     def __init__(self, a: _W, b: _W) -> None:
@@ -102,10 +98,10 @@ class LinkedClock(Generic[_W]):
             return
         session = bench.session
         at_its_end = bench.sim.finished and twin.sim.now_ps >= bench.sim.now_ps
-        if at_its_end and stop.why != "back":  # the other one has gone on beyond
+        if at_its_end and stop.why != "back":  # the other one has continued
             return
         stopped = self._follow(bench, twin)
-        if stopped is not None and stopped.why == "breakpoint":  # both stand where the first one was hit
+        if stopped is not None and stopped.why == "breakpoint":  # both stop where the first one was hit
             session.playing = False
             self._follow(twin, bench)
         elif stop.why == "end" and session.playing and not (session.bounded or twin.sim.finished):

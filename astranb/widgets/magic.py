@@ -23,12 +23,10 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser("%%collective", add_help=False, allow_abbrev=False)
     parser.add_argument("name", nargs="?", default="program")
-    parser.add_argument("--infra", default="dgx-h100")
-    parser.add_argument("--size", default="64 KiB")
-    parser.add_argument("--collective", default="all_reduce")
-    parser.add_argument("--protocol", default="Simple")
-    parser.add_argument("--channels", type=int)
-    parser.add_argument("--root", type=int, default=0)
+    for name in ("infra", "size", "collective", "protocol"):
+        parser.add_argument(f"--{name}", default=getattr(Draft, name))
+    for name in ("channels", "root"):
+        parser.add_argument(f"--{name}", type=int, default=getattr(Draft, name))
     parser.add_argument("--show", action="store_true")
     return parser
 

@@ -97,7 +97,7 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
 
 
 def _inspections(sim: Any, paths: Sequence[str]) -> dict[str, Any]:
-    """What the inspector says now of objects, and, as far as there is room, of their parts."""
+    """What the inspector shows of objects now, and, as far as there is room, of their parts."""
     queue = list(paths)
     found: dict[str, Any] = {}
     room = _MOST_INSPECTED_BYTES
@@ -122,7 +122,7 @@ def answers(
     questions: Mapping[str, Sequence[Options]],
     unchanging: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """Answers to what views ask; where there is none now, the page says that it needs a kernel.
+    """Answers to what views ask; without one the page shows that it needs a kernel.
 
     ``questions`` holds the options with which each is asked; the answers of the ``unchanging`` ones do
     not depend on time.

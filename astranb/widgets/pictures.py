@@ -22,7 +22,7 @@ from .views.ranks import index_of
 
 __all__ = ["picture_of", "topology_picture"]
 
-_DOT_PIXELS = 6.0  # where dots would stand closer, every n-th is drawn
+_DOT_PIXELS = 6.0  # where dots would be closer, every n-th is drawn
 _FOOT = 52.0  # legend and caption below the topology
 
 _WIDTH = 900.0
@@ -32,14 +32,14 @@ _HEAD, _RANKS_FOOT = 26.0, 50.0  # ruler, legend and caption
 _TRACK, _GAP = 13.0, 7.0
 _MOST_RANKS = 32
 _EDGED = 5.0  # wider ones have an edge
-_NARROW = 0.7  # spans that stand closer are drawn as one
+_NARROW = 0.7  # closer spans are drawn as one
 _MOST_LABELS = 400
 _TRACK_COLOURS = dict(zip(("compute", "communication", "memory", "waiting"), OKABE_ITO[:4], strict=True))
 _WHITE = (OKABE_ITO[0], OKABE_ITO[2])  # dark enough for white letters
 _KIND_COLOURS = {"compute": OKABE_ITO[0], "memory": OKABE_ITO[2]}  # the others communicate
 _NODE, _DOWN, _ACROSS = (150.0, 40.0), 14.0, 34.0
 _MOST_NODES = 60
-_SIGNS = {"done": "done", "running": "under way", "ready": "ready", "waiting": "waiting"}
+_SIGNS = {"done": "done", "running": "running", "ready": "ready", "waiting": "waiting"}
 
 
 def picture_of(

@@ -42,7 +42,7 @@ class Columns:
         return {"message": message[0], "buffers": self.add(*message[1])}
 
     def placed(self) -> dict[str, Any]:
-        """Where each stands, for the header, and the buffers themselves."""
+        """The place of each buffer, for the header, and the buffers."""
         places, start = [], 0
         for buffer in self.buffers:
             places.append((start, len(buffer)))
@@ -185,7 +185,7 @@ def _inside(name: str, ranks: int) -> bool:
 
 
 def _objects(about: About, ranks: int) -> list[str]:
-    """What is looked into: dimensions, ranks, and operations as there is room."""
+    """Paths to inspect: dimensions, ranks, and operations as there is room."""
     dims = [f"dim[{dim}]" for dim in range(len(about.topology))]
     sizes = np.diff(about.start)[:ranks]
     first = range(int(min(sizes.max(initial=0), _MOST_LOOKED_INTO)))

@@ -28,7 +28,7 @@ class SideBySide(anywidget.AnyWidget):
     """Two runs beside each other, with one clock, and what differs between them below.
 
     Whatever moves one of them moves both to the same simulated time: its buttons, its slider,
-    cells. So do the cursor and the selection. Each stays at its end when the other goes on.
+    cells. So do the cursor and the selection. Each stays at its end while the other continues.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class SideBySide(anywidget.AnyWidget):
 
     @property
     def comparison(self) -> Comparison:
-        """What differs between them as they stand."""
+        """What differs between them now."""
         return self.clock.at()
 
     def goto(self, when: int | str) -> None:
@@ -85,7 +85,7 @@ class SideBySide(anywidget.AnyWidget):
         self.a._command(unit, n=n)
 
     def play(self) -> None:
-        """Play both, in the background; the one that ends later goes on."""
+        """Play both, in the background; the one that ends later continues."""
         (self.a if not self.a.sim.finished else self.b).play()
 
     def pause(self) -> None:
@@ -112,7 +112,7 @@ class SideBySide(anywidget.AnyWidget):
                 bench.sim.run()
 
     def close(self) -> None:
-        """Stop showing; the two runs go on, each with its own clock."""
+        """Close the view; the two runs stay, each with its own clock."""
         if "clock" in self.__dict__:
             self.clock.close()
             self.a.close()

@@ -94,7 +94,7 @@ class Workbench(anywidget.AnyWidget, Files):
         self.on_msg(self.connection.receive)
 
     def close(self) -> None:
-        """Stop showing; the simulation and its other views go on."""
+        """Close the view; the simulation and its other views stay."""
         if "session" in self.__dict__:  # else it was refused before it showed anything
             self._detach()
             self.part()
@@ -116,7 +116,7 @@ class Workbench(anywidget.AnyWidget, Files):
         return {**data, "text/plain": text, "image/svg+xml": self.to_svg()}, metadata
 
     def _changed(self) -> None:
-        """Something has changed: select what a breakpoint was hit at, write the file, tell the browser."""
+        """Follow a change: select the object of a breakpoint, write the file, update the browser."""
         hit = self.session.hit
         if hit is not self._seen_hit:
             self._seen_hit = hit
@@ -155,7 +155,7 @@ class Workbench(anywidget.AnyWidget, Files):
         self._command("back", n=n, unit=unit)
 
     def play(self) -> None:
-        """Go on at the present speed, in the background: other cells can run."""
+        """Play at the present speed, in the background: other cells can run."""
         self._command("play")
 
     def pause(self) -> None:
@@ -163,31 +163,31 @@ class Workbench(anywidget.AnyWidget, Files):
         self._command("pause")
 
     def event(self, n: int = 1) -> None:
-        """Go on by n events."""
+        """Step forward by n events."""
         self._command("event", n=n)
 
     def cycle(self, n: int = 1) -> None:
-        """Go on by n times at which something happens."""
+        """Step forward by n timesteps: all events at each."""
         self._command("cycle", n=n)
 
     def phase(self, n: int = 1) -> None:
-        """Go on to the end of a phase of a collective."""
+        """Run to the end of a phase of a collective."""
         self._command("phase", n=n)
 
     def operation(self, n: int = 1) -> None:
-        """Go on to the end of an operation of any rank (runs of operations)."""
+        """Run to the end of an operation of any rank (runs of operations)."""
         self._command("operation", n=n)
 
     def message(self, n: int = 1) -> None:
-        """Go on to the arrival of a message (runs of operations)."""
+        """Run to the arrival of a message (runs of operations)."""
         self._command("message", n=n)
 
     def loop_pass(self, n: int = 1) -> None:
-        """Go on to the end of a pass of the training loop (ASTRA-sim 1.0's files)."""
+        """Run to the end of a pass of the training loop (ASTRA-sim 1.0's files)."""
         self._command("pass", n=n)
 
     def next_line(self, block: str) -> None:
-        """Go on until a thread block, as ``gpu[3].block.0``, is at its next operation (by cache lines)."""
+        """Run until a thread block, as ``gpu[3].block.0``, reaches its next operation (by cache lines)."""
         self._command("next_line", block=block)
 
     def goto(self, when: int | str) -> None:
@@ -195,11 +195,11 @@ class Workbench(anywidget.AnyWidget, Files):
         self._command("goto", when=when)
 
     def to_breakpoint(self) -> None:
-        """Go on, as fast as possible and in the background, to a breakpoint or the end."""
+        """Run in the background, as fast as possible, to a breakpoint or the end."""
         self._command("to_breakpoint")
 
     def to_end(self) -> None:
-        """Go on, as fast as possible and in the background, to the end or a breakpoint."""
+        """Run in the background, as fast as possible, to the end or a breakpoint."""
         self._command("to_end")
 
     def set_speed(self, speed: float | str) -> None:
@@ -253,7 +253,7 @@ class Workbench(anywidget.AnyWidget, Files):
 
     @property
     def selected(self) -> ObjectView | None:
-        """The selected object at the cursor, to go on with: ``selected.state``, ``selected["title"]``."""
+        """The selected object at the cursor: ``selected.state``, ``selected["title"]``."""
         return self._at_cursor().at(self._selection) if self._selection else None
 
     @property
@@ -283,11 +283,11 @@ class Workbench(anywidget.AnyWidget, Files):
         self._published(lambda: self.sim.clear(point))
 
     def watch(self, what: str | Callable[[Any], float]) -> Watch:
-        """Follow a value as a sparkline (:meth:`Simulation.watch`)."""
+        """Plot a value as a sparkline (:meth:`Simulation.watch`)."""
         return self._published(lambda: self.sim.watch(what))
 
     def unwatch(self, watch: Watch | None = None) -> None:
-        """Follow a value no longer, or none of them."""
+        """Remove a watch, or all of them."""
         self._published(lambda: self.sim.unwatch(watch))
 
     # Changing and comparing --------------------------------------------------
@@ -342,7 +342,7 @@ class Workbench(anywidget.AnyWidget, Files):
         return clock.at()
 
     def part(self) -> None:
-        """Show no other run any more; it goes on to exist, and its clock is its own."""
+        """Close the other run's view; the run itself stays, with its own clock."""
         clock, self.linked = self.linked, None
         if clock is not None:
             clock.close()
@@ -426,7 +426,7 @@ class Workbench(anywidget.AnyWidget, Files):
 
     @classmethod
     def kept(cls, path: str | Path, make: Callable[[], Simulation]) -> Self:
-        """Go on with a file where there is one, else with a new simulation; and keep the file up to date.
+        """Continue from a file if it exists, else with a new simulation; and keep the file up to date.
 
         A cell with this survives a restart of the kernel: run it again.
 
@@ -452,7 +452,7 @@ class Workbench(anywidget.AnyWidget, Files):
         return self.sim.events, len(self.sim.edits)
 
     def _write_file(self) -> None:
-        """Write the file once the run has come to rest; an error is shown, and ends the keeping."""
+        """Write the file once the run has come to rest; an error is shown, and ends autosave."""
         if self._file is None or self.session.playing or self._written == self._position:
             return
         self._written = self._position
@@ -460,4 +460,4 @@ class Workbench(anywidget.AnyWidget, Files):
             self.save(self._file)
         except (AstranbError, OSError) as error:
             self._file = None
-            self.session.show(f"not kept any longer: {error}")
+            self.session.show(f"autosave stopped: {error}")

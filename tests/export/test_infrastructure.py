@@ -33,8 +33,8 @@ def shown(picture: Path) -> tuple[list[str], list[str]]:
 def test_every_gpu_and_every_kind_of_link_is_in_it(tmp_path: Path) -> None:
     labels, titles = shown(anb.export.draw("dgx-h100", tmp_path / "a.svg"))
     assert {f"GPU{n}" for n in range(8)} <= set(labels)
-    assert "pcie (pcie5): 63 GB/s each way, 250 ns, 31 edges" in labels
-    assert "xpu_fabric (nvlink4): 25 GB/s \u00d7 4 to 5 each way, 100 ns, 32 edges" in labels
+    assert "pcie (pcie5): 63 GB/s per direction, 250 ns, 31 edges" in labels
+    assert "xpu_fabric (nvlink4): 25 GB/s \u00d7 4 to 5 per direction, 100 ns, 32 edges" in labels
     joins = [title for title in titles if " of xpu_fabric, " in title]
     assert len(joins) == 32  # one straight line each
     lanes = [int(re.search(r": (\d+) lanes", title)[1]) for title in joins]  # type: ignore[index]

@@ -165,7 +165,7 @@ def test_a_dot_is_a_line(bench):
         reply, _ = asked(bench, "line", link=int(flight.link), end_ps=float(flight.end_ps))
         request = bench.sim.engine.machine.requests[int(reply["path"][5:-1])]
         assert (request.op, request.kind) == (flight.op, flight.kind // 2)
-    with pytest.raises(InputError, match="not under way"):
+    with pytest.raises(InputError, match="has arrived"):
         asked(bench, "line", link=0, end_ps=1)
 
 

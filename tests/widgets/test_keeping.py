@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_written_is_told_and_loses_nothing(tmp_path: Path)
     workbench.keep(tmp_path / "session.anb")
     workbench._file = tmp_path / "nowhere" / "session.anb"
     workbench.event(10)
-    assert "not kept any longer" in workbench.session.status
+    assert "autosave stopped" in workbench.session.status
     workbench.event(10)
     assert workbench.sim.events == 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .shapes import GraphShape
 
@@ -46,7 +46,7 @@ class PlacedBlock:
         """The same upside down, below its title."""
         top = HEADER if self.title else 0.0
         flipped = {item: (x, self.height + top - y, w) for item, (x, y, w) in self.places.items()}
-        return PlacedBlock(flipped, self.width, self.height, self.title, self.shape, self.bent)
+        return replace(self, places=flipped)
 
     def below(self, other: PlacedBlock) -> PlacedBlock:
         """The same with another block above it."""
@@ -54,14 +54,13 @@ class PlacedBlock:
         places = {item: (x + (width - other.width) / 2, y, w) for item, (x, y, w) in other.places.items()}
         for item, (x, y, w) in self.places.items():
             places[item] = (x + (width - self.width) / 2, y + other.height, w)
-        return PlacedBlock(places, width, self.height + other.height, shape=self.shape, bent=self.bent)
+        return replace(self, places=places, width=width, height=self.height + other.height, title="")
 
     def framed(self, title: str) -> PlacedBlock:
         """The same within a frame."""
         moved = {item: (x + _PAD / 2, y + HEADER, w) for item, (x, y, w) in self.places.items()}
-        return PlacedBlock(
-            moved, self.width + _PAD, self.height + HEADER + _PAD / 2, title, self.shape, self.bent
-        )
+        width, height = self.width + _PAD, self.height + HEADER + _PAD / 2
+        return replace(self, places=moved, width=width, height=height, title=title)
 
 
 def rows_of(items: Sequence[int], most: int = _MOST_IN_ROW) -> list[list[int]]:
@@ -138,7 +137,7 @@ def _separate(p: tuple[float, float], q: tuple[float, float]) -> bool:
 
 
 def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
-    """Rows and columns; of several planes each stands behind the one before, to the right and below it."""
+    """Rows and columns; each plane is behind the one before, to the right and below it."""
     rows, columns, planes = shape.rows, shape.columns, shape.planes
     across, down = _DEEPER
     wide, tall = (COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)

@@ -69,7 +69,7 @@ class Units:
     of : ndarray of int64, shape (nodes,)
         Unit of each node; -1 where the node is not used.
     names : list of str
-        By unit, as ``host.3``; units stand in the order of their first rank, then by name.
+        By unit, as ``host.3``; units are ordered by their first rank, then by name.
     ranks : list of (int, int)
         First and last rank in each; (-1, -1) where there is no GPU.
     gpus, sizes : list of int

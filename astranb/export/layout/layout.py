@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -68,8 +69,7 @@ def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), f
         focus = ""
         if detail.level == "aggregates" and len(units.names) <= _FEW_UNITS:
             detail = Detail("collapsed", detail.hot)
-    picture = _Picture(fabric, used, nodes, units, detail, set(opened), focus)
-    return picture.layout(hidden)
+    return _Picture(fabric, used, nodes, units, detail, set(opened), focus, hidden).layout()
 
 
 class _Picture:
@@ -77,11 +77,10 @@ class _Picture:
 
     def __init__(
         self, fabric: Fabric, used: np.ndarray, nodes: np.ndarray, units: Units, detail: Detail,
-        opened: set[str], focus: str,
+        opened: set[str], focus: str, hidden: int,
     ) -> None:  # fmt: skip
         self.fabric, self.used, self.units, self.detail = fabric, used, units, detail
-        self.focus = focus
-        self.nodes = nodes
+        self.focus, self.nodes, self.hidden = focus, nodes, hidden
         self.src, self.dst = (fabric.links[end][used].astype(np.int64) for end in ("src", "dst"))
         self.rank = {int(node): rank for rank, node in enumerate(fabric.gpus)}
         present = np.unique(units.of[nodes]).tolist()
@@ -140,10 +139,10 @@ class _Picture:
 
     # Places -------------------------------------------------------------------
 
-    def layout(self, hidden: int) -> Layout:
+    def layout(self) -> Layout:
         """Place everything."""
         if self.detail.level == "aggregates":
-            return self._aggregates(hidden)
+            return self._aggregates()
         blocks = [self._block(unit) for unit in self.hosts]
         if self.others:
             made = arrange(blocks, self._upper(), self.near)
@@ -152,13 +151,11 @@ class _Picture:
         else:
             made = self._without_switches(blocks)
         order = sorted(made.places, key=lambda i: (self.rank.get(i, 2**62), natural(self._name(i))))
-        boxes = []
-        for item in order:
-            x, y, wide = made.places[item]
-            boxes.append(self._box(item, x + _MARGIN, y + _MARGIN, wide))
+        at = ((item, *made.places[item]) for item in order)
+        boxes = [self._box(item, x + _MARGIN, y + _MARGIN, wide) for item, x, y, wide in at]
         number = {item: place for place, item in enumerate(order)}
         frames = tuple(Frame(t, x + _MARGIN, y + _MARGIN, w, h) for t, x, y, w, h in made.frames)
-        return self._finished(boxes, number, frames, made, hidden)
+        return self._finished(boxes, number, frames, made)
 
     def _upper(self) -> list[list[int]]:
         """Items of what joins the hosts, by tier and then by name."""
@@ -247,7 +244,7 @@ class _Picture:
         label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
         return Box(item, name, label, kind, x, y, wide, HEIGHT, rank, rank)
 
-    def _aggregates(self, hidden: int) -> Layout:
+    def _aggregates(self) -> Layout:
         """One band a tier, the furthest on top; hosts below all."""
         graph = self.fabric.graph
         bands = [*reversed(self._upper()), [i for unit in self.hosts for i in self._of_unit(unit)]]
@@ -282,16 +279,10 @@ class _Picture:
         self.item = np.where(self.units.of >= 0, largest[self.item], 0)
         number = {place: place for place in range(len(classes))}
         made = Arranged(width=width, height=top - gap)
-        done = self._finished(boxes, number, (), made, hidden)
-        return Layout(**{**vars(done), "tiles": tuple(tiles)})
+        return replace(self._finished(boxes, number, (), made), tiles=tuple(tiles))
 
     def _finished(
-        self,
-        boxes: Iterable[Box],
-        number: dict[int, int],
-        frames: tuple[Frame, ...],
-        made: Arranged,
-        hidden: int,
+        self, boxes: Iterable[Box], number: dict[int, int], frames: tuple[Frame, ...], made: Arranged
     ) -> Layout:
         """Gather links by the boxes at their ends, in the order of the first lane of each bundle."""
         boxes = tuple(boxes)
@@ -313,7 +304,7 @@ class _Picture:
             bundles.append((p, q, lanes))
             bent.append(self.bent.get((items[p], items[q]), ""))
         return Layout(
-            boxes, tuple(bundles), made.width + 2 * _MARGIN, made.height + 2 * _MARGIN, hidden,
+            boxes, tuple(bundles), made.width + 2 * _MARGIN, made.height + 2 * _MARGIN, self.hidden,
             frames, tuple(inside), tuple(bent), tuple(self.shapes), self.detail, focus=self.focus,
             units=self.units,
         )  # fmt: skip

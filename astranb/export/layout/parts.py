@@ -11,14 +11,14 @@ __all__ = ["Box", "Frame", "Layout"]
 
 @dataclass(frozen=True)
 class Box:
-    """One node, or what stands for several; ``x`` and ``y`` are its centre.
+    """One node, or what represents several; ``x`` and ``y`` are its centre.
 
     Attributes
     ----------
     node : int
         The first node in it.
     name : str
-        A path that can be looked into: of the node, or of the instance.
+        Path of the node or instance, to be inspected.
     label, kind : str
         What is written, and what it is: a kind of node, ``"instance"`` or ``"tier"``.
     rank, last_rank : int

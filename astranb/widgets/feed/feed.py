@@ -21,10 +21,6 @@ VERSION = 4
 class Feed(ABC):
     """What one view has been sent so far, and what it is sent next.
 
-    Parameters
-    ----------
-    session : Session
-
     Attributes
     ----------
     workbench : Workbench or None
@@ -68,7 +64,7 @@ class Feed(ABC):
         return {"type": "scene", "version": VERSION, "title": self.title, **own}, buffers
 
     def state(self, *, fine: bool = False, most: int | None = None) -> Message:
-        """Where the simulation stands, and what the view does not have yet.
+        """The state of the simulation, and what the view does not have yet.
 
         Parameters
         ----------

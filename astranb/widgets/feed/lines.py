@@ -35,10 +35,6 @@ def used_links(sim: Simulation) -> np.ndarray:
 class LineFeed(Feed):
     """The feed of a run by cache lines.
 
-    Parameters
-    ----------
-    session : Session
-
     Examples
     --------
     >>> import astranb as anb
@@ -97,7 +93,7 @@ class LineFeed(Feed):
         self._whole = min(self._whole, self._sent)
 
     def drawn(self) -> Message:
-        """The part of the scene that says where everything stands; the column: the bundle of each link."""
+        """The part of the scene that places everything; the column is the bundle of each link."""
         sim, layout = self.sim, self.layout
         rates = sim.engine.machine.links["bandwidth_Bps"]
         boxes: list[dict[str, Any]] = [

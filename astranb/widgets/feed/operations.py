@@ -16,12 +16,7 @@ _MOST_NAMES = 2000
 
 
 class OperationFeed(Feed):
-    """The feed of a run of operations.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """The feed of a run of operations."""
 
     engine = "operations"
 
@@ -78,7 +73,7 @@ class OperationFeed(Feed):
         }, []
 
     def timeline(self, *, with_spans: bool = True) -> Message:
-        """Tell views that there is something new to ask for."""
+        """Notify views that there is something new to ask for."""
         del with_spans
         meta = {"type": "timeline", "now_ps": self.sim.now_ps, "left_out": 0, "bin_ps": 1, "bins": 0}
         return {**meta, "picture": 0}, []

@@ -39,12 +39,7 @@ class _Question:
 
 
 class Background:
-    """The long questions about one simulation, and their answers.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """The long questions about one simulation, and their answers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -85,7 +80,7 @@ class Background:
         return work.done, work.progress, work.result
 
     def finish(self) -> None:
-        """Work out everything that was asked for, at once."""
+        """Finish all questions at once."""
         for work in list(self._work.values()):
             work.go_on(float("inf"))
 
@@ -98,7 +93,7 @@ async def _alternate(work: _Question) -> None:
 
 
 def background_of(session: Session) -> Background:
-    """Give what works on the long questions of a session, made when it is first asked for."""
+    """Give the background work of a session, made on first use."""
     if session.background is None:
         session.background = Background(session)
     found: Background = session.background

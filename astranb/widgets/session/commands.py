@@ -40,7 +40,7 @@ def when_of(options: dict[str, Any]) -> int:
 
 
 def _next_line(sim: Simulation, options: dict[str, Any]) -> str:
-    """A thread block's next operation, and where that stands in the program."""
+    """A thread block's next operation, and its place in the program."""
     block = str(options.get("block", ""))
     stop = sim.next_line(block)
     where = spot_text(sim.engine, block)

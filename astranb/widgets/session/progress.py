@@ -18,10 +18,6 @@ _MEMORY = 0.7
 class Progress:
     """The progress of a simulation while it runs as fast as it can.
 
-    Parameters
-    ----------
-    sim : Simulation
-
     Examples
     --------
     >>> import astranb as anb

@@ -85,10 +85,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 class Session(Owner):
     """The one place from which a simulation's views move it.
 
-    Parameters
-    ----------
-    sim : Simulation
-
     Attributes
     ----------
     playing : bool
@@ -105,7 +101,7 @@ class Session(Owner):
     blocked : bool
         Whether a cell moves the simulation, so that commands of views wait.
     hit : Stop or None
-        Of the breakpoint at which the simulation stands.
+        At the breakpoint that was hit last, until the simulation moves.
     twin : Session or None
         Of the run beside this one, which moves with it.
 
@@ -263,7 +259,7 @@ class Session(Owner):
         self._timers[call] = self._loop.call_later(seconds, call)
 
     def _drain(self) -> None:
-        """Apply what was asked for, in order; never inside itself."""
+        """Apply queued commands in order; never recursively."""
         if self._draining:
             return
         self._draining = True
@@ -336,7 +332,7 @@ class Session(Owner):
             self.show(str(error), failed=True)
         except KeyboardInterrupt:
             self.playing = False
-            self.show("interrupted: everything up to here has happened, go on as you like")
+            self.show("interrupted between two events: the run can continue")
         except Exception as error:  # noqa: BLE001 - a breakpoint may be any function of the user's
             self.playing = False
             self.show(f"a breakpoint's function failed: {type(error).__name__}: {error}", failed=True)
@@ -401,7 +397,7 @@ def _first_speed(sim: Simulation) -> float:
 
 
 def session_of(sim: Simulation) -> Session:
-    """Give the session of a simulation: one, made when it is first asked for, as long-lived as it."""
+    """Give the session of a simulation, made on first use and kept as long as it."""
     kept: dict[str, Any] = sim.__dict__
     if "_session" not in kept:
         kept["_session"] = Session(sim)

@@ -12,10 +12,7 @@ import { inkOn, make, makeHint, makeLink } from "./theme.js";
 
 const LEFT = 8; // within a band
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @param {Store} store @param {Theme} theme */
 export function createAggregates(store, theme) {
   const groups = make("div", { class: "anb-groups" });
   const top = make("div", { class: "anb-top" });

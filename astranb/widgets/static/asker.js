@@ -10,7 +10,7 @@ const SELDOM_MS = 2000; // while the simulation runs at full speed: Pause waits 
 /**
  * Asks a question whenever something else is wanted, and keeps the last answer.
  *
- * `answered(reply, error)` hears of every answer; one of them is null. What nobody draws asks nothing:
+ * `answered(reply, error)` gets every answer; one of them is null. A hidden view asks nothing:
  * call `want` where a frame is drawn.
  * @template {Question} Q
  * @param {Store} store
@@ -33,11 +33,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
     get open() {
       return busy || next !== null;
     },
-    /**
-     * Ask unless this is what was wanted last.
-     * @param {Options} options
-     * @param {string} [key]
-     */
+    /** Ask unless this is what was wanted last. @param {Options} options @param {string} [key] */
     want(options, key = JSON.stringify(options)) {
       if (key !== wanted) {
         wanted = key;

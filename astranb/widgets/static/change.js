@@ -113,7 +113,7 @@ export function createChange(store) {
   /** @param {Answer<"parameters">} answer */
   function show(answer) {
     const held = element.contains(document.activeElement) && /INPUT|SELECT/.test(document.activeElement?.tagName ?? "");
-    // What somebody is typing is not replaced, and what has not changed is not built anew.
+    // What the user is typing is not replaced, and what has not changed is not built anew.
     const next = JSON.stringify([answer.title, answer.object]);
     if (next !== shape && !(held && object.contains(document.activeElement))) {
       shape = next;

@@ -8,7 +8,7 @@ import { createTip } from "./tip.js";
 
 /** @import { Answer, Context, Pair, SmState, Spot, Store, Theme, Tile } from "./types" */
 
-// Shape tells the states apart, too: how much of a tile is filled, and from where.
+// Shape distinguishes the states, too: how much of a tile is filled, and from where.
 /** @type {Record<SmState, { colour: string, fill: string, words: string }>} */
 const STATE = {
   free: { colour: "", fill: "none", words: "free" },
@@ -20,10 +20,7 @@ const STATE = {
 };
 const TOP = 26;
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @param {Store} store @param {Theme} theme */
 export function createDevice(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
   const tip = createTip(canvas, (at) => hit(at)?.words ?? "");

@@ -11,6 +11,10 @@ const CLASSES = 3;
 /** @import { Context, Drawing, Geometry, Pair } from "./types" */
 /** @import { Flights } from "./flights.js" */
 /** @typedef {Geometry & Pick<Drawing, "drawn" | "onBundle" | "sparse"> & { bundleOf: Int32Array }} Picture */
+/**
+ * Draws the flights at `total` places of `found`; gives how many were drawn.
+ * @typedef {(context: Context, size: Pair, flights: Flights, time: number, found: Uint32Array, total: number, picture: Picture) => number} Draw
+ */
 
 /** Draws flights; keeps its memory from frame to frame. */
 export function createDots() {
@@ -21,23 +25,8 @@ export function createDots() {
   const classes = Uint8Array.from(KIND_COLOURS, (_, kind) => classOf(kind));
   const words = Uint32Array.from(KIND_COLOURS, (colour) => pixelOf(...channels(colour)));
 
-  /**
-   * Draw the flights at places of `found`; returns how many were drawn.
-   * @param {Context} context
-   * @param {Pair} size
-   * @param {Flights} flights
-   * @param {number} time
-   * @param {Uint32Array} found
-   * @param {number} total
-   * @param {Picture} picture
-   */
-  function draw(context, size, flights, time, found, total, picture) {
-    if (total >= MANY) return splat(context, size, flights, time, found, total, picture);
-    return shapes(context, flights, time, found, total, picture);
-  }
-
-  /** @param {Context} context @param {Flights} flights @param {number} time @param {Uint32Array} found @param {number} total @param {Picture} picture */
-  function shapes(context, { start, end, what }, time, found, total, { edges, geometry, offsets, bundleOf, drawn, onBundle, sparse }) {
+  /** @type {Draw} */
+  function shapes(context, _, { start, end, what }, time, found, total, { edges, geometry, offsets, bundleOf, drawn, onBundle, sparse }) {
     let shown = 0;
     edges.forEach((edge, k) => {
       const room = (edge.second ? 2 * edge.length : edge.length) * 4;
@@ -78,7 +67,7 @@ export function createDots() {
     return shown;
   }
 
-  /** @param {Context} context @param {Pair} size @param {Flights} flights @param {number} time @param {Uint32Array} found @param {number} total @param {Picture} picture */
+  /** @type {Draw} */
   function splat(context, size, { start, end, what }, time, found, total, { geometry, offsets, tracks, bundleOf, drawn, sparse }) {
     const ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.max(1, Math.round(size[0] * ratio)), Math.max(1, Math.round(size[1] * ratio))];
@@ -128,5 +117,8 @@ export function createDots() {
     return shown;
   }
 
+  /** @type {Draw} */
+  const draw = (context, size, flights, time, found, total, picture) =>
+    (total >= MANY ? splat : shapes)(context, size, flights, time, found, total, picture);
   return { draw };
 }

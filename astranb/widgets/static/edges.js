@@ -31,12 +31,7 @@ export function withLinks(scene, bundleOf) {
   return { ...scene, bundles, bundleOf };
 }
 
-/**
- * Where everything is on a canvas of some size.
- * @param {Scene} scene
- * @param {Pair} size
- * @returns {Geometry}
- */
+/** Where everything is on a canvas of some size. @param {Scene} scene @param {Pair} size @returns {Geometry} */
 export function layOutLinks(scene, size) {
   const [across, down] = [size[0] / scene.width, size[1] / scene.height];
   const place = { x: across, y: down, box: Math.min(across, down, 1.3) };
@@ -117,13 +112,7 @@ export function offsetAt({ offsets }, link, kind) {
   return offsets[link * CLASSES + classOf(kind)];
 }
 
-/**
- * @param {Box} a
- * @param {Box} b
- * @param {unknown} bent
- * @param {Place} place
- * @returns {Omit<Edge, "middle">}
- */
+/** @param {Box} a @param {Box} b @param {unknown} bent @param {Place} place @returns {Omit<Edge, "middle">} */
 function between(a, b, bent, place) {
   const [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
   if (bent) {

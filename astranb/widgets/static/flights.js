@@ -94,11 +94,7 @@ export class Flights {
     this.index(0, this.count);
   }
 
-  /**
-   * Index the blocks of some flights by their times.
-   * @param {number} from
-   * @param {number} to
-   */
+  /** Index the blocks of some flights by their times. @param {number} from @param {number} to */
   index(from, to) {
     for (let block = from; block < to; block += BLOCK) {
       let first = Infinity;

@@ -4,18 +4,14 @@
 /** @type {[number, string][]} */
 const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
 
-/**
- * Picoseconds with a unit, exact.
- * @param {number} ps
- * @param {number} [digits]
- */
+/** Picoseconds with a unit, exact. @param {number} ps @param {number} [digits] */
 export function formatTime(ps, digits = 6) {
   const [size, unit] = UNITS.find(([one]) => Math.abs(ps) >= one) ?? [1, "ps"];
   const places = Math.min(digits, Math.round(Math.log10(size)));
   return `${Number((ps / size).toFixed(places))} ${unit}`;
 }
 
-/** A whole number with its thousands apart. @param {number} n */
+/** A whole number with separators for thousands. @param {number} n */
 export const formatCount = (n) => n.toLocaleString("en-US");
 
 /** A fraction as a percentage, small ones with a decimal. @param {number} part */

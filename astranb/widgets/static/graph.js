@@ -46,7 +46,7 @@ export function createGraph(store) {
   let shown = 0;
   let seen = ""; // the selection that has been followed
   let placed = ""; // nodes that are laid out
-  let moved = -Infinity; // when somebody scrolled
+  let moved = -Infinity; // when the user scrolled
   const scrolled = () => {
     moved = performance.now();
   };
@@ -106,7 +106,7 @@ export function createGraph(store) {
     element.dataset.nodes = String(nodes.length);
     element.dataset.rank = String(shown);
   }
-  /** Bring running operations into sight, unless somebody is looking around. @param {GraphNode[]} nodes */
+  /** Bring running operations into sight, unless the user has scrolled. @param {GraphNode[]} nodes */
   function follow(nodes) {
     if (performance.now() - moved < 4000) return;
     const now = nodes.filter((node) => node.state === "running");

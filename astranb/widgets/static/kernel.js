@@ -9,7 +9,7 @@ const GONE = {
   restarting: "the kernel has died, or was restarted",
   autorestarting: "the kernel has died and was restarted",
 };
-const HINT = "this picture was made before: run the cells again, or Workbench.load(path) if the session was saved";
+const HINT = "this is the last picture: run the cells again, or Workbench.load(path) if the session was saved";
 
 /**
  * Call `report(text, gone)` when something is wrong with the kernel, and with an empty text when nothing is any more.

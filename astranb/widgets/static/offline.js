@@ -13,10 +13,7 @@ const TICK_MS = 50;
 const NEEDS = "needs the kernel: this page is a recording";
 const AT_END = "this page knows it as it was at the end (press End); another moment needs the kernel.";
 
-/**
- * The recording: a header of JSON, and columns whose places the header holds.
- * @param {string} text
- */
+/** The recording: a header of JSON, and columns whose places the header holds. @param {string} text */
 async function read(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -271,11 +268,7 @@ function followTheme() {
   follow();
 }
 
-/**
- * Show the page's recording.
- * @param {HTMLElement} host
- * @param {string} text
- */
+/** Show the page's recording. @param {HTMLElement} host @param {string} text */
 export async function openRecording(host, text) {
   followTheme();
   const { header: recording, columns } = await read(text);

@@ -1,5 +1,5 @@
 // @ts-check
-// Which views there are, and where they stand: tabs on the stage and at its side, stacked below.
+// Which views there are, and where: tabs on the stage and at its side, stacked below.
 
 import { createBreaks } from "./breakpoints.js";
 import { createBuffer } from "./buffer.js";
@@ -55,10 +55,7 @@ const OF_OPERATIONS = [
 
 let numbers = 0; // of workbenches on the page: ids must differ
 
-/**
- * @param {Store} store
- * @param {Theme} theme
- */
+/** @param {Store} store @param {Theme} theme */
 export function createPanels(store, theme) {
   const number = (numbers += 1);
   const panels = (store.engine === "operations" ? OF_OPERATIONS : PANELS).map(([slot, name, title, create, open]) => {
@@ -154,7 +151,7 @@ export function createPanels(store, theme) {
   };
 }
 
-/** Where a panel stands, by its name. @param {string} name */
+/** The slot of a panel, by its name. @param {string} name */
 export function slotOf(name) {
   return [...PANELS, ...OF_OPERATIONS].find((panel) => panel[1] === name)?.[0];
 }

@@ -25,11 +25,7 @@ export function causeColour(cause) {
   return COLOURS[cause] ?? "#999999";
 }
 
-/**
- * The segment of the path at a time, -1 where there is none.
- * @param {Path} path
- * @param {number} time
- */
+/** The segment of the path at a time, -1 where there is none. @param {Path} path @param {number} time */
 export function segmentAt(path, time) {
   let [low, high] = [0, path.start.length - 1];
   while (low < high) {
@@ -112,7 +108,7 @@ export function drawPath(context, store, theme, { edges, bundleOf, boxes, place 
 }
 
 /**
- * The line in flight whose dot stands alone at a point: {link, end_ps}, or null. In a crowd the link is meant.
+ * The line in flight whose dot is alone at a point: {link, end_ps}; null where there are several, or none.
  * @param {Store} store
  * @param {number} x
  * @param {number} y

@@ -14,11 +14,7 @@ export function gpuOf(store, path) {
   return store.ready ? store.scene.gpus.findIndex((name) => isWithin(path, name)) : -1;
 }
 
-/**
- * Whether a path is an object, or a part of it.
- * @param {string} path
- * @param {string} name
- */
+/** Whether a path is an object, or a part of it. @param {string} path @param {string} name */
 export const isWithin = (path, name) => path === name || path.startsWith(`${name}.`);
 
 /** GPU and thread block (-1: all of its) that is selected; null where none is. @param {Store} store */

@@ -57,16 +57,7 @@ export function createSketch(store, theme, p) {
       }
     });
   }
-  /**
-   * @param {Context} context
-   * @param {number} x0
-   * @param {number} y0
-   * @param {number} x1
-   * @param {number} y1
-   * @param {string} colour
-   * @param {number} width
-   * @param {number} alpha
-   */
+  /** @type {(context: Context, x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha: number) => void} */
   function line(context, x0, y0, x1, y1, colour, width, alpha) {
     context.globalAlpha = alpha;
     context.strokeStyle = colour;
@@ -79,7 +70,7 @@ export function createSketch(store, theme, p) {
   }
 
   /**
-   * A queue stands across the entrance of its link, longer for more lines; the longest have numbers.
+   * A queue is a bar across the entrance of its link, longer for more lines; the longest have numbers.
    * @param {Context} context
    */
   function drawQueues(context) {
@@ -131,10 +122,7 @@ export function createSketch(store, theme, p) {
     context.canvas.dataset.marked = String(marked);
   }
 
-  /**
-   * Where not every line is drawn, and where one looks, the load stands in numbers.
-   * @param {Context} context
-   */
+  /** Where not every line is drawn, and under the mouse, the load is written as a number. @param {Context} context */
   function drawLoads(context) {
     const dense = store.scene.bundles.length > 80;
     const room = store.scene.hot && !p.all ? 20 : 80;
@@ -153,7 +141,7 @@ export function createSketch(store, theme, p) {
     });
   }
   /**
-   * A number on the picture; left out where another one stands already, unless it was asked for.
+   * A number on the picture; left out where it would cover another one, unless asked for.
    * @param {Context} context
    * @param {string} text
    * @param {number} x

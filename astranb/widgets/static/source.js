@@ -111,7 +111,7 @@ export function createSource(store) {
     return picked !== null && spot.gpu === picked.gpu && (picked.block < 0 || picked.block === spot.block);
   }
 
-  /** Mark the lines at which somebody is. */
+  /** Mark the lines at which thread blocks are. */
   function show() {
     const picked = selectedBlock(store);
     /** @type {Map<string, Spot[]>} */

@@ -9,15 +9,11 @@ import { COLUMNS, unpack } from "./messages.js";
 import { slotOf } from "./panels.js";
 import { timeWindow } from "./window.js";
 
-/** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage } from "./types" */
+/** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
 
 const VERSION = 4;
-const SHARED = /** @type {const} */ (["_other", "_panels", "_redraw_hz"]); // traits that views only read when they draw
 
-/**
- * @param {Model} model
- * @returns {Store}
- */
+/** @param {Model} model @returns {Store} */
 export function createStore(model) {
   /** @type {Map<StoreEvent, Set<() => unknown>>} */
   const listeners = new Map();
@@ -221,14 +217,8 @@ export function createStore(model) {
     destroy() {
       kernel.stop();
       model.off("msg:custom", received);
-      model.off("change:_cursor_ps", cursorSet);
-      model.off("change:_window_ps", windowSet);
-      model.off("change:_selection", selectionSet);
-      clearTimeout(timelineTimer);
-      clearTimeout(lookTimer);
-      clearTimeout(shareTimer);
-      clearTimeout(fineTimer);
-      for (const trait of SHARED) model.off(`change:${trait}`, changed);
+      for (const [name, listener] of observed) model.off(name, listener);
+      for (const timer of timers.values()) clearTimeout(timer);
       for (const { reject } of questions.values()) reject(new Error("closed"));
       questions.clear();
       listeners.clear();
@@ -240,7 +230,7 @@ export function createStore(model) {
       model.send({ type: "ready" });
       look();
     },
-    /** A view has been closed; when nobody looks, nothing need be sent. */
+    /** A view has been closed; without one, nothing need be sent. */
     close() {
       views -= 1;
       if (views === 0) model.send({ type: "away" });
@@ -265,23 +255,25 @@ export function createStore(model) {
   /** @type {Map<number, { question: Question, resolve: (answer: object) => void, reject: (error: Error) => void }>} */
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
-  let timelineTimer = 0;
-  let lookTimer = 0;
-  let shareTimer = 0;
-  let fineTimer = 0;
+  /** @type {Map<string, number>} by what each one is for */
+  const timers = new Map();
   let timelineAsked = false;
   let looking = false;
   let lookAgain = false;
   let views = 0;
 
-  // Python hears of cursor and window ten times a second at most.
+  /** Call something later, in place of an earlier call. @param {string} name @param {number} ms @param {() => void} call */
+  function later(name, ms, call) {
+    clearTimeout(timers.get(name));
+    timers.set(name, setTimeout(call, ms));
+  }
+  /** Send cursor and window to Python, ten times a second at most. */
   function share() {
-    clearTimeout(shareTimer);
-    shareTimer = setTimeout(() => {
+    later("share", 100, () => {
       model.set("_cursor_ps", store.following ? -1 : store.cursor);
       model.set("_window_ps", store.window ?? []);
       model.save_changes();
-    }, 100);
+    });
   }
   function windowSet() {
     const set = model.get("_window_ps") ?? [];
@@ -289,6 +281,7 @@ export function createStore(model) {
     store.emit("change");
   }
   function cursorSet() {
+    if (!store.state) return; // the first state reads it: before, no time is known
     const at = model.get("_cursor_ps");
     if (at < 0 && !store.following) store.follow();
     else if (at >= 0 && (store.following || Math.abs(at - store.cursor) > 0.5) && !store.replaying) {
@@ -296,9 +289,13 @@ export function createStore(model) {
     }
   }
   const changed = () => store.emit("change");
-  function selectionSet() {
-    store.select(model.get("_selection"));
-  }
+  /** @type {[`change:${keyof Traits}`, () => void][]} */
+  const observed = [
+    ["change:_cursor_ps", cursorSet],
+    ["change:_window_ps", windowSet],
+    ["change:_selection", () => store.select(model.get("_selection"))],
+    ["change:_other", changed], ["change:_panels", changed], ["change:_redraw_hz", changed], // read when views draw
+  ];
 
   // One question at a time: the next one is about the cursor as it is when the answer has come.
   function look() {
@@ -311,17 +308,10 @@ export function createStore(model) {
     lookAgain = false;
     model.send({ type: "inspect", path: store.selection, at_ps: store.following ? null : store.cursor });
   }
-  function lookSoon() {
-    clearTimeout(lookTimer);
-    lookTimer = setTimeout(look, store.state?.playing ? 250 : 0);
-  }
-
   function timelineSoon() {
     if (timelineAsked) return;
-    clearTimeout(timelineTimer);
     timelineAsked = true;
-    const wait = !store.state?.playing ? 120 : store.state.fast ? 1000 : 300;
-    timelineTimer = setTimeout(() => model.send({ type: "timeline" }), wait);
+    later("timeline", !store.state?.playing ? 120 : store.state.fast ? 1000 : 300, () => model.send({ type: "timeline" }));
   }
 
   const handlers = {
@@ -343,7 +333,7 @@ export function createStore(model) {
     state(message, buffers) {
       model.send({ type: "read" });
       if (message.seq !== expected) {
-        expected = -1; // something was lost on the way: start anew, once
+        expected = -1; // a message was lost: start again, once
         model.send({ type: "ready" });
         return;
       }
@@ -359,12 +349,12 @@ export function createStore(model) {
       if (store.following && !message.playing) store.cursor = store.frontier;
       if (first) cursorSet(); // where a cell has put it before anything was shown
       if (moved) {
-        if (store.following) lookSoon();
+        if (store.following) later("look", message.playing ? 250 : 0, look);
         timelineSoon();
       }
       // Flights that a fast run left out are asked for when nothing else is waited for.
-      clearTimeout(fineTimer);
-      if (message.coarse && !message.playing) fineTimer = setTimeout(() => model.send({ type: "fine" }), 400);
+      clearTimeout(timers.get("fine"));
+      if (message.coarse && !message.playing) later("fine", 400, () => model.send({ type: "fine" }));
       store.emit("change");
     },
     /** @param {TimelineMessage} message @param {DataView[]} buffers */
@@ -408,7 +398,7 @@ export function createStore(model) {
   /** @param {FromKernel} message @param {DataView[]} [buffers] */
   function received(message, buffers = []) {
     kernel.heard();
-    // Before the first scene, and after a loss, states belong to somebody else.
+    // Before the first scene, and after a loss, states are for another page.
     if (message.type === "state" && (!scene || expected < 0)) return;
     /** @type {(message: never, buffers: DataView[]) => void} */
     const handle = handlers[message.type];
@@ -416,18 +406,11 @@ export function createStore(model) {
   }
 
   model.on("msg:custom", received);
-  model.on("change:_cursor_ps", cursorSet);
-  model.on("change:_window_ps", windowSet);
-  model.on("change:_selection", selectionSet);
-  for (const trait of SHARED) model.on(`change:${trait}`, changed);
+  for (const [name, listener] of observed) model.on(name, listener);
   store.selection = model.get("_selection");
   windowSet();
   return store;
 }
 
-/**
- * Whether the answers to a question have columns.
- * @param {string} question
- * @returns {question is Packed & Question}
- */
+/** Whether the answers to a question have columns. @param {string} question @returns {question is Packed & Question} */
 const isPacked = (question) => Object.hasOwn(COLUMNS, question);

@@ -1,7 +1,7 @@
 // @ts-check
 // Colours of JupyterLab's theme, the palettes, canvases that are sharp on every screen, and elements.
 
-// Okabe and Ito (2008): distinguishable without full colour vision. Shape tells the kinds apart, too.
+// Okabe and Ito (2008): distinguishable without full colour vision. Shape distinguishes the kinds, too.
 export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
 export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
 // Of tracks, in the order of LANE_STATES (engine/cacheline/lanes.py): issue, no slot, compute, signal, data, packets,
@@ -24,11 +24,7 @@ const CIVIDIS = [
   [138, 134, 120], [165, 156, 116], [195, 179, 105], [254, 232, 56],
 ];
 
-/**
- * Colours that follow the theme of the page.
- * @param {HTMLElement} element
- * @returns {import("./types").Theme}
- */
+/** Colours that follow the theme of the page. @param {HTMLElement} element @returns {import("./types").Theme} */
 export function createTheme(element) {
   const theme = /** @type {import("./types").Theme} */ ({ dark: false, version: 0 });
   function read() {

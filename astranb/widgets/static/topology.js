@@ -1,5 +1,5 @@
 // @ts-check
-// Boxes, links and lines in flight. A dot stands where the recorded start and end of its
+// Boxes, links and lines in flight. A dot is where the recorded start and end of its
 // crossing put it at the cursor: straight between them, and nothing outside.
 
 import { createAggregates } from "./aggregates.js";

@@ -44,10 +44,7 @@ const FASTEST = 11;
 /** @param {string} name */
 const icon = (name) => makeSvg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, makeSvg("path", { d: ICONS[name] }));
 
-/**
- * @param {Store} store
- * @param {() => void} help
- */
+/** @param {Store} store @param {() => void} help */
 export function createTransport(store, help) {
   const beat = createBeat(store);
   const workload = store.engine === "operations";

@@ -30,17 +30,12 @@ export type Interval = [number, number];
 /** Width and height, or x and y, in CSS pixels. */
 export type Pair = [number, number];
 
-export interface Box {
-  name: string;
+export interface Box extends Frame {
   label: string;
   kind: string;
   rank: number;
   ranks: Pair;
   count: number;
-  x: number;
-  y: number;
-  w: number;
-  h: number;
 }
 export interface Bundle {
   from: number;
@@ -49,12 +44,8 @@ export interface Bundle {
   name: string;
   bent: boolean | string | null;
 }
-export interface Frame {
+export interface Frame extends Tile {
   name: string;
-  x: number;
-  y: number;
-  w: number;
-  h: number;
 }
 /** What is drawn of the system; looking at another part replaces it. */
 export interface Picture {

@@ -37,7 +37,7 @@ def fork(feed: Feed, content: dict[str, Any]) -> Message:
     if not isinstance(changes, dict):
         raise InputError("a fork needs changes", where="fork")
     if feed.workbench is None:
-        raise InputError("nobody shows this run", where="fork")
+        raise InputError("no workbench shows this run", where="fork")
     feed.workbench.fork({str(path): value for path, value in changes.items()})
     return {"made": True}, []
 

@@ -124,7 +124,7 @@ def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
 
 
 def _words(segment: Segment) -> dict[str, str]:
-    """What the panel says of a segment: of an operation why it waited, of a line where it was."""
+    """A segment in the panel: why an operation waited, or where a line was."""
     if segment.because:
         text = f"rank {segment.rank}: {segment.name}"
         return {"path": segment.path, "title": segment.because, "text": text}

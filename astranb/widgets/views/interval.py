@@ -9,7 +9,7 @@ from astranb.widgets.feed import LineFeed, Message, View
 
 __all__ = ["VIEW"]
 
-_MOST_ROWS = 200  # of links and phases: more than anybody reads
+_MOST_ROWS = 200  # of links and phases
 
 
 def answer(feed: LineFeed, options: dict[str, Any]) -> Message:

@@ -23,7 +23,7 @@ _MOST_LABELS = 512
 
 @dataclass(frozen=True)
 class _Index:
-    """Spans in the order of rank, lane and start; ``first`` says where those of a rank's lane begin."""
+    """Spans in the order of rank, lane and start; ``first`` holds where those of a rank's track begin."""
 
     first: np.ndarray
     lanes: int

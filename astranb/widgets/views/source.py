@@ -8,7 +8,7 @@ from astranb.widgets.feed import COLUMNS, NOW, LineFeed, Message, View, pack
 
 __all__ = ["VIEW", "source", "where"]
 
-_MOST_LINES = 5_000  # of all parts together: more than anybody reads in a panel
+_MOST_LINES = 5_000  # of all parts together: more than a panel can show usefully
 
 
 def source(feed: LineFeed, _: dict[str, Any]) -> Message:

@@ -77,7 +77,7 @@ def line(feed: LineFeed, content: dict[str, Any]) -> Message:
     here = (requests["live"] == 1) & (requests["link"] == int(content["link"]))
     found = np.flatnonzero(here & (requests["arrives_ps"] == int(content["end_ps"])))
     if not len(found):
-        raise InputError("this line is not under way any more", where="workbench")
+        raise InputError("this line has arrived", where="workbench")
     return {"path": f"line[{int(found[0])}]"}, []
 
 
