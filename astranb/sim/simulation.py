@@ -559,7 +559,7 @@ class Simulation:
         >>> try:
         ...     sim.run()
         ... except anb.core.errors.Deadlock as error:
-        ...     print("is dead since 0 ps" in str(error))
+        ...     print("is down since 0 ps" in str(error))
         True
         """
         for path in self.driver.engine.directions(link, both=both):
@@ -965,7 +965,7 @@ class Simulation:
         return self._by_cache_lines("aggregate").aggregate(time_ps(start, where="start"), last, ranks)
 
     def memory(self, rank: int, buffer: str = "output") -> Records:
-        """Say what a buffer of a rank holds now, piece by piece, by cache lines.
+        """Say what a buffer of a rank holds now, slice by slice, by cache lines.
 
         Parameters
         ----------
@@ -975,7 +975,7 @@ class Simulation:
 
         Returns
         -------
-        recarray, shape (pieces,)
+        recarray, shape (slices,)
             By address: ``chunk``, ``lane``; ``lines``, and how many of them have ``arrived``
             (while a write is under way, of that write); the ``source``, the rank whose SM or
             copy engine wrote them (-1: nobody yet); ``final``, whether nothing will be written

@@ -49,7 +49,7 @@ def test_a_link_is_changed_killed_and_taken_back(page: Page, lab: Lab) -> None:
     press(panel, "Take down")
     expect(panel.get_by_role("button", name="Repair", exact=True)).to_be_visible()
     press(bench, "End")
-    expect(bench.locator(".anb-status")).to_contain_text(f"{LINK} is dead since")
+    expect(bench.locator(".anb-status")).to_contain_text(f"{LINK} is down since")
     screenshot(page, "change-light")
     set_theme(page, "dark")
     screenshot(page, "change-dark")

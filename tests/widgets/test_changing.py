@@ -37,7 +37,7 @@ def test_a_change_is_a_verb_and_says_what_it_did(bench):
     assert "is down" in bench.session.status
     bench.to_end()
     assert bench.session.failed
-    assert f"{LINK} is dead since" in bench.session.status
+    assert f"{LINK} is down since" in bench.session.status
     bench.repair(LINK, both=True)
     bench.to_end()
     assert bench.sim.finished

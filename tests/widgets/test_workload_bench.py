@@ -237,7 +237,7 @@ def test_a_link_is_killed_from_the_panel():
     page.ask("apply", verb="kill", options={"link": "link[0]", "both": True})
     assert [path for _, path, _ in sim.edits] == ["link[0].up", "link[7].up"]
     page.say("to_end")
-    assert "is dead since" in page.told[-1][0]["status"]
+    assert "is down since" in page.told[-1][0]["status"]
     assert page.ask("parameters", path="link[0]")[0]["object"][-1]["value"] == "no"
     page.bench.repair("link[0]", both=True)
     page.say("to_end")

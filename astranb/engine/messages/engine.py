@@ -21,7 +21,7 @@ from astranb.engine.why import Why
 from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .critical_path import critical_path
-from .edits import apply_edit, check_links, parameters_of, read_edit, value_of
+from .edits import apply_edit, check_links, parameters, read_edit, value_of
 from .inspection import chunks_of, inspect, narrate, running_chunks, states_of
 from .instances import pairs
 from .link_ends import reverse_link
@@ -133,9 +133,7 @@ class MessageEngine(MessageState):
 
     def parameters(self, path: str) -> list[Parameter]:
         """What can be changed of an object, as it is now."""
-        return (
-            parameters_of(resolve(path, self.about, self.machine), self.machine, self.edits) if path else []
-        )
+        return parameters(resolve(path, self.about, self.machine), self.machine, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:
         """A link's full path, and, if wanted, that of the one the other way."""

@@ -228,11 +228,11 @@ def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
         ("from", source), ("to", target), ("dimension", _named_dim(engine, row)),
         ("bandwidth", format_bandwidth(float(m.wires[row].rate_Bpns) * 1e9)),
         ("latency", format_time(round(float(m.wires[row].latency_ns) * 1000))),
-        ("sends", "yes" if link.busy & 1 else "no; it is dead" if link.busy else "no"),
+        ("sends", "yes" if link.busy & 1 else "no; it is down" if link.busy else "no"),
         ("waiting", f"{waiting:,} messages"),
     ]  # fmt: skip
     if link.busy & 1 and link.busy & DEAD:
-        state.append(("dead", "yes: it takes in nothing more"))
+        state.append(("down", "yes: messages wait"))
     if engine.recording:
         used = m.used[row]
         state.append(("carried", f"{format_bytes(int(used.bytes))} in {int(used.messages):,} messages"))

@@ -249,7 +249,7 @@ BROKEN = [
     (('name="test"', ""), "algo: attribute 'name' is missing; give it"),
     (('proto="Simple"', 'proto="LL7"'), "algo: unknown proto='LL7'; take Simple"),
     (('ngpus="4"', 'ngpus="5"'), "algo: ngpus=5, but 4 <gpu> elements"),
-    (('ngpus="4"', 'ngpus="four"'), "algo: ngpus='four' is no whole number"),
+    (('ngpus="4"', 'ngpus="four"'), "algo: ngpus='four' is not a whole number"),
     (('nchunksperloop="4"', 'nchunksperloop="0"'), "algo: nchunksperloop=0 is out of range"),
     (('coll="allreduce"', 'coll="allgather"'), r"algo/gpu\[0\]: i_chunks=4 does not match"),
     (('inplace="0"', 'inplace="2"'), "algo: inplace=2 is out of range; take 0 to 1"),
@@ -275,10 +275,10 @@ BROKEN = [
     (('depid="-1" deps="-1"', 'depid="0" deps="2"'), "which has hasdep=0; set hasdep=1 there"),
     (('type="s"', 'type="nop"'), "rank 0 sends rank 1 5 chunks on channel 0, which receives 6; give every s"),
     (("<step ", "<stepp "), r"tb\[0\]: an element <stepp>; <step> is expected here"),
-    (("<algo ", "<algorithm "), "line 1[0-9]*|no XML"),
-    (("</algo>", ""), "no XML: no element found"),
+    (("<algo ", "<algorithm "), "line 1[0-9]*|not XML"),
+    (("</algo>", ""), "not XML: no element found"),
     (("<algo ", '<!DOCTYPE a [<!ENTITY b "c">]><algo '), "a DOCTYPE with declarations, an ENTITY or"),
-    (("<algo ", '<?xml version="1.0" encoding="klingon"?><algo '), "no XML: "),
+    (("<algo ", '<?xml version="1.0" encoding="klingon"?><algo '), "not XML: "),
 ]
 
 

@@ -108,9 +108,9 @@ def test_a_rank_that_computes_in_no_time():
 def test_a_dead_link_takes_in_nothing_and_goes_on_when_it_is_back():
     sim = pair()
     sim.kill("link[0]")
-    assert dict(sim.inspect("link[0]")["state"])["sends"] == "no; it is dead"
+    assert dict(sim.inspect("link[0]")["state"])["sends"] == "no; it is down"
     with pytest.raises(
-        Deadlock, match=r"link\[0\] \(rank 0 to rank 1\) is dead since 0 ps, and 1 message waits"
+        Deadlock, match=r"link\[0\] \(rank 0 to rank 1\) is down since 0 ps, and 1 message waits"
     ):
         sim.run()
     assert dict(sim.inspect("link[0]")["state"])["waiting"] == "1 messages"
