@@ -296,7 +296,9 @@ ENTRY = Entry(
         CONTROL,
         POINT,
         (np.dtype("i8"),) * len(RAW),
-        Recording(RECORDER, FLIGHT, np.dtype("i8"), TRACE, BURST, CURRENT, np.dtype("i4"), np.dtype("i8")),
+        Recording._make(
+            (RECORDER, FLIGHT, np.dtype("i8"), TRACE, BURST, CURRENT, np.dtype("i4"), np.dtype("i8"))
+        ),
         DTYPES,
     ],
 )
