@@ -6,7 +6,7 @@ slices or steps never changes what happens: limits are looked at only between ev
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -69,9 +69,9 @@ CONTROL = np.dtype(
 )
 """One row: the limits of one call."""
 
-DTYPES: Final = Machine(
+_DTYPES: Final[dict[str, Any]] = dict(  # noqa: C408 - reads as the machine's fields
     clock=t.CLOCK,
-    event_queue=EventQueue(t.CLOCK, EVENT, LATER, SLOT, EVENT),
+    event_queue=EventQueue._make((t.CLOCK, EVENT, LATER, SLOT, EVENT)),
     gpus=t.GPU,
     sms=t.SM,
     l2_slices=t.SERVER,
@@ -97,7 +97,8 @@ DTYPES: Final = Machine(
     roce=ROCE,
     flows=FLOW,
     links=LINK,
-)  # type: ignore[arg-type]
+)
+DTYPES: Final = Machine(**_DTYPES)
 """The dtypes of the simulated state."""
 
 OWNERS: Final = {**DTYPES.event_queue._asdict(), **dict(zip(DTYPES._fields[2:], DTYPES[2:], strict=True))}
