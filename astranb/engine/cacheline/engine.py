@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -31,7 +31,7 @@ from .lost_time import LOSSES
 from .lost_time import lost_time as lost_columns
 from .memory import memory as memory_of
 from .paths import FIELDS, SUMMED, resolve
-from .perfetto import trace_events as trace
+from .perfetto import trace_events
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
 from .state import CacheLineState
@@ -67,7 +67,6 @@ class CacheLineEngine(CacheLineState):
     headline = result.headline
     explain = result.explain
     tables = result.tables
-    trace_events = trace
 
     shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
         ("Phases: how long", "phases", "lasts_ps", False),
@@ -312,6 +311,10 @@ class CacheLineEngine(CacheLineState):
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found
+
+    def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
+        """Events of a Perfetto trace."""
+        return trace_events(self, written, **options)
 
     # Comparing ---------------------------------------------------------------
 
