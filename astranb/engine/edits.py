@@ -76,7 +76,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
 
-class _Part(Protocol):
+class _EditablePart(Protocol):
     """An object of a run."""
 
     @property
@@ -87,7 +87,7 @@ class _Part(Protocol):
     def rows(self) -> tuple[int, ...]: ...
 
 
-_P = TypeVar("_P", bound=_Part)
+_P = TypeVar("_P", bound=_EditablePart)
 _Changeable = Mapping[str, Mapping[str, tuple[str, str, str, str]]]
 
 
@@ -135,7 +135,7 @@ def checked_edit(
 
 
 def parameters_of(
-    part: _Part, changeable: _Changeable, written: Callable[[str], str], effects: Mapping[str, str]
+    part: _EditablePart, changeable: _Changeable, written: Callable[[str], str], effects: Mapping[str, str]
 ) -> list[Parameter]:
     """List what can be changed of an object, with its present values.
 
