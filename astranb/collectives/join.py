@@ -99,12 +99,12 @@ class Joined(Lowered):
     first: np.ndarray
     of_part: tuple[slice, ...]
 
-    def check(self, ops: Records, operands: Records, pieces: Records) -> None:
+    def check(self, ops: Records, operands: Records, slices: Records) -> None:
         """Compare the results of the parts with what they promise.
 
         Parameters
         ----------
-        ops, operands, pieces : recarray
+        ops, operands, slices : recarray
             The tables at the end of the run.
 
         Raises
@@ -113,17 +113,17 @@ class Joined(Lowered):
             The message names the part and the rank.
         """
         wanted = self.promise()
-        wrong = wanted.slices[~wanted.kept(contents(self, ops, operands, pieces))]
+        wrong = wanted.slices[~wanted.kept(contents(self, ops, operands, slices))]
         if len(wrong):
             part = next(n for n, where in enumerate(self.of_part) if wrong[0] < where.stop)
-            raise WrongResult(f"{self.parts[part].name}: wrong result on rank {pieces[wrong[0]].gpu}")
+            raise WrongResult(f"{self.parts[part].name}: wrong result on rank {slices[wrong[0]].gpu}")
 
     def promise(self) -> Promise:
         """Return what the parts promise for all slices."""
         slices, times, chunk = [np.zeros(0, np.int64)], [np.zeros((0, self.ranks), np.int32)], []
         for part, where in zip(self.parts, self.of_part, strict=True):
             if part.kind:
-                one = promise(part.program, part.kind, part.root, part.program.pieces)
+                one = promise(part.program, part.kind, part.root, part.program.slices)
                 spread = np.zeros((len(one.slices), self.ranks), np.int32)
                 spread[:, list(part.ranks)] = one.times
                 slices.append(one.slices + where.start)
@@ -173,7 +173,7 @@ class _Joiner:
         self.lines = np.zeros(ranks, np.int64)
         self.flags = 0
         self.phases: dict[str, int] = {}
-        self.pieces: list[np.ndarray] = []
+        self.slices: list[np.ndarray] = []
         self.operands: list[np.ndarray] = []
         self.semaphores: list[np.ndarray] = []
         self.blocks: list[np.ndarray] = []  # one row each
@@ -200,7 +200,7 @@ class _Joiner:
         phases["left"] = np.bincount(ops["phase"], minlength=len(phases))
         phases["started_ps"] = phases["ended_ps"] = -1
         first = [(self._workers(node) or [end])[0] for node, end in zip(self.nodes, completion, strict=True)]
-        ends = np.cumsum([len(part.program.pieces) for part in self.parts]).tolist()
+        ends = np.cumsum([len(part.program.slices) for part in self.parts]).tolist()
         return Joined(
             name=name,
             ranks=self.ranks,
@@ -210,7 +210,7 @@ class _Joiner:
             blocks=blocks,
             ops=ops,
             operands=operands,
-            pieces=_all(self.pieces, t.PIECE),
+            slices=_all(self.slices, t.SLICE),
             semaphores=_all(self.semaphores, t.SEMAPHORE),
             phases=phases,
             block_channel=np.array([self.channels[b] for b in order], np.int64),
@@ -221,7 +221,7 @@ class _Joiner:
             parts=tuple(self.parts),
             completion=place[completion],
             first=place[first],
-            of_part=tuple(slice(e - len(p.program.pieces), e) for e, p in zip(ends, self.parts, strict=True)),
+            of_part=tuple(slice(e - len(p.program.slices), e) for e, p in zip(ends, self.parts, strict=True)),
         )
 
     def _phase(self, name: str) -> int:
@@ -230,25 +230,25 @@ class _Joiner:
     def _add_part(self, part: Section) -> None:
         """Add the tables of a program, with its ranks, memory, operands and semaphores renumbered."""
         p, gpu = part.program, np.array(part.ranks)
-        first_piece = sum(map(len, self.pieces))
+        first_slice = sum(map(len, self.slices))
         first_operand = sum(map(len, self.operands))
         first_semaphore = sum(map(len, self.semaphores))
         base = self.lines[gpu]
-        pieces, operands, semaphores, ops = (
-            table.copy() for table in (p.pieces, p.operands, p.semaphores, p.ops)
+        slices, operands, semaphores, ops = (
+            table.copy() for table in (p.slices, p.operands, p.semaphores, p.ops)
         )
-        for table in (pieces, operands, semaphores):
+        for table in (slices, operands, semaphores):
             table["line"] += base[table["gpu"]]
             table["gpu"] = gpu[table["gpu"]]
-        for table in (pieces, operands):
+        for table in (slices, operands):
             table["flag"][table["flag"] >= 0] += self.flags
-        operands["piece"][operands["piece"] >= 0] += first_piece
+        operands["slice"][operands["slice"] >= 0] += first_slice
         ops["first_source"] += first_operand
         ops["first_target"] += first_operand
         ops["semaphore"][ops["semaphore"] >= 0] += first_semaphore
         names = [self._phase(f"{part.name}: {phase}" if phase else part.name) for phase in p.phase_names]
         ops["phase"] = np.array(names or [self._phase(part.name)])[ops["phase"]]
-        self.pieces.append(pieces)
+        self.slices.append(slices)
         self.operands.append(operands)
         self.semaphores.append(semaphores)
         mine: list[list[int]] = [[] for _ in gpu]

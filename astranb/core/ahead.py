@@ -97,7 +97,7 @@ def _build_one(name: str, folder: Path) -> None:
         return
     load_entries()
     entry = ENTRIES[name]
-    text = lower(entry.function, entry.dtypes, entry.symbol, portable=True)
+    text = lower(entry.function, entry.parts, entry.symbol, portable=True)
     for target, file in files.items():
         file.parent.mkdir(exist_ok=True)
         with whole_file(file) as out:

@@ -119,7 +119,7 @@ def prebuilt(entry: str) -> Path | None:
 
 
 def _version(name: str) -> bytes:
-    """Tell the version of a package that is not imported: ``importlib.metadata`` takes 30 ms to do so."""
+    """Return the version of a package that is not imported: ``importlib.metadata`` takes 30 ms to do so."""
     found = find_spec(name)
     written = Path(found.origin).with_name("_version.py") if found and found.origin else None
     if written and written.exists():

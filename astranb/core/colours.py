@@ -51,29 +51,19 @@ class Colours:
         return (*OKABE_ITO[:7], self.ink)
 
 
-LIGHT = Colours(
-    dark=False,
-    back="#ffffff",
-    panel="#f2f2f2",
-    line="#bdbdbd",
-    faint="#e0e0e0",
-    ink="#212121",
-    dim="#616161",
-    brand="#1976d2",
-    gpu="#e3f3e6",
-    node="#e2ecf9",
-)
-DARK = Colours(
-    dark=True,
-    back="#111111",
-    panel="#2a2a2a",
-    line="#616161",
-    faint="#424242",
-    ink="#ffffff",
-    dim="#bdbdbd",
-    brand="#42a5f5",
-    gpu="#1f3d2c",
-    node="#23364d",
+_PAIRS = {
+    "back": ("#ffffff", "#111111"),
+    "panel": ("#f2f2f2", "#2a2a2a"),
+    "line": ("#bdbdbd", "#616161"),
+    "faint": ("#e0e0e0", "#424242"),
+    "ink": ("#212121", "#ffffff"),
+    "dim": ("#616161", "#bdbdbd"),
+    "brand": ("#1976d2", "#42a5f5"),
+    "gpu": ("#e3f3e6", "#1f3d2c"),
+    "node": ("#e2ecf9", "#23364d"),
+}
+LIGHT, DARK = (
+    Colours(dark=dark, **{name: pair[dark] for name, pair in _PAIRS.items()}) for dark in (False, True)
 )
 
 

@@ -49,15 +49,15 @@ def work(function: Any) -> float:
     return _SECONDS_TO_START + sum(found.values()) * _SECONDS_A_BYTE
 
 
-def lower(function: Any, dtypes: Sequence[Any], symbol: str, *, portable: bool = False) -> str:
+def lower(function: Any, parts: Sequence[Any], symbol: str, *, portable: bool = False) -> str:
     """Compile an entry with Numba as far as optimised LLVM code, as text.
 
     Parameters
     ----------
     function : kernel
         What is compiled, with all kernels that it calls.
-    dtypes : sequence of dtype
-        Of the arrays that it takes.
+    parts : sequence of dtype or tuple
+        The dtypes of the arrays that it takes; nested as the arguments are.
     symbol : str
         The name of the C function to be made: it takes the arrays' lengths and their addresses.
     portable : bool
@@ -74,25 +74,41 @@ def lower(function: Any, dtypes: Sequence[Any], symbol: str, *, portable: bool =
     if portable:
         numba.config.CPU_NAME, numba.config.CPU_FEATURES = "generic", ""
     try:
-        return _lower(function, dtypes, symbol)
+        return _lower(function, parts, symbol)
     except NumbaError:
         raise  # an error of the kernel's own
     except Exception as error:
         raise Unsupported(f"Numba {numba.__version__}: {type(error).__name__}: {error}") from error
 
 
-def _lower(function: Any, dtypes: Sequence[Any], symbol: str) -> str:
+def _lower(function: Any, parts: Sequence[Any], symbol: str) -> str:
     import numba
     from numba import types
     from numba.core.registry import cpu_target
     from numba.extending import typeof_impl
 
     _register_kernels(public=False)
-    names = [f"a{i}" for i in range(len(dtypes))]
-    # A C callback has a fixed number of arguments, so that its text depends on the count.
-    views = ", ".join(f"carray({name}, (lengths[{i}],))" for i, name in enumerate(names))
+    names: list[str] = []
+    dtypes: list[Any] = []
     scope = {"carray": numba.carray, "function": _dispatcher(function, public=False)}
-    exec(f"def call(lengths, {', '.join(names)}):\n    return function({views})", scope)  # noqa: S102
+
+    def views(parts: Sequence[Any]) -> str:
+        """Write the arguments: arrays, and tuples of them."""
+        found = []
+        for part in parts:
+            if not isinstance(part, tuple):
+                found.append(f"carray(a{len(names)}, (lengths[{len(names)}],))")
+                names.append(f"a{len(names)}")
+                dtypes.append(part)
+                continue
+            kind = type(part).__name__ if hasattr(part, "_make") else ""
+            scope[kind] = type(part)
+            found.append(f"{kind}({views(part)},)")
+        return ", ".join(found)
+
+    # A C callback has a fixed number of arguments, so that its text depends on them.
+    arguments = views(parts)
+    exec(f"def call(lengths, {', '.join(names)}):\n    return function({arguments})", scope)  # noqa: S102
     pointers = [types.CPointer(numba.from_dtype(d)) for d in dtypes]
     signature = types.int64(types.CPointer(types.int64), *pointers)
     intrinsics = {Prefetch: _prefetch(), Handle: handle.intrinsic()}

@@ -1,4 +1,4 @@
-"""End a person's code that does not end by itself, in the same thread and process."""
+"""A time limit for a user's code, in the same thread and process."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
 
 
 class _Watch:
-    """What both threads know. Only bare locks: an interrupted ``Event`` or ``Thread`` might stay locked."""
+    """What both threads share. Only bare locks: an interrupted ``Event`` or ``Thread`` might stay locked."""
 
     def __init__(self, thread: int) -> None:
         self.thread = thread

@@ -112,7 +112,7 @@ class Stretch:
         return first, table
 
     def spent(self, track: np.ndarray, time_ps: np.ndarray) -> np.ndarray:
-        """Return the time spent in each state from a fixed moment up to given times of given tracks.
+        """Return the time spent in each state from a fixed time up to given times of given tracks.
 
         Parameters
         ----------

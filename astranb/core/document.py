@@ -1,4 +1,4 @@
-"""YAML and JSON files of other people: plain data, and errors that name the file, line and key.
+"""YAML and JSON files: plain data, and errors that name the file, line and key.
 
 YAML is parsed once, event by event: libyaml's own composer recurses in C, and a file of 100,000
 brackets would crash the process. Lines are looked up only for an error, by a second pass over the
@@ -66,7 +66,7 @@ class DocumentSource:
         return f"{file}, {_spell(place)}" if place else file
 
     def error(self, what: str, place: Place = (), hint: str = "") -> InputError:
-        """Make the error that says what is wrong at a place."""
+        """Return an error about a place."""
         return InputError(what, where=self.where(place), hint=hint)
 
     def _line(self, place: Place) -> int:
@@ -140,19 +140,19 @@ class DocumentNode:
 
     def number(self, low: int, high: int) -> int:
         """A whole number between two bounds."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int):
-            raise self.error(f"a whole number is expected, not {_brief(self.value)}")
-        if not low <= self.value <= high:
-            raise self.error(f"{_brief(self.value)} is out of range", f"take {low} to {high}")
-        return self.value
+        return int(self._within(int, "a whole number", low, high))
 
     def real(self, low: float, high: float) -> float:
         """A number between two bounds."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            raise self.error(f"a number is expected, not {_brief(self.value)}")
+        return float(self._within(int | float, "a number", low, high))
+
+    def _within(self, kind: Any, words: str, low: float, high: float) -> Any:
+        if isinstance(self.value, bool) or not isinstance(self.value, kind):
+            raise self.error(f"{words} is expected, not {_brief(self.value)}")
         if not low <= self.value <= high:  # NaN is not, either
-            raise self.error(f"{_brief(self.value)} is out of range", f"take {low:g} to {high:g}")
-        return float(self.value)
+            bounds = f"{low} to {high}" if kind is int else f"{low:g} to {high:g}"
+            raise self.error(f"{_brief(self.value)} is out of range", f"take {bounds}")
+        return self.value
 
     def choice(self, among: tuple[str, ...]) -> str:
         """One of some words."""

@@ -2,17 +2,17 @@
 
 An entry is compiled once, its machine code is kept as an object file, and the next process loads
 that file with llvmlite alone. Importing Numba and reading its own cache takes over a second,
-loading the object file a tenth of that; the figures stand in ``docs/architecture.md``.
+loading the object file a tenth of that; see ``docs/architecture.md``.
 
 A wheel comes with object files for the usual processors; where there is none, the entry is
-compiled into the user's cache. ``code.py`` says where object files are kept, and when they are
-of no use any more; ``compiler.py`` makes them.
+compiled into the user's cache. ``code.py`` knows where object files are kept, and when they are
+outdated; ``compiler.py`` makes them.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -24,10 +24,27 @@ from .files import locked, whole_file
 from .jit import JIT
 from .progress import announce, notice
 
-__all__ = ["ENTRIES", "Entry"]
+__all__ = ["ENTRIES", "Entry", "flat"]
 
 ENTRIES: dict[str, Entry] = {}
 """The entries of all modules that have been imported, by name."""
+
+
+def flat(parts: Sequence[Any]) -> list[Any]:
+    """List the leaves of nested tuples in their order."""
+    return [leaf for part in parts for leaf in (flat(part) if isinstance(part, tuple) else [part])]
+
+
+def _like(parts: Sequence[Any], leaves: Iterator[Any]) -> list[Any]:
+    """Put leaves into tuples that are nested as ``parts`` are."""
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, tuple):
+            inner = _like(part, leaves)
+            found.append(part._make(inner) if hasattr(part, "_make") else tuple(inner))
+        else:
+            found.append(next(leaves))
+    return found
 
 
 class Entry:
@@ -36,9 +53,10 @@ class Entry:
     Parameters
     ----------
     function : callable
-        A kernel whose arguments are one-dimensional arrays, and that returns an int.
-    dtypes : sequence of dtype
-        The dtype of each argument.
+        A kernel whose arguments are one-dimensional arrays, and tuples and named tuples of them,
+        and that returns an int.
+    dtypes : sequence of dtype or tuple
+        The dtype of each array; nested as the arguments are.
 
     Raises
     ------
@@ -49,7 +67,8 @@ class Entry:
     def __init__(self, function: Callable[..., int], dtypes: Sequence[Any]) -> None:
         self.function = function
         self.name = function.__name__
-        self.dtypes = tuple(np.dtype(d) for d in dtypes)
+        self.parts = tuple(dtypes)
+        self.dtypes = tuple(np.dtype(d) for d in flat(self.parts))
         self.symbol = f"astranb_{self.name}"
         self._code: Any = None
         self._keep: Any = None
@@ -58,8 +77,6 @@ class Entry:
 
     def __call__(self, *arrays: Any) -> int:
         """Run the kernel over the arrays, without the interpreter lock when compiled."""
-        if not JIT:
-            return int(self.function(*arrays))
         return self.bind(*arrays)()
 
     def bind(self, *arrays: Any) -> Callable[[], int]:
@@ -67,6 +84,7 @@ class Entry:
 
         The arrays must stay where they are (they are kept alive by the call itself).
         """
+        arrays = tuple(flat(arrays))
         if len(arrays) != len(self.dtypes):
             message = f"{self.name} takes {len(self.dtypes)} arrays, got {len(arrays)}"
             raise TypeError(message)
@@ -74,11 +92,12 @@ class Entry:
             if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous:
                 message = f"{self.name}: argument {position} must be a contiguous 1-D array of {dtype}"
                 raise TypeError(message)
+        nested = _like(self.parts, iter(arrays))
         if not JIT:
-            return lambda: int(self.function(*arrays))
+            return lambda: int(self.function(*nested))
         self.load()
         if self._dispatcher is not None:
-            return lambda: int(self._dispatcher(*arrays))
+            return lambda: int(self._dispatcher(*nested))
         code = self._code
         lengths = np.array([len(a) for a in arrays], np.int64)
         addresses = (lengths.ctypes.data, *(a.ctypes.data for a in arrays))
@@ -132,7 +151,7 @@ class Entry:
                 return file
             began = perf_counter()
             try:
-                code = emit(lower(self.function, self.dtypes, self.symbol), host())
+                code = emit(lower(self.function, self.parts, self.symbol), host())
             except Unsupported as reason:
                 notice(f"{self.name} is compiled and cached by numba.njit, which is slower ({reason})")
                 unsupported.touch()

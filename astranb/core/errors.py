@@ -1,4 +1,4 @@
-"""Errors that say what is wrong, where, and how to fix it."""
+"""Errors with what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class WrongResult(AstranbError):
 
 
 def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
-    """Say which known names are nearest to a name that is not known.
+    """Suggest the known names nearest to an unknown name.
 
     Parameters
     ----------

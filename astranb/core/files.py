@@ -21,7 +21,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : Path
-        Where it is to be; what stands there before stays until then.
+        Where it is to be; a file that is there stays until then.
 
     Yields
     ------

@@ -20,7 +20,7 @@ def visible() -> bool:
 
 @contextmanager
 def announce(text: str, seconds: float | None = None) -> Iterator[None]:
-    """Say what is being done while it is done.
+    """Announce work while it is done.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def notice(text: str) -> None:
 
 
 def bar(total: int | None, *, what: str, unit: str) -> Any:
-    """A progress bar with rate and time left (tqdm), silent where nobody sees it.
+    """A progress bar with rate and time left (tqdm), silent where it is not visible.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def bucket_of(time: int, count: int) -> int:
 
 @kernel(inline=False)
 def _new_timestep(queue: Records, timesteps: Records, time: int, bucket: int) -> int:
-    """Add an timestep to its bucket and to the heap."""
+    """Add a timestep to its bucket and to the heap."""
     row = queue[0].free_timestep
     queue[0].free_timestep = timesteps[row].next
     timesteps[row].time = time
@@ -117,7 +117,7 @@ def put_event(queue: Records, timesteps: Records, pending: Records, time: int, w
 
 @kernel
 def _close(queue: Records, timesteps: Records, row: int) -> None:
-    """Take an timestep out of its bucket."""
+    """Take a timestep out of its bucket."""
     bucket = bucket_of(timesteps[row].time, len(timesteps))
     if timesteps[bucket].bucket == row:
         timesteps[bucket].bucket = timesteps[row].next

@@ -1,8 +1,8 @@
-"""Read and print sizes, times and bandwidths: strict, with the unit always said.
+"""Read and print sizes, times and bandwidths: strict, always with a unit.
 
 A maintained units library was considered (``pint``): it costs 0.3 s of import time
-and happily reads ``"1 m"`` as a metre. Here three closed tables say all there is;
-whatever is not in them, or could be read in two ways, is an error.
+and reads ``"1 m"`` as a metre. Here the units are in three closed tables; what is not in
+them, or is ambiguous, is an error.
 """
 
 from __future__ import annotations

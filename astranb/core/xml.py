@@ -1,4 +1,4 @@
-"""XML files of other people, read with care: what is wrong is said with its place."""
+"""XML files from outside, read strictly; errors name the place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Tag:
             yield tag
 
     def inside(self, *names: str) -> list[Tag]:
-        """The elements inside that have one of the names; others may stand there, too."""
+        """The elements inside that have one of the names; others are skipped."""
         return [
             Tag(child, self.file, f"{self.path}/{child.tag}[{number}]")
             for number, child in enumerate(self.element)
@@ -46,7 +46,7 @@ class Tag:
         ]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """An attribute as it stands; without a default it must be there."""
+        """An attribute's text; without a default it must be there."""
         value = self.element.get(name, default)
         if value is None:
             raise self.error(f"attribute {name!r} is missing", "give it")
@@ -56,7 +56,7 @@ class Tag:
         """A whole number between two bounds."""
         word = self.text(name, None if default is None else str(default)).strip()
         if len(word) > 20 or not word.removeprefix("-").isdecimal():
-            raise self.error(f"{name}={word[:40]!r} is no whole number")
+            raise self.error(f"{name}={word[:40]!r} is not a whole number")
         value = int(word)
         if not low <= value <= high:
             raise self.error(f"{name}={value} is out of range", f"take {low} to {high}")
@@ -84,7 +84,7 @@ def xml_document(path: str | Path, data: bytes) -> Tag:
         element = ET.fromstring(data)  # noqa: S314
     except ET.ParseError as error:
         where = f"{file}: line {error.position[0]}"
-        raise InputError(f"no XML: {error}", where=where, hint="correct the file") from error
+        raise InputError(f"not XML: {error}", where=where, hint="correct the file") from error
     except (ValueError, LookupError) as error:  # an encoding that there is not
-        raise InputError(f"no XML: {error}"[:200], where=file, hint="correct the file") from error
+        raise InputError(f"not XML: {error}"[:200], where=file, hint="correct the file") from error
     return Tag(element, file, element.tag)

@@ -150,6 +150,7 @@ def install(points: Sequence[Breakpoint], table: Any, owners: Sequence[Any]) -> 
         what = f"{len(enabled)} compiled breakpoints, {len(table)} fit"
         raise InputError(what, where="breakpoints", hint="remove some, or name one lane of a link")
     for number, (_, row) in enumerate(enabled):
+        table["owner"][number] = -1  # unless the row says which table it reads
         for name, value in row.items():
             table[name][number] = value
         table["was"][number] = _is_condition(row) and _holds(row, owners)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 
-__all__ = ["RECORD", "Edit", "Parameter", "yes_or_no"]
+__all__ = ["RECORD", "Edit", "Parameter", "checked_edit", "parameters_of", "yes_or_no"]
 
 RECORD: Final = "record"
 """Path of the edit that switches the recording."""
@@ -24,8 +25,7 @@ class Edit:
     path, value : str
         As given; the path in full.
     kind : str
-        What kind of object is changed: for the cache-line engine the name of its table, else
-        ``rank``, ``layer``, ``dim`` or ``link``.
+        What kind of object is changed: ``rank``, ``layer``, ``dim``, ``link``, ``gpu`` or ``recorder``.
     field : str
         What is changed of it; the unit is in the name.
     rows : tuple of int
@@ -74,6 +74,94 @@ class Parameter:
     effect: str
     meaning: str
     choices: tuple[str, ...] = ()
+
+
+class _EditablePart(Protocol):
+    """An object of a run."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def rows(self) -> tuple[int, ...]: ...
+
+
+_P = TypeVar("_P", bound=_EditablePart)
+_Changeable = Mapping[str, Mapping[str, tuple[str, str, str, str]]]
+
+
+def checked_edit(
+    path: str,
+    value: object,
+    changeable: _Changeable,
+    resolve: Callable[[str], _P],
+    read: Callable[[str, _P], float],
+    *,
+    hint: str,
+    events: int,
+    at_ps: int,
+) -> Edit:
+    """Check a change and make an edit of it.
+
+    Parameters
+    ----------
+    path, value
+        As given.
+    changeable : mapping
+        For each kind of object and each name the field, unit of a bare number, limits and meaning.
+    resolve : callable
+        Finds an object by its path.
+    read : callable
+        Reads the value for a field of an object.
+    hint : str
+        What can be changed.
+    events, at_ps : int
+
+    Raises
+    ------
+    InputError
+        Unknown object or property, or a value that cannot be read.
+    """
+    head, _, name = path.strip().rpartition(".")
+    part = resolve(head or path)
+    known = changeable.get(part.kind, {})
+    if name not in known:
+        remedy = near(name, known) if known else hint
+        raise InputError(f"{name!r} of {part.path} cannot be changed", where=path, hint=remedy)
+    field = known[name][0]
+    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    return Edit(events, f"{part.path}.{name}", text, part.kind, field, part.rows, read(field, part), at_ps)
+
+
+def parameters_of(
+    part: _EditablePart, changeable: _Changeable, written: Callable[[str], str], effects: Mapping[str, str]
+) -> list[Parameter]:
+    """List what can be changed of an object, with its present values.
+
+    Parameters
+    ----------
+    part
+        The object.
+    changeable : mapping
+        As for :func:`checked_edit`.
+    written : callable
+        Writes the present value of a field.
+    effects : mapping of str to str
+        When a change of each field takes effect; ``""`` for all others.
+    """
+    return [
+        Parameter(
+            f"{part.path}.{name}",
+            written(field),
+            unit,
+            limits,
+            effects.get(field, effects[""]),
+            meaning,
+            ("yes", "no") if field == "up" else (),
+        )
+        for name, (field, unit, limits, meaning) in changeable.get(part.kind, {}).items()
+    ]
 
 
 def yes_or_no(value: object, where: str) -> int:

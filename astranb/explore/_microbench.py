@@ -106,15 +106,15 @@ def _chase(gpu: Preset, infra: str, lines: int = 1) -> tuple[float, float]:
 
 def _stream(gpu: Preset, infra: str) -> float:
     """Return GB/s of reads from memory by all SMs at once, from the first load to the last."""
-    blocks = gpu.sms * gpu.seats
+    blocks = gpu.sms * gpu.blocks_on_sm
     size = blocks * 8 * gpu.line_bytes * 384
 
     def write(p: Program) -> None:
         p.block(0).copy(p.input(0)[0], p.scratch(0)[0])
 
     machine = _run(gpu, infra, size, write, channels=blocks).machine
-    channels = machine.channels
-    first, last = int(machine.gpus[0].first_channel), int(machine.gpus[0].channels)
+    channels = machine.hbm_channels
+    first, last = int(machine.gpus[0].first_hbm_channel), int(machine.gpus[0].hbm_channels)
     mine = channels[first : first + last]
     ended = int(mine["free_at_ps"].max())
     began = gpu.noc_ps
@@ -129,7 +129,7 @@ def _stream_l2(gpu: Preset, infra: str) -> float:
 
 def _served(gpu: Preset, infra: str, repeats: int) -> tuple[int, float]:
     """Return the lines that the L2 serves while all SMs copy the same lines, and the time of the last one."""
-    blocks = gpu.sms * gpu.seats
+    blocks = gpu.sms * gpu.blocks_on_sm
 
     def write(p: Program) -> None:
         block = p.block(0)
@@ -137,8 +137,8 @@ def _served(gpu: Preset, infra: str, repeats: int) -> tuple[int, float]:
             block.copy(p.input(0)[0], p.scratch(0)[number])
 
     machine = _run(gpu, infra, blocks * 8 * gpu.line_bytes * 48, write, channels=blocks).machine
-    first, count = int(machine.gpus[0].first_slice), gpu.l2_slices
-    mine = machine.slices[first : first + count]
+    first, count = int(machine.gpus[0].first_l2_slice), gpu.l2_slices
+    mine = machine.l2_slices[first : first + count]
     return int(mine["lines"].sum()), float(mine["free_at_ps"].mean())
 
 

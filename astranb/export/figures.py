@@ -382,7 +382,7 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
     left_out = max(0, len(spans) - _MOST_SPANS)
     if left_out:
         length = spans["end_ps"] - spans["start_ps"]
-        spans = spans[np.sort(np.argpartition(length, left_out)[left_out:])]
+        spans = spans[np.sort(np.argpartition(length, left_out)[left_out:])].view(np.recarray)
     colours = Colours.of(dark)
     blocks, place = np.unique(spans["block"], return_inverse=True)
     first: dict[int, int] = {}

@@ -5,24 +5,9 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
+from . import tables as t
 from .sm import make_ready
-from .tables import (
-    COMPUTE,
-    DONE,
-    DRAINING,
-    FENCE,
-    FLUSH,
-    LAUNCH,
-    MOVE,
-    MOVING,
-    RELEASE,
-    SIGNALLING,
-    SPEND,
-    SYSTEM_WIDE,
-    WAIT,
-    WAITING,
-    Machine,
-)
+from .tables import Machine
 
 __all__ = [
     "acknowledge",
@@ -44,19 +29,19 @@ def enter(m: Machine, block: int, state: int) -> None:
     now_ps = clock.now_ps
     old = m.blocks[block].state
     spent_ps = now_ps - m.blocks[block].since_ps
-    if old == MOVING:
+    if old == t.MOVING:
         m.blocks[block].moving_ps += spent_ps
-    elif old == SIGNALLING:
+    elif old == t.SIGNALLING:
         m.blocks[block].signalling_ps += spent_ps
-    elif old == WAITING:
+    elif old == t.WAITING:
         m.blocks[block].waiting_ps += spent_ps
         m.sms[m.blocks[block].sm].waiting -= 1
         clock.busy += 1
-    elif old == DRAINING:
+    elif old == t.DRAINING:
         m.blocks[block].draining_ps += spent_ps
-    if state == WAITING:
+    if state == t.WAITING:
         m.sms[m.blocks[block].sm].waiting += 1
-    if state == WAITING or state == DONE:
+    if state == t.WAITING or state == t.DONE:
         clock.busy -= 1
     m.blocks[block].state = state
     m.blocks[block].since_ps = now_ps
@@ -134,67 +119,67 @@ def begin(m: Machine, block: int) -> None:
         at_end = op == m.blocks[block].last_op
         if at_end or m.ops[op].fence:
             if m.blocks[block].unacked > 0:
-                if m.blocks[block].state != DRAINING:
-                    enter(m, block, DRAINING)
+                if m.blocks[block].state != t.DRAINING:
+                    enter(m, block, t.DRAINING)
                 return
             if at_end:
                 end(m, block)
                 return
-            if m.ops[op].fence & SYSTEM_WIDE and m.gpus[gpu].fence_ps > 0 and m.blocks[block].fenced == 0:
-                enter(m, block, DRAINING)
+            if m.ops[op].fence & t.SYSTEM_WIDE and m.gpus[gpu].fence_ps > 0 and m.blocks[block].fenced == 0:
+                enter(m, block, t.DRAINING)
                 m.blocks[block].fenced = 1
-                schedule(m.event_queue, clock.now_ps + m.gpus[gpu].fence_ps, FENCE, block)
+                schedule(m.event_queue, clock.now_ps + m.gpus[gpu].fence_ps, t.FENCE, block)
                 return
         passed = m.blocks[block].fenced == 2
         m.blocks[block].fenced = 0
         start_op(m, op)
         kind = m.ops[op].kind
-        if kind == SPEND and not passed:
-            enter(m, block, MOVING)
+        if kind == t.SPEND and not passed:
+            enter(m, block, t.MOVING)
             m.blocks[block].fenced = 1
-            schedule(m.event_queue, clock.now_ps + m.ops[op].left, FENCE, block)
+            schedule(m.event_queue, clock.now_ps + m.ops[op].left, t.FENCE, block)
             return
-        if kind == SPEND or kind == RELEASE:
-            if kind == RELEASE:
+        if kind == t.SPEND or kind == t.RELEASE:
+            if kind == t.RELEASE:
                 release(m, m.ops[op].value)
             m.ops[op].left = 0
             m.ops[op].issued_ps = clock.now_ps
             finish_op(m, op)
             m.blocks[block].op += 1
             continue
-        if kind == MOVE and m.ops[op].ahead == 0:
+        if kind == t.MOVE and m.ops[op].ahead == 0:
             for warp in range(first_warp, first_warp + m.blocks[block].warps):
                 m.warps[warp].op = op
                 m.warps[warp].next_line = warp - first_warp
                 run_ahead(m.blocks, m.warps, m.ops, block, warp)
                 if m.warps[warp].next_line < m.ops[m.warps[warp].op].lines:
                     make_ready(m, warp, sm)
-        if kind == FLUSH or (kind == MOVE and m.ops[op].left == 0):
+        if kind == t.FLUSH or (kind == t.MOVE and m.ops[op].left == 0):
             if m.ops[op].lines == 0:
                 m.ops[op].issued_ps = clock.now_ps
                 stop_spinning(m, op)
                 finish_op(m, op)
             m.blocks[block].op += 1
             continue
-        if kind == MOVE:
-            enter(m, block, MOVING)
+        if kind == t.MOVE:
+            enter(m, block, t.MOVING)
             return
-        if kind == COMPUTE:
+        if kind == t.COMPUTE:
             m.ops[op].left = m.ops[op].value * m.blocks[block].warps
-            enter(m, block, MOVING)
+            enter(m, block, t.MOVING)
             for warp in range(m.blocks[block].warps):
                 m.warps[first_warp + warp].next_line = m.ops[op].value
                 make_ready(m, first_warp + warp, sm)
             return
         # Warp zero alone issues control requests.
-        enter(m, block, WAITING if kind == WAIT else SIGNALLING)
+        enter(m, block, t.WAITING if kind == t.WAIT else t.SIGNALLING)
         make_ready(m, first_warp, sm)
         return
 
 
 @kernel
 def pass_fence(m: Machine, block: int) -> None:
-    """The FENCE event: the time of a system-wide fence is over."""
+    """The t.FENCE event: the time of a system-wide fence is over."""
     m.blocks[block].fenced = 2
     m.clock[0].resumes = block
 
@@ -205,7 +190,7 @@ def end(m: Machine, block: int) -> None:
     clock = m.clock[0]
     gpu = m.blocks[block].gpu
     sm = m.blocks[block].sm
-    enter(m, block, DONE)
+    enter(m, block, t.DONE)
     m.blocks[block].ended_ps = clock.now_ps
     clock.done += 1
     m.gpus[gpu].blocks_left -= 1
@@ -227,15 +212,15 @@ def end(m: Machine, block: int) -> None:
     m.blocks[following].sm = sm
     m.sms[sm].resident += 1
     if m.blocks[following].after == 0:
-        set_off(m, following)
+        queue_launch(m, following)
 
 
 @kernel
-def set_off(m: Machine, block: int) -> None:
-    """A block that has its seat and waits for no other is launched."""
+def queue_launch(m: Machine, block: int) -> None:
+    """Queue the launch of a block that is resident and waits for no other."""
     clock = m.clock[0]
     clock.busy += 1
-    schedule(m.event_queue, max(clock.now_ps, m.blocks[block].launch_ps), LAUNCH, block)
+    schedule(m.event_queue, max(clock.now_ps, m.blocks[block].launch_ps), t.LAUNCH, block)
 
 
 @kernel
@@ -243,16 +228,16 @@ def release(m: Machine, block: int) -> None:
     """One of the blocks that a block waits for has ended."""
     m.blocks[block].after -= 1
     if m.blocks[block].after == 0 and m.blocks[block].sm >= 0:
-        set_off(m, block)
+        queue_launch(m, block)
 
 
 @kernel
 def launch(m: Machine, block: int) -> None:
-    """The LAUNCH event: a block begins on its SM."""
+    """The t.LAUNCH event: a block begins on its SM."""
     clock = m.clock[0]
     m.blocks[block].since_ps = clock.now_ps
     m.blocks[block].started_ps = clock.now_ps
-    enter(m, block, SIGNALLING)
+    enter(m, block, t.SIGNALLING)
     clock.resumes = block
 
 
@@ -265,5 +250,5 @@ def acknowledge(m: Machine, block: int, op: int, needed: int) -> None:
     m.ops[op].acked += 1
     if m.ops[op].acked == needed:
         finish_op(m, op)
-    if m.blocks[block].unacked == 0 and m.blocks[block].state == DRAINING:
+    if m.blocks[block].unacked == 0 and m.blocks[block].state == t.DRAINING:
         clock.resumes = block

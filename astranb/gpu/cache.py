@@ -11,9 +11,9 @@ from astranb.core.jit import Records, kernel
 __all__ = ["EMPTY", "fill", "find", "set_of"]
 
 EMPTY: Final = -1
-"""A way without a line; another one holds 2 x line + 1 if it is dirty.
+"""Tag of a way without a line; others hold 2 x line, + 1 if it is dirty.
 
-Where nothing ever has to give way, one byte a line (``present``) says as much.
+Where no line is ever evicted, one byte a line (``present``) is enough.
 """
 
 

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel
 
+from . import tables as t
 from .block import finish_op, run_ahead, start_op, stop_spinning
 from .sm import has_slot, issue_gap_ps, make_ready, wake
-from .tables import (
-    COMPUTE,
-    LOAD,
-    MOVE,
-    NOTIFY,
-    POLL,
-    SIGNAL,
-    STORE,
-    SWITCH_READS,
-    SWITCH_WRITES,
-    WAIT,
-    Machine,
-)
+from .tables import Machine
 from .travel import depart, prepare
 
 __all__ = ["issue"]
@@ -59,17 +48,17 @@ def issue(m: Machine, sm: int) -> int:
     request = -1
     again = 0  # 1: the warp has more to issue
     ends = 0  # 1: the operation has issued its last instruction
-    if what == MOVE:
+    if what == t.MOVE:
         job = m.warps[warp].ready_head
         if job >= 0:
             op = m.jobs[job].op
-            in_switch = 1 if m.ops[op].in_switch & SWITCH_WRITES else 0
+            in_switch = 1 if m.ops[op].in_switch & t.SWITCH_WRITES else 0
             stores = 1 if in_switch else m.ops[op].targets
-            reductions = 0 if m.ops[op].in_switch & SWITCH_READS else m.ops[op].sources - 1
+            reductions = 0 if m.ops[op].in_switch & t.SWITCH_READS else m.ops[op].sources - 1
             step = m.jobs[job].step
             m.jobs[job].step = step + 1
             if step >= reductions:
-                kind = STORE
+                kind = t.STORE
                 operand = m.ops[op].first_target + step - reductions
                 index = m.jobs[job].line
             if step + 1 == reductions + stores:
@@ -86,7 +75,7 @@ def issue(m: Machine, sm: int) -> int:
         else:
             job = m.warps[warp].loading
             op = m.warps[warp].op if job < 0 else m.jobs[job].op
-            in_switch = 1 if m.ops[op].in_switch & SWITCH_READS else 0
+            in_switch = 1 if m.ops[op].in_switch & t.SWITCH_READS else 0
             reads = 1 if in_switch else m.ops[op].sources
             if job < 0:
                 start_op(m, op)
@@ -100,7 +89,7 @@ def issue(m: Machine, sm: int) -> int:
                 m.warps[warp].loading = job
                 m.warps[warp].under_way += 1
                 run_ahead(m.blocks, m.warps, m.ops, block, warp)
-            kind = LOAD
+            kind = t.LOAD
             operand = m.ops[op].first_source + m.jobs[job].step
             index = m.jobs[job].line
             m.jobs[job].step += 1
@@ -113,28 +102,28 @@ def issue(m: Machine, sm: int) -> int:
             or m.warps[warp].loading >= 0
             or (m.warps[warp].free_job >= 0 and m.warps[warp].next_line < m.ops[m.warps[warp].op].lines)
         )
-    elif what == WAIT:
-        kind = POLL  # the warp is not ready again until the poll is back
-    elif what == COMPUTE:
+    elif what == t.WAIT:
+        kind = t.POLL  # the warp is not ready again until the poll is back
+    elif what == t.COMPUTE:
         m.warps[warp].next_line -= 1
         m.ops[op].left -= 1
         again = m.warps[warp].next_line > 0
         ends = 1 if m.ops[op].left == 0 else 0
-    elif what == NOTIFY:
-        kind = SIGNAL
+    elif what == t.NOTIFY:
+        kind = t.SIGNAL
         operand = m.ops[op].first_target
         ends = 1
     if kind >= 0:
         request = prepare(m, kind, m.sms[sm].gpu, warp, job, op, operand, index, in_switch)
     if request >= 0:
         depart(m, request, sm)
-    if kind == STORE or kind == SIGNAL:
+    if kind == t.STORE or kind == t.SIGNAL:
         m.blocks[block].unacked += 1
         clock.busy += 1
     if ends:
         stop_spinning(m, op)
         m.ops[op].issued_ps = clock.now_ps
-        if what == COMPUTE:
+        if what == t.COMPUTE:
             finish_op(m, op)
         if op == m.blocks[block].op:
             m.blocks[block].op += 1

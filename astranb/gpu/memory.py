@@ -1,4 +1,4 @@
-"""L2 slices and HBM channels: service, latency, and what the lines of a piece hold."""
+"""L2 slices and HBM channels: service, latency, and what the lines of a slice hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def serve(servers: Records, server: int, now_ps: int, service_ps: int) -> int:
 @kernel
 def serve_channel(gpus: Records, channels: Records, gpu: int, line: int, now_ps: int) -> int:
     """Take a line through its channel; a line of another row than the one before takes longer."""
-    channel = gpus[gpu].first_channel + channel_of(gpus, gpu, line)
+    channel = gpus[gpu].first_hbm_channel + channel_of(gpus, gpu, line)
     row = line // gpus[gpu].row_lines
     service_ps = gpus[gpu].channel_ps
     if channels[channel].row != row:
@@ -40,7 +40,7 @@ def keep(m: Machine, gpu: int, line: int, dirty: int, now_ps: int) -> None:
     """Put a line into the L2; the evicted one is written back if it is dirty."""
     back = fill(m.gpus, m.tags, m.present, gpu, line, dirty)
     if back >= 0:
-        serve_channel(m.gpus, m.channels, gpu, back, now_ps)
+        serve_channel(m.gpus, m.hbm_channels, gpu, back, now_ps)
 
 
 @kernel
@@ -63,8 +63,8 @@ def reach_l2(m: Machine, request: int) -> None:
     served_ps = 0
     missed = 0
     for place in range(line, line + span):
-        server = m.gpus[gpu].first_slice + slice_of(m.gpus, gpu, place)
-        done_ps = serve(m.slices, server, now_ps, service_ps)
+        server = m.gpus[gpu].first_l2_slice + slice_of(m.gpus, gpu, place)
+        done_ps = serve(m.l2_slices, server, now_ps, service_ps)
         if cached:
             writes = 1 if kind == STORE or kind == SIGNAL else 0
             if find(m.gpus, m.tags, m.present, gpu, place, writes) == 0:
@@ -73,7 +73,7 @@ def reach_l2(m: Machine, request: int) -> None:
                 else:
                     keep(m, gpu, place, writes, now_ps)
         else:
-            done_ps = serve_channel(m.gpus, m.channels, gpu, place, done_ps) + m.gpus[gpu].hbm_ps
+            done_ps = serve_channel(m.gpus, m.hbm_channels, gpu, place, done_ps) + m.gpus[gpu].hbm_ps
         served_ps = max(served_ps, done_ps)
     operand = m.requests[request].operand
     op = m.requests[request].op
@@ -86,7 +86,7 @@ def reach_l2(m: Machine, request: int) -> None:
     elif kind == STORE:
         if m.operands[operand].flag >= 0:
             m.flags[m.operands[operand].flag + m.details[request].index] = 1
-        write_piece(m.pieces, m.operands[operand].piece, op, m.ops[op].lines)
+        write_slice(m.slices, m.operands[operand].slice, op, m.ops[op].lines)
     elif kind == SIGNAL:
         m.semaphores[m.ops[op].semaphore].value += m.ops[op].value
     elif m.semaphores[m.ops[op].semaphore].value < m.ops[op].value:
@@ -105,7 +105,7 @@ def reach_hbm(m: Machine, request: int) -> None:
     served_ps = now_ps
     for place in range(line, line + span):
         if find(m.gpus, m.tags, m.present, gpu, place, 0) == 0:
-            served_ps = max(served_ps, serve_channel(m.gpus, m.channels, gpu, place, now_ps))
+            served_ps = max(served_ps, serve_channel(m.gpus, m.hbm_channels, gpu, place, now_ps))
             keep(m, gpu, place, 0, now_ps)
     answer = read(m, request)
     respond(m, request, answer, served_ps + m.gpus[gpu].hbm_ps + m.gpus[gpu].l2_ps)
@@ -118,23 +118,23 @@ def read(m: Machine, request: int) -> int:
     flag = m.operands[operand].flag
     if flag >= 0 and m.flags[flag + m.details[request].index] == 0:
         return IN_VAIN
-    read_piece(m.pieces, m.operands, operand, m.requests[request].op)
+    read_slice(m.slices, m.operands, operand, m.requests[request].op)
     return 1
 
 
 @kernel
-def read_piece(pieces: Records, operands: Records, operand: int, op: int) -> None:
+def read_slice(slices: Records, operands: Records, operand: int, op: int) -> None:
     """Record whose write a source line shows; lines of different writes make the source torn.
 
     An operation may write over its own source: it reads each line before it writes it.
     A packet's flag vouches for its own line, so that a write under way counts.
     """
-    piece = operands[operand].piece
-    writing = pieces[piece].writing
-    if operands[operand].flag >= 0 and writing >= 0 and pieces[piece].writer < INITIAL:
+    slice_ = operands[operand].slice
+    writing = slices[slice_].writing
+    if operands[operand].flag >= 0 and writing >= 0 and slices[slice_].writer < INITIAL:
         writer = writing
     else:
-        writer = pieces[piece].writer if writing < 0 or writing == op else TORN
+        writer = slices[slice_].writer if writing < 0 or writing == op else TORN
     # ``seen`` starts as a number that no writer has.
     if operands[operand].seen < TORN:
         operands[operand].seen = writer
@@ -143,13 +143,13 @@ def read_piece(pieces: Records, operands: Records, operand: int, op: int) -> Non
 
 
 @kernel
-def write_piece(pieces: Records, piece: int, op: int, lines: int) -> None:
-    """Count a request of a write in; the last one makes the operation the piece's writer."""
-    if pieces[piece].writing != op:
+def write_slice(slices: Records, slice_: int, op: int, lines: int) -> None:
+    """Count a request of a write in; the last one makes the operation the slice's writer."""
+    if slices[slice_].writing != op:
         # Two writes at once leave a mixture: neither of them ever counts as complete.
-        pieces[piece].arrived = 0 if pieces[piece].writing < 0 else lines + 1
-        pieces[piece].writing = op
-    pieces[piece].arrived += 1
-    if pieces[piece].arrived == lines:
-        pieces[piece].writing = -1
-        pieces[piece].writer = op
+        slices[slice_].arrived = 0 if slices[slice_].writing < 0 else lines + 1
+        slices[slice_].writing = op
+    slices[slice_].arrived += 1
+    if slices[slice_].arrived == lines:
+        slices[slice_].writing = -1
+        slices[slice_].writer = op

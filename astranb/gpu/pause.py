@@ -72,8 +72,8 @@ def send_frame(m: Machine, queue: int) -> None:
     m.queues[queue].stopped = wanted
     m.queues[queue].frames += 1
     m.links[link].pauses += wanted
-    way_ps = m.links[link].latency_ps + transfer_ps(FRAME_BYTES, m.links[link].bandwidth_Bps)
-    schedule(m.event_queue, m.clock[0].now_ps + way_ps, PAUSE, 2 * queue + wanted)
+    delay_ps = m.links[link].latency_ps + transfer_ps(FRAME_BYTES, m.links[link].bandwidth_Bps)
+    schedule(m.event_queue, m.clock[0].now_ps + delay_ps, PAUSE, 2 * queue + wanted)
 
 
 @kernel(inline=False)

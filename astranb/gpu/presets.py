@@ -139,7 +139,7 @@ class Preset:
             raise InputError("a mesh needs ports and chip_Bps", where=self._where)
 
     @property
-    def seats(self) -> int:
+    def blocks_on_sm(self) -> int:
         """Occupancy: thread blocks that are resident on one SM at once."""
         return min(self.blocks_per_sm, self.warps_per_sm // self.warps_per_block)
 
@@ -197,7 +197,7 @@ class Preset:
             max_outstanding=max(1, self.max_outstanding // lines),
             unroll=max(1, self.unroll // lines),
             warps_per_block=max(1, self.warps_per_block // max(1, lines // self.unroll)),
-            blocks_per_sm=self.seats,
+            blocks_per_sm=self.blocks_on_sm,
         )
 
     @property
@@ -327,286 +327,197 @@ _BENCHES = "measured, RRZE-HPC/gpu-benches @1038c5d"
 _NCCL = "derived: NVLink 4 carries 450 GB/s a direction, NCCL reaches 370 (nccl-tests#212): 128/(128+16+16)"
 _KERNELS = "period of back-to-back kernels of 64 KiB, " + _BENCHES + " gpu-small-kernels"
 
-_COMMON = {
-    "unroll": "assumed: four 16 B loads a thread, as NCCL's Simple protocol unrolls",
-    "max_outstanding": "assumed: 32 KiB in flight per SM, a proxy for its registers",
-    "warps_per_block": "512 threads a block, as NCCL's and MSCCL++'s copy kernels launch",
-    "blocks_per_sm": "2048 threads an SM and 512 a block allow 4; half, for registers (assumed)",
-    "warps_per_sm": "2048 threads an SM (NVIDIA and AMD data sheets)",
-    "bulk_lines": "one line per instruction; but(bulk_lines=...) gives TMA-like requests",
-    "issue_lines": "one slot per instruction; more only where lines are coalesced",
-    "l2_ways": "16 ways: NVIDIA publishes none; dissected for V100 by Jia et al., arXiv 1804.06826",
-    "atomic_ps": "assumed: one more clock of the slice",
-    "row_bytes": "1 KiB pages of a pseudo channel (JEDEC JESD235, JESD238)",
-    "row_miss_ps": "fitted: streaming reads reach the measured 0.82 of the peak (other banks hide most)",
-    "engines": "assumed: the copy engines that peer copies use",
-    "engine_issue_ps": "assumed: a request a nanosecond",
-    "engine_outstanding": "assumed: enough for the link's bandwidth times its latency",
-    "engine_lines": "assumed: requests of 1 KiB",
-    "line_bytes": "NVIDIA and AMD L2 lines; one wavefront request of ASTRA-sim 3.0 (arXiv 2606.10440)",
-    "header_bytes": _NCCL,
-    "max_payload": "one line behind each header: SM-driven stores are of lines",
-    "signal_bytes": "one 16 B flit (assumed)",
-    "columns": "a crossbar, not a mesh",
-    "rows": "a crossbar, not a mesh",
-    "ports": "a crossbar, not a mesh",
-    "chip_Bps": "a crossbar, not a mesh",
-    "chip_ps": "a crossbar, not a mesh",
+_ROW_MISS = "fitted: streaming reads reach the measured 0.82 of the peak (other banks hide most)"
+_ONE_CLOCK = "assumed: one more clock of the slice"
+_HALF = "half of the L2: two partitions (NVIDIA A100 white paper)"
+_CROSSBAR = "a crossbar, not a mesh"
+
+Numbers = dict[str, tuple[int | str, str]]
+"""Numbers of a preset, each with its source; a text has a unit."""
+
+_COMMON: Numbers = {
+    "unroll": (4, "assumed: four 16 B loads a thread, as NCCL's Simple protocol unrolls"),
+    "max_outstanding": (256, "assumed: 32 KiB in flight per SM, a proxy for its registers"),
+    "warps_per_block": (16, "512 threads a block, as NCCL's and MSCCL++'s copy kernels launch"),
+    "blocks_per_sm": (2, "2048 threads an SM and 512 a block allow 4; half, for registers (assumed)"),
+    "warps_per_sm": (64, "2048 threads an SM (NVIDIA and AMD data sheets)"),
+    "bulk_lines": (1, "one line per instruction; but(bulk_lines=...) gives TMA-like requests"),
+    "issue_lines": (1, "one slot per instruction; more only where lines are coalesced"),
+    "l2_ways": (16, "16 ways: NVIDIA publishes none; dissected for V100 by Jia et al., arXiv 1804.06826"),
+    "atomic_ps": (505, _ONE_CLOCK),
+    "row_bytes": (1024, "1 KiB pages of a pseudo channel (JEDEC JESD235, JESD238)"),
+    "row_miss_ps": (667, _ROW_MISS),
+    "fence_ps": ("600 ns", "fitted: see docs/fidelity.md"),
+    "engines": (4, "assumed: the copy engines that peer copies use"),
+    "engine_issue_ps": (1000, "assumed: a request a nanosecond"),
+    "engine_outstanding": (256, "assumed: enough for the link's bandwidth times its latency"),
+    "engine_lines": (8, "assumed: requests of 1 KiB"),
+    "line_bytes": (128, "NVIDIA and AMD L2 lines; one wavefront request of ASTRA-sim 3.0 (arXiv 2606.10440)"),
+    "header_bytes": (16, _NCCL),
+    "max_payload": (128, "one line behind each header: SM-driven stores are of lines"),
+    "signal_bytes": (16, "one 16 B flit (assumed)"),
+    **dict.fromkeys(("columns", "rows", "ports", "chip_Bps", "chip_ps"), (0, _CROSSBAR)),
 }
 
-_H100 = Preset(
-    name="h100-sxm",
-    sms=132,
-    issue_ps=1010,
-    unroll=4,
-    max_outstanding=256,
-    warps_per_block=16,
-    blocks_per_sm=2,
-    noc_ps=time_ps("30 ns"),
-    l2_slices=80,
-    l2_ps=time_ps("48 ns"),
-    l2_Bps=4529 * 2**30,
-    l2_bytes=50 * 2**20,
-    near_bytes=25 * 2**20,
-    far_ps=time_ps("65 ns"),
-    atomic_ps=505,
-    hbm_channels=80,
-    hbm_ps=time_ps("306 ns"),
-    hbm_Bps=bandwidth_Bps("3.35 TB/s"),
-    hbm_bytes=80 * 10**9,
-    row_miss_ps=667,
-    fence_ps=time_ps("600 ns"),
-    launch_ps=time_ps("2.43 us"),
-    graph_ps=time_ps("1.26 us"),
-    sources={
-        **_COMMON,
-        "sms": "NVIDIA H100 data sheet",
-        "issue_ps": "64 B a clock between SM and L2 at 1.98 GHz (NVIDIA A100 white paper)",
-        "noc_ps": f"derived: an L2 hit takes 219 clocks = 111 ns ({_MT4G}), shared out with l2_ps",
-        "l2_slices": "assumed as A100: 80 slices (NVIDIA A100 white paper)",
-        "l2_ps": f"derived: with two noc_ps and the slice's service an L2 hit takes 111 ns; {_MT4G}",
-        "l2_Bps": f"4529 GiB/s read, {_MT4G}",
-        "l2_bytes": "NVIDIA H100 data sheet",
-        "near_bytes": "half of the L2: two partitions (NVIDIA A100 white paper)",
-        "far_ps": f"derived: GH200 far 231 to 314 ns, near 142 ns; {_BENCHES}",
-        "hbm_channels": "5 HBM3 stacks of 16 channels (JEDEC JESD238)",
-        "hbm_ps": f"derived: 834 clocks = 421 ns to HBM less the L2 hit and a row miss; {_MT4G}",
-        "hbm_Bps": "3.35 TB/s, NVIDIA H100 data sheet",
-        "hbm_bytes": "80 GB, NVIDIA H100 data sheet",
-        "fence_ps": "fitted: see docs/fidelity.md",
-        "launch_ps": "H200 2.43 us, " + _KERNELS,
-        "graph_ps": "H200 1.26 us, " + _KERNELS,
-    },
-)
+_H100: Numbers = {
+    **_COMMON,
+    "sms": (132, "NVIDIA H100 data sheet"),
+    "issue_ps": (1010, "64 B a clock between SM and L2 at 1.98 GHz (NVIDIA A100 white paper)"),
+    "noc_ps": ("30 ns", f"derived: an L2 hit takes 219 clocks = 111 ns ({_MT4G}), shared out with l2_ps"),
+    "l2_slices": (80, "assumed as A100: 80 slices (NVIDIA A100 white paper)"),
+    "l2_ps": ("48 ns", f"derived: with two noc_ps and the slice's service an L2 hit takes 111 ns; {_MT4G}"),
+    "l2_Bps": (4529 * 2**30, f"4529 GiB/s read, {_MT4G}"),
+    "l2_bytes": (50 * 2**20, "NVIDIA H100 data sheet"),
+    "near_bytes": (25 * 2**20, _HALF),
+    "far_ps": ("65 ns", f"derived: GH200 far 231 to 314 ns, near 142 ns; {_BENCHES}"),
+    "hbm_channels": (80, "5 HBM3 stacks of 16 channels (JEDEC JESD238)"),
+    "hbm_ps": ("306 ns", f"derived: 834 clocks = 421 ns to HBM less the L2 hit and a row miss; {_MT4G}"),
+    "hbm_Bps": ("3.35 TB/s", "3.35 TB/s, NVIDIA H100 data sheet"),
+    "hbm_bytes": (80 * 10**9, "80 GB, NVIDIA H100 data sheet"),
+    "launch_ps": ("2.43 us", f"H200 2.43 us, {_KERNELS}"),
+    "graph_ps": ("1.26 us", f"H200 1.26 us, {_KERNELS}"),
+}
 
-_A100 = Preset(
-    name="a100-sxm",
-    sms=108,
-    issue_ps=1418,
-    unroll=4,
-    max_outstanding=256,
-    warps_per_block=16,
-    blocks_per_sm=2,
-    noc_ps=time_ps("40 ns"),
-    l2_slices=80,
-    l2_ps=time_ps("64 ns"),
-    l2_Bps=bandwidth_Bps("5.4 TB/s"),
-    l2_bytes=40 * 2**20,
-    near_bytes=20 * 2**20,
-    far_ps=time_ps("69 ns"),
-    atomic_ps=709,
-    hbm_channels=80,
-    hbm_ps=time_ps("224 ns"),
-    hbm_Bps=bandwidth_Bps("2.039 TB/s"),
-    hbm_bytes=80 * 10**9,
-    row_miss_ps=667,
-    fence_ps=time_ps("700 ns"),
-    launch_ps=time_ps("2.6 us"),
-    graph_ps=time_ps("1.34 us"),
-    sources={
-        **_COMMON,
-        "sms": "NVIDIA A100 data sheet",
-        "issue_ps": "64 B a clock between SM and L2 at 1.41 GHz (NVIDIA A100 white paper)",
-        "noc_ps": f"derived: a near L2 hit takes 205.7 clocks = 146 ns ({_BENCHES}), shared out with l2_ps",
-        "l2_slices": "80 slices of 64 B a clock (NVIDIA A100 white paper)",
-        "l2_ps": f"derived: with two noc_ps and the slice's service a near hit takes 146 ns; {_BENCHES}",
-        "l2_Bps": "5.4 TB/s, " + _BENCHES,
-        "l2_bytes": "NVIDIA A100 data sheet",
-        "near_bytes": "half of the L2: two partitions (NVIDIA A100 white paper)",
-        "far_ps": f"derived: about 400 clocks = 285 ns beyond 20 MB, 146 ns below; {_BENCHES}",
-        "hbm_channels": "5 HBM2e stacks of 8 channels, 2 pseudo channels each (JEDEC JESD235)",
-        "hbm_ps": f"derived: 512 to 552 clocks = 363 to 392 ns to HBM less the L2 hit; {_BENCHES}",
-        "hbm_Bps": "2.039 TB/s, NVIDIA A100 80 GB data sheet",
-        "hbm_bytes": "NVIDIA A100 80 GB data sheet",
-        "header_bytes": _NCCL + ", taken for NVLink 3 too",
-        "fence_ps": "fitted: see docs/fidelity.md",
-        "launch_ps": "A100 2.6 us, " + _KERNELS,
-        "graph_ps": "A100 1.34 us, " + _KERNELS,
-    },
-)
+_A100: Numbers = {
+    **_COMMON,
+    "sms": (108, "NVIDIA A100 data sheet"),
+    "issue_ps": (1418, "64 B a clock between SM and L2 at 1.41 GHz (NVIDIA A100 white paper)"),
+    "noc_ps": (
+        "40 ns",
+        f"derived: a near L2 hit takes 205.7 clocks = 146 ns ({_BENCHES}), shared out with l2_ps",
+    ),
+    "l2_slices": (80, "80 slices of 64 B a clock (NVIDIA A100 white paper)"),
+    "l2_ps": (
+        "64 ns",
+        f"derived: with two noc_ps and the slice's service a near hit takes 146 ns; {_BENCHES}",
+    ),
+    "l2_Bps": ("5.4 TB/s", f"5.4 TB/s, {_BENCHES}"),
+    "l2_bytes": (40 * 2**20, "NVIDIA A100 data sheet"),
+    "near_bytes": (20 * 2**20, _HALF),
+    "far_ps": ("69 ns", f"derived: about 400 clocks = 285 ns beyond 20 MB, 146 ns below; {_BENCHES}"),
+    "atomic_ps": (709, _ONE_CLOCK),
+    "hbm_channels": (80, "5 HBM2e stacks of 8 channels, 2 pseudo channels each (JEDEC JESD235)"),
+    "hbm_ps": ("224 ns", f"derived: 512 to 552 clocks = 363 to 392 ns to HBM less the L2 hit; {_BENCHES}"),
+    "hbm_Bps": ("2.039 TB/s", "2.039 TB/s, NVIDIA A100 80 GB data sheet"),
+    "hbm_bytes": (80 * 10**9, "NVIDIA A100 80 GB data sheet"),
+    "header_bytes": (16, f"{_NCCL}, taken for NVLink 3 too"),
+    "fence_ps": ("700 ns", "fitted: see docs/fidelity.md"),
+    "launch_ps": ("2.6 us", f"A100 2.6 us, {_KERNELS}"),
+    "graph_ps": ("1.34 us", f"A100 1.34 us, {_KERNELS}"),
+}
 
+_H200: Numbers = {
+    **_H100,
+    "l2_slices": (96, "as many as memory channels (assumed)"),
+    "hbm_channels": (96, "6 HBM3e stacks of 16 channels (JEDEC JESD238)"),
+    "hbm_Bps": ("4.8 TB/s", "4.8 TB/s, NVIDIA H200 data sheet"),
+    "hbm_bytes": (141 * 10**9, "141 GB, NVIDIA H200 data sheet"),
+    "row_miss_ps": (562, _ROW_MISS),
+    "launch_ps": ("2.43 us", f"2.43 us, {_KERNELS}"),
+    "graph_ps": ("1.26 us", f"1.26 us, {_KERNELS}"),
+}
 
-def _like(base: Preset, name: str, sources: dict[str, str], **numbers: int) -> Preset:
-    """Return another GPU of the same family; every number that differs has its own source."""
-    words = {**base.sources, **sources}
-    return dataclasses.replace(base, name=name, sources=words, **numbers)  # type: ignore[arg-type]
+_B200: Numbers = {
+    **_H100,
+    "sms": (148, "NVIDIA Blackwell: 148 SMs enabled in B200"),
+    "issue_ps": (1018, "64 B a clock at 1.965 GHz boost (NVIDIA B200 data sheet)"),
+    "noc_ps": ("45 ns", "derived with l2_ps"),
+    "l2_slices": (128, "as many as memory channels (assumed)"),
+    "l2_ps": ("58 ns", "derived: 295 clocks to L2 = 150 ns (markdewing/AI_kernels latency/README.md)"),
+    "l2_Bps": (4529 * 2**30 * 128 // 80, "assumed: H100's a slice"),
+    "l2_bytes": (126 * 2**20, "126 MB of L2 (NVIDIA Blackwell architecture brief)"),
+    "near_bytes": (63 * 2**20, "half of the L2: two dies"),
+    "far_ps": ("65 ns", "assumed as H100's partitions"),
+    "hbm_channels": (128, "8 HBM3e stacks of 16 channels (JEDEC JESD238)"),
+    "hbm_ps": ("287 ns", "derived: 860 clocks = 438 ns to HBM (markdewing/AI_kernels latency/README.md)"),
+    "hbm_Bps": ("8 TB/s", "8 TB/s, NVIDIA B200 data sheet"),
+    "hbm_bytes": (180 * 10**9, "180 GB, NVIDIA B200 data sheet"),
+    "row_miss_ps": (450, _ROW_MISS),
+    "launch_ps": ("2.43 us", "taken from H200"),
+    "graph_ps": ("1.26 us", "taken from H200"),
+}
 
-
-_H200 = _like(
-    _H100,
-    "h200-sxm",
-    {
-        "hbm_channels": "6 HBM3e stacks of 16 channels (JEDEC JESD238)",
-        "l2_slices": "as many as memory channels (assumed)",
-        "hbm_Bps": "4.8 TB/s, NVIDIA H200 data sheet",
-        "hbm_bytes": "141 GB, NVIDIA H200 data sheet",
-        "launch_ps": "2.43 us, " + _KERNELS,
-        "graph_ps": "1.26 us, " + _KERNELS,
-    },
-    row_miss_ps=562,
-    hbm_channels=96,
-    l2_slices=96,
-    hbm_Bps=bandwidth_Bps("4.8 TB/s"),
-    hbm_bytes=141 * 10**9,
-)
-
-_B200 = _like(
-    _H100,
-    "b200-sxm",
-    {
-        "sms": "NVIDIA Blackwell: 148 SMs enabled in B200",
-        "issue_ps": "64 B a clock at 1.965 GHz boost (NVIDIA B200 data sheet)",
-        "l2_slices": "as many as memory channels (assumed)",
-        "l2_ps": "derived: 295 clocks to L2 = 150 ns (markdewing/AI_kernels latency/README.md)",
-        "noc_ps": "derived with l2_ps",
-        "l2_Bps": "assumed: H100's a slice",
-        "l2_bytes": "126 MB of L2 (NVIDIA Blackwell architecture brief)",
-        "near_bytes": "half of the L2: two dies",
-        "far_ps": "assumed as H100's partitions",
-        "hbm_channels": "8 HBM3e stacks of 16 channels (JEDEC JESD238)",
-        "hbm_ps": "derived: 860 clocks = 438 ns to HBM (markdewing/AI_kernels latency/README.md)",
-        "hbm_Bps": "8 TB/s, NVIDIA B200 data sheet",
-        "hbm_bytes": "180 GB, NVIDIA B200 data sheet",
-        "launch_ps": "taken from H200",
-        "graph_ps": "taken from H200",
-    },
-    sms=148,
-    issue_ps=1018,
-    l2_slices=128,
-    noc_ps=time_ps("45 ns"),
-    l2_ps=time_ps("58 ns"),
-    l2_Bps=4529 * 2**30 * 128 // 80,
-    l2_bytes=126 * 2**20,
-    near_bytes=63 * 2**20,
-    row_miss_ps=450,
-    hbm_channels=128,
-    hbm_ps=time_ps("287 ns"),
-    hbm_Bps=bandwidth_Bps("8 TB/s"),
-    hbm_bytes=180 * 10**9,
-)
-
-_MI300X = _like(
-    _H100,
-    "mi300x",
-    {
-        "sms": "304 CUs, AMD Instinct MI300X data sheet",
-        "issue_ps": "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)",
-        "warps_per_block": "512 threads a block, 8 wavefronts of 64",
-        "warps_per_sm": "2048 threads a CU, 32 wavefronts of 64 (AMD CDNA 3 ISA guide)",
-        "noc_ps": f"derived: 213 clocks = 102 ns to the XCD's own L2; {_BENCHES}",
-        "l2_slices": "128 slices of the Infinity Cache (AMD CDNA 3 white paper)",
-        "l2_ps": f"derived: with two noc_ps 102 ns to the near cache; {_BENCHES}",
-        "l2_Bps": "11.9 TB/s from the Infinity Cache (Chips and Cheese, Testing AMD's Giant MI300X)",
-        "l2_bytes": "256 MB of Infinity Cache, AMD CDNA 3 white paper",
-        "l2_ways": "16 (AMD CDNA 3 white paper)",
-        "near_bytes": "4 MB of L2 in each XCD (AMD CDNA 3 white paper)",
-        "far_ps": f"derived: 218 ns to the Infinity Cache, 102 ns to the XCD's L2; {_BENCHES}",
-        "hbm_channels": "8 HBM3 stacks of 16 channels (JEDEC JESD238)",
-        "hbm_ps": f"derived: 835 to 884 clocks = 399 to 422 ns to HBM; {_BENCHES}",
-        "hbm_Bps": "5.3 TB/s, AMD Instinct MI300X data sheet",
-        "hbm_bytes": "192 GB, AMD Instinct MI300X data sheet",
-        "row_miss_ps": "fitted: 4.0 TB/s of streaming reads (mt4g 3.69, STREAM 4.13)",
-        "header_bytes": "derived: 48 to 50 of 64 GB/s a link (RCCL 316 GB/s all-reduce over 7 links)",
-        "fence_ps": "agent-scope release 126 to 134 ns and acquire 120 ns, cross-die flag 601 ns (probe)",
-        "launch_ps": "MI210 2.05 us, " + _KERNELS,
-        "graph_ps": "MI210 2.05 us, " + _KERNELS,
-    },
-    sms=304,
-    issue_ps=956,
-    warps_per_block=8,
-    warps_per_sm=32,
-    noc_ps=time_ps("28 ns"),
-    l2_slices=128,
-    l2_ps=time_ps("44 ns"),
-    l2_Bps=bandwidth_Bps("11.9 TB/s"),
-    l2_bytes=256 * 2**20,
-    near_bytes=4 * 2**20,
-    far_ps=time_ps("58 ns"),
-    hbm_channels=128,
-    hbm_ps=time_ps("302 ns"),
-    hbm_Bps=bandwidth_Bps("5.3 TB/s"),
-    hbm_bytes=192 * 10**9,
-    row_miss_ps=1000,
-    header_bytes=16,
-    fence_ps=time_ps("600 ns"),
-    launch_ps=time_ps("2.05 us"),
-    graph_ps=time_ps("2.05 us"),
-)
-_MI300X = dataclasses.replace(_MI300X, sm_word="CU")
+_MI300X: Numbers = {
+    **_H100,
+    "sms": (304, "304 CUs, AMD Instinct MI300X data sheet"),
+    "issue_ps": (956, "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)"),
+    "warps_per_block": (8, "512 threads a block, 8 wavefronts of 64"),
+    "warps_per_sm": (32, "2048 threads a CU, 32 wavefronts of 64 (AMD CDNA 3 ISA guide)"),
+    "noc_ps": ("28 ns", f"derived: 213 clocks = 102 ns to the XCD's own L2; {_BENCHES}"),
+    "l2_slices": (128, "128 slices of the Infinity Cache (AMD CDNA 3 white paper)"),
+    "l2_ps": ("44 ns", f"derived: with two noc_ps 102 ns to the near cache; {_BENCHES}"),
+    "l2_Bps": (
+        "11.9 TB/s",
+        "11.9 TB/s from the Infinity Cache (Chips and Cheese, Testing AMD's Giant MI300X)",
+    ),
+    "l2_bytes": (256 * 2**20, "256 MB of Infinity Cache, AMD CDNA 3 white paper"),
+    "l2_ways": (16, "16 (AMD CDNA 3 white paper)"),
+    "near_bytes": (4 * 2**20, "4 MB of L2 in each XCD (AMD CDNA 3 white paper)"),
+    "far_ps": ("58 ns", f"derived: 218 ns to the Infinity Cache, 102 ns to the XCD's L2; {_BENCHES}"),
+    "hbm_channels": (128, "8 HBM3 stacks of 16 channels (JEDEC JESD238)"),
+    "hbm_ps": ("302 ns", f"derived: 835 to 884 clocks = 399 to 422 ns to HBM; {_BENCHES}"),
+    "hbm_Bps": ("5.3 TB/s", "5.3 TB/s, AMD Instinct MI300X data sheet"),
+    "hbm_bytes": (192 * 10**9, "192 GB, AMD Instinct MI300X data sheet"),
+    "row_miss_ps": (1000, "fitted: 4.0 TB/s of streaming reads (mt4g 3.69, STREAM 4.13)"),
+    "header_bytes": (16, "derived: 48 to 50 of 64 GB/s a link (RCCL 316 GB/s all-reduce over 7 links)"),
+    "fence_ps": (
+        "600 ns",
+        "agent-scope release 126 to 134 ns and acquire 120 ns, cross-die flag 601 ns (probe)",
+    ),
+    "launch_ps": ("2.05 us", f"MI210 2.05 us, {_KERNELS}"),
+    "graph_ps": ("2.05 us", f"MI210 2.05 us, {_KERNELS}"),
+}
 
 _PAPER = "ASTRA-sim 3.0, section 5 (arXiv 2606.10440)"
 _NOT_GIVEN = "assumed: the paper gives none"
+_NO_CACHE, _NO_LAUNCH = (0, f"no cache, {_PAPER}"), (0, f"launch is not modelled, {_PAPER}")
 
-_GENERIC = Preset(
-    name="generic",
-    sms=128,
-    issue_ps=1000,
-    unroll=16,
-    max_outstanding=1024,
-    warps_per_block=4,
-    blocks_per_sm=2,
-    noc_ps=0,
-    l2_slices=256,
-    l2_ps=0,
-    l2_Bps=0,
-    l2_bytes=0,
-    hbm_channels=256,
-    hbm_ps=time_ps("120 ns"),
-    hbm_Bps=4 * 2**40,
-    hbm_bytes=64 * 2**30,
-    fence_ps=time_ps("600 ns"),
-    columns=8,
-    rows=4,
-    ports=32,
-    chip_Bps=512 * 2**30,
-    chip_ps=1000,
-    sm_word="CU",
-    sources={
-        **dict.fromkeys(_COMMON, _NOT_GIVEN),
-        "sms": "4 CUs at each of 32 routers, " + _PAPER,
-        "issue_ps": _NOT_GIVEN,
-        "noc_ps": "a mesh, not a crossbar",
-        "l2_slices": "one behind each memory channel: no cache, " + _PAPER,
-        "l2_ps": "no cache, " + _PAPER,
-        "l2_Bps": "no cache, " + _PAPER,
-        "l2_bytes": "no cache, " + _PAPER,
-        "near_bytes": "no cache, " + _PAPER,
-        "far_ps": "no cache, " + _PAPER,
-        "hbm_channels": "16 at each router of the top and bottom edges, " + _PAPER,
-        "hbm_ps": "120 ns, a public re-implementation's note on the paper, unconfirmed",
-        "hbm_Bps": "4 TiB/s, " + _PAPER,
-        "hbm_bytes": _NOT_GIVEN,
-        "fence_ps": "assumed as MI300X: the paper gives none",
-        "launch_ps": "launch is not modelled, " + _PAPER,
-        "graph_ps": "launch is not modelled, " + _PAPER,
-        "line_bytes": "one wavefront request, " + _PAPER,
-        "columns": "8 x 4 routers, " + _PAPER,
-        "rows": "8 x 4 routers, " + _PAPER,
-        "ports": "4 at each router of the left and right edges, " + _PAPER,
-    },
+_GENERIC: Numbers = {
+    **{name: (value, _NOT_GIVEN) for name, (value, _) in _COMMON.items()},
+    "sms": (128, f"4 CUs at each of 32 routers, {_PAPER}"),
+    "issue_ps": (1000, _NOT_GIVEN),
+    "unroll": (16, _NOT_GIVEN),
+    "max_outstanding": (1024, _NOT_GIVEN),
+    "warps_per_block": (4, _NOT_GIVEN),
+    "noc_ps": (0, "a mesh, not a crossbar"),
+    "l2_slices": (256, f"one behind each memory channel: no cache, {_PAPER}"),
+    **dict.fromkeys(("l2_ps", "l2_Bps", "l2_bytes", "near_bytes", "far_ps"), _NO_CACHE),
+    "atomic_ps": (0, _NOT_GIVEN),
+    "hbm_channels": (256, f"16 at each router of the top and bottom edges, {_PAPER}"),
+    "hbm_ps": ("120 ns", "120 ns, a public re-implementation's note on the paper, unconfirmed"),
+    "hbm_Bps": (4 * 2**40, f"4 TiB/s, {_PAPER}"),
+    "hbm_bytes": (64 * 2**30, _NOT_GIVEN),
+    "row_miss_ps": (0, _NOT_GIVEN),
+    "fence_ps": ("600 ns", "assumed as MI300X: the paper gives none"),
+    **dict.fromkeys(("launch_ps", "graph_ps"), _NO_LAUNCH),
+    "line_bytes": (128, f"one wavefront request, {_PAPER}"),
+    "columns": (8, f"8 x 4 routers, {_PAPER}"),
+    "rows": (4, f"8 x 4 routers, {_PAPER}"),
+    "ports": (32, f"4 at each router of the left and right edges, {_PAPER}"),
+    "chip_Bps": (512 * 2**30, _NOT_GIVEN),
+    "chip_ps": (1000, _NOT_GIVEN),
+}
+
+
+def _preset(name: str, numbers: Numbers, sm_word: str = "SM") -> Preset:
+    """Return a shipped preset; a text among its numbers is a time or a bandwidth with a unit."""
+    values: dict[str, int] = {}
+    for number, (value, _) in numbers.items():
+        read = time_ps if number.endswith("_ps") else bandwidth_Bps
+        values[number] = read(value) if isinstance(value, str) else value
+    sources = {number: source for number, (_, source) in numbers.items()}
+    return Preset(name=name, sm_word=sm_word, sources=sources, **values)
+
+
+_SHIPPED = (
+    _preset("h100-sxm", _H100),
+    _preset("a100-sxm", _A100),
+    _preset("h200-sxm", _H200),
+    _preset("b200-sxm", _B200),
+    _preset("mi300x", _MI300X, "CU"),
+    _preset("generic", _GENERIC, "CU"),
 )
-
-PRESETS = {p.name: p for p in (_H100, _A100, _H200, _B200, _MI300X, _GENERIC)}
+PRESETS = {p.name: p for p in _SHIPPED}
 """The presets by name."""
 
 

@@ -91,7 +91,7 @@ STATIC: Final = 1  # always the same for a pair
 FLOW_HASH: Final = 2  # by thread block and target, as ECMP does by flow
 SPRAYED: Final = 3  # each message the next route
 
-# Who wrote a piece last; 0 and above is an operation.
+# Who wrote a slice last; 0 and above is an operation.
 INITIAL: Final = -1  # what the rank brought
 UNWRITTEN: Final = -2  # nothing yet
 TORN: Final = -3  # parts of several writes, or read while it was being written
@@ -136,12 +136,12 @@ GPU = np.dtype(
         ("first_sm", "i8"),
         ("sms", "i8"),
         ("usable", "i8"),  # of these, the first so many take blocks
-        ("seats", "i8"),  # blocks that find room on one SM
+        ("blocks_on_sm", "i8"),  # occupancy: thread blocks resident on one SM
         ("engines", "i8"),  # copy engines: behind the SMs in their table
-        ("first_slice", "i8"),
-        ("slices", "i8"),
-        ("first_channel", "i8"),
-        ("channels", "i8"),
+        ("first_l2_slice", "i8"),
+        ("l2_slices", "i8"),
+        ("first_hbm_channel", "i8"),
+        ("hbm_channels", "i8"),
         ("issue_ps", "i8"),  # between two instructions of one SM
         ("issue_lines", "i8"),  # issue slots of a load or store of a move
         ("noc_ps", "i8"),  # SM to L2 slice or to I/O port, one way
@@ -164,7 +164,7 @@ GPU = np.dtype(
         ("first_tag", "i8"),  # of this GPU's L2
         ("sets", "i8"),  # 0: no L2
         ("l2_ways", "i8"),
-        ("direct", "i8"),  # 1: no line ever has to give way, each has its own place
+        ("direct", "i8"),  # 1: no line is ever evicted, each has its own place
         ("first_plane", "i8"),  # switch planes that can add up and multiply
         ("planes", "i8"),
         ("mesh", "i8"),  # 1: a mesh of routers; 0: noc_ps to everywhere
@@ -252,7 +252,7 @@ WARP = np.dtype(
 JOB = np.dtype(
     [("line", "i4"), ("op", "i4"), ("next", "i4"), ("step", "i4"), ("pending", "i4"), ("warp", "i4")]
 )
-"""One line of one move on its way through a warp: loads, reductions, stores."""
+"""One line of one move in a warp: loads, reductions, stores."""
 
 OP = np.dtype(
     [
@@ -285,7 +285,7 @@ OP = np.dtype(
 OPERAND = np.dtype(
     [
         ("gpu", "i4"),
-        ("piece", "i4"),  # -1: a semaphore's line
+        ("slice", "i4"),  # -1: a semaphore's line
         ("out_route", "i4"),  # first of the equal routes there
         ("out_routes", "i4"),  # 0: on this GPU
         ("back_route", "i4"),
@@ -293,16 +293,16 @@ OPERAND = np.dtype(
         ("stride", "i4"),  # bytes of memory from one request to the next
         ("flag", "i4"),  # first of its packets' flags, -1: plain memory
         ("line", "i8"),  # first line in the GPU's memory
-        ("seen", "i8"),  # as a source: who had written the piece when it was read
+        ("seen", "i8"),  # as a source: who had written the slice when it was read
     ]
 )
 
-PIECE = np.dtype(
+SLICE = np.dtype(
     [
         ("gpu", "i4"),
         ("buffer", "i4"),
         ("chunk", "i4"),
-        ("lane", "i4"),
+        ("channel", "i4"),
         ("line", "i8"),
         ("lines", "i8"),
         ("bytes", "i8"),
@@ -332,7 +332,7 @@ FAULT_ROW = np.dtype(
         ("down_until_ps", "i8"),  # 0: it is up
     ]
 )
-"""What a link becomes at a time that stands in the queue from the start."""
+"""New values of a link, applied by an event that is queued at the start."""
 
 REQUEST = np.dtype(
     [
@@ -390,14 +390,14 @@ class Machine(NamedTuple):
     event_queue: EventQueue
     gpus: Records
     sms: Records
-    slices: Records
-    channels: Records
+    l2_slices: Records
+    hbm_channels: Records
     blocks: Records
     warps: Records
     jobs: Records
     ops: Records
     operands: Records
-    pieces: Records
+    slices: Records
     semaphores: Records
     phases: Records
     routes: Records

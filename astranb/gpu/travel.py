@@ -7,21 +7,9 @@ import numpy as np
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
-from .mesh import enter_from_channel, enter_from_port, enter_from_sm, next_in_mesh
-from .tables import (
-    FLOW_HASH,
-    HOP,
-    INTERLEAVED,
-    L2,
-    ON_CHIP,
-    ON_FABRIC,
-    POLL,
-    RETURN,
-    SIGNAL,
-    STATIC,
-    SWITCH,
-    Machine,
-)
+from . import tables as t
+from .mesh import CHANNEL, PORT, UNIT, cross_mesh, next_in_mesh
+from .tables import Machine
 
 __all__ = ["channel_of", "depart", "onward", "pick_route", "respond", "slice_of", "spread", "wire_bytes"]
 
@@ -38,14 +26,14 @@ def spread(line: int, count: int) -> int:
 
 @kernel
 def slice_of(gpus: Records, gpu: int, line: int) -> int:
-    """The L2 slice of a line, within its GPU."""
-    return spread(line, gpus[gpu].slices)
+    """The t.L2 slice of a line, within its GPU."""
+    return spread(line, gpus[gpu].l2_slices)
 
 
 @kernel
 def channel_of(gpus: Records, gpu: int, line: int) -> int:
     """The memory channel of a line, within its GPU: the one behind its slice."""
-    return slice_of(gpus, gpu, line) * gpus[gpu].channels // gpus[gpu].slices
+    return slice_of(gpus, gpu, line) * gpus[gpu].hbm_channels // gpus[gpu].l2_slices
 
 
 @kernel
@@ -64,13 +52,13 @@ def pick_route(m: Machine, request: int, routes: int) -> int:
     if routes == 1:
         return 0
     how = clock.multipath
-    if how == INTERLEAVED:
+    if how == t.INTERLEAVED:
         if clock.detailed:
             return m.requests[request].line // m.details[request].span % routes
         return m.requests[request].line % routes
-    if how == STATIC:
+    if how == t.STATIC:
         return (m.requests[request].gpu + m.requests[request].target) % routes
-    if how == FLOW_HASH:
+    if how == t.FLOW_HASH:
         return spread(m.warps[m.requests[request].warp].block * 64 + m.requests[request].target + 1, routes)
     clock.sprayed += 1
     return clock.sprayed % routes
@@ -85,7 +73,7 @@ def prepare(
     request = clock.free_request
     clock.free_request = m.requests[request].next_free
     line_bytes = m.gpus[gpu].line_bytes
-    if kind == SIGNAL or kind == POLL:
+    if kind == t.SIGNAL or kind == t.POLL:
         payload = m.gpus[gpu].signal_bytes
     elif m.operands[operand].flag >= 0:
         payload = line_bytes
@@ -139,15 +127,12 @@ def depart(m: Machine, request: int, sm: int) -> None:
         m.requests[request].hop = m.routes[route].first
     if m.gpus[gpu].mesh:
         m.requests[request].arrives_ps = now_ps
-        channel = channel_of(m.gpus, gpu, m.requests[request].line)
-        port = -1 if route < 0 else m.links[m.route_links[m.routes[route].first]].lane % m.gpus[gpu].ports
-        unit = sm - m.gpus[gpu].first_sm
-        enter_from_sm(m, request, unit, channel, port, now_ps)
+        leave_chip(m, request, gpu, UNIT, sm - m.gpus[gpu].first_sm, now_ps)
         return
     at_port_ps = now_ps + m.gpus[gpu].noc_ps
     m.requests[request].arrives_ps = at_port_ps
     if route < 0:
-        schedule(m.event_queue, at_port_ps, L2, request)
+        schedule(m.event_queue, at_port_ps, t.L2, request)
     else:
         enter_link(m, request, at_port_ps)
 
@@ -174,16 +159,36 @@ def return_route(m: Machine, request: int) -> int:
 
 
 @kernel
+def unit_of(m: Machine, request: int, gpu: int) -> int:
+    """Number of the SM or copy engine that waits for a request, within its GPU."""
+    return int(m.blocks[m.warps[m.requests[request].warp].block].sm - m.gpus[gpu].first_sm)
+
+
+@kernel
+def leave_chip(m: Machine, request: int, gpu: int, kind: int, number: int, time_ps: int) -> None:
+    """Cross the mesh from an SM or channel: to the port of the route, or to the other end on this GPU."""
+    route = m.requests[request].route
+    if route >= 0:
+        port = m.links[m.route_links[m.routes[route].first]].lane % m.gpus[gpu].ports
+        cross_mesh(m, request, gpu, kind, number, PORT, port, time_ps)
+    elif kind == UNIT:
+        channel = channel_of(m.gpus, gpu, m.requests[request].line)
+        cross_mesh(m, request, gpu, kind, number, CHANNEL, channel, time_ps)
+    else:
+        cross_mesh(m, request, gpu, kind, number, UNIT, unit_of(m, request, gpu), time_ps)
+
+
+@kernel
 def enter_link(m: Machine, request: int, time_ps: int) -> None:
     """Come to the entrance of the next link of the route."""
-    m.requests[request].leg = ON_FABRIC
-    schedule(m.event_queue, time_ps, HOP, request)
+    m.requests[request].leg = t.ON_FABRIC
+    schedule(m.event_queue, time_ps, t.HOP, request)
 
 
 @kernel
 def next_link(route_links: Records, requests: Records, details: Records, request: int) -> int:
     """The link that a request is about to enter."""
-    if requests[request].leg == ON_CHIP:
+    if requests[request].leg == t.ON_CHIP:
         return details[request].next_link
     return route_links[requests[request].hop]
 
@@ -197,17 +202,17 @@ def onward(m: Machine, request: int, link: int, head_ps: int, tail_ps: int) -> N
     """
     returning = m.requests[request].returning > 0
     route = m.requests[request].route
-    if m.requests[request].leg == ON_CHIP:
+    if m.requests[request].leg == t.ON_CHIP:
         if link != m.details[request].exit_link:
             # On the mesh it comes from before it has crossed a link of its route.
             leaving = route >= 0 and m.requests[request].hop < m.routes[route].last
             here = m.requests[request].target if returning == leaving else m.requests[request].gpu
             m.details[request].next_link = next_in_mesh(m.gpus, here, m.details, request)
-            schedule(m.event_queue, head_ps, HOP, request)
+            schedule(m.event_queue, head_ps, t.HOP, request)
         elif route >= 0 and m.requests[request].hop < m.routes[route].last:
             enter_link(m, request, head_ps)
         else:
-            schedule(m.event_queue, tail_ps, RETURN if returning else L2, request)
+            schedule(m.event_queue, tail_ps, t.RETURN if returning else t.L2, request)
         return
     m.requests[request].hop += 1
     if m.requests[request].hop < m.routes[route].last:
@@ -217,19 +222,17 @@ def onward(m: Machine, request: int, link: int, head_ps: int, tail_ps: int) -> N
     if m.clock[0].detailed:
         asked = m.details[request].parent >= 0 if returning else m.details[request].children > 0
         if asked:
-            schedule(m.event_queue, tail_ps + m.links[link].forward_ps, SWITCH, request)
+            schedule(m.event_queue, tail_ps + m.links[link].forward_ps, t.SWITCH, request)
             return
     if m.gpus[here].mesh:
         port = m.links[link].lane % m.gpus[here].ports
         if returning:
-            unit = m.blocks[m.warps[m.requests[request].warp].block].sm - m.gpus[here].first_sm
-            channel = -1
+            cross_mesh(m, request, here, PORT, port, UNIT, unit_of(m, request, here), head_ps)
         else:
-            unit = -1
             channel = channel_of(m.gpus, here, m.requests[request].line)
-        enter_from_port(m, request, here, port, unit, channel, head_ps)
+            cross_mesh(m, request, here, PORT, port, CHANNEL, channel, head_ps)
     else:
-        schedule(m.event_queue, tail_ps + m.gpus[here].noc_ps, RETURN if returning else L2, request)
+        schedule(m.event_queue, tail_ps + m.gpus[here].noc_ps, t.RETURN if returning else t.L2, request)
 
 
 @kernel
@@ -244,19 +247,16 @@ def respond(m: Machine, request: int, answer: int, ready_ps: int) -> None:
     m.requests[request].arrives_ps = ready_ps
     if m.gpus[gpu].mesh:
         channel = channel_of(m.gpus, gpu, m.requests[request].line)
-        port = -1 if route < 0 else m.links[m.route_links[m.routes[route].first]].lane % m.gpus[gpu].ports
-        unit = m.blocks[m.warps[m.requests[request].warp].block].sm - m.gpus[gpu].first_sm
-        enter_from_channel(m, request, unit, channel, port, ready_ps)
+        leave_chip(m, request, gpu, CHANNEL, channel, ready_ps)
         return
     at_port_ps = ready_ps + m.gpus[gpu].noc_ps
     if route < 0:
         if m.gpus[gpu].far_ps > 0:
             # The two halves of the SMs and of the slices are near each other.
-            sm = m.blocks[m.warps[m.requests[request].warp].block].sm
-            sm_side = 2 * (sm - m.gpus[gpu].first_sm) // m.gpus[gpu].sms
-            if sm_side != 2 * slice_of(m.gpus, gpu, m.requests[request].line) // m.gpus[gpu].slices:
+            sm_side = 2 * unit_of(m, request, gpu) // m.gpus[gpu].sms
+            if sm_side != 2 * slice_of(m.gpus, gpu, m.requests[request].line) // m.gpus[gpu].l2_slices:
                 at_port_ps += 2 * m.gpus[gpu].far_ps
-        schedule(m.event_queue, at_port_ps, RETURN, request)
+        schedule(m.event_queue, at_port_ps, t.RETURN, request)
     else:
         m.requests[request].arrives_ps = at_port_ps
         enter_link(m, request, at_port_ps)

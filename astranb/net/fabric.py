@@ -182,18 +182,15 @@ class Fabric:
         routes: dict[tuple[int, int], list[list[int]]] = {}
         through = False
         for target, sources in self._by_target(pairs).items():
-            starts = {int(self.gpus[source]) for source in sources}
-            cost = costs_to(self._incoming, int(self.gpus[target]), starts, _THROUGH_GPU_PS)
+            end, starts = int(self.gpus[target]), {int(self.gpus[source]) for source in sources}
+            cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
+            next_hops = NextHops(self._outgoing, cost, end, _THROUGH_GPU_PS)
             for source in sources:
                 start = self._start(source, target, cost)
                 through |= cost[start] >= _THROUGH_GPU_PS
-                routes[source, target] = list(self._walk(start, int(self.gpus[target]), cost))
-        notes = (
-            ["some GPUs reach each other only through other GPUs, which forward their lines"]
-            if through
-            else []
-        )
-        return routes, notes
+                routes[source, target] = list(self._walk(start, end, next_hops))
+        note = "some GPUs reach each other only through other GPUs, which forward their lines"
+        return routes, [note] if through else []
 
     def next_hops(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], NextHops]]:
         """Find the nodes on all equal-cost routes of pairs of ranks.
@@ -252,24 +249,15 @@ class Fabric:
             )
         return start
 
-    def _next(self, node: int, target: int, cost: list[int]) -> list[tuple[int, list[int]]]:
-        """Return the next nodes on routes of least cost, with the lanes to them."""
-        gpus = self._ranked
-        return [
-            (to, lanes)
-            for to, lanes, price in self._out.get(node, ())
-            if cost[to] >= 0
-            and cost[to] + price + (_THROUGH_GPU_PS if to in gpus and to != target else 0) == cost[node]
-        ]
-
-    def _walk(self, node: int, target: int, cost: list[int]) -> Iterable[list[int]]:
+    def _walk(self, node: int, target: int, next_hops: NextHops) -> Iterable[list[int]]:
         """Enumerate the routes of least cost, lane by lane, in a fixed order.
 
         A message keeps its lane number if the next bundle has it, and wraps around if it has
         fewer lanes, so that parallel routes do not multiply with every hop.
         """
-        for to, lanes in self._next(node, target, cost):
-            tails = [[]] if to == target else list(self._walk(to, target, cost))
+        for to in next_hops[node]:
+            lanes = self.bundles[node, to]
+            tails = [[]] if to == target else list(self._walk(to, target, next_hops))
             width = max(len(lanes), len(tails))
             for k in range(width):
                 yield [lanes[k % len(lanes)], *tails[k % len(tails)]]

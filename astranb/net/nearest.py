@@ -59,7 +59,7 @@ def nearest(
 ) -> int:
     """Fill ``cost`` from the target on until all wanted nodes have theirs; returns how many have none.
 
-    ``heap_cost`` and ``heap_node`` hold a binary heap; a node is in it once for each way into it.
+    ``heap_cost`` and ``heap_node`` hold a binary heap; a node is in it once for each link into it.
     """
     target = job[_TARGET]
     left = job[_SOURCES]

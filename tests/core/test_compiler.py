@@ -57,7 +57,7 @@ import llvmlite.binding as llvm
 from astranb.core.compiler import emit, lower
 from astranb.core.targets import PORTABLE
 
-text = lower(ENTRY.function, ENTRY.dtypes, ENTRY.symbol, portable=True)
+text = lower(ENTRY.function, ENTRY.parts, ENTRY.symbol, portable=True)
 folder = Path(sys.argv[1])
 processor = llvm.get_process_triple().split("-")[0].replace("arm64", "aarch64")
 from_triple, parse = llvm.Target.from_triple, llvm.parse_assembly

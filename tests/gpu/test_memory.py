@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astranb.gpu import tables as t
-from astranb.gpu.memory import read_piece, serve, write_piece
+from astranb.gpu.memory import read_slice, serve, write_slice
 from astranb.gpu.travel import spread
 
 
@@ -33,41 +33,41 @@ def test_a_server_is_a_fifo():
 
 
 def _tables(lines):
-    pieces = np.zeros(1, t.PIECE).view(np.recarray)
-    pieces[0].lines, pieces[0].writer, pieces[0].writing = lines, t.INITIAL, -1
+    slices = np.zeros(1, t.SLICE).view(np.recarray)
+    slices[0].lines, slices[0].writer, slices[0].writing = lines, t.INITIAL, -1
     operands = np.zeros(4, t.OPERAND).view(np.recarray)
     operands["flag"] = -1
     operands["seen"] = t.TORN - 1
-    return pieces, operands
+    return slices, operands
 
 
 def test_a_write_counts_when_its_last_line_is_there():
-    pieces, operands = _tables(2)
-    read_piece(pieces, operands, 0, 9)
-    write_piece(pieces, 0, 5, 2)
-    read_piece(pieces, operands, 1, 9)
-    read_piece(pieces, operands, 2, 5)  # the writer itself may read on
-    write_piece(pieces, 0, 5, 2)
-    read_piece(pieces, operands, 3, 9)
+    slices, operands = _tables(2)
+    read_slice(slices, operands, 0, 9)
+    write_slice(slices, 0, 5, 2)
+    read_slice(slices, operands, 1, 9)
+    read_slice(slices, operands, 2, 5)  # the writer itself may read on
+    write_slice(slices, 0, 5, 2)
+    read_slice(slices, operands, 3, 9)
     assert operands["seen"].tolist() == [t.INITIAL, t.TORN, t.INITIAL, 5]
 
 
 def test_a_source_whose_lines_show_different_writes_is_torn():
-    pieces, operands = _tables(1)
-    read_piece(pieces, operands, 0, 9)
-    write_piece(pieces, 0, 5, 1)
-    read_piece(pieces, operands, 0, 9)
+    slices, operands = _tables(1)
+    read_slice(slices, operands, 0, 9)
+    write_slice(slices, 0, 5, 1)
+    read_slice(slices, operands, 0, 9)
     assert operands[0].seen == t.TORN
 
 
 @given(st.lists(st.sampled_from([3, 4]), min_size=1, max_size=12))
 def test_two_writers_at_once_never_leave_a_complete_write(order):
     """A write is whole only if its lines came with no other's between them."""
-    pieces, _ = _tables(3)
+    slices, _ = _tables(3)
     for op in order:
-        write_piece(pieces, 0, op, 3)
+        write_slice(slices, 0, op, 3)
     runs = "".join(map(str, order))
-    if int(pieces[0].writing) < 0:
+    if int(slices[0].writing) < 0:
         assert runs.endswith(("333", "444"))
     if runs[:3] in ("333", "444") and len(runs) == 3:
-        assert pieces[0].writer == int(runs[0])
+        assert slices[0].writer == int(runs[0])

@@ -4,14 +4,14 @@ import pytest
 import astranb as anb
 from astranb.gpu import preset
 from astranb.gpu import tables as t
-from astranb.gpu.mesh import next_in_mesh, router_of_channel, router_of_port, router_of_unit
+from astranb.gpu.mesh import CHANNEL, PORT, UNIT, next_in_mesh, router_of
 
 GENERIC = preset("generic")
 
 
 def gpu():
     gpus = np.zeros(1, t.GPU).view(np.recarray)
-    gpus[0].sms, gpus[0].engines, gpus[0].channels = GENERIC.sms, GENERIC.engines, GENERIC.hbm_channels
+    gpus[0].sms, gpus[0].engines, gpus[0].hbm_channels = GENERIC.sms, GENERIC.engines, GENERIC.hbm_channels
     gpus[0].columns, gpus[0].rows, gpus[0].ports = GENERIC.columns, GENERIC.rows, GENERIC.ports
     return gpus
 
@@ -23,21 +23,21 @@ def test_the_generic_gpu_has_the_papers_448_endpoints():
 
 def test_endpoints_stand_where_the_paper_puts_them():
     gpus, columns, rows = gpu(), GENERIC.columns, GENERIC.rows
-    units = np.bincount([router_of_unit(gpus, 0, u) for u in range(GENERIC.sms)], minlength=columns * rows)
+    units = np.bincount([router_of(gpus, 0, UNIT, u) for u in range(GENERIC.sms)], minlength=columns * rows)
     assert (units == 4).all()
     channels = np.bincount(
-        [router_of_channel(gpus, 0, c) for c in range(GENERIC.hbm_channels)], minlength=columns * rows
+        [router_of(gpus, 0, CHANNEL, c) for c in range(GENERIC.hbm_channels)], minlength=columns * rows
     ).reshape(rows, columns)
     assert (channels[[0, -1]] == 16).all()
     assert (channels[1:-1] == 0).all()
     ports = np.bincount(
-        [router_of_port(gpus, 0, p) for p in range(GENERIC.ports)], minlength=columns * rows
+        [router_of(gpus, 0, PORT, p) for p in range(GENERIC.ports)], minlength=columns * rows
     ).reshape(rows, columns)
     assert (ports[:, [0, -1]] == 4).all()
     assert (ports[:, 1:-1] == 0).all()
 
 
-def test_every_way_through_the_mesh_is_the_shortest_and_ends():
+def test_every_route_through_the_mesh_is_the_shortest_and_ends():
     gpus, columns, routers = gpu(), GENERIC.columns, GENERIC.columns * GENERIC.rows
     details = np.zeros(1, t.DETAIL).view(np.recarray)
     for here in range(routers):

@@ -264,9 +264,9 @@ def deep(name: str, count: int, inside: str = "") -> str:
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "no XML"),
-        ("<system><cpu></system>", "box.xml: line 1: no XML"),
-        ("name: yaml", "no XML"),
+        ("", "not XML"),
+        ("<system><cpu></system>", "box.xml: line 1: not XML"),
+        ("name: yaml", "not XML"),
         ('<graphs version="1"/>', "a graph of NCCL's"),
         ("<svg/>", "an element <svg>"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><system/>', "a DOCTYPE with declarations"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import COLLECTIVES, MIXED, NOTHING, Collective, contents
 from astranb.core.errors import InputError, WrongResult
-from astranb.engine.cacheline.contributions import piece_contents
+from astranb.engine.cacheline.contributions import slice_contents
 from astranb.gpu import tables as t
 
 RUNS = [
@@ -34,14 +34,14 @@ def simulation(kind, algorithm, protocol="Simple", *, channels=2, size="3 KiB", 
 def one_by_one(sim):
     """The same as ``contents``, an operation at a time: the yardstick."""
     machine, ranks = sim.engine.machine, sim.engine.program.ranks
-    ops, operands, pieces = machine.ops, machine.operands, machine.pieces
+    ops, operands, slices = machine.ops, machine.operands, machine.slices
     of_op: dict[int, tuple[np.ndarray, int]] = {}
 
-    def held(piece, writer):
+    def held(slice_, writer):
         if writer >= 0:
             return of_op[writer]
         if writer == t.INITIAL:
-            return np.eye(1, ranks, pieces[piece].gpu, dtype=int)[0], int(pieces[piece].chunk)
+            return np.eye(1, ranks, slices[slice_].gpu, dtype=int)[0], int(slices[slice_].chunk)
         return np.zeros(ranks, int), MIXED
 
     for op in np.argsort(ops["issued_ps"], kind="stable"):
@@ -49,17 +49,17 @@ def one_by_one(sim):
         if row.kind != t.MOVE or row.issued_ps < 0 or not row.lines:
             continue
         sources = [operands[k] for k in range(row.first_source, row.first_source + row.sources)]
-        found = [held(source.piece, int(source.seen)) for source in sources]
+        found = [held(source.slice, int(source.seen)) for source in sources]
         chunks = {chunk for _, chunk in found}
         of_op[int(op)] = sum(times for times, _ in found), chunks.pop() if len(chunks) == 1 else MIXED
     rows = []
-    for number, piece in enumerate(pieces):
-        if piece.writing >= 0:
+    for number, slice_ in enumerate(slices):
+        if slice_.writing >= 0:
             rows.append((np.zeros(ranks, int), MIXED))
-        elif piece.writer == t.UNWRITTEN:
+        elif slice_.writer == t.UNWRITTEN:
             rows.append((np.zeros(ranks, int), NOTHING))
         else:
-            rows.append(held(number, int(piece.writer)))
+            rows.append(held(number, int(slice_.writer)))
     return np.array([times for times, _ in rows]), np.array([chunk for _, chunk in rows])
 
 
@@ -70,7 +70,7 @@ def test_at_every_moment_it_is_what_was_read_and_written(kind, algorithm, protoc
     while not sim.finished:
         sim.step(311)
         times, chunk = one_by_one(sim)
-        held, promised = piece_contents(sim.engine)
+        held, promised = slice_contents(sim.engine)
         assert np.array_equal(held.times, times)
         assert np.array_equal(held.chunk, chunk)
         kept = int(promised.kept(held).sum())
@@ -181,5 +181,5 @@ def test_the_check_at_the_end_uses_the_same_contents():
     sim = simulation("all_reduce", "allpairs")
     sim.run()
     machine = sim.engine.machine
-    held = contents(sim.engine.program, machine.ops, machine.operands, machine.pieces)
-    assert np.array_equal(held.times, piece_contents(sim.engine)[0].times)
+    held = contents(sim.engine.program, machine.ops, machine.operands, machine.slices)
+    assert np.array_equal(held.times, slice_contents(sim.engine)[0].times)

@@ -51,7 +51,7 @@ def test_a_dead_link_ends_the_run_with_its_name():
         sim.run()
     assert link in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert dict(sim.inspect(link)["state"])["dead"].startswith("5 of 5 lanes")
+    assert dict(sim.inspect(link)["state"])["down"].startswith("5 of 5 lanes")
     assert not sim.finished
     with pytest.raises(Deadlock):  # and says so again
         sim.run()
@@ -306,7 +306,7 @@ def test_parameters_of_other_things():
         ("link.up", "perhaps", "neither yes nor no"),
         ("link.bandwidth", 0, "bandwidth"),
         ("link.bandwidth", True, "not a value"),
-        ("gpu[0].issue", 0, "needs some time"),
+        ("gpu[0].issue", 0, "greater than zero"),
     ],
 )
 def test_a_bad_edit_is_one_line(path, value, says):

@@ -329,7 +329,7 @@ def test_what_a_person_sees():
     sim.run()
     text = sim.result.explain()
     assert "pause frames, most of all" in text
-    assert "notifications slowed 7 flows" in text
+    assert "CNPs slowed 7 flows" in text
     frame = sim.result.to_dataframe("links")
     assert frame["pauses"].sum() > 0
     assert frame["paused_ps"].sum() > 0

@@ -59,20 +59,20 @@ def check_path(sim):
         assert one.end_ps == other.start_ps
     assert sum(path.by_cause().values()) == sum(path.by_resource().values()) == path.time_ps
     ops, blocks = sim.engine.machine.ops, sim.engine.machine.blocks
-    for piece in path.pieces:
-        assert piece.cause in CAUSES
-        block = blocks[piece.block]
-        if piece.cause == "launch":
-            assert piece.end_ps == block.started_ps
+    for segment in path.line_segments:
+        assert segment.cause in CAUSES
+        block = blocks[segment.block]
+        if segment.cause == "launch":
+            assert segment.end_ps == block.started_ps
             continue
-        assert piece.start_ps >= block.started_ps
-        assert block.state != t.DONE or piece.end_ps <= block.ended_ps
-        if piece.op >= 0:
-            op = ops[piece.op]
-            assert op.block == piece.block
+        assert segment.start_ps >= block.started_ps
+        assert block.state != t.DONE or segment.end_ps <= block.ended_ps
+        if segment.op >= 0:
+            op = ops[segment.op]
+            assert op.block == segment.block
             # A wait for the SM ends when the operation begins; a fence stands before it.
-            if piece.cause not in ("issue", "stalled", "fence"):
-                assert 0 <= op.started_ps <= piece.end_ps
+            if segment.cause not in ("issue", "stalled", "fence"):
+                assert 0 <= op.started_ps <= segment.end_ps
     return path
 
 
@@ -81,17 +81,17 @@ def check_flights(sim, path):
     flights, one_in = sim.engine.recorder.flights(0, sim.now_ps)
     assert one_in == 1
     latency = sim.engine.machine.links["latency_ps"]
-    for piece in path.pieces:
-        if piece.where[0] != "link" or piece.passes > 1:
+    for segment in path.line_segments:
+        if segment.where[0] != "link" or segment.passes > 1:
             continue
-        mine = flights[(flights["link"] == piece.where[1]) & (flights["op"] == piece.op)]
-        out = mine["end_ps"] - latency[piece.where[1]]
+        mine = flights[(flights["link"] == segment.where[1]) & (flights["op"] == segment.op)]
+        out = mine["end_ps"] - latency[segment.where[1]]
         first, last = {
             "queue": (mine["queued_ps"], mine["start_ps"]),
             "wire": (mine["start_ps"], out),
             "latency": (out, mine["end_ps"]),
-        }[piece.cause]
-        assert ((first == piece.start_ps) & (last == piece.end_ps)).any(), piece
+        }[segment.cause]
+        assert ((first == segment.start_ps) & (last == segment.end_ps)).any(), segment
 
 
 CASES = st.sampled_from(
@@ -180,18 +180,18 @@ def test_edits_in_the_middle_count():
 
 
 def test_two_gpus_by_hand():
-    """All-gather of a line each: what each piece takes is known."""
+    """All-gather of a line each: what each segment takes is known."""
     sim = made("128 B", "allpairs", kind="all_gather", infra="switch:gpus=2")
     sim.run()
     path = check_path(sim)
     gpu = sim.engine.machine.gpus[0]
     causes = path.by_cause()
     # Each line that was missing in the L2 is read once, and pays both latencies.
-    memory = [p for p in path.pieces if p.cause == "HBM"]
+    memory = [p for p in path.line_segments if p.cause == "HBM"]
     assert all(p.end_ps - p.start_ps >= gpu.hbm_ps + gpu.l2_ps for p in memory)
-    fences = [p for p in path.pieces if p.cause == "fence"]
+    fences = [p for p in path.line_segments if p.cause == "fence"]
     assert sum(p.end_ps - p.start_ps for p in fences) == causes["fence"] == len(fences) * gpu.fence_ps
-    chip = [p for p in path.pieces if p.cause == "on chip"]
+    chip = [p for p in path.line_segments if p.cause == "on chip"]
     assert sum(p.end_ps - p.start_ps for p in chip) == sum(p.passes for p in chip) * gpu.noc_ps
 
 
@@ -396,12 +396,12 @@ def test_a_line_tells_where_it_is_and_its_way(half):
         assert line["title"] == path
         request = half.engine.machine.requests[int(path[5:-1])]
         assert line.state["issued_ps"] == request.issued_ps
-        words = [text.rpartition(": ")[2] for text in line["way"]]
+        words = [text.rpartition(": ")[2] for text in line["route"]]
         order = {"crossed": 0, "on it": 1, "to go": 2}
         assert [order[w] for w in words] == sorted(order[w] for w in words)
         if "on it" in words:
             crossing += 1
-            name = line["way"][words.index("on it")].rpartition(": ")[0]
+            name = line["route"][words.index("on it")].rpartition(": ")[0]
             on = flights[(flights["op"] == request.op) & (flights["end_ps"] == request.arrives_ps)]
             assert name in {half.engine.fabric.name(int(link)) for link in on["link"]}
     assert crossing > 0

@@ -72,7 +72,7 @@ def test_activity_adds_up_to_what_the_links_say(done):
     activity = done.engine.recorder.activity()
     busy = activity["link_busy"].sum(axis=1) * activity["bin_ps"]
     assert busy == pytest.approx(done.engine.machine.links["busy_ps"].astype(float), rel=0.2)
-    lines = done.engine.machine.slices["busy_ps"].reshape(8, -1).sum(axis=1)
+    lines = done.engine.machine.l2_slices["busy_ps"].reshape(8, -1).sum(axis=1)
     assert activity["l2_busy"].sum(axis=1) * activity["bin_ps"] * 80 == pytest.approx(lines.astype(float))
 
 

@@ -28,7 +28,7 @@ def watch(sim: anb.Simulation, events: int, written: dict[tuple[int, int], int])
 
 def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
     """Compare every buffer of every rank with what was watched; gives how many lines have come."""
-    table, came = sim.engine.machine.pieces, 0
+    table, came = sim.engine.machine.slices, 0
     held = contents(sim.engine.program, sim.engine.machine.ops, sim.engine.machine.operands, table)
     for rank in range(sim.engine.program.ranks):
         for name in BUFFERS:
@@ -36,19 +36,19 @@ def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
                 continue
             found, rows = buffer_of(sim.engine, rank, name), sim.memory(rank, name)
             lines = [
-                (rank, int(table["line"][p]) + k) for p in found.pieces for k in range(int(table["lines"][p]))
+                (rank, int(table["line"][p]) + k) for p in found.slices for k in range(int(table["lines"][p]))
             ]
             empty = t.INITIAL if name == "input" else t.UNWRITTEN
             assert found.writer.tolist() == [written.get(place, empty) for place in lines]
             came += int(found.arrived.sum())
-            for row, piece in zip(rows, found.pieces, strict=True):
-                at = table[int(piece)]
+            for row, slice_ in zip(rows, found.slices, strict=True):
+                at = table[int(slice_)]
                 if at.writing >= 0:
                     assert 0 < row.arrived == at.arrived
                     assert not row.final
                 elif at.writer != t.UNWRITTEN:  # whole: as the check of results sees it
                     assert row.arrived == at.lines
-                    assert row.contributions.tolist() == held.times[int(piece)].tolist()
+                    assert row.contributions.tolist() == held.times[int(slice_)].tolist()
                 else:
                     assert row.arrived == 0 > row.source
     return came

@@ -140,8 +140,8 @@ def test_kernels_compete_for_sms():
 
         return write
 
-    seats = preset("h100-sxm").sms * preset("h100-sxm").seats
-    alone, few, full = (run("4 KiB", beside(n), infra="switch:gpus=2").result.time_ps for n in (0, 8, seats))
+    most = preset("h100-sxm").sms * preset("h100-sxm").blocks_on_sm
+    alone, few, full = (run("4 KiB", beside(n), infra="switch:gpus=2").result.time_ps for n in (0, 8, most))
     assert alone <= few < full
 
 
@@ -158,7 +158,10 @@ def test_buffers_beyond_the_l2_miss_and_are_written_back():
     sim.run()
     usual = anb.Simulation("switch:gpus=2", Collective.of("all_gather", "1 MiB", "allpairs"))
     usual.run()
-    assert sim.engine.machine.channels["lines"].sum() > 1.5 * usual.engine.machine.channels["lines"].sum()
+    assert (
+        sim.engine.machine.hbm_channels["lines"].sum()
+        > 1.5 * usual.engine.machine.hbm_channels["lines"].sum()
+    )
     assert sim.result.time_ps >= usual.result.time_ps
 
 

@@ -43,7 +43,7 @@ def test_cells_are_what_their_lines_are(
         np.frombuffer(b, k).reshape(shape) for b, k in zip(buffers, kinds, strict=True)
     )
     assert meta["columns"] <= max(1, columns)
-    chunk = np.repeat(then.engine.machine.pieces["chunk"][found.pieces], np.diff(found.first))
+    chunk = np.repeat(then.engine.machine.slices["chunk"][found.slices], np.diff(found.first))
     final = np.repeat(found.final, np.diff(found.first))
     for row in range(meta["chunks"]):
         lines = np.flatnonzero(chunk == row)
@@ -70,7 +70,7 @@ def test_a_cell_in_words(feed: LineFeed) -> None:
     assert told["text"].startswith("GPU1 output[2] · channel 0 · line 1 of ")
     assert told["text"].endswith("sum of ranks 0+1+2+3+4+5+6+7 (8 of 8) · final")
     found = buffer_of(feed.sim.engine, 1, "output")
-    chunk = feed.sim.engine.machine.pieces["chunk"][found.pieces]
+    chunk = feed.sim.engine.machine.slices["chunk"][found.slices]
     assert told["source"] == found.source[found.first[np.flatnonzero(chunk == 2)[0]]]
     assert "not arrived" in view.cell(feed, {**options, "at": 0})[0]["text"]
     assert "brought by itself" in view.cell(feed, {**options, "buffer": "input"})[0]["text"]

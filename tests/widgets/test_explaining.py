@@ -83,7 +83,7 @@ def test_the_path_travels_in_columns(bench):
     cause = np.frombuffer(buffers[5], "<u4")
     assert (start == [s.start_ps for s in path]).all()
     assert (end == [s.end_ps for s in path]).all()
-    assert (block == [p.block for p in path.pieces]).all()
+    assert (block == [p.block for p in path.line_segments]).all()
     assert [list(CAUSES)[c] for c in cause] == [s.cause for s in path]
     blocks, sm = bench.sim.engine.machine.blocks, np.frombuffer(buffers[6], "<i4")
     assert ((sm >= 0) == (block >= 0)).all()

@@ -109,7 +109,7 @@ def test_one_gpu_from_within() -> None:
         assert (l2_queue >= 0).all()
         assert (hbm >= 0).all()
     assert {"free", "busy", "waiting"} <= seen
-    served = sim.engine.machine.tables["slices"]["busy_ps"][: meta["slices"]] / sim.now_ps
+    served = sim.engine.machine.tables["l2_slices"]["busy_ps"][: meta["slices"]] / sim.now_ps
     np.testing.assert_allclose(device(sim, 0)[1][3], served)
     with pytest.raises(InputError, match="ranks are 0 to 7"):
         device(sim, 8)

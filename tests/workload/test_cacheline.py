@@ -207,8 +207,8 @@ def test_every_verb_works_as_for_a_collective():
 def test_the_critical_path_is_the_time_and_goes_through_the_graph():
     sim = run(alike(4, [spend(3), call("all_reduce", 2048), spend(2)], [[], [0], [1]]))
     path = sim.critical_path()
-    assert sum(piece.end_ps - piece.start_ps for piece in path.pieces) == sim.result.time_ps
-    assert sum(p.end_ps - p.start_ps for p in path.pieces if p.cause == "compute") == 5_000_000
+    assert sum(segment.end_ps - segment.start_ps for segment in path.line_segments) == sim.result.time_ps
+    assert sum(p.end_ps - p.start_ps for p in path.line_segments if p.cause == "compute") == 5_000_000
 
 
 def test_what_waits_says_for_what():
@@ -274,11 +274,11 @@ def test_a_wrong_result_of_one_part_is_found():
     sim = anb.Simulation("ring:gpus=4", alike(4, [call("all_reduce", 4096), call("all_reduce", 4096)]))
     program = joined(sim)
     where = program.of_part[1]
-    output = where.start + int(np.flatnonzero(sim.engine.machine.pieces["buffer"][where] == 1)[0])
+    output = where.start + int(np.flatnonzero(sim.engine.machine.slices["buffer"][where] == 1)[0])
     sim.run()
-    sim.engine.machine.pieces["writer"][output] = t.UNWRITTEN
+    sim.engine.machine.slices["writer"][output] = t.UNWRITTEN
     with pytest.raises(WrongResult, match="all_reduce 1: wrong result on rank 0"):
-        program.check(sim.engine.machine.ops, sim.engine.machine.operands, sim.engine.machine.pieces)
+        program.check(sim.engine.machine.ops, sim.engine.machine.operands, sim.engine.machine.slices)
 
 
 def test_plain_python_does_the_same(monkeypatch):

@@ -28,7 +28,7 @@ class Lowered:
 
     Attributes
     ----------
-    blocks, ops, operands, pieces, semaphores, phases : recarray
+    blocks, ops, operands, slices, semaphores, phases : recarray
         Of the dtypes of the same name in :mod:`astranb.gpu.tables`; blocks are sorted by
         rank, the operations of a block are consecutive.
     flags : int
@@ -52,7 +52,7 @@ class Lowered:
     blocks: Records
     ops: Records
     operands: Records
-    pieces: Records
+    slices: Records
     semaphores: Records
     phases: Records
     block_channel: np.ndarray
@@ -104,10 +104,10 @@ def lower(
     numbers = extents.settle(operations)
     part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
     packet_bytes = line_bytes * part // whole
-    pieces, lines, flags = _pieces(program, numbers, extents, packet_bytes)
+    slices, lines, flags = _slices(program, numbers, extents, packet_bytes)
     semaphores = _semaphores(program, lines)
     ops, operands = _operations(
-        program, order, numbers, pieces, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
+        program, order, numbers, slices, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
     )
     blocks = allocate(len(order), t.BLOCK)
     ends = np.cumsum([len(program.blocks[b].operations) for b in order])
@@ -128,7 +128,7 @@ def lower(
         blocks=blocks,
         ops=ops,
         operands=operands,
-        pieces=pieces,
+        slices=slices,
         semaphores=semaphores,
         phases=phases,
         block_channel=np.array([program.blocks[b].channel for b in order], np.int64),
@@ -204,7 +204,7 @@ class _Extents:
         return known
 
 
-def _pieces(
+def _slices(
     program: Program, extents: dict[Chunk, tuple[int, int]], sizes: _Extents, packet_bytes: int
 ) -> tuple[Records, np.ndarray, int]:
     """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch."""
@@ -218,26 +218,26 @@ def _pieces(
     order = sorted(whole, key=lambda c: (c.rank, BUFFERS.index(c.buffer), c.index, c.channel))
     extents.clear()
     extents.update({chunk: (number, whole[chunk][1]) for number, chunk in enumerate(order)})
-    pieces = allocate(len(order), t.PIECE)
-    pieces["gpu"] = [c.rank for c in order]
-    pieces["buffer"] = [BUFFERS.index(c.buffer) for c in order]
-    pieces["chunk"] = [c.index for c in order]
-    pieces["lane"] = [c.channel for c in order]
-    pieces["lines"] = [whole[c][0] for c in order]
-    pieces["bytes"] = [whole[c][1] for c in order]
-    packed = pieces["buffer"] == BUFFERS.index("packets")
-    pieces["lines"][packed] = -(-pieces["bytes"][packed] // packet_bytes)
-    in_packets = np.where(packed, pieces["lines"], 0)
-    pieces["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
-    pieces["writer"] = np.where(pieces["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
-    pieces["writing"] = -1
+    slices = allocate(len(order), t.SLICE)
+    slices["gpu"] = [c.rank for c in order]
+    slices["buffer"] = [BUFFERS.index(c.buffer) for c in order]
+    slices["chunk"] = [c.index for c in order]
+    slices["channel"] = [c.channel for c in order]
+    slices["lines"] = [whole[c][0] for c in order]
+    slices["bytes"] = [whole[c][1] for c in order]
+    packed = slices["buffer"] == BUFFERS.index("packets")
+    slices["lines"][packed] = -(-slices["bytes"][packed] // packet_bytes)
+    in_packets = np.where(packed, slices["lines"], 0)
+    slices["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
+    slices["writer"] = np.where(slices["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
+    slices["writing"] = -1
     lines = np.zeros(program.ranks, np.int64)
     for rank in range(program.ranks):
-        of_rank = np.flatnonzero(pieces["gpu"] == rank)
-        ends = np.cumsum(pieces["lines"][of_rank])
-        pieces["line"][of_rank] = ends - pieces["lines"][of_rank]
+        of_rank = np.flatnonzero(slices["gpu"] == rank)
+        ends = np.cumsum(slices["lines"][of_rank])
+        slices["line"][of_rank] = ends - slices["lines"][of_rank]
         lines[rank] = ends[-1] if len(ends) else 0
-    return pieces, lines, int(in_packets.sum())
+    return slices, lines, int(in_packets.sum())
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
@@ -254,7 +254,7 @@ def _operations(
     program: Program,
     order: list[int],
     numbers: dict[Chunk, tuple[int, int]],
-    pieces: Records,
+    slices: Records,
     semaphores: Records,
     line_bytes: int,
     packet_bytes: int,
@@ -263,7 +263,7 @@ def _operations(
     """Fill the tables of operations and operands, and set the fences."""
     kinds = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
     rows: list[tuple[int, ...]] = []
-    operands: list[tuple[int, int, int]] = []  # (piece, -1, stride) or (-1, semaphore, 0)
+    operands: list[tuple[int, int, int]] = []  # (slice, -1, stride) or (-1, semaphore, 0)
     for place, b in enumerate(order):
         engine = program.blocks[b].unit == "engine"
         dirty: set[int] = set()
@@ -295,13 +295,13 @@ def _operations(
             payload = packet_bytes if any(packets) else line_bytes * bulk[engine]
             first = len(operands)
             operands.extend(
-                (piece, -1, line_bytes if packed else payload)
-                for piece, packed in zip((*sources, *targets), packets, strict=True)
+                (slice_, -1, line_bytes if packed else payload)
+                for slice_, packed in zip((*sources, *targets), packets, strict=True)
             )
             semaphore = op.semaphore.number if op.semaphore else -1
             if op.semaphore:
                 operands.append((-1, semaphore, 0))
-            size = int(pieces["bytes"][sources[0]]) if sources else 0
+            size = int(slices["bytes"][sources[0]]) if sources else 0
             lines = -(-size // payload)
             rows.append(
                 (
@@ -315,17 +315,17 @@ def _operations(
     ops = allocate(len(rows), t.OP)
     ops[:] = rows
     table = allocate(len(operands), t.OPERAND)
-    piece, semaphore_of, stride = np.array(operands, np.int64).reshape(-1, 3).T
-    of_piece = piece >= 0
-    table["piece"] = piece
+    slice_, semaphore_of, stride = np.array(operands, np.int64).reshape(-1, 3).T
+    of_slice = slice_ >= 0
+    table["slice"] = slice_
     table["stride"] = stride
     table["seen"] = _NEVER_SEEN
     table["flag"] = -1
-    table["flag"][of_piece] = pieces["flag"][piece[of_piece]]
-    table["gpu"][of_piece] = pieces["gpu"][piece[of_piece]]
-    table["line"][of_piece] = pieces["line"][piece[of_piece]]
-    table["gpu"][~of_piece] = semaphores["gpu"][semaphore_of[~of_piece]]
-    table["line"][~of_piece] = semaphores["line"][semaphore_of[~of_piece]]
+    table["flag"][of_slice] = slices["flag"][slice_[of_slice]]
+    table["gpu"][of_slice] = slices["gpu"][slice_[of_slice]]
+    table["line"][of_slice] = slices["line"][slice_[of_slice]]
+    table["gpu"][~of_slice] = semaphores["gpu"][semaphore_of[~of_slice]]
+    table["line"][~of_slice] = semaphores["line"][semaphore_of[~of_slice]]
     return ops, table
 
 

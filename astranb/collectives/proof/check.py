@@ -53,43 +53,43 @@ class Contents:
     chunk: np.ndarray
 
 
-def contents(program: Lowered, ops: Records, operands: Records, pieces: Records) -> Contents:
+def contents(program: Lowered, ops: Records, operands: Records, slices: Records) -> Contents:
     """Derive what every slice holds at the present moment of a run.
 
     Parameters
     ----------
     program : Lowered
         The program as it was started.
-    ops, operands, pieces : recarray
+    ops, operands, slices : recarray
         The present tables.
     """
     times = np.zeros((len(ops), program.ranks), np.int32)
     chunk = np.full(len(ops), NOTHING, np.int64)
 
-    def held(piece: np.ndarray, writer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def held(slice_: np.ndarray, writer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what slices held after these operations wrote them."""
-        found = np.zeros((len(piece), program.ranks), np.int32)
-        of_chunk = np.full(len(piece), MIXED, np.int64)
+        found = np.zeros((len(slice_), program.ranks), np.int32)
+        of_chunk = np.full(len(slice_), MIXED, np.int64)
         moved, brought = writer >= 0, np.flatnonzero(writer == INITIAL)
         found[moved], of_chunk[moved] = times[writer[moved]], chunk[writer[moved]]
-        found[brought, pieces["gpu"][piece[brought]]] = 1
-        of_chunk[brought] = pieces["chunk"][piece[brought]]
+        found[brought, slices["gpu"][slice_[brought]]] = 1
+        of_chunk[brought] = slices["chunk"][slice_[brought]]
         return found, of_chunk
 
     moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
     moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
     moved = moved[np.argsort(_levels(moved, ops, operands), kind="stable")]
     source, bounds = _sources(moved, ops)
-    piece, seen = operands["piece"][source], operands["seen"][source]
+    slice_, seen = operands["slice"][source], operands["seen"][source]
     for first, last in _independent(moved, bounds[:-1], seen, len(ops)):
         these = slice(bounds[first], bounds[last])
         starts = bounds[first:last] - bounds[first]
-        found, of_chunk = held(piece[these], seen[these])
+        found, of_chunk = held(slice_[these], seen[these])
         times[moved[first:last]] = np.add.reduceat(found, starts)
         least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
         chunk[moved[first:last]] = np.where(least == most, least, MIXED)
-    times, chunk = held(np.arange(len(pieces)), pieces["writer"])
-    writing, empty = pieces["writing"] >= 0, pieces["writer"] == UNWRITTEN
+    times, chunk = held(np.arange(len(slices)), slices["writer"])
+    writing, empty = slices["writing"] >= 0, slices["writer"] == UNWRITTEN
     times[writing] = 0
     chunk[writing] = MIXED
     chunk[empty & ~writing] = NOTHING
@@ -166,18 +166,18 @@ class Promise:
         return np.asarray(right & (held.chunk[self.slices] == self.chunk))
 
 
-def promise(program: Lowered, kind: str, root: int, pieces: Records) -> Promise:
+def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
     """Return what a collective promises for the slices of a program."""
-    output = np.flatnonzero((pieces["buffer"] == BUFFERS.index("output")) & (pieces["lines"] > 0))
+    output = np.flatnonzero((slices["buffer"] == BUFFERS.index("output")) & (slices["lines"] > 0))
     if COLLECTIVES[kind].silent:
         output = output[:0]
     if COLLECTIVES[kind].root_only:
-        output = output[pieces["gpu"][output] == root]
-    rank, index = pieces["gpu"][output].astype(np.int64), pieces["chunk"][output].astype(np.int64)
+        output = output[slices["gpu"][output] == root]
+    rank, index = slices["gpu"][output].astype(np.int64), slices["chunk"][output].astype(np.int64)
     return Promise(output, *promised(kind, root, program.ranks, rank, index))
 
 
-def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, pieces: Records) -> None:
+def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, slices: Records) -> None:
     """Compare every output slice with what the collective promises; parameters as for :func:`contents`.
 
     Raises
@@ -185,15 +185,15 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     WrongResult
         The message names the rank, the chunk, and what is missing or should not be there.
     """
-    held = contents(program, ops, operands, pieces)
-    wanted = promise(program, kind, root, pieces)
+    held = contents(program, ops, operands, slices)
+    wanted = promise(program, kind, root, slices)
     wrong = np.flatnonzero(~wanted.kept(held))
     if not len(wrong):
         return
-    bad = pieces[wanted.slices[wrong]]
+    bad = slices[wanted.slices[wrong]]
     first, row = int(wrong[0]), int(wanted.slices[wrong[0]])
     chunks = len(np.unique(bad[["gpu", "chunk"]]))
-    channel = f", channel {bad[0].lane}" if program.channels > 1 else ""
+    channel = f", channel {bad[0].channel}" if program.channels > 1 else ""
     text = fault_text(held.times[row], wanted.times[first], int(held.chunk[row]), int(wanted.chunk[first]))
     raise WrongResult(
         f"{program.name}: wrong result on rank {bad[0].gpu}, output chunk {bad[0].chunk}{channel}: {text}"

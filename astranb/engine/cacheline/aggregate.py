@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from astranb.net import Fabric
 
-    from .state import CacheLineState
-
 __all__ = ["Aggregate", "aggregate", "link_types", "phase_times"]
 
 Row = dict[str, Any]
@@ -29,12 +27,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What happened between two moments.
+    """What happened in an interval.
 
     Attributes
     ----------
     start_ps, end_ps : int
-        The interval; a moment belongs to it from the first on, up to the second.
+        The interval, with its start and without its end.
     oldest_ps : int
         From when on every line's flight is still recorded: of what began before nothing is in
         ``classes`` and ``links``.
@@ -76,15 +74,9 @@ class Aggregate:
         """
         import pandas as pd
 
-        tables = {
-            "states": self.states,
-            "classes": self.classes,
-            "links": self.links,
-            "phases": self.phases,
-        }
-        if what not in tables:
-            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, tables))
-        return pd.DataFrame(tables[what])
+        if what not in (known := ("states", "classes", "links", "phases")):
+            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, known))
+        return pd.DataFrame(getattr(self, what))
 
     def shares(self) -> dict[str, float]:
         """Fractions of the time of all SMs in use, by state; ``idle`` included, they add up to 1."""
@@ -96,15 +88,15 @@ class Aggregate:
         """A few lines for a person."""
         span = f"{format_time(self.start_ps)} to {format_time(self.end_ps)}"
         parts = sorted(self.shares().items(), key=lambda item: -item[1])
-        said = [
+        lines = [
             f"{span} ({format_time(self.end_ps - self.start_ps)})",
             "SMs     " + ", ".join(f"{name} {part:.0%}" for name, part in parts if part >= 0.005),
         ]
-        said += [
+        lines += [
             f"{row['type']:<7} {row['lines']:,} x {row['kind']}, {row['bytes']:,} B" for row in self.classes
         ]
-        said += [f"{row['utilisation']:>6.0%}  {row['link']}" for row in self.links[:5]]
-        return "\n".join(said)
+        lines += [f"{row['utilisation']:>6.0%}  {row['link']}" for row in self.links[:5]]
+        return "\n".join(lines)
 
 
 def aggregate(

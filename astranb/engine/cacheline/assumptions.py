@@ -1,4 +1,4 @@
-"""What a simulation takes for granted about its GPUs, and says so."""
+"""Presets of an infrastructure's GPUs: given, named, suggested or assumed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def presets_of(
     count = len(fabric.gpus)
     if gpu is not None:
         return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []
-    said = infra.profile_of_gpus()
+    named_by_infra = infra.profile_of_gpus()
     text = " ".join([infra.name, *infra.device_names()]).lower()
     named = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
-    presets = [preset(name) if name else preset(named or "h100-sxm") for name in said]
-    unsaid = said.count(None)
+    presets = [preset(name) if name else preset(named or "h100-sxm") for name in named_by_infra]
+    unnamed = named_by_infra.count(None)
     notes = []
-    if unsaid:
-        why = f"the name {infra.name!r} suggests it" if named else "nothing says otherwise"
-        notes.append(f"{unsaid} GPUs are taken for {named or 'h100-sxm'}: {why}")
+    if unnamed:
+        why = f"the name {infra.name!r} suggests it" if named else "nothing else is specified"
+        notes.append(f"{unnamed} GPUs are taken for {named or 'h100-sxm'}: {why}")
     for number in ("line_bytes", "bulk_lines", "engine_lines"):
         found = sorted({getattr(p, number) for p in presets})
         if len(found) > 1:

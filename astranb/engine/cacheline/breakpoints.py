@@ -12,13 +12,10 @@ from astranb.net import Fabric
 from .machine import CacheLineMachine
 from .paths import FIELDS, resolve
 
-__all__ = ["ANY", "OWNERS", "find", "on_event"]
+__all__ = ["ANY", "find", "on_event"]
 
 ANY: Final = {"event": -1, "gpu": -1, "sm": -1, "block": -1, "first_link": -1, "last_link": -1}
-"""A row of the compiled table that says nothing of the event."""
-
-OWNERS: Final = ("links", "gpus", "sms", "blocks")
-"""The tables that conditions may name, in the order of their numbers."""
+"""A row of the compiled table that matches any event."""
 
 _KNOWN: Final = {name for names in FIELDS.values() for name in names or ()}
 _KINDS: Final = ("link", "gpu", "sm", "block")

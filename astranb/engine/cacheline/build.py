@@ -25,9 +25,9 @@ from astranb.net.rate import FLOW
 
 from .loop import CONTROL, OWNERS
 from .machine import CacheLineMachine
-from .matching import BREAK
+from .matching import POINT
 from .network import fault_tables, frames_of, roce_table
-from .occupancy import seat
+from .occupancy import place_blocks
 from .recording import BURST, CURRENT, FLIGHT, GPU_ROWS, RECORDER
 from .routes import chip_links, flows_of, planes_of, route_program
 from .tracing import TRACE
@@ -36,7 +36,7 @@ from .workload import Graph
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
-__all__ = ["BINS", "LAUNCHES", "MachinePlan", "build", "lower_for", "note_bytes", "note_tables"]
+__all__ = ["BINS", "LAUNCHES", "MachinePlan", "build", "lower_for", "recording_bytes", "recording_tables"]
 
 _BREAKS = 64
 _MOST_GPUS = 65_535  # a request names them in 16 bits
@@ -133,7 +133,7 @@ def build(
     ----------
     plan : MachinePlan
     record : bool
-        Whether flights and activity are noted.
+        Whether flights and activity are recorded.
     memory_bytes : int, optional
         What the run may take; four fifths of what is free where not given.
 
@@ -165,12 +165,12 @@ def build(
                 where=program.name,
                 hint="reduce the size",
             )
-    operands, ways, found, notes = route_program(fabric, program)
-    tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS}
+    operands, routes, found, notes = route_program(fabric, program)
+    tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS.items()}
     gpus = _gpus(plan)
-    planes, ways, route = planes_of(fabric, program, gpus, ways, found)
+    planes, routes, route_links = planes_of(fabric, program, gpus, routes, found)
     roce = roce_table(plan.network, fabric)
-    flows = flows_of(fabric, ways, route) if roce[0].dcqcn else allocate(1, FLOW)
+    flows = flows_of(fabric, routes, route_links) if roce[0].dcqcn else allocate(1, FLOW)
     links = chip_links(fabric, presets, gpus)
     blocks = own(program.blocks)
     warps_of, unroll_of = _width(presets, program)
@@ -179,7 +179,7 @@ def build(
     blocks["sm"] = -1
     blocks["op"] = blocks["first_op"]
     blocks["started_ps"] = blocks["ended_ps"] = -1
-    if not isinstance(program, Joined):  # whose kernels are launched when their turn has come
+    if not isinstance(program, Joined):  # whose kernels are launched when their dependencies have ended
         # Kernels come one after the other through one queue.
         cost_ps = np.array(launches_ps(presets, plan.launch), np.int64)
         blocks["launch_ps"] = cost_ps[blocks["gpu"]] * (blocks["kernel"] + 1)
@@ -222,7 +222,7 @@ def build(
     direct = gpus["direct"] == 1
     tags = allocate(max(1, int(held[~direct].sum())), np.dtype("i4"))
     tags[:] = EMPTY
-    channels = allocate(int(gpus["channels"].sum()), t.SERVER)
+    channels = allocate(int(gpus["hbm_channels"].sum()), t.SERVER)
     channels["row"] = -1
     wires = len(links) if plan.network.managed else 0
     queue = new_queue(
@@ -236,19 +236,19 @@ def build(
         far=queue.far,
         gpus=gpus,
         sms=sms,
-        slices=allocate(int(gpus["slices"].sum()), t.SERVER),
-        channels=channels,
+        l2_slices=allocate(int(gpus["l2_slices"].sum()), t.SERVER),
+        hbm_channels=channels,
         blocks=blocks,
         warps=warps,
         jobs=jobs,
         ops=own(program.ops),
         operands=operands,
-        pieces=own(program.pieces),
+        slices=own(program.slices),
         semaphores=own(program.semaphores),
         phases=own(program.phases),
-        routes=ways,
+        routes=routes,
         planes=planes,
-        route_links=route,
+        route_links=route_links,
         requests=requests,
         details=allocate(len(requests) if clock[0].detailed else 1, t.DETAIL),
         tags=tags,
@@ -260,9 +260,10 @@ def build(
         flows=flows,
         links=links,
     )
-    seat(tables, presets, when)
-    noted = note_tables(program, len(fabric.links), len(presets), len(sms), record=record)
-    machine = CacheLineMachine(tables, control=allocate(1, CONTROL), breaks=allocate(_BREAKS, BREAK), **noted)
+    place_blocks(tables, presets, when)
+    recorded = recording_tables(program, len(fabric.links), len(presets), len(sms), record=record)
+    limits = {"control": allocate(1, CONTROL), "breaks": allocate(_BREAKS, POINT)}
+    machine = CacheLineMachine(tables, **limits, **recorded)
     if presets[0].issue_lines > 1:
         notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
     return machine, notes
@@ -280,9 +281,9 @@ def _estimate(plan: MachinePlan) -> int:
         + _requests(plan) * (t.REQUEST.itemsize + t.DETAIL.itemsize + 2 * EVENT.itemsize + LATER.itemsize)
         + int(warps_of.sum()) * t.WARP.itemsize
         + int((warps_of * unroll_of).sum()) * t.JOB.itemsize
-        + sum(table.nbytes for table in (program.ops, program.operands, program.pieces, program.blocks))
+        + sum(table.nbytes for table in (program.ops, program.operands, program.slices, program.blocks))
         + len(plan.fabric.links) * LINK.itemsize
-        + note_bytes(program, len(plan.fabric.links))
+        + recording_bytes(program, len(plan.fabric.links))
     )
 
 
@@ -299,7 +300,7 @@ def _requests(plan: MachinePlan) -> int:
     """Requests that can be under way: at most the slots of the SMs and engines that have blocks.
 
     A switch makes one of each GPU out of one. A load that waits to be tried again has given
-    its slot back, but not its record: each warp can have as many as its lines have sources.
+    its slot back, but not its row: each warp can have as many as its lines have sources.
     """
     ops = plan.program.ops
     spinning = np.flatnonzero(ops["spins"] == 1)
@@ -337,15 +338,14 @@ def _gpus(plan: MachinePlan) -> Records:
     presets, program = plan.presets, plan.program
     gpus = allocate(len(presets), t.GPU)
     same = (
-        "sms", "seats", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
+        "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
         "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes",
-        "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports",
+        "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports", "l2_slices",
+        "hbm_channels",
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]
     gpus["usable"] = gpus["sms"]
-    gpus["slices"] = [p.l2_slices for p in presets]
-    gpus["channels"] = [p.hbm_channels for p in presets]
     gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]
     gpus["channel_ps"] = [_service_ps(p.line_bytes * p.hbm_channels, p.hbm_Bps) for p in presets]
     gpus["row_lines"] = [max(1, p.row_bytes // p.line_bytes) * p.hbm_channels for p in presets]
@@ -357,8 +357,8 @@ def _gpus(plan: MachinePlan) -> Records:
     ]
     for first, count in (
         ("first_sm", gpus["sms"] + gpus["engines"]),
-        ("first_slice", gpus["slices"]),
-        ("first_channel", gpus["channels"]),
+        ("first_l2_slice", gpus["l2_slices"]),
+        ("first_hbm_channel", gpus["hbm_channels"]),
     ):
         gpus[first] = np.cumsum(count) - count
     for kind in (0, 1):
@@ -394,22 +394,22 @@ BINS = 1024
 _FIRST_BIN_PS = 16_384
 _FLIGHTS = 2**20  # flights in the ring: 64 MiB, a 1 MiB ring all-reduce twice over
 _BURSTS = 2**20  # of SMs in theirs: 24 MiB
-_LANDED = 2**22  # lines of memory of which is noted who wrote them last, at most: 16 MiB
+_LANDED = 2**22  # most lines of memory whose last writer is recorded: 16 MiB
 
 
-def note_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bool) -> dict[str, Any]:
-    """Lay out the recording of a run, by the names of the fields of ``Machine``; tiny without one."""
+def recording_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bool) -> dict[str, Any]:
+    """Allocate the tables of a recording by name; of one row each without a recording."""
     recorder = allocate(1, RECORDER)
     rows = links + GPU_ROWS * gpus
     recorder[0].on, recorder[0].bin_ps, recorder[0].bins = int(record), _FIRST_BIN_PS, BINS
     recorder[0].rows, recorder[0].links = rows, links
-    lines = int(program.pieces["lines"].sum())
+    lines = int(program.slices["lines"].sum())
     recorder[0].landing = int(record and lines <= _LANDED)
     landed = allocate(lines if recorder[0].landing else 1, np.dtype("i4"))
     if recorder[0].landing:
-        landed[:] = np.repeat(program.pieces["writer"], program.pieces["lines"])
-    places = allocate(len(program.pieces), np.dtype("i8"))
-    places[:] = np.cumsum(program.pieces["lines"]) - program.pieces["lines"]
+        landed[:] = np.repeat(program.slices["writer"], program.slices["lines"])
+    places = allocate(len(program.slices), np.dtype("i8"))
+    places[:] = np.cumsum(program.slices["lines"]) - program.slices["lines"]
     current = allocate(sms if record else 1, CURRENT)
     current["state"] = -1
     return {
@@ -424,7 +424,7 @@ def note_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bo
     }
 
 
-def note_bytes(program: Lowered, links: int) -> int:
+def recording_bytes(program: Lowered, links: int) -> int:
     """Estimate what they take, in bytes."""
     lines = 4 * min(_LANDED, int(program.lines.sum()))
     return links * 8 * BINS + _FLIGHTS * FLIGHT.itemsize + _BURSTS * BURST.itemsize + lines

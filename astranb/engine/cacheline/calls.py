@@ -77,7 +77,7 @@ class Calls:
     Raises
     ------
     InputError
-        Ranks do not match: one sends what nobody receives, or collectives differ.
+        Ranks do not match: one sends what no rank receives, or collectives differ.
     """
 
     def __init__(
@@ -128,52 +128,52 @@ class Calls:
                     calls[ranks].setdefault(rank, []).append(row)
         for ranks, listed in calls.items():
             most = max(map(len, listed.values()))
-            for turn in range(most):
-                self._collective(ranks, listed, turn)
+            for number in range(most):
+                self._collective(ranks, listed, number)
 
-    def _collective(self, ranks: tuple[int, ...], listed: dict[int, list[int]], turn: int) -> None:
-        said = {}
+    def _collective(self, ranks: tuple[int, ...], listed: dict[int, list[int]], number: int) -> None:
+        given = {}
         for rank in ranks:
-            if turn >= len(listed.get(rank, ())):
-                first = min(rank for rank in ranks if len(listed.get(rank, ())) > turn)
-                row = self._operations[first].rows[listed[first][turn]]
+            if number >= len(listed.get(rank, ())):
+                first = min(rank for rank in ranks if len(listed.get(rank, ())) > number)
+                row = self._operations[first].rows[listed[first][number]]
                 what = (
-                    f"rank {first} waits in {_NAMES[int(row['collective'])]} number {turn + 1} of its group "
+                    f"rank {first} waits in {_NAMES[int(row['collective'])]} {number + 1} of its group "
                     f"({format_bytes(int(row['bytes']))}), which rank {rank} never calls"
                 )
                 raise InputError(what, where=self._title, hint="give each rank of a group the same")
-            row = self._operations[rank].rows[listed[rank][turn]]
+            row = self._operations[rank].rows[listed[rank][number]]
             name, peer = _NAMES[int(row["collective"])], int(row["peer"])
             rooted = int(row["collective"]) >= BROADCAST
             root = ranks.index(peer) if rooted and peer in ranks else 0
-            said[rank] = (name, int(row["bytes"]), root)
+            given[rank] = (name, int(row["bytes"]), root)
         first = ranks[0]
         for rank in ranks:
-            if said[rank] != said[first]:
-                (a, size, own), (b, other, its) = said[first], said[rank]
+            if given[rank] != given[first]:
+                (a, size, own), (b, other, its) = given[first], given[rank]
                 here, there = f"rank {first}", f"{format_bytes(other)} on rank {rank}"
                 what = f"{a} of {format_bytes(size)} on {here} meets {b} of {there}"
                 if (a, size) == (b, other):
                     what = f"{a} with root {ranks[own]} on {here} meets root {ranks[its]} on rank {rank}"
                 raise InputError(what, where=self._title, hint="give both the same")
-        graphs = {rank: self._operations[rank].custom.get(listed[rank][turn]) for rank in ranks}
-        name = f"{said[first][0]} {listed[first][turn]}"
+        graphs = {rank: self._operations[rank].custom.get(listed[rank][number]) for rank in ranks}
+        name = f"{given[first][0]} {listed[first][number]}"
         if any(one is not None for one in graphs.values()):
             without = [rank for rank in ranks if graphs[rank] is None]
             if without:
                 what = f"{name} has a graph of its own on rank {first}, and none on rank {without[0]}"
                 raise InputError(what, where=self._title, hint="give it to each rank of a group")
-            parts = [(rank, (rank, listed[rank][turn]), one) for rank, one in graphs.items() if one]
+            parts = [(rank, (rank, listed[rank][number]), one) for rank, one in graphs.items() if one]
             self._match(parts, f"{name}: ")
             return
         if len(ranks) < 2:
             return
-        name, size, root = said[first]
+        name, size, root = given[first]
         # The size of a collective is that of the larger of a rank's buffers.
         whole = size * len(ranks) if name in ("all_gather", "gather") else size
         for rank in ranks:
-            self._of[rank, listed[rank][turn]] = len(self.parts)
-        self.parts.append(Call(name, whole, ranks, f"{name} {listed[first][turn]}", root))
+            self._of[rank, listed[rank][number]] = len(self.parts)
+        self.parts.append(Call(name, whole, ranks, f"{name} {listed[first][number]}", root))
 
     def _match(self, parts: Iterable[tuple[int, tuple[int, ...], Operations]], prefix: str) -> None:
         """Match each receive with the send of the same ranks, tag and size, in order."""

@@ -1,4 +1,4 @@
-"""Who has summed whom: what each chunk of each rank holds, at any moment of a run."""
+"""Contributions: which ranks' data each chunk of each rank holds, at any time of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from .state import CacheLineState
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .state import CacheLineState
-
-__all__ = ["CELL", "Contributions", "contributions", "piece_contents", "sums"]
+__all__ = ["CELL", "Contributions", "contributions", "slice_contents", "sums"]
 
 _MOST_NAMED = 8  # ranks in a sum that are named one by one
 
@@ -29,9 +27,9 @@ CELL = np.dtype(
         ("buffer", "i4"),  # of ("input", "output", "scratch", "packets")
         ("chunk", "i4"),
         ("of_chunk", "i4"),  # which chunk of the ranks' inputs it is; NOTHING, MIXED
-        ("pieces", "i4"),  # channels that share it
-        ("written", "i4"),  # pieces that something has been written to, and is complete
-        ("writing", "i4"),  # pieces whose write is under way
+        ("slices", "i4"),  # channels that share it
+        ("written", "i4"),  # slices that something has been written to, and is complete
+        ("writing", "i4"),  # slices whose write is under way
         ("promised", "i4"),  # ranks whose contribution must be there at the end; 0: no promise
         ("kept", "i4"),  # 1: it is all that the collective promises
     ]
@@ -48,7 +46,7 @@ class Contributions:
     cells : recarray of CELL, shape (chunks,)
         By rank, buffer and chunk.
     least, most : ndarray of int32, shape (chunks, ranks)
-        How often each rank's contribution is in the chunk: in the piece of it that has it
+        How often each rank's contribution is in the chunk: in the slice of it that has it
         least often, and in the one that has it most often. They differ while some channels are
         further than others; 2 is one time too many.
     now_ps : int
@@ -61,32 +59,32 @@ class Contributions:
     now_ps: int
 
     def text(self, number: int) -> str:
-        """Say in words what a cell holds, as ``GPU2 output[3]: 0+1+2 of 8``."""
+        """Describe what a cell holds, as ``GPU2 output[3]: 0+1+2 of 8``."""
         cell, least, most = self.cells[number], self.least[number], self.most[number]
         ranks = len(most)
         name = f"GPU{cell.rank} {BUFFERS[cell.buffer]}[{cell.chunk}]"
         there = [int(r) for r in np.flatnonzero(most)]
         if not there:
-            held = "nothing" if cell.of_chunk == NOTHING and not cell.writing else "nothing yet that is whole"
+            held = "nothing" if cell.of_chunk == NOTHING and not cell.writing else "nothing complete yet"
         elif len(there) > _MOST_NAMED:
             lacking = [str(r) for r in range(ranks) if not most[r]]
             few = f", all but {'+'.join(lacking)}" if 0 < len(lacking) <= _MOST_NAMED else ""
             held = f"{len(there)} ranks{few}"
         else:
             held = "+".join(str(r) for r in there for _ in range(most[r]))
-        said = [f"{held} of {cell.promised}" if cell.promised and there else held]
+        parts = [f"{held} of {cell.promised}" if cell.promised and there else held]
         twice = [str(r) for r in there if most[r] > 1]
         if twice:
-            said.append(f"wrong: rank {', '.join(twice)} is in it more than once")
+            parts.append(f"wrong: rank {', '.join(twice)} is in it more than once")
         if cell.of_chunk == MIXED and there and not cell.writing:
-            said.append("of different chunks, or torn")
+            parts.append("of different chunks, or torn")
         if (least != most).any():
-            said.append(f"in some of its {cell.pieces} channels")
+            parts.append(f"in some of its {cell.slices} channels")
         if cell.writing:
-            said.append("being written")
+            parts.append("being written")
         if cell.kept:
-            said.append("final")
-        return f"{name}: {', '.join(said)}"
+            parts.append("final")
+        return f"{name}: {', '.join(parts)}"
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a chunk and contributing rank: ``rank, buffer, chunk, of, least, most, kept``."""
@@ -107,13 +105,13 @@ class Contributions:
         )
 
 
-def piece_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
-    """What every piece of memory holds now, and what the collective promises of it."""
+def slice_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
+    """What every slice of memory holds now, and what the collective promises of it."""
     machine, collective = engine.machine, engine.work
-    held = contents(engine.program, machine.ops, machine.operands, machine.pieces)
+    held = contents(engine.program, machine.ops, machine.operands, machine.slices)
     if isinstance(engine.program, Joined):
         return held, engine.program.promise()
-    return held, promise(engine.program, collective.name, collective.root, machine.pieces)
+    return held, promise(engine.program, collective.name, collective.root, machine.slices)
 
 
 def sums(engine: CacheLineState) -> bool:
@@ -122,7 +120,7 @@ def sums(engine: CacheLineState) -> bool:
 
 
 def contributions(engine: CacheLineState, buffer: str | None = None) -> Contributions:
-    """Say whose contributions are in which chunk, now.
+    """Find whose contributions are in which chunk now.
 
     Parameters
     ----------
@@ -146,34 +144,33 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
         return _fullest(contributions(engine))
     if buffer is not None and buffer not in BUFFERS:
         raise InputError(f"unknown buffer {buffer!r}", where="contributions", hint=near(buffer, BUFFERS))
-    pieces = engine.machine.pieces
-    held, promised = piece_contents(engine)
-    wanted = np.zeros(len(pieces), np.int32)
-    kept = np.zeros(len(pieces), bool)
+    slices = engine.machine.slices
+    held, promised = slice_contents(engine)
+    wanted = np.zeros(len(slices), np.int32)
+    kept = np.zeros(len(slices), bool)
     wanted[promised.slices] = (promised.times > 0).sum(axis=1)
     kept[promised.slices] = promised.kept(held)
-    real = pieces["lines"] > 0
+    real = slices["lines"] > 0
     if buffer is not None:
-        real &= pieces["buffer"] == BUFFERS.index(buffer)
-    # Pieces of a chunk stand next to one another: the tables are sorted by rank, buffer and chunk.
+        real &= slices["buffer"] == BUFFERS.index(buffer)
+    # The table is sorted by rank, buffer and chunk: slices of a chunk are adjacent.
     number = np.flatnonzero(real)
-    mine = pieces[number]
+    mine = slices[number]
     keys = np.stack([mine["gpu"], mine["buffer"], mine["chunk"]], axis=1)
     new = np.append(np.ones(min(1, len(keys)), bool), (keys[1:] != keys[:-1]).any(axis=1))
     starts = np.flatnonzero(new)
     cells = allocate(len(starts), CELL)
     ranks = engine.program.ranks
     if not len(starts):
-        return Contributions(
-            cells, np.zeros((0, ranks), np.int32), np.zeros((0, ranks), np.int32), engine.now_ps
-        )
+        none = np.zeros((0, ranks), np.int32)
+        return Contributions(cells, none, none, engine.now_ps)
     cells["rank"], cells["buffer"], cells["chunk"] = (mine[n][starts] for n in ("gpu", "buffer", "chunk"))
     of_chunk, writing = held.chunk[number], mine["writing"] >= 0
     complete = (of_chunk != NOTHING) & ~writing
     least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
     cells["of_chunk"] = np.where(least == most, most, np.where(least == NOTHING, most, MIXED))
     for name, column in (
-        ("pieces", np.ones(len(number), np.int32)),
+        ("slices", np.ones(len(number), np.int32)),
         ("written", complete.astype(np.int32)),
         ("writing", writing.astype(np.int32)),
     ):

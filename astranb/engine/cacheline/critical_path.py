@@ -17,7 +17,7 @@ from .paths import block_path, gpu_path, sm_path
 from .state import CacheLineState
 from .tracing import STALLED
 
-__all__ = ["CAUSES", "WAITS", "LinePath", "Piece", "Walker", "search"]
+__all__ = ["CAUSES", "WAITS", "LinePath", "LineSegment", "Walker", "search"]
 
 
 class LinePath(CriticalPath):
@@ -30,7 +30,7 @@ class LinePath(CriticalPath):
     Parameters
     ----------
     engine : CacheLineState
-    pieces : list of Piece
+    line_segments : list of LineSegment
         As :class:`~astranb.engine.cacheline.critical_path.Walker` finds them, one for each segment.
 
     Attributes
@@ -38,10 +38,10 @@ class LinePath(CriticalPath):
     gpu_of_sm : list of int
     """
 
-    def __init__(self, engine: CacheLineState, pieces: list[Piece]) -> None:
+    def __init__(self, engine: CacheLineState, line_segments: list[LineSegment]) -> None:
         title = f"{engine.work.title} on {engine.infra.name}"
-        super().__init__(title, (_segment(engine, piece) for piece in pieces), CAUSES)
-        self.pieces = pieces
+        super().__init__(title, (_segment(engine, one) for one in line_segments), CAUSES)
+        self.line_segments = line_segments
         self.gpu_of_sm: list[int] = engine.machine.sms["gpu"].tolist()
 
 
@@ -68,13 +68,13 @@ def search(engine: CacheLineState, replica: Callable[[], Replica]) -> Generator[
     total = max(1, engine.now_ps)
     for left_ps in walker.steps():
         yield 1 - left_ps / total
-    return LinePath(engine, walker.pieces())
+    return LinePath(engine, walker.segments())
 
 
-def _segment(engine: CacheLineState, piece: Piece) -> Segment:
-    """Put names on a piece."""
+def _segment(engine: CacheLineState, segment: LineSegment) -> Segment:
+    """Name the parts of a segment."""
     machine, fabric = engine.machine, engine.fabric
-    kind, number = piece.where
+    kind, number = segment.where
     if kind == "link":
         resource = fabric.name(number)
     elif kind == "gpu":
@@ -83,39 +83,39 @@ def _segment(engine: CacheLineState, piece: Piece) -> Segment:
         resource = sm_path(fabric, machine, number)
     else:
         resource = str(fabric.graph.name(number)) if number >= 0 else "a switch"
-    op = machine.ops[piece.op] if piece.op >= 0 else None
+    op = machine.ops[segment.op] if segment.op >= 0 else None
     names = engine.program.phase_names
     return Segment(
-        piece.start_ps,
-        piece.end_ps,
-        int(machine.blocks[piece.block].gpu),
-        block_path(fabric, machine, piece.block),
+        segment.start_ps,
+        segment.end_ps,
+        int(machine.blocks[segment.block].gpu),
+        block_path(fabric, machine, segment.block),
         -1 if op is None else int(op.number),
         "" if op is None or not names else names[int(op.phase)],
-        piece.cause,
+        segment.cause,
         resource,
-        passes=piece.passes,
+        passes=segment.passes,
     )
 
 
 CAUSES = {
     "launch": "before its kernel began",
-    "compute": "a kernel that is known by its duration only",
+    "compute": "a computation of known duration",
     "issue": "its instructions are issued, or wait for the SM's next slot",
     "stalled": "every outstanding slot of the SM is taken",
     "on chip": "between an SM, the L2 and the ports of a GPU",
     "queue": "in the queue of a link, behind other lines",
     "wire": "on the wire: bytes over bandwidth",
     "latency": "propagation along a link",
-    "switch": "passed on by a switch or a NIC, or added up in one",
-    "pacing": "held back by the rate of its flow",
+    "switch": "forwarded by a switch or a NIC, or reduced in a switch",
+    "pacing": "delayed by the rate limit of its flow",
     "L2 queue": "in the queue of an L2 slice",
     "L2": "served by the L2",
     "HBM queue": "in the queue of a memory channel",
     "HBM": "read from memory",
     "fence": "a system-wide fence",
-    "poll": "the signal is there, and the poll that sees it has not come back",
-    "signal": "waiting for a signal that has not come",
+    "poll": "the signal has arrived, the poll that sees it has not returned",
+    "signal": "waiting for a signal that has not arrived",
 }
 """Why time passes on a critical path, and what each cause means."""
 
@@ -125,8 +125,8 @@ WAITS = (*_QUEUES, "issue", "stalled", "pacing", "poll", "signal")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of a critical path.
+class LineSegment:
+    """A segment of a critical path, by rows of tables.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Piece:
     where : tuple of (str, int)
         ``("link", number)``, ``("gpu", rank)``, ``("sm", number)``.
     passes : int
-        How often it was gone through: of adjoining stretches that became one.
+        How many adjoining segments were merged into it.
     """
 
     start_ps: int
@@ -157,11 +157,11 @@ class Walker:
 
     From the event that ended the run (in the middle of one: from the last event that
     brought something about) it goes back to the event that made it possible, and so on: from
-    an instruction to the data that it needed, from data along its way to the load, from a
+    an instruction to the data that it needed, from data along its route to the load, from a
     signal's arrival to the signaller. Where a line or an instruction had to wait for others,
-    the wait is a piece of the path and the path goes on with the line itself.
+    the wait is a segment of the path and the path goes on with the line itself.
 
-    Each piece begins where the one before it ends; the first begins at 0, the last ends at
+    Each segment begins where the one before it ends; the first begins at 0, the last ends at
     the end of the run, or now.
 
     Parameters
@@ -175,7 +175,7 @@ class Walker:
         self._machine, self._fabric, self._trace = engine.machine, engine.fabric, trace
         self._now_ps = engine.now_ps
         self._paced = engine.network.roce is not None
-        self._pieces: list[Piece] = []
+        self._segments: list[LineSegment] = []
 
     def steps(self) -> Iterator[int]:
         """Go back event by event; gives the time that is not explained yet, in ps."""
@@ -184,22 +184,22 @@ class Walker:
             yield int(at["time_ps"])
             at = self._before(at)
 
-    def pieces(self) -> list[Piece]:
-        """What the steps have found, in the order of time; adjoining pieces of a kind are one."""
-        pieces: list[Piece] = []
-        for piece in reversed(self._pieces):
-            last = pieces[-1] if pieces else None
+    def segments(self) -> list[LineSegment]:
+        """What the steps have found, in the order of time; adjoining segments of a kind are merged."""
+        segments: list[LineSegment] = []
+        for segment in reversed(self._segments):
+            last = segments[-1] if segments else None
             same = ("block", "op", "cause", "where")
-            if last is not None and all(getattr(last, n) == getattr(piece, n) for n in same):
-                pieces[-1] = replace(last, end_ps=piece.end_ps, passes=last.passes + piece.passes)
+            if last is not None and all(getattr(last, n) == getattr(segment, n) for n in same):
+                segments[-1] = replace(last, end_ps=segment.end_ps, passes=last.passes + segment.passes)
             else:
-                pieces.append(piece)
-        return pieces
+                segments.append(segment)
+        return segments
 
     def _put(self, start_ps: int, end_ps: int, row: Any, cause: str, where: tuple[str, int]) -> None:
         if end_ps > start_ps:
-            self._pieces.append(
-                Piece(int(start_ps), int(end_ps), int(row["block"]), int(row["op"]), cause, where)
+            self._segments.append(
+                LineSegment(int(start_ps), int(end_ps), int(row["block"]), int(row["op"]), cause, where)
             )
 
     # Where it begins ---------------------------------------------------------
@@ -300,11 +300,11 @@ class Walker:
             self._put(start_ps, end_ps, at, cause, self._gpu(at) if cause == "signal" else self._sm(at))
             return
         sm = int(at["place"])
-        turns = self._trace.between(int(enabled["event"]), int(at["event"]), kind=t.ISSUE, place=sm)
-        stalls = np.flatnonzero(turns["returning"] == STALLED)
-        until = np.append(turns["time_ps"], end_ps)
+        issued = self._trace.between(int(enabled["event"]), int(at["event"]), kind=t.ISSUE, place=sm)
+        stalls = np.flatnonzero(issued["returning"] == STALLED)
+        until = np.append(issued["time_ps"], end_ps)
         for k in stalls[::-1]:
-            stalled_ps, resumed_ps = int(turns["time_ps"][k]), int(until[k + 1])
+            stalled_ps, resumed_ps = int(issued["time_ps"][k]), int(until[k + 1])
             self._put(resumed_ps, end_ps, at, "issue", ("sm", sm))
             self._put(stalled_ps, resumed_ps, at, "stalled", ("sm", sm))
             end_ps = stalled_ps
@@ -353,7 +353,7 @@ class Walker:
         """What passes between the arrival of a signal and the read that sees it."""
         self._put(came["time_ps"], at["time_ps"], at, "poll", self._gpu(at))
 
-    # The way of a line -----------------------------------------------------------
+    # The route of a line -----------------------------------------------------------
 
     def _before_request(self, at: Any) -> Any:
         event, request = int(at["event"]), int(at["request"])

@@ -1,4 +1,4 @@
-"""Explain a hang: the cycle of waits, by name."""
+"""Explain a deadlock: the cycle of waits, by name."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from astranb.net import Fabric
 from astranb.net.port import CLASSES
 
 from .machine import CacheLineMachine
+from .paths import block_name, gpu_path, link_name
 
 __all__ = ["explain_deadlock"]
 
 
 def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric) -> str:
-    """Say which blocks wait for which, as a cycle where there is one.
+    """Describe which blocks wait for which, as a cycle where there is one.
 
     Parameters
     ----------
     machine : CacheLineMachine
-        At the moment of the deadlock.
+        In the state of the deadlock.
     program : Lowered
     fabric : Fabric
 
     Returns
     -------
     str
-        One line: the cycle, or the wait that nothing will ever answer.
+        One line: the cycle, or the wait that nothing can end.
     """
-    jam = _explain_jam(machine, fabric)
-    if jam:
-        return f"{program.name}: deadlock: {jam}"
+    buffers = _buffer_deadlock(machine, fabric)
+    if buffers:
+        return f"{program.name}: deadlock: {buffers}"
     blocks, ops, semaphores = machine.blocks, machine.ops, machine.semaphores
     signallers: dict[int, list[int]] = defaultdict(list)
     for op in np.flatnonzero((ops["kind"] == t.NOTIFY) & (ops["started_ps"] < 0)):
@@ -50,24 +51,23 @@ def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric
             waits[int(block)] = sorted(set(ops["block"][late].tolist()))
         elif blocks["state"][block] == t.PENDING:
             gpu = int(blocks["gpu"][block])
-            seated = (blocks["gpu"] == gpu) & (blocks["state"] == t.WAITING)
-            waits[int(block)] = [int(b) for b in np.flatnonzero(seated)]
+            resident = (blocks["gpu"] == gpu) & (blocks["state"] == t.WAITING)
+            waits[int(block)] = [int(b) for b in np.flatnonzero(resident)]
         else:
             waits[int(block)] = sorted(set(signallers[int(ops["semaphore"][blocks["op"][block]])]))
 
     def name(block: int) -> str:
-        rank = int(blocks["gpu"][block])
-        first = int(np.flatnonzero(blocks["gpu"] == rank)[0])
-        text = f"rank {rank} ({fabric.graph.name(int(fabric.gpus[rank]))}) block {block - first}"
+        rank, number = int(blocks["gpu"][block]), block_name(machine, block).rpartition(" ")[2]
+        text = f"rank {rank} ({gpu_path(fabric, rank)}) block {number}"
         if blocks["after"][block] > 0:
             return f"{text} begins when {int(blocks['after'][block])} others have ended"
         if blocks["state"][block] == t.PENDING:
             return f"{text} has no SM until another block ends"
         op = int(blocks["op"][block])
         if blocks["state"][block] == t.MOVING:
-            piece = machine.pieces[_missing(machine, op)[0]]
+            slice_ = machine.slices[_missing(machine, op)[0]]
             return (
-                f"{text} reads at operation {int(ops['number'][op])} packets[{piece.chunk}], "
+                f"{text} reads at operation {int(ops['number'][op])} packets[{slice_.chunk}], "
                 "which have not all come"
             )
         has = int(semaphores["value"][ops["semaphore"][op]])
@@ -83,46 +83,43 @@ def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric
         return f"{program.name}: deadlock: " + " <- ".join(name(b) for b in [*cycle, cycle[0]])
     if lonely:
         does = "writes" if blocks["state"][lonely[0]] == t.MOVING else "signals"
-        return f"{program.name}: deadlock: {name(lonely[0])}, and no operation that is left {does} it"
+        return f"{program.name}: deadlock: {name(lonely[0])}, and no remaining operation {does} it"
     return f"{program.name}: deadlock: {name(next(iter(waits)))}"
 
 
-def _explain_jam(machine: CacheLineMachine, fabric: Fabric) -> str:
-    """Say which links wait for room behind each other; empty where none do for ever.
+def _buffer_deadlock(machine: CacheLineMachine, fabric: Fabric) -> str:
+    """Name the links that wait for buffers behind each other in a cycle; empty where there is none.
 
     A chip's own links are named by their number.
     """
     if machine.clock[0].managed == 0:
         return ""
-    queues, details, requests = own(machine.queues), machine.details, machine.requests
+    queues, details = own(machine.queues), machine.details
     if not mark_stuck(machine._replace(queues=queues)):
         return ""
     waits: dict[int, list[int]] = {int(q): [] for q in np.flatnonzero(queues["stuck"])}
     for queue in waits:
-        request = int(queues[queue].head)
-        while request >= 0:
+        for request in machine.waiting(queue):
             for room in (int(details[request].stored), int(details[request].held)):
                 if room in waits and queue not in waits[room]:
                     waits[room].append(queue)
-            request = int(requests[request].next_free)
 
     def name(queue: int) -> str:
         link, number = divmod(queue, CLASSES)
-        text = fabric.name(link) if link < len(fabric.links) else f"on-chip link {link}"
         why = f"paused, {int(queues[queue].stored):,} bytes wait behind it"
         if not queues[queue].paused:
             why = "no buffer is free behind it"
-        return f"{text} ({'responses' if number % 2 else 'requests'}: {why})"
+        return f"{link_name(fabric, link)} ({'responses' if number % 2 else 'requests'}: {why})"
 
     cycle = _cycle(waits)
     return "links wait for room behind each other: " + " <- ".join(name(q) for q in [*cycle, cycle[0]])
 
 
 def _missing(machine: CacheLineMachine, op: int) -> list[int]:
-    """Pieces of packets that an operation reads and that have not all come."""
-    row, pieces = machine.ops[op], machine.pieces
-    sources = machine.operands["piece"][row.first_source : row.first_source + row.sources]
-    return [int(p) for p in sources if pieces["flag"][p] >= 0 and pieces["writer"][p] < 0] or [
+    """Slices of packets that an operation reads and that have not all come."""
+    row, slices = machine.ops[op], machine.slices
+    sources = machine.operands["slice"][row.first_source : row.first_source + row.sources]
+    return [int(p) for p in sources if slices["flag"][p] >= 0 and slices["writer"][p] < 0] or [
         int(sources[0])
     ]
 
@@ -133,7 +130,7 @@ def _writers(machine: CacheLineMachine, op: int) -> set[int]:
     found = set()
     for other in np.flatnonzero((ops["kind"] == t.MOVE) & (ops["started_ps"] < 0)):
         row = ops[other]
-        targets = machine.operands["piece"][row.first_target : row.first_target + row.targets]
+        targets = machine.operands["slice"][row.first_target : row.first_target + row.targets]
         if wanted.intersection(targets.tolist()):
             found.add(int(row.block))
     return found

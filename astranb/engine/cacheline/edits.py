@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError
 from astranb.core.ticks import MAX_RATE_BPS
-from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, time_ps
-from astranb.engine.edits import RECORD, Edit, Parameter, yes_or_no
+from astranb.core.units import bandwidth_Bps, time_ps
+from astranb.engine.breakpoints import with_unit
+from astranb.engine.edits import RECORD, Edit, Parameter, checked_edit, parameters_of, yes_or_no
 from astranb.net import Fabric
 
-from .faults import bring_up, is_dead, take_down
+from .faults import bring_up, is_down, take_down
 from .machine import CacheLineMachine
 from .occupancy import use_sms
 from .paths import MachinePart, resolve
 
-__all__ = ["apply_edit", "parameters_of", "read_edit", "switch_recording"]
+__all__ = ["apply_edit", "parameters", "read_edit", "switch_recording"]
 
 # What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md.
 _CHANGEABLE = {
     "link": {
         "bandwidth": ("bandwidth_Bps", "bytes/s", "up to 9 TB/s", "of one lane"),
         "latency": ("latency_ps", "ps", "from 0", "first bit out to first bit in"),
-        "up": ("up", "", "yes or no", "no: dead, and what comes waits"),
+        "up": ("up", "", "yes or no", "no: messages wait until the link is up"),
     },
     "gpu": {
         "noc": ("noc_ps", "ps", "from 0", "SM to L2 or port, one way"),
@@ -36,32 +38,25 @@ _CHANGEABLE = {
 }
 
 
-def parameters_of(place: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
-    """What can be changed of an object, as it stands now; nothing of SMs, blocks and switches."""
-    found = []
-    for name, (field, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
+_EFFECTS = {
+    "up": "now, for messages that have not entered it",
+    "usable": "now, for blocks that have not begun",
+    "": "now, for what has not started",
+}
+
+
+def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
+    """What can be changed of an object, as it is now; nothing of SMs, blocks and switches."""
+
+    def written(field: str) -> str:
         if field == "up":
-            dead = [is_dead(machine, link) for link in place.rows]
-            value = "no" if all(dead) else f"{dead.count(False)} of {len(dead)} lanes" if any(dead) else "yes"
-        else:
-            number = int(machine.tables[_TABLES[place.kind]][field][place.row])
-            value = _written(field, number)
-        most = int(machine.gpus[place.row].sms) if field == "usable" else 0
-        effect = _EFFECTS.get(field, "now, for what has not started")
-        choices = ("yes", "no") if field == "up" else ()
-        path = f"{place.path}.{name}"
-        found.append(Parameter(path, value, unit, limits.format(sms=most), effect, meaning, choices))
-    return found
+            down = [is_down(machine, link) for link in part.rows]
+            return "no" if all(down) else f"{down.count(False)} of {len(down)} lanes" if any(down) else "yes"
+        return with_unit(field, int(machine.tables[f"{part.kind}s"][field][part.row]))
 
-
-_EFFECTS = {"up": "now, for what has not been taken in", "usable": "now, for blocks that have not begun"}
-_TABLES = {"link": "links", "gpu": "gpus"}
-
-
-def _written(field: str, number: int) -> str:
-    if field.endswith("_Bps"):
-        return format_bandwidth(number)
-    return format_time(number) if field.endswith("_ps") else str(number)
+    most = {"sms": int(machine.gpus[part.row].sms) if part.kind == "gpu" else 0}
+    found = parameters_of(part, _CHANGEABLE, written, _EFFECTS)
+    return [replace(one, limits=one.limits.format(**most)) for one in found]
 
 
 def read_edit(
@@ -74,18 +69,16 @@ def read_edit(
     InputError
         Unknown object or property, or a value that cannot be read.
     """
-    head, _, name = path.strip().rpartition(".")
-    place = resolve(head or path, fabric, machine)
-    fields = _CHANGEABLE.get(place.kind, {})
-    if name not in fields:
-        hint = near(name, fields) if fields else "links and GPUs can be changed"
-        raise InputError(f"{name!r} of a {place.kind} cannot be changed", where=path, hint=hint)
-    field = fields[name][0]
-    text = ("yes" if value else "no") if field == "up" and isinstance(value, bool) else str(value)
-    number = _read(field, value, place, machine, path)
-    table = _TABLES[place.kind]
-    at_ps = max(0, int(machine.clock[0].now_ps))
-    return Edit(events, f"{place.path}.{name}", text, table, field, place.rows, number, at_ps)
+    return checked_edit(
+        path,
+        value,
+        _CHANGEABLE,
+        lambda name: resolve(name, fabric, machine),
+        lambda field, part: _read(field, value, part, machine, path),
+        hint="links and GPUs can be changed",
+        events=events,
+        at_ps=max(0, int(machine.clock[0].now_ps)),
+    )
 
 
 def switch_recording(events: int, machine: CacheLineMachine, *, on: bool) -> Edit:
@@ -112,11 +105,12 @@ def _read(
         if number > MAX_RATE_BPS:
             raise InputError(f"{value!r} is too fast", where=where, hint="at most 9 TB/s a lane")
         if number == 0:
-            raise InputError("a link of no bandwidth", where=where, hint="kill it: set('<link>.up', False)")
+            hint = "take the link down: set('<link>.up', False)"
+            raise InputError("link bandwidth must be greater than zero", where=where, hint=hint)
         return number
     number = time_ps(value, where=where)
     if field == "issue_ps" and number == 0:
-        raise InputError("an SM needs some time for an instruction", where=where)
+        raise InputError("the issue time must be greater than zero", where=where)
     return number
 
 
@@ -135,6 +129,6 @@ def apply_edit(edit: Edit, machine: CacheLineMachine) -> None:
     if edit.field in special:
         special[edit.field]()
         return
-    machine.tables[edit.kind][edit.field][list(edit.rows)] = edit.number
-    if edit.kind == "links":
+    machine.tables[f"{edit.kind}s"][edit.field][list(edit.rows)] = edit.number
+    if edit.kind == "link":
         machine.links["last_size"][list(edit.rows)] = 0

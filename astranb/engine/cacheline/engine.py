@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -12,27 +12,28 @@ from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit, Parameter
-from astranb.engine.protocol import Replica, Rows
+from astranb.engine.protocol import Rows
 from astranb.engine.what_if import Change
-from astranb.engine.why import Why
 from astranb.gpu import tables as t
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net.port import CLASSES
 
 from . import result
 from .aggregate import Aggregate, aggregate
-from .breakpoints import ANY, OWNERS, find, on_event
-from .contributions import Contributions, contributions
+from .breakpoints import ANY, find, on_event
+from .contributions import contributions as contributions_of
 from .critical_path import LinePath, search
-from .edits import apply_edit, parameters_of, read_edit, switch_recording
+from .edits import apply_edit, parameters, read_edit, switch_recording
 from .inspection import Inspector, numbers
 from .lanes import Lanes
-from .lost_time import LOSSES, lost_time
-from .memory import memory
-from .paths import FIELDS, resolve
+from .loop import RAW
+from .lost_time import LOSSES
+from .lost_time import lost_time as lost_columns
+from .memory import memory as memory_of
+from .paths import FIELDS, SUMMED, resolve
 from .perfetto import trace_events
-from .source_lines import where
-from .spans import spans
+from .source_lines import where as lines_of
+from .spans import spans as spans_of
 from .state import CacheLineState
 from .what_if import LineQuestion, suggest
 from .why import explain_wait
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["CacheLineEngine"]
-
-_SUMMED = frozenset(
-    {"busy_ps", "queued_ps", "messages", "bytes", "bandwidth_Bps", "marked", "pauses", "paused_ps"}
-)
-"""Of a link: what its lanes have together. Of anything else the largest of them is meant."""
 
 _CAUSES = ("moving", "waiting", "draining", "signalling", "idle")
 
@@ -58,6 +54,20 @@ class CacheLineEngine(CacheLineState):
     quick = False
     losses: ClassVar[Mapping[str, str]] = LOSSES
     lost_per: ClassVar[Sequence[str]] = ("rank", "block")
+    # What is only a function of the state.
+    spans = spans_of
+    memory = memory_of
+    contributions = contributions_of
+    where = lines_of
+    why = explain_wait
+    search_path = search
+    lost_time = lost_columns
+    per_rank = result.per_rank
+    breakdown = result.breakdown
+    headline = result.headline
+    explain = result.explain
+    tables = result.tables
+
     shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
         ("Phases: how long", "phases", "lasts_ps", False),
         ("Links: time busy", "links", "busy_ps", True),
@@ -102,7 +112,7 @@ class CacheLineEngine(CacheLineState):
 
     @property
     def _owners(self) -> list[Any]:
-        return [self.machine.tables[name] for name in OWNERS]
+        return [self.machine.tables[name] for name in RAW]
 
     def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
         """Write breakpoints into the machine; returns the breakpoint of each row."""
@@ -138,7 +148,7 @@ class CacheLineEngine(CacheLineState):
         def reader(name: str) -> Callable[[Any], float]:
             def read(machine: Any) -> float:
                 found = machine.tables[f"{place.kind}s"][name][rows]
-                return int(found.sum() if whole and name in _SUMMED else found.max())
+                return int(found.sum() if whole and name in SUMMED else found.max())
 
             return read
 
@@ -163,7 +173,7 @@ class CacheLineEngine(CacheLineState):
 
     def parameters(self, path: str) -> list[Parameter]:
         """What can be changed of an object, as it is now."""
-        return parameters_of(resolve(path, self.fabric, self.machine), self.machine)
+        return parameters(resolve(path, self.fabric, self.machine), self.machine)
 
     def recording_switched(self, *, on: bool) -> Edit | None:
         """The edit that switches the recording, or None where it is as asked for already.
@@ -227,11 +237,11 @@ class CacheLineEngine(CacheLineState):
         return numbers(self, resolve(path, self.fabric, self.machine))
 
     def narrate(self) -> str:
-        """Say in one line what happened last."""
+        """Describe in one line what happened last."""
         return self._inspector.narrate()
 
     def request_text(self, number: int) -> str:
-        """Say in words what a line under way is, and where."""
+        """Describe a line under way, and where it is."""
         return self._inspector.request_text(number)
 
     def concerned(self) -> str:
@@ -266,10 +276,6 @@ class CacheLineEngine(CacheLineState):
             return arg // (2 * CLASSES)
         return int(machine.flows["link"][arg]) if kind in (t.RATE_RELEASE, t.CNP) else -1
 
-    def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
-        """What every thread block did in a window of time: rows of :data:`.spans.SPAN`."""
-        return spans(self, start_ps, end_ps)
-
     @cached_property
     def _lanes(self) -> dict[str, Lanes]:
         return {}
@@ -284,31 +290,7 @@ class CacheLineEngine(CacheLineState):
         """Add up what happened in an interval."""
         return aggregate(self, self.lanes("sms"), start_ps, end_ps, ranks)
 
-    def memory(self, rank: int, buffer: str) -> Any:
-        """What a buffer of a rank holds now."""
-        return memory(self, rank, buffer)
-
-    def contributions(self, buffer: str | None) -> Contributions:
-        """Whose contributions are in which chunk, now."""
-        return contributions(self, buffer)
-
-    def where(self) -> Any:
-        """At which line of the program each thread block is now."""
-        return where(self)
-
     # Explaining --------------------------------------------------------------
-
-    def why(self, path: str) -> Why:
-        """The chain of waits of an object; where there is no path, of who has waited longest."""
-        return explain_wait(self, path)
-
-    def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
-        """Find the critical path: a private copy replays the run and records every event."""
-        return search(self, replica)
-
-    def lost_time(self, per: str) -> dict[str, Any]:
-        """Columns of lost times in ps, a row a rank or a thread block."""
-        return lost_time(self, per)
 
     def question(self, path: str, value: Any) -> LineQuestion:
         """Read a change that is asked about."""
@@ -329,26 +311,6 @@ class CacheLineEngine(CacheLineState):
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found
-
-    def per_rank(self) -> Rows:
-        """A row a rank: its end, and how its thread blocks' time divides."""
-        return result.per_rank(self)
-
-    def breakdown(self) -> dict[str, float]:
-        """Fractions of all thread blocks' time, by what they did; they add up to 1."""
-        return result.breakdown(self)
-
-    def headline(self) -> list[str]:
-        """What ran on what, how much work it was, and what the breakdown is of."""
-        return result.headline(self)
-
-    def explain(self, path: CriticalPath | None) -> list[str]:
-        """Lines about where the time went."""
-        return result.explain(self, path)
-
-    def tables(self) -> Mapping[str, Callable[[], Any]]:
-        """Tables of results by name."""
-        return result.tables(self)
 
     def trace_events(self, written: dict[str, Any], **options: Any) -> Iterator[dict[str, Any]]:
         """Events of a Perfetto trace."""

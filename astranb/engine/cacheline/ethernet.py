@@ -1,4 +1,4 @@
-"""What pause frames, marks and rates have done, in words and rows."""
+"""Effects of pause frames, ECN marks and rate limits, in words and rows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def link_rows(
     machine: CacheLineMachine, fabric: Fabric, links: np.ndarray, now_ps: int
 ) -> list[tuple[str, Any]]:
     """Rows of the inspector for the lanes of a link; none where it is no Ethernet."""
-    said, rows = machine.roce[0], machine.links[links]
-    if not said.on or not (rows["role"] & (PAUSES | MARKS | INJECTS)).any():
+    roce, rows = machine.roce[0], machine.links[links]
+    if not roce.on or not (rows["role"] & (PAUSES | MARKS | INJECTS)).any():
         return []
     state: list[tuple[str, Any]] = [("most queued, one class", f"{int(rows['most_queued'].max()):,} B")]
-    if said.pfc and (rows["role"] & PAUSES).any():
+    if roce.pfc and (rows["role"] & PAUSES).any():
         queues = machine.queues[(links[:, None] * CLASSES + np.arange(CLASSES)).ravel()]
         held = f"{int(queues['stored'].max()):,} B now, {int(rows['most_stored'].max()):,} B at most"
         state += [
@@ -42,9 +42,9 @@ def link_rows(
             ("time paused", format_time(paused_ps(machine, links, now_ps))),
             ("pause frames", f"{int(rows['pauses'].sum()):,}"),
         ]
-    if said.ecn and (rows["role"] & MARKS).any():
+    if roce.ecn and (rows["role"] & MARKS).any():
         state.append(("messages marked", f"{int(rows['marked'].sum()):,}"))
-    if said.dcqcn and (rows["role"] & INJECTS).any():
+    if roce.dcqcn and (rows["role"] & INJECTS).any():
         mine = machine.flows[np.isin(machine.flows["link"], links)]
         ranks = {int(node): rank for rank, node in enumerate(fabric.gpus)}
         for flow in mine[:_MOST_FLOWS]:
@@ -58,36 +58,36 @@ def link_rows(
 
 def explain_ethernet(machine: CacheLineMachine, fabric: Fabric, now_ps: int) -> list[str]:
     """Lines for ``explain``: what was paused, marked and slowed; none without these options."""
-    said = machine.roce[0]
-    if not said.on:
+    roce = machine.roce[0]
+    if not roce.on:
         return []
     links = machine.links[: len(fabric.links)]
     lines = ["", "Ethernet:"]
     worst = int(np.argmax(links["most_queued"]))
     lines.append(f"  longest queue {int(links['most_queued'][worst]):,} B, for {fabric.name(worst)}")
-    if said.pfc:
+    if roce.pfc:
         took = np.array([paused_ps(machine, np.array([k]), now_ps) for k in range(len(links))])
         first = int(np.argmax(took))
         most = f", most of all {fabric.name(first)} ({format_time(int(took[first]))})" if took[first] else ""
         lines.append(f"  {int(links['pauses'].sum()):,} pause frames{most}")
-    if said.ecn:
+    if roce.ecn:
         passed = links["role"] & MARKS > 0
         of = int(links["messages"][passed].sum())
         lines.append(f"  {int(links['marked'].sum()):,} marks on {of:,} messages out of switches")
-    if said.dcqcn:
+    if roce.dcqcn:
         flows = machine.flows[machine.flows["cnps"] > 0]
         least = format_bandwidth(int(flows["slowest_Bps"].min())) if len(flows) else ""
         down = f", the slowest down to {least}" if least else ""
-        lines.append(f"  {int(flows['cnps'].sum()):,} notifications slowed {len(flows):,} flows{down}")
+        lines.append(f"  {int(flows['cnps'].sum()):,} CNPs slowed {len(flows):,} flows{down}")
     return lines
 
 
 def describe_event(machine: CacheLineMachine, fabric: Fabric, kind: str, arg: int) -> str:
-    """The events that are about no request: a frame, a rate, a notification."""
+    """Describe an event that is not about a request: a pause frame, a rate limiter, a CNP."""
     if kind == "pause":
         queue = arg // 2
         what = "responses" if queue % CLASSES % 2 else "requests"
-        does = "is told to pause" if arg % 2 else "may go on with"
+        does = "must pause" if arg % 2 else "resumes"
         return f"{fabric.name(queue // CLASSES)} {does} {what}"
     flow = machine.flows[arg]
     name = f"the flow from {fabric.name(int(flow.link))} to {fabric.graph.name(int(flow.target))}"

@@ -1,9 +1,8 @@
-"""Links that are dead: what comes to one waits until it is brought back, or a run can go no further.
+"""Links that are down: messages wait until the link is up again, or the run cannot continue.
 
-A dead link's wire is free at a time that never comes, so that whatever it takes in waits
-there without another rule. What it had taken in before still arrives, as with a
-:class:`~astranb.net.Fault`: to kill a link and to bring it back is the same as a fault from
-the one moment to the other.
+The wire of a link that is down is free at ``NEVER``, so that messages that enter it wait there
+without another rule. What entered it before still arrives: taking a link down and bringing it up
+again is the same as a :class:`~astranb.net.Fault` from the one time to the other.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from .machine import CacheLineMachine
 from .recording import record_busy, record_flight
 
 __all__ = [
-    "LAST_PS", "any_dead", "bring_up",
-    "events_of", "explain_stranded", "is_dead", "queued_ps", "stranded",
+    "LAST_PS", "any_down", "bring_up",
+    "events_of", "explain_stranded", "is_down", "queued_ps", "stranded",
     "take_down", "waiting_at",
 ]  # fmt: skip
 
@@ -34,12 +33,12 @@ _OF_A_REQUEST = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
 _MOST_NAMED = 3
 
 
-def is_dead(machine: CacheLineMachine, link: int) -> bool:
-    """Whether a link takes nothing any more."""
+def is_down(machine: CacheLineMachine, link: int) -> bool:
+    """Whether a link is down."""
     return bool(machine.links["free_at_ps"][link] >= NEVER)
 
 
-def any_dead(machine: CacheLineMachine) -> bool:
+def any_down(machine: CacheLineMachine) -> bool:
     """Whether any link is down."""
     return bool((machine.links["free_at_ps"] >= NEVER).any())
 
@@ -51,7 +50,7 @@ def events_of(machine: CacheLineMachine) -> list[tuple[int, int, int]]:
 
 
 def take_down(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
-    """Kill links: what comes from now on waits."""
+    """Take links down: messages that enter them from now on wait."""
     now = max(0, int(machine.clock[0].now_ps))
     for link in links:
         row = machine.links[link]
@@ -61,7 +60,7 @@ def take_down(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
 
 
 def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
-    """Bring dead links back: what waited goes on in the order in which it came."""
+    """Bring links up: waiting messages are sent in the order in which they arrived."""
     now = max(0, int(machine.clock[0].now_ps))
     events = events_of(machine)
     for link in links:
@@ -70,7 +69,7 @@ def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
             continue
         starts_ps = max(now, int(row.resumes_ps))
         earlier_ps = NEVER - starts_ps
-        waiting = _taken_in(machine, link)
+        waiting = _entered(machine, link)
         mine = set(waiting.tolist())
         events = [
             (
@@ -84,18 +83,18 @@ def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
         row.resumes_ps = 0
         row.queued_ps += starts_ps * len(waiting)
         machine.requests["arrives_ps"][waiting] -= earlier_ps
-        _note(machine, link, waiting, starts_ps)
+        _record_waited(machine, link, waiting, starts_ps)
     events.sort(key=lambda event: event[0])
     refill(machine.event_queue, events)
 
 
 def _about(kind: int, arg: int, link: int, waiting: set[int]) -> bool:
-    """Whether an event is one that a dead link holds up."""
+    """Whether an event is delayed by a link that is down."""
     return arg in waiting if kind in _OF_A_REQUEST else kind == t.WIRE and arg == link
 
 
-def _taken_in(machine: CacheLineMachine, link: int) -> np.ndarray:
-    """Requests that a dead link has taken in, in their order; none where links have queues."""
+def _entered(machine: CacheLineMachine, link: int) -> np.ndarray:
+    """Requests that have entered a link that is down, in their order; none where links have queues."""
     requests = machine.requests
     held = np.flatnonzero(
         (requests["live"] == 1) & (requests["link"] == link) & (requests["arrives_ps"] >= NEVER)
@@ -104,13 +103,13 @@ def _taken_in(machine: CacheLineMachine, link: int) -> np.ndarray:
 
 
 def _starts(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
-    """When each message that a link has taken in begins: each when the one before has ended."""
+    """When each message that has entered a link begins: each when the one before has ended."""
     ends = machine.requests["arrives_ps"][waiting].astype(np.int64) - int(machine.links[link].latency_ps)
     return np.append(first_ps, ends)[: len(ends)]
 
 
-def _note(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> None:
-    """Record the flights of what had waited, which were not noted when they were taken in."""
+def _record_waited(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> None:
+    """Record the flights of waiting messages, which were not recorded when they entered the link."""
     if not machine.recorder[0].on:
         return
     starts = _starts(machine, link, waiting, first_ps).tolist()
@@ -127,22 +126,19 @@ def _note(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: i
 
 
 def waiting_at(machine: CacheLineMachine, link: int) -> np.ndarray:
-    """Requests that wait for a link that is down: taken in by it, or in its queues."""
-    found = _taken_in(machine, link).tolist()
+    """Requests that wait for a link that is down, in it or in its queues."""
+    found = _entered(machine, link).tolist()
     if machine.clock[0].managed:
         for queue in range(link * CLASSES, (link + 1) * CLASSES):
-            request = int(machine.queues[queue].head)
-            while request >= 0:
-                found.append(request)
-                request = int(machine.requests[request].next_free)
+            found += machine.waiting(queue)
     return np.array(found, np.int64)
 
 
 def queued_ps(machine: CacheLineMachine, now_ps: int) -> np.ndarray:
-    """Time that messages have waited for each link, those before dead ones up to now."""
+    """Time that messages have waited for each link, those before links that are down up to now."""
     queued = machine.links["queued_ps"].astype(np.int64)
     for link in np.flatnonzero(machine.links["free_at_ps"] >= NEVER):
-        taken = _taken_in(machine, int(link))
+        taken = _entered(machine, int(link))
         # Each has counted as if the wire began at 0 (``net/link.py: cross``).
         begins = _starts(machine, int(link), taken, NEVER) - NEVER
         queued[link] += now_ps * len(taken) - int(begins.sum())
@@ -150,10 +146,10 @@ def queued_ps(machine: CacheLineMachine, now_ps: int) -> np.ndarray:
 
 
 def stranded(machine: CacheLineMachine) -> bool:
-    """Whether nothing but polls in vain will ever happen, because links are dead.
+    """Whether only polls that find nothing can still happen, because links are down.
 
-    Every event to come is looked at: one that is not held up by a dead link, and is no read
-    that finds what it has found before, may still change something.
+    Every event to come is checked: one that is not delayed by a link that is down, and does not
+    read what has been read before, may still change something.
     """
     near = machine.event_queue.near[0].time_ps
     if not machine.clock[0].queued or near >= NEVER:
@@ -177,7 +173,7 @@ def stranded(machine: CacheLineMachine) -> bool:
 
 
 def _moves(machine: CacheLineMachine, link: int) -> bool:
-    """Whether anything but a poll waits for a link that is about to be asked."""
+    """Whether anything but a poll waits for a link that is about to send."""
     held = waiting_at(machine, link)
     return bool((machine.requests["kind"][held] != t.POLL).any())
 
@@ -213,7 +209,7 @@ def _hopeless(machine: CacheLineMachine) -> bool:
 
 
 def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since: dict[int, int]) -> str:
-    """One line: which links are dead, what waits for them, and what to do.
+    """Describe in one line which links are down, what waits for them, and what to do.
 
     Parameters
     ----------
@@ -222,7 +218,7 @@ def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since
         Of what runs.
     fabric : Fabric
     since : dict of int to int
-        When each link was killed, in ps, where that is known.
+        When each link went down, in ps, where that is known.
     """
     lanes: dict[str, list[int]] = {}
     for link in np.flatnonzero(machine.links["free_at_ps"] >= NEVER).tolist():
@@ -235,9 +231,9 @@ def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since
         when = f" since {format_time(since[links[0]])}" if links[0] in since else ""
         found.append((count, f"{path}{which} is down{when}, and {count:,} lines wait for it"))
     found.sort(key=lambda item: -item[0])
-    said = "; ".join(text for _, text in found[:_MOST_NAMED])
+    listed = "; ".join(text for _, text in found[:_MOST_NAMED])
     more = f"; {len(found) - _MOST_NAMED} more links are down" if len(found) > _MOST_NAMED else ""
     return (
-        f"{name}: nothing can go on: {said}{more}. Routes do not change: bring the link back with "
-        "set('<link>.up', True), or take the edit back with undo()"
+        f"{name}: the run cannot continue: {listed}{more}. Routes do not change: bring the link up with "
+        "set('<link>.up', True), or undo the edit with undo()"
     )

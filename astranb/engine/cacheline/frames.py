@@ -69,17 +69,17 @@ def activity(engine: CacheLineState) -> Columns:
     ``what`` (``link``, ``issue``, ``l2`` or ``hbm``), ``object``, ``bin_start_ps``, ``bin_ps``
     (its width), ``busy_fraction`` (of the bin; the mean over the GPU's SMs, slices or channels).
     """
-    noted = engine.recorder.activity()
-    bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
+    recorded = engine.recorder.activity()
+    bins, bin_ps = int(recorded["bins"]), int(recorded["bin_ps"])
     kinds, objects, rows = [], [], []
     if bins:
-        used = np.flatnonzero(noted["link_busy"].any(axis=1))
+        used = np.flatnonzero(recorded["link_busy"].any(axis=1))
         gpus = [engine.fabric.graph.name(int(node)) for node in engine.fabric.gpus]
         for kind, names, busy in (
-            ("link", [engine.fabric.name(int(link)) for link in used], noted["link_busy"][used]),
-            ("issue", gpus, noted["issue_busy"]),
-            ("l2", gpus, noted["l2_busy"]),
-            ("hbm", gpus, noted["hbm_busy"]),
+            ("link", [engine.fabric.name(int(link)) for link in used], recorded["link_busy"][used]),
+            ("issue", gpus, recorded["issue_busy"]),
+            ("l2", gpus, recorded["l2_busy"]),
+            ("hbm", gpus, recorded["hbm_busy"]),
         ):
             kinds += [kind] * len(names)
             objects += names
@@ -136,27 +136,25 @@ def events(engine: CacheLineState) -> Columns:
     ops, blocks, phases = engine.machine.ops, engine.machine.blocks, engine.machine.phases
     names = np.array(engine.program.phase_names, object)
     parts: list[tuple[Any, ...]] = []
-    for field, word in (("started_ps", "a thread block begins"), ("ended_ps", "a thread block ends")):
-        row = np.flatnonzero(blocks[field] >= 0)
-        if word.endswith("ends"):
-            row = row[blocks["state"][row] == t.DONE]
-        else:
-            row = row[blocks["state"][row] != t.PENDING]
-        none = np.full(len(row), -1)
-        parts.append((blocks[field][row], [word] * len(row), blocks["gpu"][row], row, none, [""] * len(row)))
+    begun, done = blocks["state"] != t.PENDING, blocks["state"] == t.DONE
+    for field, there, word in (("started_ps", begun, "begins"), ("ended_ps", done, "ends")):
+        row = np.flatnonzero(there & (blocks[field] >= 0))
+        none, words = np.full(len(row), -1), [f"a thread block {word}"] * len(row)
+        parts.append((blocks[field][row], words, blocks["gpu"][row], row, none, [""] * len(row)))
     for field, word in _OP_TIMES:
         row = np.flatnonzero(ops[field] >= 0)
         block = ops["block"][row]
-        said = [f"{t.OP_KINDS[kind]} {word}" for kind in ops["kind"][row].tolist()]
+        what = [f"{t.OP_KINDS[kind]} {word}" for kind in ops["kind"][row].tolist()]
         parts.append(
-            (ops[field][row], said, blocks["gpu"][block], block, row, _phases(engine, ops["phase"][row]))
+            (ops[field][row], what, blocks["gpu"][block], block, row, _phases(engine, ops["phase"][row]))
         )
-    for field, word in (("started_ps", "a phase begins"), ("ended_ps", "a phase ends")):
-        row = np.flatnonzero(phases[field] >= 0)
-        if word.endswith("ends"):
-            row = row[phases["left"][row] == 0]
+    for field, there, word in (
+        ("started_ps", phases["left"] >= 0, "begins"),
+        ("ended_ps", phases["left"] == 0, "ends"),
+    ):
+        row = np.flatnonzero(there & (phases[field] >= 0))
         none = np.full(len(row), -1)
-        parts.append((phases[field][row], [word] * len(row), none, none, none, names[row]))
+        parts.append((phases[field][row], [f"a phase {word}"] * len(row), none, none, none, names[row]))
     columns = [
         np.concatenate([np.asarray(part[k], object if k in (1, 5) else np.int64) for part in parts])
         for k in range(6)

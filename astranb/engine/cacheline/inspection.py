@@ -1,4 +1,4 @@
-"""Look inside: objects, spans of the thread blocks, and the last event in words."""
+"""The inspector: objects and the last event in words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
 from .ethernet import describe_event, link_rows
-from .faults import is_dead, queued_ps, waiting_at
+from .faults import is_down, queued_ps, waiting_at
 from .groups import rows_of_group
 from .lines import describe_line, utilisation
-from .paths import MachinePart, resolve
+from .paths import SUMMED, MachinePart, block_name, resolve
 from .recent_events import recent_events
 from .state import CacheLineState
 
@@ -25,8 +25,12 @@ _GOING = ("load", "store", "signal", "poll")
 _COMING = ("data of load", "acknowledgement of store", "acknowledgement of signal", "answer to poll")
 
 
+_Found = tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]
+"""State, requests under way and parts of an object."""
+
+
 class Inspector:
-    """Answers questions about the state of a simulation as it stands.
+    """Answers questions about the present state of a simulation.
 
     Parameters
     ----------
@@ -39,7 +43,7 @@ class Inspector:
     # Words ---------------------------------------------------------------
 
     def narrate(self) -> str:
-        """Say in one line what the event handled last was."""
+        """Describe in one line the event handled last."""
         machine = self._engine.machine
         clock = machine.clock[0]
         if clock.events == 0:
@@ -47,7 +51,7 @@ class Inspector:
         kind, arg = int(clock.last_kind), int(clock.last_arg)
         when = f"{format_time(self._engine.now_ps)} · "
         if kind == t.LAUNCH:
-            return f"{when}{self._block(arg)} begins on sm.{self._sm(int(machine.blocks[arg].sm))}"
+            return f"{when}{block_name(machine, arg)} begins on sm.{self._sm(int(machine.blocks[arg].sm))}"
         if kind == t.ISSUE:
             sm = machine.sms[arg]
             stalled = " stalls: every outstanding slot is taken" if sm.stalled else " issues one instruction"
@@ -55,7 +59,7 @@ class Inspector:
                 return f"{when}GPU{sm.gpu} copy engine{stalled} ({sm.outstanding} requests under way)"
             return f"{when}GPU{sm.gpu} sm.{self._sm(arg)}{stalled} ({sm.outstanding} requests under way)"
         if kind == t.FENCE:
-            return f"{when}{self._block(arg)} has passed its fence"
+            return f"{when}{block_name(machine, arg)} has passed its fence"
         if kind == t.WIRE:
             return f"{when}a link has room for the next message"
         if kind in (t.PAUSE, t.RATE_RELEASE, t.CNP):
@@ -89,22 +93,17 @@ class Inspector:
         op = machine.ops[int(request.op)]
         phase = f" ({engine.program.phase_names[int(op.phase)]})" if engine.program.phase_names else ""
         operand = machine.operands[int(request.operand)]
-        if operand.piece < 0:
+        if operand.slice < 0:
             return f"{kind} semaphore {int(op.semaphore)} of GPU{operand.gpu}{phase}"
-        piece = machine.pieces[int(operand.piece)]
+        slice_ = machine.slices[int(operand.slice)]
         if machine.clock[0].detailed:
             line = int(machine.details[number].index)
         else:
             line = int(request.line - operand.line)
         return (
-            f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(piece.buffer)]}[{piece.chunk}] "
-            f"of GPU{piece.gpu}{phase}"
+            f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(slice_.buffer)]}[{slice_.chunk}] "
+            f"of GPU{slice_.gpu}{phase}"
         )
-
-    def _block(self, block: int) -> str:
-        gpu = int(self._engine.machine.blocks[block].gpu)
-        first = int(np.flatnonzero(self._engine.machine.blocks["gpu"] == gpu)[0])
-        return f"GPU{gpu} block {block - first}"
 
     def _sm(self, sm: int) -> int:
         machine = self._engine.machine
@@ -120,7 +119,7 @@ class Inspector:
         dict
             ``title``, ``path``, ``kind``, ``state`` (list of [label, text]), ``in_flight``
             (list of text; ``lines``: their paths), ``children`` (list of {path, text}), ``recent``
-            (the last ten things that happened, newest first), ``way`` (of a line: its links).
+            (the last ten things that happened, newest first), ``route`` (of a line: its links).
         """
         place = resolve(path, self._engine.fabric, self._engine.machine)
         state, requests, children = {
@@ -149,13 +148,13 @@ class Inspector:
             "lines": [f"line[{int(r)}]" for r in requests[:_MOST_IN_FLIGHT]],
             "children": children,
             "recent": recent_events(self._engine, place),
-            "way": describe_line(self._engine, place.row)[2] if place.kind == "line" else [],
+            "route": describe_line(self._engine, place.row)[2] if place.kind == "line" else [],
         }
 
     def _age(self, request: int) -> str:
         return format_time(self._engine.now_ps - int(self._engine.machine.requests[request].issued_ps))
 
-    def _gpu(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _gpu(self, place: MachinePart) -> _Found:
         machine, rank = self._engine.machine, place.row
         gpu, blocks, requests = machine.gpus[rank], machine.blocks, machine.requests
         mine = np.flatnonzero(blocks["gpu"] == rank)
@@ -169,8 +168,8 @@ class Inspector:
             ("thread blocks", doing or "none"),
             ("SMs in use", f"{len(used)} of {gpu.sms}"),
             ("instructions issued", f"{int(machine.sms['issued'][first:last].sum()):,}"),
-            ("L2 lines served", f"{self._served('slices', gpu.first_slice, gpu.slices):,}"),
-            ("HBM lines read", f"{self._served('channels', gpu.first_channel, gpu.channels):,}"),
+            ("L2 lines served", f"{self._served('l2_slices', gpu.first_l2_slice, gpu.l2_slices):,}"),
+            ("HBM lines read", f"{self._served('hbm_channels', gpu.first_hbm_channel, gpu.hbm_channels):,}"),
             ("requests under way", f"{len(flying):,}"),
         ]
         if gpu.ended_ps:
@@ -207,7 +206,7 @@ class Inspector:
             return f"moving, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
         return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
 
-    def _one_sm(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _one_sm(self, place: MachinePart) -> _Found:
         machine = self._engine.machine
         sm, gpu = machine.sms[place.row], machine.gpus[int(machine.sms[place.row].gpu)]
         here = np.flatnonzero(machine.blocks["sm"] == place.row)
@@ -232,9 +231,7 @@ class Inspector:
         ]
         return state, flying, children
 
-    def _one_block(
-        self, place: MachinePart
-    ) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _one_block(self, place: MachinePart) -> _Found:
         machine = self._engine.machine
         block = machine.blocks[place.row]
         owner = machine.warps["block"][machine.requests["warp"]]
@@ -249,11 +246,11 @@ class Inspector:
         ]
         return state, flying, []
 
-    def _line(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _line(self, place: MachinePart) -> _Found:
         state, children, _ = describe_line(self._engine, place.row)
         return [("line", self.request_text(place.row)), *state], np.array([place.row]), children
 
-    def _link(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _link(self, place: MachinePart) -> _Found:
         machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
         rows = machine.links[list(place.rows)]
         rate, lane_rate = (
@@ -261,11 +258,11 @@ class Inspector:
         )
         flying = self._on_links(place.rows)
         gap_ps = int(rows["gap_ps"][0])
-        dead = [link for link in place.rows if is_dead(machine, link)]
+        down = [link for link in place.rows if is_down(machine, link)]
         queue = ("queue now", format_time(max(0, int(rows["free_at_ps"].max()) - self._engine.now_ps)))
-        if dead:
-            waiting = sum(len(waiting_at(machine, link)) for link in dead)
-            queue = ("dead", f"{len(dead)} of {len(rows)} lanes, and {waiting:,} lines wait")
+        if down:
+            waiting = sum(len(waiting_at(machine, link)) for link in down)
+            queue = ("down", f"{len(down)} of {len(rows)} lanes, and {waiting:,} lines wait")
         state = [
             ("lanes", len(rows)),
             ("bandwidth", f"{rate} ({lane_rate} a lane)"),
@@ -291,10 +288,10 @@ class Inspector:
         taken = (requests["live"] == 1) & np.isin(requests["link"], links)
         return np.flatnonzero(taken & (requests["arrives_ps"] >= self._engine.now_ps))
 
-    def _group(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _group(self, place: MachinePart) -> _Found:
         return rows_of_group(self._engine.machine, self._engine.fabric, place.rows, self._engine.now_ps)
 
-    def _switch(self, place: MachinePart) -> tuple[list[tuple[str, Any]], np.ndarray, list[dict[str, str]]]:
+    def _switch(self, place: MachinePart) -> _Found:
         machine, fabric = self._engine.machine, self._engine.fabric
         into = np.flatnonzero(machine.links["dst"] == place.row)
         out = np.flatnonzero(machine.links["src"] == place.row)
@@ -317,12 +314,8 @@ class Inspector:
         return state, self._on_links(tuple(int(x) for x in into)), children
 
 
-_SUMMED = ("bandwidth_Bps", "busy_ps", "queued_ps", "messages", "bytes", "marked", "pauses", "paused_ps")
-_TABLES = {"gpu": "gpus", "sm": "sms", "block": "blocks", "link": "links", "line": "requests"}
-
-
 def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
-    """Every field of an object's record, and what its numbers stand for."""
+    """Every field of an object's record, and what its numbers mean."""
     machine = engine.machine
     if place.kind == "node":
         graph = engine.fabric.graph
@@ -331,10 +324,10 @@ def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
             "kind": graph.kind_name(place.row),
             "forward_ps": int(graph.forward_ps[place.row]),
         }
-    table = machine.tables[_TABLES[place.kind]]
+    table = machine.tables["requests" if place.kind == "line" else f"{place.kind}s"]
     rows = table[list(place.rows)]
     state: dict[str, Any] = {
-        name: int(rows[name].sum() if place.kind == "link" and name in _SUMMED else rows[name][0])
+        name: int(rows[name].sum() if place.kind == "link" and name in SUMMED else rows[name][0])
         for name in table.dtype.names or ()
         if name not in ("pad", "next_free", "live")
     }

@@ -1,9 +1,9 @@
 """Lanes: what every SM, or every thread block, did when; kept up as time goes on.
 
-What a thread block was at stands in the table of operations; when an SM issued, and when it
-had no slot to issue with, in the recording. Put on top of each other they say of every moment
-whether an SM issued, computed, waited, or was stalled, and on what. What has been worked out
-stays: only the time since is added, and what has been taken back is cut off.
+The table of operations holds the operation that each thread block was at; the recording holds when
+an SM issued, and when it had no slot to issue with. Together they give for any time whether an SM
+issued, computed, waited or was stalled, and on what. Results are kept: only the time since is added,
+and time that was taken back is cut off.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LANE_STATES = (
 way. ``packets``: loads are repeated until a packet is there. ``fence``: until stores are
 acknowledged, and the time of the fence itself. ``wait``: a semaphore is polled, which a thread
 block or a copy engine will raise. ``moving``: ``issue``, ``no slot`` or ``data``: thread blocks
-share issue slots, so that their lanes do not tell them apart, nor does an SM's where the
+share issue slots, so that their lanes cannot distinguish them, nor can an SM's where the
 recording has lost it.
 """
 
@@ -106,7 +106,7 @@ class Lanes:
         return len(self.gpu)
 
     def rewound(self) -> None:
-        """Time has gone back: what is known of later is forgotten when it is next asked for."""
+        """Time has gone back: discard what is known of later at the next request."""
         here = (self._engine.now_ps, int(self._engine.machine.recorder[0].bursts))
         self._lowest = here if self._lowest is None else min(self._lowest, here)
 
@@ -183,10 +183,10 @@ class Lanes:
         states = np.array([ISSUE, COMPUTE, SIGNAL, NO_SLOT])
         issuing = used[current["state"][used] >= 0]
         stalled = used[sms["stalled"][used] == 1]
-        # A slot is free again, and the SM has not issued yet: nobody has noted it.
-        unnoted_ps = sms["stalled_ps"] - current["stalled_ps"]
-        freed = used[unnoted_ps[used] > 0]
-        freed_ps = sms["stalled_since_ps"] + np.where(sms["stalled"] == 1, 0, unnoted_ps)
+        # A slot is free again, and the SM has not issued yet: this is not recorded.
+        unrecorded_ps = sms["stalled_ps"] - current["stalled_ps"]
+        freed = used[unrecorded_ps[used] > 0]
+        freed_ps = sms["stalled_since_ps"] + np.where(sms["stalled"] == 1, 0, unrecorded_ps)
         columns = [
             (bursts["sm"], states[bursts["state"]], bursts["start_ps"], bursts["end_ps"]),
             (
@@ -204,7 +204,7 @@ class Lanes:
     # Looking -----------------------------------------------------------------
 
     def spent(self, lanes: np.ndarray, edges_ps: np.ndarray, *, fold: bool = False) -> np.ndarray:
-        """Time that lanes spent in each state, between each two moments.
+        """Time that lanes spent in each state, between each two edges.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Where the lines under way are: which link they queue at or are on, or which memory serves them."""
+"""Where the lines under way are: the link they queue at or cross, or the memory that serves them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astranb.gpu import tables as t
 from astranb.gpu.wire import slot_ps, wire_size
 from astranb.net.port import CLASSES
 
-from .paths import block_path, gpu_path
+from .paths import block_path, gpu_path, link_name
 from .state import CacheLineState
 
 __all__ = ["Lines", "Spot", "describe_line", "utilisation"]
@@ -45,7 +45,7 @@ class Spot:
 
 
 class Lines:
-    """Finds lines under way in a simulation as it stands; made anew for each moment.
+    """Finds the lines under way in the present state of a simulation.
 
     Parameters
     ----------
@@ -71,13 +71,9 @@ class Lines:
 
     def _queued(self) -> dict[int, tuple[int, int]]:
         """Requests in the queues of managed links: (queue, how many are before it)."""
-        machine, found = self._engine.machine, {}
-        for queue in np.flatnonzero(machine.queues["waiting"] > 0):
-            request, before = int(machine.queues["head"][queue]), 0
-            while request >= 0:
-                found[request] = (int(queue), before)
-                before += 1
-                request = int(machine.requests[request].next_free)
+        machine, found = self._engine.machine, dict[int, tuple[int, int]]()
+        for queue in np.flatnonzero(machine.queues["waiting"] > 0).tolist():
+            found |= {request: (queue, before) for before, request in enumerate(machine.waiting(queue))}
         return found
 
     # What is under way -----------------------------------------------------------
@@ -116,7 +112,7 @@ class Lines:
     # Where one is -------------------------------------------------------------------
 
     def spot(self, request: int) -> Spot:
-        """Say where a request is now."""
+        """Find where a request is now."""
         engine = self._engine
         row, now_ps = engine.machine.requests[request], engine.now_ps
         if request in self._held:
@@ -142,9 +138,9 @@ class Lines:
         return Spot("on chip", where, f"crossing the chip of GPU{rank} until {format_time(then_ps)}")
 
     def _on_link(self, row: Any) -> bool:
-        """Whether it has crossed, or is on, a link of the way that it is on now."""
-        ways = self._engine.machine.routes
-        return bool(row.route >= 0 and row.link >= 0 and row.hop > ways[int(row.route)].first)
+        """Whether it has crossed, or is on, a link of its present route."""
+        routes = self._engine.machine.routes
+        return bool(row.route >= 0 and row.link >= 0 and row.hop > routes[int(row.route)].first)
 
     def _ready_ps(self, row: Any) -> int:
         """When the memory is done with it."""
@@ -154,9 +150,8 @@ class Lines:
     def _served(self, row: Any) -> Spot:
         gpu = gpu_path(self._engine.fabric, int(row.target))
         ready = format_time(self._ready_ps(row) if row.route >= 0 else int(row.arrives_ps))
-        return Spot(
-            "L2", gpu, f"served by the memory of GPU{row.target} (L2, or HBM behind it) until {ready}"
-        )
+        text = f"served by the memory of GPU{row.target} (L2, or HBM behind it) until {ready}"
+        return Spot("L2", gpu, text)
 
     def _crosses(self, request: int) -> Spot:
         """On the wire of a link, or in its queue."""
@@ -168,12 +163,9 @@ class Lines:
         start_ps = self.start_ps(request)
         arrives = format_time(int(row.arrives_ps))
         if start_ps > now_ps:
-            ahead, busy = (
-                f"{self._ahead(request):,} lines ahead",
-                f"{utilisation(engine, (number,)):.0%} busy so far",
-            )
-            turn = f"its turn is at {format_time(start_ps)}"
-            return Spot("queue", name, f"in the queue of {name}: {ahead}, {busy}; {turn}")
+            ahead = f"{self._ahead(request):,} lines ahead, {utilisation(engine, (number,)):.0%} busy so far"
+            text = f"in the queue of {name}: {ahead}; sent at {format_time(start_ps)}"
+            return Spot("queue", name, text)
         if int(row.arrives_ps) - int(link.latency_ps) > now_ps:
             return Spot("wire", name, f"its bits are put on the wire of {name}, there at {arrives}", start_ps)
         return Spot("latency", name, f"on {name}, there at {arrives}", start_ps)
@@ -185,11 +177,7 @@ class Lines:
         link = machine.links[int(row.link)]
         wire_ps = transfer_ps(wire_size(machine.gpus, machine.requests, request), int(link.bandwidth_Bps))
         if link.gap_ps:
-            gap_ps = int(link.gap_ps)
-            wire_ps = max(
-                wire_ps,
-                slot_ps(machine, request, gap_ps),
-            )
+            wire_ps = max(wire_ps, slot_ps(machine, request, int(link.gap_ps)))
         return int(row.arrives_ps) - int(link.latency_ps) - wire_ps
 
     def _ahead(self, request: int) -> int:
@@ -204,7 +192,7 @@ class Lines:
         engine = self._engine
         number, before = self._held[request]
         queue, link = engine.machine.queues[number], number // CLASSES
-        name = engine.fabric.name(link) if link < len(engine.fabric.links) else f"on-chip link {link}"
+        name = link_name(engine.fabric, link)
         why = f"{utilisation(engine, (link,)):.0%} busy so far"
         if queue.paused:
             why = f"it is paused: {int(queue.stored):,} bytes wait behind it"
@@ -219,7 +207,7 @@ class Lines:
         row = engine.machine.requests[request]
         gpu = gpu_path(engine.fabric, int(row.gpu))
         if row.returning == t.IN_VAIN:
-            return Spot("absent", gpu, "its packet was not there: it is read again")
+            return Spot("absent", gpu, "its packet has not arrived: it is read again")
         if engine.machine.clock[0].detailed and engine.machine.details[request].children > 0:
             missing = int(engine.machine.details[request].children)
             node = int(engine.machine.links[int(row.link)].dst) if row.link >= 0 else -1
@@ -244,8 +232,8 @@ def describe_line(
     state : list of (label, text)
     children : list of {path, text}
         Its thread block, and where it is.
-    way : list of str
-        Links of the way that it is on, with what it has crossed, is on, and has still to go.
+    route : list of str
+        Links of its present route: those it has crossed, is on, and has still to cross.
     """
     machine, fabric = engine.machine, engine.fabric
     row = machine.requests[request]
@@ -255,7 +243,7 @@ def describe_line(
     names = engine.program.phase_names
     state = [
         ("what", t.REQUEST_KINDS[int(row.kind)]),
-        ("way", "back" if row.returning else "there"),
+        ("direction", "response" if row.returning else "request"),
         ("where", spot.text),
         ("issued", format_time(int(row.issued_ps))),
         ("under way for", format_time(engine.now_ps - int(row.issued_ps))),
@@ -269,11 +257,11 @@ def describe_line(
         {"path": path, "text": path}
         for path in dict.fromkeys((block_path(fabric, machine, block), spot.path))
     ]
-    way = []
+    route = []
     if row.route >= 0:
         first, last = int(machine.routes[int(row.route)].first), int(machine.routes[int(row.route)].last)
         on = int(row.hop) - 1 if int(row.arrives_ps) > engine.now_ps else -1
         for place in range(first, last):
             done = "on it" if place == on else "crossed" if place < int(row.hop) else "to go"
-            way.append(f"{fabric.name(int(machine.route_links[place]))}: {done}")
-    return state, children, way
+            route.append(f"{fabric.name(int(machine.route_links[place]))}: {done}")
+    return state, children, route

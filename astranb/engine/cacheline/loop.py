@@ -6,7 +6,7 @@ slices or steps never changes what happens: limits are looked at only between ev
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from astranb.core.entry import Entry
 from astranb.core.handle import handle
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import EVENT, LATER, SEQUENCES, SLOT, EventQueue, arg_of, kind_of, open_slot, pop
+from astranb.engine.conditions import check_conditions
+from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, TIME
 from astranb.gpu import tables as t
 from astranb.gpu.block import begin, launch, pass_fence
 from astranb.gpu.entrance import come, end_route, offer, pick
@@ -23,32 +25,14 @@ from astranb.gpu.memory import reach_hbm, reach_l2
 from astranb.gpu.pause import has_buffer_deadlock, take_frame
 from astranb.gpu.response import come_back
 from astranb.gpu.switch import at_switch
-from astranb.gpu.tables import (
-    CNP,
-    FAULT,
-    FENCE,
-    HBM,
-    HOP,
-    ISSUE,
-    L2,
-    LAUNCH,
-    ON_FABRIC,
-    PAUSE,
-    RATE_RELEASE,
-    RETURN,
-    SIGNAL,
-    STORE,
-    SWITCH,
-    WIRE,
-    Machine,
-)
+from astranb.gpu.tables import Machine
 from astranb.gpu.travel import channel_of, next_link, onward, slice_of
 from astranb.gpu.wire import look_again, slot_ps, wire_size
 from astranb.net.link import LINK, NEVER, apply_fault, cross, head_ps
 from astranb.net.port import QUEUE
 from astranb.net.rate import FLOW, ROCE
 
-from .matching import BREAK, Breakpoints, match_event, match_fields
+from .matching import POINT, match_event
 from .recording import (
     BURST,
     CURRENT,
@@ -67,29 +51,8 @@ from .recording import (
 )
 from .tracing import TRACE, trace_crossing, trace_event
 
-__all__ = ["CONTROL", "OWNERS", "STOPS", "run_events"]
+__all__ = ["CONTROL", "OWNERS", "RAW", "run_events"]
 
-# Why the loop returned.
-END: Final = 0
-EVENTS: Final = 1
-TIME: Final = 2
-TIMESTEPS: Final = 3
-INSTRUCTIONS: Final = 4
-PHASES: Final = 5
-BROKE: Final = 6
-DEADLOCK: Final = 7
-EXHAUSTED: Final = 8
-STOPS: Final = (
-    "end",
-    "events",
-    "time",
-    "timesteps",
-    "instructions",
-    "phases",
-    "breakpoint",
-    "deadlock",
-    "exhausted",
-)
 DEADLOCK_SEARCH_PS: Final = 20_000_000  # between two searches for buffers that wait for each other
 LAST: Final = SEQUENCES - 4096  # more than one event can push
 
@@ -106,60 +69,65 @@ CONTROL = np.dtype(
 )
 """One row: the limits of one call."""
 
-OWNERS: Final = (
-    ("clock", t.CLOCK),
-    ("near", EVENT),
-    ("later", LATER),
-    ("slots", SLOT),
-    ("far", EVENT),
-    ("gpus", t.GPU),
-    ("sms", t.SM),
-    ("slices", t.SERVER),
-    ("channels", t.SERVER),
-    ("blocks", t.BLOCK),
-    ("warps", t.WARP),
-    ("jobs", t.JOB),
-    ("ops", t.OP),
-    ("operands", t.OPERAND),
-    ("pieces", t.PIECE),
-    ("semaphores", t.SEMAPHORE),
-    ("phases", t.PHASE),
-    ("routes", t.ROUTE),
-    ("planes", t.PLANE),
-    ("route_links", np.dtype("i4")),
-    ("requests", t.REQUEST),
-    ("details", t.DETAIL),
-    ("tags", np.dtype("i4")),
-    ("present", np.dtype("u1")),
-    ("flags", np.dtype("u1")),
-    ("faults", t.FAULT_ROW),
-    ("queues", QUEUE),
-    ("roce", ROCE),
-    ("flows", FLOW),
-    ("links", LINK),
+_DTYPES: Final[dict[str, Any]] = dict(  # noqa: C408 - reads as the machine's fields
+    clock=t.CLOCK,
+    event_queue=EventQueue._make((t.CLOCK, EVENT, LATER, SLOT, EVENT)),
+    gpus=t.GPU,
+    sms=t.SM,
+    l2_slices=t.SERVER,
+    hbm_channels=t.SERVER,
+    blocks=t.BLOCK,
+    warps=t.WARP,
+    jobs=t.JOB,
+    ops=t.OP,
+    operands=t.OPERAND,
+    slices=t.SLICE,
+    semaphores=t.SEMAPHORE,
+    phases=t.PHASE,
+    routes=t.ROUTE,
+    planes=t.PLANE,
+    route_links=np.dtype("i4"),
+    requests=t.REQUEST,
+    details=t.DETAIL,
+    tags=np.dtype("i4"),
+    present=np.dtype("u1"),
+    flags=np.dtype("u1"),
+    faults=t.FAULT_ROW,
+    queues=QUEUE,
+    roce=ROCE,
+    flows=FLOW,
+    links=LINK,
 )
-"""Every table of the simulated state, in the order in which the loop takes them."""
+DTYPES: Final = Machine(**_DTYPES)
+"""The dtypes of the simulated state."""
 
-RAW: Final = ("links", "gpus", "sms", "blocks", "semaphores")
-"""Owners whose fields a breakpoint may read: the loop takes them as plain numbers, too."""
+OWNERS: Final = {**DTYPES.event_queue._asdict(), **dict(zip(DTYPES._fields[2:], DTYPES[2:], strict=True))}
+"""The dtype of every table of the simulated state by name, in the order of the state's hash."""
+
+RAW: Final = ("links", "gpus", "sms", "blocks")
+"""Tables whose fields a condition may read: the loop also takes them as plain numbers."""
 
 
 @kernel
-def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) -> int:
-    """Handle events until a limit is reached; returns one of ``STOPS`` by number."""
+def run_events(
+    control: Records, breaks: Records, raw: tuple[Records, ...], recording: Recording, machine: Machine
+) -> int:
+    """Handle events until a limit is reached; returns why it stopped (``engine/stops.py``)."""
+    m = handle(machine)
+    r = handle(recording)
     limits = control[0]
     clock = m.clock[0]
     near = m.event_queue.near
-    recording = r.recorder[0].on == 1 and r.recorder[0].paused == 0
+    recorded = r.recorder[0].on == 1 and r.recorder[0].paused == 0
     tracing = r.recorder[0].tracing == 1
     landing = r.recorder[0].landing == 1
     managed = clock.managed
     cut_through = clock.cut_through
     while True:
         if clock.queued == 0:
-            return END
+            return ENDED
         if clock.events >= limits.max_events:
-            return EVENTS
+            return STEPS
         if clock.seq >= LAST:
             return EXHAUSTED
         time_ps = near[0].time_ps
@@ -167,7 +135,7 @@ def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) ->
             return TIME
         if time_ps != clock.now_ps:
             if clock.timesteps >= limits.max_timesteps:
-                return TIMESTEPS
+                return REACHED
             clock.timesteps += 1
             clock.now_ps = time_ps
         kind = kind_of(near[0].order)
@@ -179,7 +147,7 @@ def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) ->
         clock.last_arg = arg
         concerned = -1
         if limits.breaks > 0:
-            concerned = match_event(m, b, limits.breaks, kind, arg)
+            concerned = match_event(m, breaks, limits.breaks, kind, arg)
         dead = 0
         entered = -1
         fresh = warp = job = again = -1
@@ -188,24 +156,24 @@ def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) ->
         if managed == 1:
             comes = -1  # a request to a queue
             asked = -1  # a link for who is next
-            if kind == HOP:
+            if kind == t.HOP:
                 comes = come(m, arg)
-            elif kind == WIRE:
+            elif kind == t.WIRE:
                 m.links[arg].awake = 0
                 asked = arg
-            elif kind == RATE_RELEASE:
+            elif kind == t.RATE_RELEASE:
                 comes = release_message(m, arg)
-            elif kind == PAUSE:
+            elif kind == t.PAUSE:
                 take_frame(m, arg)
-            elif kind == CNP:
+            elif kind == t.CNP:
                 take_cnp(m, arg)
-            elif kind == L2 or kind == RETURN or kind == SWITCH:
+            elif kind == t.L2 or kind == t.RETURN or kind == t.SWITCH:
                 end_route(m, arg, kind)
             if comes >= 0:
                 asked = offer(m, comes)
             if asked >= 0:
                 entered = pick(m, asked)
-        elif kind == HOP:
+        elif kind == t.HOP:
             entered = arg
         if entered >= 0:
             link = next_link(m.route_links, m.requests, m.details, entered)
@@ -220,9 +188,9 @@ def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) ->
             tail_ps = cross(m.links, link, time_ps, size, tail_in_ps, gap_ps)
             m.requests[entered].arrives_ps = tail_ps
             clock.hops += 1
-            if m.requests[entered].leg == ON_FABRIC:
+            if m.requests[entered].leg == t.ON_FABRIC:
                 m.requests[entered].link = link
-                if recording and tail_ps < NEVER:
+                if recorded and tail_ps < NEVER:
                     start_ps = tail_ps - m.links[link].latency_ps - m.links[link].wire_ps
                     line = m.requests[entered].line - m.operands[m.requests[entered].operand].line
                     record_flight(
@@ -250,59 +218,59 @@ def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) ->
             if managed == 1:
                 m.links[link].queued_ps += time_ps - came_ps
                 look_again(m, link)
-        elif kind == RETURN:
+        elif kind == t.RETURN:
             dead = come_back(m, arg)
             if managed == 1 and dead == 0 and time_ps >= clock.deadlock_search_ps:
                 clock.deadlock_search_ps = time_ps + DEADLOCK_SEARCH_PS
                 dead = 1 if has_buffer_deadlock(m) else 0
-        elif kind == ISSUE:
+        elif kind == t.ISSUE:
             if tracing:
                 fresh = clock.free_request
                 warp = m.sms[arg].ready_head
                 job = m.warps[warp].ready_head
                 again = m.warps[warp].retry_head
-            burst = burst_of(m, arg) if recording else -1
+            burst = burst_of(m, arg) if recorded else -1
             issued = issue(m, arg)
-            if recording and issued == 1:
+            if recorded and issued == 1:
                 record_burst(m, r, arg, burst)
                 if m.sms[arg].engine == 0:
                     row = activity_row(r, m.sms[arg].gpu, ISSUE_ROW)
                     record_busy(r, row, time_ps, m.sms[arg].next_issue_ps - time_ps)
-        elif kind == L2:
+        elif kind == t.L2:
             if tracing:
                 gpu = m.requests[arg].target
-                server = m.gpus[gpu].first_slice + slice_of(m.gpus, gpu, m.requests[arg].line)
-                served_ps = max(time_ps, m.slices[server].free_at_ps)
+                server = m.gpus[gpu].first_l2_slice + slice_of(m.gpus, gpu, m.requests[arg].line)
+                served_ps = max(time_ps, m.l2_slices[server].free_at_ps)
             reach_l2(m, arg)
-            if landing and m.requests[arg].kind == STORE:
+            if landing and m.requests[arg].kind == t.STORE:
                 record_writes(m, r, arg)
-            if recording:
+            if recorded:
                 gpu = m.requests[arg].target
-                server = m.gpus[gpu].first_slice + slice_of(m.gpus, gpu, m.requests[arg].line)
+                server = m.gpus[gpu].first_l2_slice + slice_of(m.gpus, gpu, m.requests[arg].line)
                 busy_ps = m.gpus[gpu].slice_ps
-                if m.requests[arg].kind == SIGNAL:
+                if m.requests[arg].kind == t.SIGNAL:
                     busy_ps += m.gpus[gpu].atomic_ps
                 row = activity_row(r, gpu, L2_ROW)
-                record_busy(r, row, m.slices[server].free_at_ps - busy_ps, busy_ps)
-        elif kind == HBM:
+                record_busy(r, row, m.l2_slices[server].free_at_ps - busy_ps, busy_ps)
+        elif kind == t.HBM:
             if tracing:
                 gpu = m.requests[arg].target
-                server = m.gpus[gpu].first_channel + channel_of(m.gpus, gpu, m.requests[arg].line)
-                served_ps = max(time_ps, m.channels[server].free_at_ps)
+                server = m.gpus[gpu].first_hbm_channel + channel_of(m.gpus, gpu, m.requests[arg].line)
+                served_ps = max(time_ps, m.hbm_channels[server].free_at_ps)
             reach_hbm(m, arg)
-            if recording:
+            if recorded:
                 gpu = m.requests[arg].target
-                server = m.gpus[gpu].first_channel + channel_of(m.gpus, gpu, m.requests[arg].line)
-                start_ps = m.channels[server].free_at_ps - m.gpus[gpu].channel_ps
+                server = m.gpus[gpu].first_hbm_channel + channel_of(m.gpus, gpu, m.requests[arg].line)
+                start_ps = m.hbm_channels[server].free_at_ps - m.gpus[gpu].channel_ps
                 row = activity_row(r, gpu, HBM_ROW)
                 record_busy(r, row, start_ps, m.gpus[gpu].channel_ps)
-        elif kind == SWITCH:
+        elif kind == t.SWITCH:
             at_switch(m, arg)
-        elif kind == FENCE:
+        elif kind == t.FENCE:
             pass_fence(m, arg)
-        elif kind == LAUNCH:
+        elif kind == t.LAUNCH:
             launch(m, arg)
-        elif kind == FAULT:
+        elif kind == t.FAULT:
             apply_fault(m.links, m.faults, arg, time_ps)
         if tracing and entered < 0:
             trace_event(m, r, kind, arg, warp, job, again, fresh, issued, served_ps)
@@ -315,107 +283,24 @@ def handle_events(m: Machine, r: Recording, b: Breakpoints, control: Records) ->
         if dead == 1:
             return DEADLOCK
         if limits.breaks > 0:
-            hit = match_fields(b, limits.breaks)
+            hit = check_conditions(breaks, limits.breaks, raw)
             if concerned >= 0 or hit >= 0:
                 control[0].hit = concerned if concerned >= 0 else hit
-                return BROKE
-        if clock.instructions >= limits.max_instructions:
-            return INSTRUCTIONS
-        if clock.phases >= limits.max_phases:
-            return PHASES
-
-
-@kernel
-def run_events(
-    control: Records,
-    breaks: Records,
-    recorder: Records,
-    flights: Records,
-    activity: Records,
-    trace: Records,
-    bursts: Records,
-    current: Records,
-    landed: Records,
-    places: Records,
-    raw_links: Records,
-    raw_gpus: Records,
-    raw_sms: Records,
-    raw_blocks: Records,
-    raw_semaphores: Records,
-    clock: Records,
-    near: Records,
-    later: Records,
-    slots: Records,
-    far: Records,
-    gpus: Records,
-    sms: Records,
-    slices: Records,
-    channels: Records,
-    blocks: Records,
-    warps: Records,
-    jobs: Records,
-    ops: Records,
-    operands: Records,
-    pieces: Records,
-    semaphores: Records,
-    phases: Records,
-    routes: Records,
-    planes: Records,
-    route_links: Records,
-    requests: Records,
-    details: Records,
-    tags: Records,
-    present: Records,
-    flags: Records,
-    faults: Records,
-    queues: Records,
-    roce: Records,
-    flows: Records,
-    links: Records,
-) -> int:
-    """Handle events: :func:`handle_events` with tables as Python hands them over."""
-    m = handle(
-        Machine(
-            clock,
-            EventQueue(clock, near, later, slots, far),
-            gpus,
-            sms,
-            slices,
-            channels,
-            blocks,
-            warps,
-            jobs,
-            ops,
-            operands,
-            pieces,
-            semaphores,
-            phases,
-            routes,
-            planes,
-            route_links,
-            requests,
-            details,
-            tags,
-            present,
-            flags,
-            faults,
-            queues,
-            roce,
-            flows,
-            links,
-        )
-    )
-    r = handle(Recording(recorder, flights, activity, trace, bursts, current, landed, places))
-    b = handle(Breakpoints(breaks, raw_links, raw_gpus, raw_sms, raw_blocks, raw_semaphores))
-    return handle_events(m, r, b, control)
+                return BREAK
+        if clock.instructions >= limits.max_instructions or clock.phases >= limits.max_phases:
+            return REACHED
 
 
 ENTRY = Entry(
     run_events,
     [
-        *(CONTROL, BREAK, RECORDER, FLIGHT, np.dtype("i8"), TRACE, BURST, CURRENT, np.dtype("i4")),
-        *[np.dtype("i8")] * 6,
-        *(dtype for _, dtype in OWNERS),
+        CONTROL,
+        POINT,
+        (np.dtype("i8"),) * len(RAW),
+        Recording._make(
+            (RECORDER, FLIGHT, np.dtype("i8"), TRACE, BURST, CURRENT, np.dtype("i4"), np.dtype("i8"))
+        ),
+        DTYPES,
     ],
 )
 """The loop as Python calls it."""

@@ -28,10 +28,21 @@ class CacheLineMachine(Machine):
     control, breaks, recorder, flights, activity, trace, bursts, current : recarray
         Limits, breakpoints, recording and tracing: not simulated.
     landed : ndarray of int32
-        For every line of every piece the operation that wrote it last, as ``pieces["writer"]``.
+        For every line of every slice the operation that wrote it last, as ``slices["writer"]``.
     places : ndarray of int64
-        Where the lines of each piece begin in it.
+        Where the lines of each slice begin in it.
     """
+
+    control: Records
+    breaks: Records
+    recorder: Records
+    flights: Records
+    activity: Records
+    trace: Records
+    bursts: Records
+    current: Records
+    landed: Records
+    places: Records
 
     def __new__(cls, tables: dict[str, Records], **_: Records) -> Self:
         """Make the tuple; what is not simulated are attributes of it."""
@@ -43,30 +54,18 @@ class CacheLineMachine(Machine):
     def __init__(
         self,
         tables: dict[str, Records],
-        *,
-        control: Records,
-        breaks: Records,
-        recorder: Records,
-        flights: Records,
-        activity: Records,
-        trace: Records,
-        bursts: Records,
-        current: Records,
-        landed: Records,
-        places: Records,
+        **others: Records,
     ) -> None:
         self.tables = tables
-        self.control = control
-        self.breaks = breaks
-        self.recorder = recorder
-        self.flights = flights
-        self.activity = activity
-        self.trace = trace
-        self.bursts = bursts
-        self.current = current
-        self.landed = landed
-        self.places = places
+        self.__dict__.update(others)
         self._call: Callable[[], int] | None = None
+
+    def waiting(self, queue: int) -> Iterator[int]:
+        """Yield the requests that wait in a queue of a link, the first one first."""
+        request = int(self.queues[queue].head)
+        while request >= 0:
+            yield request
+            request = int(self.requests[request].next_free)
 
     @property
     def recording(self) -> Recording:
@@ -77,17 +76,11 @@ class CacheLineMachine(Machine):
         """Call the loop once, up to the limits in ``control``."""
         if self._call is None:
             raw = [np.asarray(self.tables[n]).view(np.int64) for n in RAW]
-            self._call = ENTRY.bind(
-                self.control,
-                self.breaks,
-                *self.recording,
-                *raw,
-                *self.tables.values(),
-            )
+            self._call = ENTRY.bind(self.control, self.breaks, tuple(raw), self.recording, self)
         return self._call()
 
     def counts(self) -> dict[str, int]:
-        """Give the clock's counts: what moments of the past are named by."""
+        """Give the clock's counts: what points of the past are named by."""
         names = ("events", "timesteps", "instructions", "phases", "now_ps")
         return {name: int(self.clock[0][name]) for name in names}
 
@@ -108,17 +101,15 @@ class CacheLineMachine(Machine):
         recorder = own(self.recorder)
         recorder["on"] &= int(record)
         kept = slice(None) if record else slice(1)
+        rings = {
+            name: own(getattr(self, name)[kept]) for name in ("flights", "activity", "bursts", "current")
+        }
         return type(self)(
             {name: own(table) for name, table in self.tables.items()},
-            control=own(self.control),
-            breaks=own(self.breaks),
+            **{name: own(getattr(self, name)) for name in ("control", "breaks", "landed")},
+            **rings,
             recorder=recorder,
-            flights=own(self.flights[kept]),
-            activity=own(self.activity[kept]),
             trace=own(self.trace[:1]),
-            bursts=own(self.bursts[kept]),
-            current=own(self.current[kept]),
-            landed=own(self.landed),
             places=self.places,
         )
 

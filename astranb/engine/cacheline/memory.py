@@ -1,4 +1,4 @@
-"""What lies at the addresses of a buffer: which lines have arrived, from whom, and of whom the sum is."""
+"""Contents of a buffer: which lines have arrived, from which rank, and whose contributions they hold."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class BufferContent:
 
     Attributes
     ----------
-    pieces : ndarray of int64, shape (pieces,)
-        Numbers of its pieces, by chunk and lane: in the order of their addresses.
-    first : ndarray of int64, shape (pieces + 1,)
+    slices : ndarray of int64, shape (slices,)
+        Numbers of its slices, by chunk and channel: in the order of their addresses.
+    first : ndarray of int64, shape (slices + 1,)
         Where the lines of each begin among all.
     writer : ndarray of int64, shape (lines,)
         The operation that wrote a line last; ``INITIAL`` where the rank brought it,
-        ``UNWRITTEN`` where nothing has come.
+        ``UNWRITTEN`` where nothing has arrived.
     source : ndarray of int64, shape (lines,)
-        The rank whose SM or copy engine did; -1 where nothing has come.
+        The rank whose SM or copy engine did; -1 where nothing has arrived.
     number : ndarray of int64, shape (lines,)
-        Which row of ``times`` tells whose contributions are in the line; -1: none.
+        Row of ``times`` with the contributions in the line; -1: none.
     times : ndarray of int32, shape (writers, ranks)
         How often each rank's contribution is in what one operation wrote.
-    final : ndarray of bool, shape (pieces,)
+    final : ndarray of bool, shape (slices,)
         Whether no operation of the program will write it any more.
     by_line : bool
-        Whether each line is known; else, in a run of more memory than is noted line by line,
-        only how many of a piece have arrived, and they are shown as its first ones.
+        Whether each line is known; else, in a run too large to record every line, only how many
+        lines of a slice have arrived, and they are shown as its first ones.
     """
 
-    pieces: np.ndarray
+    slices: np.ndarray
     first: np.ndarray
     writer: np.ndarray
     source: np.ndarray
@@ -57,7 +57,7 @@ class BufferContent:
 
     @property
     def arrived(self) -> np.ndarray:
-        """Whether something has come to each line: bool, shape (lines,)."""
+        """Whether each line has arrived: bool, shape (lines,)."""
         return np.asarray(self.source >= 0)
 
 
@@ -74,21 +74,23 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
         raise InputError(f"there is no rank {rank}", where="memory", hint=f"0 to {program.ranks - 1}")
     if buffer not in BUFFERS:
         raise InputError(f"unknown buffer {buffer!r}", where="memory", hint=near(buffer, BUFFERS))
-    table = machine.pieces
+    table = machine.slices
     mine = np.flatnonzero((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(buffer)))
     if not len(mine):
         raise InputError(f"{program.name} has no {buffer} on rank {rank}", where="memory")
     lines = table["lines"][mine]
     first = np.append(0, np.cumsum(lines))
-    piece = np.repeat(mine, lines)
-    index = np.arange(len(piece)) - np.repeat(first[:-1], lines)
+    slice_ = np.repeat(mine, lines)
+    index = np.arange(len(slice_)) - np.repeat(first[:-1], lines)
     by_line = bool(machine.recorder[0].landing)
     if by_line:
-        writer = machine.landed[machine.places[piece] + index].astype(np.int64)
+        writer = machine.landed[machine.places[slice_] + index].astype(np.int64)
     else:
-        writing, ops = table["writing"][piece], machine.ops
-        covered = table["arrived"][piece] * -(-table["lines"][piece] // np.maximum(1, ops["lines"][writing]))
-        writer = np.where((writing >= 0) & (index < covered), writing, table["writer"][piece])
+        writing, ops = table["writing"][slice_], machine.ops
+        covered = table["arrived"][slice_] * -(
+            -table["lines"][slice_] // np.maximum(1, ops["lines"][writing])
+        )
+        writer = np.where((writing >= 0) & (index < covered), writing, table["writer"][slice_])
     brought = writer == t.INITIAL
     source = np.where(brought, rank, -1)
     moved = writer >= 0
@@ -105,7 +107,7 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
 def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
     """How often each rank's contribution is in what operations write, complete or under way.
 
-    They are worked out as the contents of pieces of their own that each of them had written.
+    They are worked out as the contents of slices of their own that each of them had written.
     """
     machine = engine.machine
     if not len(ops):
@@ -116,42 +118,42 @@ def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
     table["issued_ps"][open_[np.argsort(table["started_ps"][open_], kind="stable")]] = (
         engine.now_ps + 1 + np.arange(len(open_))
     )
-    wanted = allocate(len(ops), machine.pieces.dtype)
+    wanted = allocate(len(ops), machine.slices.dtype)
     wanted["writer"], wanted["writing"] = ops, -1
-    pieces = np.concatenate([machine.pieces, wanted]).view(np.recarray)
-    return contents(engine.program, table, machine.operands, pieces).times[len(machine.pieces) :]
+    slices = np.concatenate([machine.slices, wanted]).view(np.recarray)
+    return contents(engine.program, table, machine.operands, slices).times[len(machine.slices) :]
 
 
 def _final(engine: CacheLineState) -> np.ndarray:
-    """Whether no operation will write to a piece any more: bool, shape (pieces,)."""
-    ops, operands, pieces = engine.machine.ops, engine.machine.operands, engine.machine.pieces
+    """Whether no operation will write to a slice any more: bool, shape (slices,)."""
+    ops, operands, slices = engine.machine.ops, engine.machine.operands, engine.machine.slices
     moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["lines"] > 0) & (ops["targets"] > 0))
     counts = ops["targets"][moves].astype(np.int64)
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     op = np.repeat(moves, counts)
-    piece = operands["piece"][ops["first_target"][op] + within]
-    to_come = (ops["ended_ps"][op] < 0) & (pieces["writer"][piece] != op)
-    open_writes = np.bincount(piece[to_come], minlength=len(pieces))
-    return np.asarray((open_writes == 0) & (pieces["writing"] < 0) & (pieces["writer"] != t.UNWRITTEN))
+    slice_ = operands["slice"][ops["first_target"][op] + within]
+    to_come = (ops["ended_ps"][op] < 0) & (slices["writer"][slice_] != op)
+    open_writes = np.bincount(slice_[to_come], minlength=len(slices))
+    return np.asarray((open_writes == 0) & (slices["writing"] < 0) & (slices["writer"] != t.UNWRITTEN))
 
 
 def memory(engine: CacheLineState, rank: int, buffer: str) -> Records:
-    """Say piece by piece what a buffer holds (see :meth:`Simulation.memory`)."""
+    """Give what a buffer holds, slice by slice (see :meth:`Simulation.memory`)."""
     found = buffer_of(engine, rank, buffer)
-    pieces = engine.machine.pieces[found.pieces]
+    slices = engine.machine.slices[found.slices]
     rows = np.zeros(
-        len(pieces),
+        len(slices),
         [
-            ("chunk", "i4"), ("lane", "i4"), ("lines", "i8"), ("arrived", "i8"), ("source", "i4"),
+            ("chunk", "i4"), ("channel", "i4"), ("lines", "i8"), ("arrived", "i8"), ("source", "i4"),
             ("final", "?"), ("contributions", "i4", (engine.program.ranks,)),
         ],
     )  # fmt: skip
-    rows["chunk"], rows["lane"], rows["lines"] = pieces["chunk"], pieces["lane"], pieces["lines"]
-    of = np.repeat(np.arange(len(pieces)), pieces["lines"])
-    writing = pieces["writing"]
-    # Of a write under way its own lines count, not what lay there before.
+    rows["chunk"], rows["channel"], rows["lines"] = slices["chunk"], slices["channel"], slices["lines"]
+    of = np.repeat(np.arange(len(slices)), slices["lines"])
+    writing = slices["writing"]
+    # Of a write under way only its own lines count.
     here = np.where(writing[of] >= 0, found.writer == writing[of], found.arrived)
-    rows["arrived"] = np.bincount(of[here], minlength=len(pieces))
+    rows["arrived"] = np.bincount(of[here], minlength=len(slices))
     rows["source"] = -1
     rows["source"][of[here]] = found.source[here]
     rows["contributions"][of[here]] = found.times[found.number[here]]

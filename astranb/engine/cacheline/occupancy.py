@@ -1,4 +1,4 @@
-"""Which SM each thread block has its seat on: at the start, and when a person changes how many there are."""
+"""Occupancy: which SM each thread block is resident on, at the start and with another number of SMs."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .machine import CacheLineMachine
 if TYPE_CHECKING:
     from astranb.core.jit import Records
 
-__all__ = ["seat", "use_sms"]
+__all__ = ["place_blocks", "use_sms"]
 
 
-def seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
-    """Give the first blocks of each GPU their places, round robin, and queue what happens by itself."""
+def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
+    """Place the first thread blocks of each GPU on its SMs, round robin; queue launches and link faults."""
     gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
     for gpu, preset in enumerate(presets):
         of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
         lists = int(blocks["engine"][of_gpu].sum())
         first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
-        seats = min(count, preset.sms * preset.seats)
-        seated = np.arange(first, first + seats)
-        blocks["sm"][seated] = gpus[gpu].first_sm + (seated - first) % preset.sms
+        resident = min(count, preset.sms * preset.blocks_on_sm)
+        placed = np.arange(first, first + resident)
+        blocks["sm"][placed] = gpus[gpu].first_sm + (placed - first) % preset.sms
         engines = np.arange(first + count, first + count + min(lists, preset.engines))
         blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
-        np.add.at(sms["resident"], blocks["sm"][np.concatenate([seated, engines])], 1)
-        gpus[gpu].next_block, gpus[gpu].last_block = first + seats, first + count
+        np.add.at(sms["resident"], blocks["sm"][np.concatenate([placed, engines])], 1)
+        gpus[gpu].next_block, gpus[gpu].last_block = first + resident, first + count
         gpus[gpu].next_list = first + count + len(engines)
         gpus[gpu].last_list = first + count + lists
         gpus[gpu].blocks_left = count + lists
@@ -45,9 +45,9 @@ def seat(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[
 
 
 def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
-    """Let only the first ``count`` SMs of a GPU take blocks; those that have begun stay where they are.
+    """Let only the first ``count`` SMs of a GPU take thread blocks; running blocks stay where they are.
 
-    Blocks that have a seat and have not begun are seated anew, as at the start of a run: round
+    Blocks that are resident and have not begun are placed again, as at the start of a run: round
     robin, the emptiest SMs first.
     """
     row, blocks, sms = machine.gpus[gpu], machine.blocks, machine.sms
@@ -55,16 +55,17 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     end, first = int(row.last_block), int(row.next_block)
     while first > 0 and blocks[first - 1].gpu == gpu and blocks[first - 1].state == t.PENDING:
         first -= 1
-    seated = range(first, int(row.next_block))
-    for block in seated:
+    resident = range(first, int(row.next_block))
+    for block in resident:
         sms[int(blocks[block].sm)].resident -= 1
         blocks[block].sm = -1
     usable = np.arange(row.first_sm, row.first_sm + count)
-    free = [(level, int(sm)) for sm in usable for level in range(int(sms[int(sm)].resident), int(row.seats))]
+    most = int(row.blocks_on_sm)
+    free = [(level, int(sm)) for sm in usable for level in range(int(sms[int(sm)].resident), most)]
     placed = list(zip(range(first, end), (sm for _, sm in sorted(free)), strict=False))
     now = max(0, int(machine.clock[0].now_ps))
     events = events_of(machine)
-    events = [event for event in events if event[1] != t.LAUNCH or event[2] not in seated]
+    events = [event for event in events if event[1] != t.LAUNCH or event[2] not in resident]
     for block, sm in placed:
         blocks[block].sm = sm
         sms[sm].resident += 1
@@ -74,5 +75,5 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     events.sort(key=lambda event: (event[0], (0, event[2]) if event[1] == t.LAUNCH else (1, 0)))
     row.next_block = first + len(placed)
     launched = sum(int(blocks[block].after) == 0 for block, _ in placed)
-    machine.clock[0].busy += launched - sum(int(blocks[block].after) == 0 for block in seated)
+    machine.clock[0].busy += launched - sum(int(blocks[block].after) == 0 for block in resident)
     refill(machine.event_queue, events)

@@ -15,11 +15,26 @@ from astranb.net.link import LINK
 from .groups import links_between, nodes_of
 from .machine import CacheLineMachine
 
-__all__ = ["FIELDS", "MachinePart", "block_path", "gpu_path", "resolve", "sm_path"]
+__all__ = [
+    "FIELDS",
+    "SUMMED",
+    "MachinePart",
+    "block_name",
+    "block_path",
+    "gpu_path",
+    "link_name",
+    "resolve",
+    "sm_path",
+]
 
 
 FIELDS = {"link": LINK.names, "gpu": t.GPU.names, "sm": t.SM.names, "block": t.BLOCK.names}
 """Fields of each kind of object that conditions may read."""
+
+SUMMED = frozenset(
+    {"busy_ps", "queued_ps", "messages", "bytes", "bandwidth_Bps", "marked", "pauses", "paused_ps"}
+)
+"""Fields of a link that are summed over its lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +127,17 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> MachinePart
     return MachinePart(kind, (first + int(number),), f"{fabric.graph.name(node)}.{kind}.{number}")
 
 
+def link_name(fabric: Fabric, link: int) -> str:
+    """The name of a link, by its row; links of a mesh have numbers only."""
+    return fabric.name(link) if link < len(fabric.links) else f"on-chip link {link}"
+
+
+def block_name(machine: CacheLineMachine, block: int) -> str:
+    """A thread block, by its row, as ``GPU3 block 0``."""
+    rank = int(machine.blocks[block].gpu)
+    return f"GPU{rank} block {block - int(np.searchsorted(machine.blocks['gpu'], rank))}"
+
+
 def gpu_path(fabric: Fabric, rank: int) -> str:
     """The full name of a GPU."""
     return str(fabric.graph.name(int(fabric.gpus[rank])))
@@ -125,9 +151,8 @@ def sm_path(fabric: Fabric, machine: CacheLineMachine, sm: int) -> str:
 
 def block_path(fabric: Fabric, machine: CacheLineMachine, block: int) -> str:
     """The full name of a thread block, by its row."""
-    rank = int(machine.blocks[block].gpu)
-    first = int(np.searchsorted(machine.blocks["gpu"], rank))
-    return f"{gpu_path(fabric, rank)}.block.{block - first}"
+    number = block_name(machine, block).rpartition(" ")[2]
+    return f"{gpu_path(fabric, int(machine.blocks[block].gpu))}.block.{number}"
 
 
 def _node(name: str, fabric: Fabric) -> int:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from astranb.core.perfetto import Event, counter, flow, process, rows_of, slice_, thread
-from astranb.engine.cacheline.frames import signals, spans
-from astranb.engine.cacheline.recorder import FLIGHT_KINDS
 
+from .frames import signals, spans
+from .recorder import FLIGHT_KINDS
 from .state import CacheLineState
 
 __all__ = ["trace_events"]
@@ -137,22 +137,22 @@ def _lines(engine: CacheLineState, most: int, written: dict[str, Any]) -> Iterat
 
 def _counters(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:
     """Busy fractions over time; a value is written only where it changes."""
-    noted, fabric = engine.recorder.activity(), engine.fabric
-    bins, bin_ps = int(noted["bins"]), int(noted["bin_ps"])
+    recorded, fabric = engine.recorder.activity(), engine.fabric
+    bins, bin_ps = int(recorded["bins"]), int(recorded["bin_ps"])
     fold = max(1, -(-bins // _MOST_BINS))
     written |= {"counters": 0, "counter_bin_ps": fold * bin_ps if bins else 0}
     if not bins:
         return
     rows = [
-        (gpu + 1, name, noted[f"{key}_busy"][gpu])
+        (gpu + 1, name, recorded[f"{key}_busy"][gpu])
         for gpu in range(len(fabric.gpus))
         for key, name in (("issue", "issue slots busy"), ("l2", "L2 busy"), ("hbm", "HBM busy"))
     ]
     pairs: dict[str, list[int]] = {}
-    for link in np.flatnonzero(noted["link_busy"].any(axis=1)).tolist():
+    for link in np.flatnonzero(recorded["link_busy"].any(axis=1)).tolist():
         pairs.setdefault(fabric.name(link).partition("#")[0], []).append(link)
     rows += [
-        (len(fabric.gpus) + 1, f"{name} busy", noted["link_busy"][links].mean(axis=0))
+        (len(fabric.gpus) + 1, f"{name} busy", recorded["link_busy"][links].mean(axis=0))
         for name, links in pairs.items()
     ]
     written["counters"] = len(rows)

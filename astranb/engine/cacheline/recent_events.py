@@ -1,4 +1,4 @@
-"""The last things that happened to an object, in words."""
+"""The last events of an object, in words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _DID = {
 
 
 def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
-    """Say what happened to an object last.
+    """List what happened to an object last.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
         reported = _of_line(engine, place.row)
     else:
         reported = _of_blocks(engine, place)
-    reported.sort(key=lambda one: one[0])  # things of one moment stay in their order
+    reported.sort(key=lambda one: one[0])  # events at one time keep their order
     reported.reverse()
     return [f"{format_time(when)} · {text}" for when, text in reported[:_MOST]]
 
@@ -90,7 +90,7 @@ def _newest(engine: CacheLineState) -> Any:
 
 
 def _report(engine: CacheLineState, flight: Any) -> tuple[int, str]:
-    """One line that crosses a link: ready, waiting, or on its way."""
+    """Describe a line that crosses a link: queued, sent or arrived."""
     op = engine.machine.ops[int(flight.op)]
     kind = FLIGHT_KINDS[int(flight.kind)] if int(flight.kind) < len(FLIGHT_KINDS) else "poll"
     who = block_path(engine.fabric, engine.machine, int(op.block))
@@ -131,14 +131,14 @@ def _of_line(engine: CacheLineState, request: int) -> list[tuple[int, str]]:
 
 
 def _links_of(engine: CacheLineState, row: Any) -> set[int]:
-    """Links of the ways of a request's operand: lines of other operands go elsewhere."""
-    operand, ways = engine.machine.operands[int(row.operand)], engine.machine.routes
+    """Links of the routes of a request's operand."""
+    operand, routes = engine.machine.operands[int(row.operand)], engine.machine.routes
     numbers = [
         *range(int(operand.out_route), int(operand.out_route + operand.out_routes)),
         *range(int(operand.back_route), int(operand.back_route + operand.back_routes)),
     ]
-    route = np.asarray(engine.machine.route_links)
-    return {int(link) for way in numbers for link in route[int(ways[way].first) : int(ways[way].last)]}
+    links = np.asarray(engine.machine.route_links)
+    return {int(link) for k in numbers for link in links[int(routes[k].first) : int(routes[k].last)]}
 
 
 def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, str]]:

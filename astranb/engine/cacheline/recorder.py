@@ -1,4 +1,4 @@
-"""What was noted while time passed: line flights and activity, for views."""
+"""Reads what a run has recorded: line flights and activity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .machine import CacheLineMachine
 __all__ = ["FLIGHT_KINDS", "Recorder"]
 
 FLIGHT_KINDS = ("load request", "load data", "store data", "store ack", "signal", "signal ack")
-"""Names of the kinds of flights, by number: request kind x 2, plus 1 on the way back."""
+"""Names of the kinds of flights, by number: request kind x 2, plus 1 for responses."""
 
 
 _LINKS_AT_ONCE = 256
@@ -34,7 +34,7 @@ class Recorder:
     Attributes
     ----------
     most, most_bursts : int
-        Most flights and bursts ever noted: what a ring has room for less than this, it has lost.
+        Most flights and bursts recorded so far: a ring has lost those beyond its length.
     """
 
     def __init__(self, machine: CacheLineMachine, fabric: Fabric, program: Lowered) -> None:
@@ -43,7 +43,7 @@ class Recorder:
 
     @property
     def on(self) -> bool:
-        """Whether anything is noted."""
+        """Whether anything is recorded."""
         return bool(self._machine.recorder[0].on)
 
     @property
@@ -95,7 +95,7 @@ class Recorder:
         first : int
             Number of the first one given: later than asked for where the ring has lost some.
         bursts : recarray of BURST
-            In the order in which they were noted: on each SM, of time.
+            In the order of their recording: for each SM, of time.
         """
         self.mark()
         lost = max(0, self.most_bursts - len(self._machine.bursts))
@@ -118,21 +118,18 @@ class Recorder:
             (gpus, bins), each averaged over the SMs, slices or channels of the GPU.
         """
         recorder, gpus = self._machine.recorder[0], self._machine.gpus
-        bins, bin_ps = int(recorder.bins), int(recorder.bin_ps)
-        if not self.on:
+        bin_ps, used = int(recorder.bin_ps), self._bins
+        if not used:
             return {"bin_ps": bin_ps, "bins": 0}
-        now_ps = max(0, int(self._machine.clock[0].now_ps))
-        used = min(bins, now_ps // bin_ps + 1)
-        rows = np.asarray(self._machine.activity).reshape(-1, bins)[:, :used]
-        count = int(recorder.links)
+        rows, count = self._activity[:, :used], int(recorder.links)
         per_gpu = (rows[count:] / bin_ps).reshape(len(gpus), 3, used)
         return {
             "bin_ps": bin_ps,
             "bins": used,
             **({"link_busy": np.minimum(rows[:count] / bin_ps, 1.0)} if links else {}),
             "issue_busy": per_gpu[:, 0] / gpus["sms"][:, None],
-            "l2_busy": per_gpu[:, 1] / gpus["slices"][:, None],
-            "hbm_busy": per_gpu[:, 2] / gpus["channels"][:, None],
+            "l2_busy": per_gpu[:, 1] / gpus["l2_slices"][:, None],
+            "hbm_busy": per_gpu[:, 2] / gpus["hbm_channels"][:, None],
         }
 
     def busy(self, groups: Sequence[Sequence[int]]) -> np.ndarray:
@@ -148,13 +145,11 @@ class Recorder:
         ndarray of float64, shape (groups, bins)
             Fractions of the time of each bin; bins as in :meth:`activity`.
         """
-        recorder = self._machine.recorder[0]
-        bins, bin_ps = int(recorder.bins), int(recorder.bin_ps)
-        used = min(bins, max(0, int(self._machine.clock[0].now_ps)) // bin_ps + 1) if self.on else 0
+        bin_ps, used = int(self._machine.recorder[0].bin_ps), self._bins
         mean = np.zeros((len(groups), used))
         if not used:
             return mean
-        rows = np.asarray(self._machine.activity).reshape(-1, bins)
+        rows = self._activity
         for number, links in enumerate(groups):
             for first in range(0, len(links), _LINKS_AT_ONCE):  # a band of a large fabric has thousands
                 mean[number] += rows[list(links[first : first + _LINKS_AT_ONCE]), :used].sum(axis=0)
@@ -179,12 +174,12 @@ class Recorder:
         if not self.on:
             whole: np.ndarray = np.minimum(machine.links["busy_ps"][: int(recorder.links)] / now, 1.0)
             return whole
-        bins, bin_ps, links = int(recorder.bins), int(recorder.bin_ps), int(recorder.links)
+        bins, bin_ps, links = (int(recorder[name]) for name in ("bins", "bin_ps", "links"))
         start, end = max(0.0, start_ps), min(float(end_ps), float(now))
         if end <= start:
             return np.zeros(links)
         first, last = int(start // bin_ps), min(bins, int(-(-end // bin_ps)))
-        rows = np.asarray(machine.activity).reshape(-1, bins)[:links, first:last]
+        rows = self._activity[:links, first:last]
         edges = np.arange(first, last + 1) * bin_ps
         share = (np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)) / bin_ps
         if end >= now:
@@ -196,15 +191,26 @@ class Recorder:
         return part
 
     def mark(self) -> int:
-        """Note how far the recording has come; to be called before time goes back.
+        """Keep how many flights have been recorded; to be called before time goes back.
 
-        After going back the newest places of the ring hold flights that are not yet to
-        come, and the ring has lost what these had replaced.
+        After going back the newest rows of the ring hold flights of the future, and the ring
+        has lost what these had replaced.
         """
         total = int(self._machine.recorder[0].flights)
         self.most = max(self.most, total)
         self.most_bursts = max(self.most_bursts, int(self._machine.recorder[0].bursts))
         return total
+
+    @property
+    def _activity(self) -> np.ndarray:
+        """Busy time by row and bin."""
+        return np.asarray(self._machine.activity).reshape(-1, int(self._machine.recorder[0].bins))
+
+    @property
+    def _bins(self) -> int:
+        """Bins up to now; none without a recording."""
+        recorder, now_ps = self._machine.recorder[0], max(0, int(self._machine.clock[0].now_ps))
+        return min(int(recorder.bins), now_ps // int(recorder.bin_ps) + 1) if self.on else 0
 
     @property
     def _lost(self) -> int:

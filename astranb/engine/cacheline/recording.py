@@ -52,7 +52,7 @@ FLIGHT = np.dtype(
         ("link", "i4"),
         ("kind", "i4"),  # request kind x 2 + returning, see FLIGHT_KINDS
         ("op", "i4"),
-        ("line", "i4"),  # of its operation's piece
+        ("line", "i4"),  # of its operation's slice
         ("wire_ps", "i8"),  # what it takes on the wire
         ("bytes", "i8"),  # on the wire, header included
     ]
@@ -101,9 +101,9 @@ class Recording(NamedTuple):
     current : recarray of CURRENT
         One row for each SM.
     landed : ndarray of int32
-        For every line of every piece the operation that wrote it last, as ``pieces["writer"]``.
+        For every line of every slice the operation that wrote it last, as ``slices["writer"]``.
     places : ndarray of int64
-        Where the lines of each piece begin in it.
+        Where the lines of each slice begin in it.
     """
 
     recorder: Records
@@ -199,11 +199,11 @@ def append_burst(r: Recording, sm: int, state: int, start_ps: int, end_ps: int) 
 @kernel(inline=False)
 def record_writes(m: Machine, r: Recording, request: int) -> None:
     """A store has taken effect: record its operation as the writer of its lines."""
-    piece = m.operands[m.requests[request].operand].piece
-    first = m.requests[request].line - m.pieces[piece].line
+    slice_ = m.operands[m.requests[request].operand].slice
+    first = m.requests[request].line - m.slices[slice_].line
     span = m.details[request].span if m.clock[0].detailed else 1
-    for line in range(first, min(first + span, m.pieces[piece].lines)):
-        r.landed[r.places[piece] + line] = m.requests[request].op
+    for line in range(first, min(first + span, m.slices[slice_].lines)):
+        r.landed[r.places[slice_] + line] = m.requests[request].op
 
 
 @kernel

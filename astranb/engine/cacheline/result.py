@@ -101,16 +101,14 @@ def _limits(engine: CacheLineState, used: list[dict[str, Any]]) -> list[str]:
         return []
     best, name = 0.0, ""
     for rank, node in enumerate(engine.fabric.gpus):
-        for field, way in (("src", "out of"), ("dst", "into")):
+        for field, direction in (("src", "out of"), ("dst", "into")):
             between = machine.links[: len(engine.fabric.links)]
             mine = between[(between[field] == node) & (between["messages"] > 0)]
             if len(mine):
                 need = float(mine["bytes"].sum()) / float(mine["bandwidth_Bps"].sum()) * 1e12
                 if need > best:
-                    best, name = (
-                        need,
-                        f"{way} GPU{rank} ({format_bandwidth(float(mine['bandwidth_Bps'].sum()))})",
-                    )
+                    rate = format_bandwidth(float(mine["bandwidth_Bps"].sum()))
+                    best, name = need, f"{direction} GPU{rank} ({rate})"
     share = best / engine.time_ps
     took = f"take {format_time(int(best))} at full rate, {share:.0%} of the time"
     wire = f"Bandwidth limit: the bytes {name}, headers and acknowledgements included, {took}"

@@ -1,4 +1,4 @@
-"""The ways of a program's requests: over the fabric, over switch planes, over meshes."""
+"""The routes of a program's requests: over the fabric, over switch planes, over meshes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["chip_links", "flows_of", "planes_of", "route_program"]
 
 
 def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, list[int], list[str]]:
-    """Find the ways between the ranks that talk, and enter them in the operands.
+    """Find the routes between the ranks that communicate, and enter them in the operands.
 
     Returns
     -------
-    operands, ways : recarray
-    route : list of int
-        The links of all ways.
+    operands, routes : recarray
+    route_links : list of int
+        The links of all routes.
     notes : list of str
         What had to be assumed.
     """
@@ -37,26 +37,26 @@ def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, l
     remote = np.flatnonzero(operands["gpu"] != issuer)
     pairs = set(zip(issuer[remote].tolist(), operands["gpu"][remote].tolist(), strict=True))
     found, notes = fabric.routes(pairs | {(b, a) for a, b in pairs})
-    ways: list[tuple[int, int, int]] = []
-    route: list[int] = []
+    routes: list[tuple[int, int, int]] = []
+    route_links: list[int] = []
     place: dict[tuple[int, int], tuple[int, int]] = {}
     for pair, options in found.items():
-        place[pair] = (len(ways), len(options))
+        place[pair] = (len(routes), len(options))
         for option in options:
-            ways.append((len(route), len(route) + len(option), -1))
-            route += option
+            routes.append((len(route_links), len(route_links) + len(option), -1))
+            route_links += option
     for operand in remote:
         here, there = int(issuer[operand]), int(operands["gpu"][operand])
         operands["out_route"][operand], operands["out_routes"][operand] = place[here, there]
         operands["back_route"][operand], operands["back_routes"][operand] = place[there, here]
-    way_table = allocate(max(1, len(ways)), t.ROUTE)
-    if ways:
-        way_table[:] = ways
-    return operands, way_table, route, notes
+    table = allocate(max(1, len(routes)), t.ROUTE)
+    if routes:
+        table[:] = routes
+    return operands, table, route_links, notes
 
 
 def planes_of(
-    fabric: Fabric, program: Lowered, gpus: Records, ways: Records, route: list[int]
+    fabric: Fabric, program: Lowered, gpus: Records, routes: Records, route_links: list[int]
 ) -> tuple[Records, Records, Records]:
     """Find the lanes between each GPU and the switches that all of them share.
 
@@ -64,10 +64,10 @@ def planes_of(
     -------
     planes : recarray of PLANE
         For each GPU, in the order of switches and lanes.
-    ways : recarray of WAY
+    routes : recarray of ROUTE
         Those given, and behind them those over planes.
-    route : ndarray of int32
-        The links of all ways.
+    route_links : ndarray of int32
+        The links of all routes.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def planes_of(
     planes: list[tuple[int, int]] = []
     more: list[tuple[int, int, int]] = []
     links: list[int] = []
-    first = len(ways)
+    first = len(routes)
     if program.ops["in_switch"].any():
         used = [int(fabric.gpus[r]) for r in range(program.ranks)]
         shared = [_switches(fabric, node) for node in used]
@@ -94,16 +94,17 @@ def planes_of(
             for key in keys:
                 up, down = shared[rank][key]
                 planes.append((first + len(more), first + len(more) + 1))
-                more += [(len(route) + len(more) + k, len(route) + len(more) + k + 1, -1) for k in (0, 1)]
+                at = len(route_links) + len(more)
+                more += [(at, at + 1, -1), (at + 1, at + 2, -1)]
                 links += [up, down]
     table = allocate(max(1, len(planes)), t.PLANE)
     if planes:
         table[:] = planes
-        ways = np.concatenate([ways, np.array(more, t.ROUTE)]).view(np.recarray)
-    route = route + links
-    route_table = allocate(max(1, len(route)), np.dtype("i4"))
-    route_table[: len(route)] = route
-    return table, ways, route_table
+        routes = np.concatenate([routes, np.array(more, t.ROUTE)]).view(np.recarray)
+    route_links = route_links + links
+    link_table = allocate(max(1, len(route_links)), np.dtype("i4"))
+    link_table[: len(route_links)] = route_links
+    return table, routes, link_table
 
 
 def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int]]:
@@ -116,20 +117,20 @@ def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int
     return {key: (up[key], down[key]) for key in up if key in down and key[0] not in gpus}
 
 
-def flows_of(fabric: Fabric, ways: Records, route: Records) -> Records:
-    """Give every way over Ethernet its flow: what enters it by one link, for one GPU, has one rate.
+def flows_of(fabric: Fabric, routes: Records, route_links: Records) -> Records:
+    """Give every route over Ethernet its flow: what enters it by one link, for one GPU, has one rate.
 
-    A way that comes to Ethernet more than once, by GPUs that pass on, has the flow of the
+    A route that enters the Ethernet more than once, over GPUs that forward, has the flow of the
     first time. One to a switch that adds up has none.
     """
     roles, gpus = fabric.links["role"], set(fabric.gpus.tolist())
     numbers: dict[tuple[int, int], int] = {}
-    for way in ways if len(route) else ways[:0]:
-        links = route[int(way.first) : int(way.last)].tolist()
+    for route in routes if len(route_links) else routes[:0]:
+        links = route_links[int(route.first) : int(route.last)].tolist()
         target = int(fabric.links["dst"][links[-1]]) if links else -1
         entrance = next((k for k in links if roles[k] & INJECTS), -1)
         if entrance >= 0 and target in gpus:
-            way.flow = numbers.setdefault((entrance, target), len(numbers))
+            route.flow = numbers.setdefault((entrance, target), len(numbers))
     flows = allocate(max(1, len(numbers)), FLOW)
     flows["link"] = flows["target"] = flows["head"] = flows["tail"] = -1
     for (link, target), number in numbers.items():

@@ -1,4 +1,4 @@
-"""Where every thread block is in the text of the program."""
+"""The line of the program that every thread block is at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
-from .paths import resolve
+from .paths import block_name, resolve
 from .state import CacheLineState
 
 __all__ = ["SPOT", "next_operation", "spot_text", "where"]
@@ -29,7 +29,7 @@ SPOT = np.dtype(
 
 
 def where(engine: CacheLineState) -> Records:
-    """Say at which line of the program each thread block is now: rows of SPOT, by GPU and block."""
+    """Find the line of the program that each thread block is at: rows of SPOT, by GPU and block."""
     blocks, source = engine.machine.blocks, engine.program.source
     spots = allocate(len(blocks), SPOT)
     spots["gpu"], spots["state"] = blocks["gpu"], blocks["state"]
@@ -46,18 +46,18 @@ def where(engine: CacheLineState) -> Records:
 
 
 def spot_text(engine: CacheLineState, path: str) -> str:
-    """Say where a thread block is, as ``GPU3 block 0 is at operation 4 of 14, In[3] line 7``."""
+    """Describe where a thread block is, as ``GPU3 block 0 is at operation 4 of 14, In[3] line 7``."""
     row = resolve(path, engine.fabric, engine.machine).row
     spot = where(engine)[row]
-    name = f"GPU{spot.gpu} block {spot.block}"
+    name = block_name(engine.machine, row)
     if spot.op >= spot.ops:
-        return f"{name} has come to its end"
+        return f"{name} has ended"
     line = engine.program.source.name_of(int(engine.machine.blocks[row].op))
     return f"{name} is at operation {spot.op + 1} of {spot.ops}{f', {line}' if line else ''}"
 
 
 def next_operation(engine: CacheLineState, path: str) -> str:
-    """The condition that a thread block has come to its next operation.
+    """The condition that a thread block has reached its next operation.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def next_operation(engine: CacheLineState, path: str) -> str:
     place = resolve(path, engine.fabric, engine.machine)
     if place.kind != "block":
         hint = "name one, as gpu[0].block.0"
-        raise InputError(f"{place.path} is no thread block", where="next_line", hint=hint)
+        raise InputError(f"{place.path} is not a thread block", where="next_line", hint=hint)
     block = engine.machine.blocks[place.row]
     if block.op >= block.last_op:
         raise InputError(f"{place.path} has ended", where="next_line", hint="go back, or take another block")

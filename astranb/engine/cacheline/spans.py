@@ -1,4 +1,4 @@
-"""What every thread block did when: it stands in the table of operations, nothing is recorded for it."""
+"""What every thread block did when, from the times in the table of operations."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
     Returns
     -------
     recarray of SPAN
-        In the order of blocks and operations. Nothing is recorded for it: the times
-        stand in the table of operations.
+        In the order of blocks and operations; a run without a recording has them too.
     """
     until_ps = engine.now_ps if end_ps is None else end_ps
     ops, blocks, gpus = engine.machine.ops, engine.machine.blocks, engine.machine.gpus
@@ -59,28 +58,16 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
     # A fence shows as the gap between an operation's last issue and the next one's start.
     is_last = begun + 1 >= blocks["last_op"][block]
     following = np.minimum(begun + 1, len(ops) - 1)
-    next_start = np.where(
-        is_last,
-        blocks["ended_ps"][block],
-        started[following],
-    )
+    next_start = np.where(is_last, blocks["ended_ps"][block], started[following])
     open_end = np.where(next_start >= 0, next_start, engine.now_ps)
     drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)
+    draining = np.full(int(drained.sum()), 3)
     waits = _rows(
-        engine.machine,
-        begun[drained],
-        block[drained],
-        np.full(int(drained.sum()), 3),
-        issued[drained],
-        open_end[drained],
+        engine.machine, begun[drained], block[drained], draining, issued[drained], open_end[drained]
     )
     spans = np.concatenate([work, waits])
-    inside = (
-        (spans["end_ps"] >= start_ps)
-        & (spans["start_ps"] <= until_ps)
-        & (spans["end_ps"] > spans["start_ps"])
-    )
-    spans = spans[inside]
+    begin, end = spans["start_ps"], spans["end_ps"]
+    spans = spans[(end >= start_ps) & (begin <= until_ps) & (end > begin)]
     spans = spans[np.lexsort((spans["start_ps"], spans["block"]))]
     spans["sm"] -= gpus["first_sm"][spans["gpu"]].astype(np.int32)
     return spans.view(np.recarray)

@@ -11,14 +11,14 @@ from astranb.collectives import Collective, Joined, Lowered, check
 from astranb.core.errors import AstranbError, Deadlock
 from astranb.core.units import format_bytes
 from astranb.engine.edits import Edit
-from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME
+from astranb.engine.stops import DEADLOCK, EXHAUSTED, REACHED, STEPS, STRANDED, TIME
 from astranb.gpu import Preset
 from astranb.infragraph import Infra
 from astranb.net import Fabric, Network
 
 from .build import MachinePlan, build, lower_for
 from .deadlock import explain_deadlock
-from .faults import LAST_PS, any_dead, explain_stranded, stranded
+from .faults import LAST_PS, any_down, explain_stranded, stranded
 from .machine import CacheLineMachine, state_hash
 from .recorder import Recorder
 from .workload import Graph
@@ -27,9 +27,6 @@ __all__ = ["UNITS", "CacheLineState"]
 
 UNITS = {"event": "events", "cycle": "timesteps", "instruction": "instructions", "phase": "phases"}
 """The units of steps, and the field of the clock that counts each."""
-
-_REASONS = (ENDED, STEPS, TIME, REACHED, REACHED, REACHED, BREAK, DEADLOCK, EXHAUSTED)
-"""What each of :data:`.loop.STOPS` is called by all engines."""
 
 _SEARCH = 2**14
 """While links are down, it is checked at every so many events, counted from the start of the run, whether
@@ -156,7 +153,7 @@ class CacheLineState:
     # Moving ------------------------------------------------------------------
 
     def count(self, name: str) -> int:
-        """One of the counts that moments are named by."""
+        """One of the counts that name a point of the run."""
         return self.now_ps if name == "now_ps" else int(self.machine.clock[0][name])
 
     def counts(self) -> dict[str, int]:
@@ -192,7 +189,7 @@ class CacheLineState:
             control[f"max_{name}"] = most.get(name, _FOREVER)
             if name != "timesteps" and self.count(name) >= most.get(name, _FOREVER):
                 return REACHED
-        if not any_dead(self.machine):
+        if not any_down(self.machine):
             return self._run(steps)
         while True:
             why = self._run(min(steps, self.events + _SEARCH - self.events % _SEARCH))
@@ -206,7 +203,7 @@ class CacheLineState:
 
     def _run(self, steps: int) -> int:
         self.machine.control["max_events"] = steps
-        return _REASONS[self.machine.run()]
+        return self.machine.run()
 
     def check(self, why: int) -> None:
         """Raise a Deadlock or WrongResult where the run cannot go on or has ended wrongly."""
@@ -218,7 +215,7 @@ class CacheLineState:
         if why == STRANDED:
             raise Deadlock(explain_stranded(self.machine, self.program.name, self.fabric, self._down_since()))
         if self.finished:
-            tables = (self.machine.ops, self.machine.operands, self.machine.pieces)
+            tables = (self.machine.ops, self.machine.operands, self.machine.slices)
             if isinstance(self.program, Joined):
                 self.program.check(*tables)
             else:

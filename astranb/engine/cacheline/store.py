@@ -28,7 +28,7 @@ from .workload import Graph
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
-_PROGRAM: Final = ("blocks", "ops", "operands", "pieces", "semaphores", "phases", "block_channel", "lines")
+_PROGRAM: Final = ("blocks", "ops", "operands", "slices", "semaphores", "phases", "block_channel", "lines")
 
 
 def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -50,31 +50,23 @@ def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
 def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     """What runs: a collective with its program, or a workload, which is lowered anew."""
     if isinstance(engine.work, Graph):
-        said, tables = graph_tables(engine.work)
-        return {"graph": said}, {f"graph/{name}": table for name, table in tables.items()}
+        document, tables = graph_tables(engine.work)
+        return {"graph": document}, {f"graph/{name}": table for name, table in tables.items()}
     collective, program = engine.work, engine.program
-    said = {
+    document = {
         "collective": {
-            "name": collective.name,
-            "size": collective.size,
             "algorithm": collective.algorithm_name,
-            "channels": collective.channels,
-            "root": collective.root,
-            "protocol": collective.protocol,
+            **{name: getattr(collective, name) for name in ("name", "size", "channels", "root", "protocol")},
         },
         "program": {
-            "name": program.name,
-            "ranks": program.ranks,
-            "channels": program.channels,
-            "line_bytes": program.line_bytes,
             "phase_names": list(program.phase_names),
-            "flags": program.flags,
+            **{name: getattr(program, name) for name in ("name", "ranks", "channels", "line_bytes", "flags")},
         },
         "source": [dataclasses.asdict(part) for part in program.source.parts],
     }
     tables = {f"program/{name}": getattr(program, name) for name in _PROGRAM}
     tables |= {"source/part": program.source.part, "source/line": program.source.line}
-    return said, tables
+    return document, tables
 
 
 def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit], make: Any) -> Any:
@@ -122,7 +114,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     engine = make(infra, work, fabric, chosen, presets, program, network, launch, start, assumed)
 
     def enter() -> None:
-        for name, dtype in OWNERS:
+        for name, dtype in OWNERS.items():
             table = data[f"state/{name}"]
             if table.dtype != dtype or table.shape != start.tables[name].shape:
                 raise InputError(f"the table {name!r} does not fit", hint="save it again")
@@ -135,9 +127,9 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     return engine, enter
 
 
-def _source(said: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> ProgramSource:
+def _source(document: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> ProgramSource:
     """The text of the program: only to be shown, so that a file without it is as good."""
-    parts = tuple(SourceText(**part) for part in said.get("source", ()))
+    parts = tuple(SourceText(**part) for part in document.get("source", ()))
     part, line = (data.get(f"source/{name}") for name in ("part", "line"))
     if part is None or line is None or part.shape != (ops,) or line.shape != (ops,):
         return ProgramSource()
@@ -158,7 +150,7 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
     Returns
     -------
-    said : dict
+    document : dict
         What goes into JSON.
     tables : dict of str to ndarray
         Operations: those that many ranks share are there once.
@@ -173,7 +165,7 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return numbers[id(one)]
 
     ranks = [number(one) for one in graph.operations]
-    # The list grows by the graphs of collectives on the way.
+    # The list grows by the graphs of collectives meanwhile.
     custom = [{row: number(own) for row, own in one.custom.items()} for one in listed]
     tables = {f"{n}/{name}": getattr(one, name) for n, one in enumerate(listed) for name in _COLUMNS}
     if graph.durations is not None:
@@ -185,7 +177,7 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         for collective, chosen in graph.system.algorithms.items()
     }
     system["speeds"] = {rank: str(speed) for rank, speed in graph.system.speeds.items()}
-    said = {
+    document = {
         "title": graph.title,
         "ranks": ranks,
         "custom": custom,
@@ -194,15 +186,15 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "system": system,
         "memory": dataclasses.asdict(graph.memory),
     }
-    return said, tables
+    return document, tables
 
 
-def graph_of(said: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph:
+def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph:
     """Make a workload of what :func:`graph_tables` gave.
 
     Parameters
     ----------
-    said : mapping
+    document : mapping
     tables : mapping of str to ndarray
 
     Returns
@@ -216,7 +208,7 @@ def graph_of(said: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph
     InputError
         It does not fit together.
     """
-    custom, names = said["custom"], said["names"]
+    custom, names = document["custom"], document["names"]
     made: dict[int, Operations] = {}
 
     def operations(number: int) -> Operations:
@@ -231,20 +223,20 @@ def graph_of(said: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph
             made[number] = Operations(rows, dep_start, deps, own, called)
         return made[number]
 
-    system = dict(said["system"])
+    system = dict(document["system"])
     system["algorithms"] = {
         int(collective): [DimensionAlgorithm(**one) for one in chosen]
         for collective, chosen in system["algorithms"].items()
     }
     system["speeds"] = {int(rank): Fraction(speed) for rank, speed in system["speeds"].items()}
     system["bus"] = None if system["bus"] is None else tuple(system["bus"])
-    memory = dict(said["memory"])
+    memory = dict(document["memory"])
     memory["pool"] = None if memory["pool"] is None else Pool(**memory["pool"])
     return Graph(
-        [operations(number) for number in said["ranks"]],
+        [operations(number) for number in document["ranks"]],
         System(**system),
-        {int(group): members for group, members in said["groups"].items()},
+        {int(group): members for group, members in document["groups"].items()},
         Memory(**memory),
-        said["title"],
+        document["title"],
         tables.get("durations"),
     )

@@ -1,6 +1,6 @@
 """A row for each event that moved a line or a thread block: what a critical path is made of.
 
-Written only in a private copy that replays a stretch of a run (``_trace.py``): it is no part
+Written only in a private copy that replays a stretch of a run (``event_trace.py``): it is no part
 of the simulated state, and costs a run that is not traced nothing.
 """
 
@@ -18,7 +18,7 @@ from .recording import Recording
 __all__ = ["STALLED", "TRACE", "trace_crossing", "trace_event"]
 
 STALLED: Final = 3
-"""Where ``returning`` stands for an instruction that found no slot free."""
+"""Value of ``returning`` for an instruction that found no slot free."""
 
 TRACE = np.dtype(
     [

@@ -12,7 +12,7 @@ from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
 from astranb.engine.what_if import Change, factor_of
 
-from .critical_path import WAITS, LinePath, Piece
+from .critical_path import WAITS, LinePath, LineSegment
 from .edits import read_edit
 from .paths import resolve
 from .state import CacheLineState
@@ -66,10 +66,9 @@ class LineQuestion:
             place = resolve(head or path, fabric, machine)
             self.kind, self.rows = place.kind, place.rows
             if self.kind not in ("link", "gpu") or self.field not in _FIELDS:
-                read_edit(0, self.path, "1 ns", fabric, machine)  # says what is wrong
+                read_edit(0, self.path, "1 ns", fabric, machine)  # reports what is wrong
         self.column = "bandwidth_Bps" if self.field == "bandwidth" else f"{self.field}_ps"
-        self.table = f"{self.kind}s"
-        self.was = [int(n) for n in machine.tables[self.table][self.column][list(self.rows)]]
+        self.was = [int(n) for n in machine.tables[f"{self.kind}s"][self.column][list(self.rows)]]
         self.new = [_changed(self.value, was, self.path, self.field) for was in self.was]
         if not any(self.was):
             raise InputError(f"{self.field} is 0 here", where=self.path)
@@ -85,7 +84,7 @@ class LineQuestion:
         """What carries the change out."""
         for number in sorted(set(self.new)):
             rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
-            yield Edit(0, self.path, self.value, self.table, self.column, rows, number)
+            yield Edit(0, self.path, self.value, self.kind, self.column, rows, number)
 
     def about(self, path: CriticalPath) -> Change:
         """The change with an estimate from the critical path."""
@@ -96,11 +95,11 @@ def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
     """Give what would shorten the critical path most, everything twice as fast."""
     weights: dict[str, int] = defaultdict(int)
     cause_of = {cause: field for field, causes in _FIELDS.items() for cause in causes}
-    for piece in path.pieces:
-        field = cause_of.get(piece.cause)
+    for segment in path.line_segments:
+        field = cause_of.get(segment.cause)
         if field is not None:
-            weights[f"{_owner(engine, piece)}.{field}"] += piece.end_ps - piece.start_ps
-            weights[f"{'*->*' if field in _LINK else 'gpu[*]'}.{field}"] += piece.end_ps - piece.start_ps
+            weights[f"{_owner(engine, segment)}.{field}"] += segment.end_ps - segment.start_ps
+            weights[f"{'*->*' if field in _LINK else 'gpu[*]'}.{field}"] += segment.end_ps - segment.start_ps
     rows = []
     for name in sorted(weights, key=lambda n: (-weights[n], n))[: 4 * _MOST]:
         try:
@@ -119,30 +118,30 @@ def estimate(path: LinePath, question: LineQuestion) -> Change:
         row: (was, new) for row, was, new in zip(question.rows, question.was, question.new, strict=True)
     }
     total, least, on_path = 0.0, 0.0, 0
-    following = [*(piece.cause for piece in path.pieces[1:]), ""]
-    for piece, after in zip(path.pieces, following, strict=True):
-        length = float(piece.end_ps - piece.start_ps)
-        row = _row(piece, path)
-        if row in change and _depends(question.field, piece.cause, after):
+    following = [*(segment.cause for segment in path.line_segments[1:]), ""]
+    for segment, after in zip(path.line_segments, following, strict=True):
+        length = float(segment.end_ps - segment.start_ps)
+        row = _row(segment, path)
+        if row in change and _depends(question.field, segment.cause, after):
             was, new = change[row]
-            on_path += piece.end_ps - piece.start_ps
+            on_path += segment.end_ps - segment.start_ps
             if question.field == "bandwidth":
                 length *= was / new
             elif question.field == "issue":
                 length *= new / max(1, was)
             else:  # each pass has it once, beside what does not change
-                length = max(0.0, length + piece.passes * (new - was))
+                length = max(0.0, length + segment.passes * (new - was))
         total += length
-        least += 0.0 if piece.cause in WAITS else length
+        least += 0.0 if segment.cause in WAITS else length
     return Change(
         question.path, question.value, question.words, path.time_ps, on_path, round(total), int(least)
     )
 
 
 def _depends(field: str, cause: str, after: str) -> bool:
-    """Whether a piece has the time of a field in it."""
+    """Whether a segment has the time of a field in it."""
     missed = cause == "L2" and after in ("HBM queue", "HBM")
-    if field == "l2":  # a line that missed pays for the L2 on its way back from memory
+    if field == "l2":  # a line that missed pays for the L2 when it returns from memory
         return cause == "HBM" or (cause == "L2" and not missed)
     return cause in _FIELDS[field]
 
@@ -159,14 +158,14 @@ def _changed(value: str, was: int, path: str, field: str) -> int:
     return number
 
 
-def _owner(engine: CacheLineState, piece: Piece) -> str:
-    """The link with all its lanes, or the GPU, at which a piece's time passed."""
-    kind, number = piece.where
+def _owner(engine: CacheLineState, segment: LineSegment) -> str:
+    """The link with all its lanes, or the GPU, at which a segment's time passed."""
+    kind, number = segment.where
     if kind == "link":
         return engine.fabric.name(number).partition("#")[0]
     return f"gpu[{int(engine.machine.sms['gpu'][number]) if kind == 'sm' else number}]"
 
 
-def _row(piece: Piece, path: LinePath) -> int:
-    kind, number = piece.where
+def _row(segment: LineSegment, path: LinePath) -> int:
+    kind, number = segment.where
     return path.gpu_of_sm[number] if kind == "sm" else number

@@ -1,4 +1,4 @@
-"""Follows a wait: from who waits, over whom it waits for, to the resource at the end."""
+"""The chain of waits: from an object, over what it waits for, to the resource at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from astranb.gpu import tables as t
 
 from .inspection import Inspector
 from .lines import Lines, utilisation
-from .paths import MachinePart, block_path, gpu_path, resolve, sm_path
+from .paths import MachinePart, block_name, block_path, gpu_path, resolve, sm_path
 from .state import CacheLineState
 
 __all__ = ["explain_wait"]
@@ -22,7 +22,7 @@ _MOST_USERS = 4
 
 
 def explain_wait(engine: CacheLineState, path: str) -> Why:
-    """Say why an object waits now.
+    """Explain why an object waits now.
 
     Parameters
     ----------
@@ -104,7 +104,11 @@ class _WaitChain:
         self._block(worst)
 
     def _name(self, block: int) -> str:
-        return f"GPU{int(self._machine.blocks['gpu'][block])} block {self._path(block).rpartition('.')[2]}"
+        return block_name(self._machine, block)
+
+    def _report(self, block: int, text: str, since_ps: int = -1) -> None:
+        """Add a step about a thread block."""
+        self._put(f"{self._name(block)} {text}", self._path(block), since_ps)
 
     def _path(self, block: int) -> str:
         return block_path(self._fabric, self._machine, block)
@@ -115,13 +119,13 @@ class _WaitChain:
         return f"operation {int(row.number)}{f' ({names[int(row.phase)]})' if names else ''}"
 
     def _comes_back(self, what: tuple[str, int], block: int) -> bool:
-        """Whether the chain has been here: then it ends, as a circle."""
+        """Whether the chain has been here before: then it ends, as a cycle."""
         if what in self._seen:
-            circle = [self._name(b) for b in list(self._seen.values())[list(self._seen).index(what) :]]
-            names = [name for k, name in enumerate(circle) if k == 0 or name != circle[k - 1]]
+            cycle = [self._name(b) for b in list(self._seen.values())[list(self._seen).index(what) :]]
+            names = [name for k, name in enumerate(cycle) if k == 0 or name != cycle[k - 1]]
             text = " <- ".join([*names, names[0]])
             self._why.circle = True
-            self._put(f"a circle: {text}; nobody in it can ever go on (deadlock)", self._path(block))
+            self._put(f"a cycle of waits: {text} (deadlock)", self._path(block))
             return True
         if len(self._why.links) >= _MOST_STEPS:
             self._put("and so on", self._path(block))
@@ -146,39 +150,34 @@ class _WaitChain:
 
     def _done(self, block: int) -> None:
         when = int(self._machine.blocks[block].ended_ps)
-        self._put(f"{self._name(block)} has ended: it waits for nothing", self._path(block), when)
+        self._report(block, "has ended: it waits for nothing", when)
 
     def _pending(self, block: int) -> None:
         blocks, row = self._machine.blocks, self._machine.blocks[block]
         if row.after > 0:
             ops = self._machine.ops
             late = (ops["kind"] == t.RELEASE) & (ops["value"] == block) & (ops["started_ps"] < 0)
-            text = f"{self._name(block)} has not begun: it waits for the end of {int(row.after)} others"
-            self._put(text, self._path(block), 0)
+            self._report(block, f"has not begun: it waits for the end of {int(row.after)} others", 0)
             for other in ops["block"][late][:1]:
                 self._block(int(other))
             return
         if row.sm >= 0:
             when = format_time(int(row.launch_ps))
-            self._put(
-                f"{self._name(block)} has not begun: its kernel is launched at {when}", self._path(block), 0
-            )
+            self._report(block, f"has not begun: its kernel is launched at {when}", 0)
             return
         same = (blocks["gpu"] == row.gpu) & (blocks["engine"] == row.engine) & (blocks["sm"] >= 0)
-        seated = np.flatnonzero(same & (blocks["state"] != t.DONE))
+        resident = np.flatnonzero(same & (blocks["state"] != t.DONE))
         what = "copy engine" if row.engine else "SM"
-        room = f"the {what}s of its GPU have room for {len(seated)} blocks"
-        self._put(f"{self._name(block)} has not begun: {room}", self._path(block), 0)
+        room = f"the {what}s of its GPU have room for {len(resident)} blocks"
+        self._report(block, f"has not begun: {room}", 0)
         # A place becomes free when the first of them ends: one that does not wait for others, if any.
-        able = [b for b in seated if blocks["state"][b] != t.WAITING]
-        if len(seated):
-            self._block(int(min(able or seated, key=lambda b: int(blocks["last_op"][b] - blocks["op"][b]))))
+        able = [b for b in resident if blocks["state"][b] != t.WAITING]
+        if len(resident):
+            self._block(int(min(able or resident, key=lambda b: int(blocks["last_op"][b] - blocks["op"][b]))))
 
     def _signalling(self, block: int) -> None:
         row = self._machine.blocks[block]
-        self._put(
-            f"{self._name(block)} is about to issue its next instruction", self._path(block), row.since_ps
-        )
+        self._report(block, "is about to issue its next instruction", row.since_ps)
         self._slots(int(row.sm))
 
     def _slots(self, sm: int) -> None:
@@ -204,21 +203,15 @@ class _WaitChain:
         op = machine.ops[number]
         if op.kind == t.SPEND:
             ends = format_time(int(row.since_ps + op.left))
-            self._put(
-                f"{self._name(block)} is at {self._op(number)} until {ends}", self._path(block), row.since_ps
-            )
+            self._report(block, f"is at {self._op(number)} until {ends}", row.since_ps)
             return
         if op.kind == t.COMPUTE:
-            text = (
-                f"{self._name(block)} computes at {self._op(number)}: {int(op.left):,} instructions to issue"
-            )
-            self._put(text, self._path(block), row.since_ps)
+            text = f"computes at {self._op(number)}: {int(op.left):,} instructions to issue"
+            self._report(block, text, row.since_ps)
             self._slots(int(row.sm))
             return
         left = f"{int(op.left):,} of {int(op.lines):,} to go"
-        self._put(
-            f"{self._name(block)} moves lines at {self._op(number)}: {left}", self._path(block), row.since_ps
-        )
+        self._report(block, f"moves lines at {self._op(number)}: {left}", row.since_ps)
         under_way = self._lines.of_block(block)
         loads = [int(r) for r in under_way if machine.requests[r].kind == t.LOAD]
         # Warps run ahead: the block's own move comes first.
@@ -236,13 +229,10 @@ class _WaitChain:
         if row.unacked == 0:
             over = self._lines.fences.get(block)
             until = f" until {format_time(over)}" if over is not None else ""
-            self._put(
-                f"{self._name(block)} is in a system-wide fence{until}", self._path(block), row.since_ps
-            )
+            self._report(block, f"is in a system-wide fence{until}", row.since_ps)
             return
         stores = f"{int(row.unacked):,} stores and signals"
-        text = f"{self._name(block)} waits at {what} until {stores} are acknowledged"
-        self._put(text, self._path(block), row.since_ps)
+        self._report(block, f"waits at {what} until {stores} are acknowledged", row.since_ps)
         kinds = (t.STORE, t.SIGNAL)
         mine = [r for r in self._lines.of_block(block) if self._machine.requests[r].kind in kinds]
         if mine:
@@ -257,9 +247,7 @@ class _WaitChain:
         semaphore, needed = int(op.semaphore), int(op.value)
         has = int(machine.semaphores[semaphore].value)
         what = f"semaphore {semaphore}: it is {has} of {needed}"
-        self._put(
-            f"{self._name(block)} waits at {self._op(number)} for {what}", self._path(block), row.since_ps
-        )
+        self._report(block, f"waits at {self._op(number)} for {what}", row.since_ps)
         if has >= needed:
             polls = self._lines.of_block(block)
             self._put("the signal is there; the poll that will see it is under way", self._path(block))
@@ -268,7 +256,7 @@ class _WaitChain:
             return
         missing = self._missing(semaphore)
         if not missing:
-            self._put("no operation that is left raises it: it waits for ever (deadlock)", self._path(block))
+            self._put("no remaining operation raises it (deadlock)", self._path(block))
             self._why.circle = True
             return
         distance, signal = missing[min(needed - has, len(missing)) - 1]
@@ -276,10 +264,10 @@ class _WaitChain:
         who = int(machine.ops[signal].block)
         under_way = self._lines.of_op(signal, t.SIGNAL)
         if distance < 0 and len(under_way):
-            self._put(f"{self._name(who)} has signalled it at {self._op(signal)}{others}", self._path(who))
+            self._report(who, f"has signalled it at {self._op(signal)}{others}")
             self._line(int(under_way[0]), "the signal is")
             return
-        self._put(f"{self._name(who)} has yet to signal it at {self._op(signal)}{others}", self._path(who))
+        self._report(who, f"has yet to signal it at {self._op(signal)}{others}")
         self._block(who)
 
     def _missing(self, semaphore: int) -> list[tuple[int, int]]:
@@ -311,25 +299,25 @@ class _WaitChain:
         row, where = machine.requests[request], f"line[{request}]"
         if self._comes_back(("line", request), int(machine.warps[int(row.warp)].block)):
             return
-        piece, index = int(machine.operands[int(row.operand)].piece), int(machine.details[request].index)
-        packet = f"packet {index + 1} of packets[{int(machine.pieces[piece].chunk)}]"
+        slice_, index = int(machine.operands[int(row.operand)].slice), int(machine.details[request].index)
+        packet = f"packet {index + 1} of packets[{int(machine.slices[slice_].chunk)}]"
         self._put(f"it reads {packet}, which has not come", where, row.issued_ps)
-        operands = np.flatnonzero(machine.operands["piece"] == piece)
+        operands = np.flatnonzero(machine.operands["slice"] == slice_)
         last = ops["first_target"] + ops["targets"]
         writers = [op for o in operands for op in np.flatnonzero((ops["first_target"] <= o) & (o < last))]
         if not writers:
             self._why.circle = True
-            self._put("no operation writes it: it waits for ever (deadlock)", where)
+            self._put("no operation writes it (deadlock)", where)
             return
         op = int(writers[0])
         who = int(ops[op].block)
         stores = self._lines.of_op(op, t.STORE)
         stores = stores[machine.requests["line"][stores] == row.line]
         if len(stores):
-            self._put(f"{self._name(who)} has stored it at {self._op(op)}", self._path(who))
+            self._report(who, f"has stored it at {self._op(op)}")
             self._line(int(stores[0]), "it is")
             return
-        self._put(f"{self._name(who)} has yet to store it at {self._op(op)}", self._path(who))
+        self._report(who, f"has yet to store it at {self._op(op)}")
         under_way = [int(r) for r in self._lines.of_block(who) if machine.requests[r].op == op]
         same = [r for r in under_way if machine.details[r].index == index]
         needed = [r for r in same if self._is_absent(r)] or same
@@ -361,7 +349,7 @@ class _WaitChain:
         for (block, op), count in users.most_common(_MOST_USERS):
             waits = sum(int(requests[r].op) == op for r in queued)
             lines = f"{count:,} lines of {self._op(op)} on it, {waits:,} of them in its queue"
-            self._put(f"{self._name(block)} has {lines}", self._path(block))
+            self._report(block, f"has {lines}")
         if len(users) > _MOST_USERS:
             self._put(f"and {len(users) - _MOST_USERS} other thread blocks", path)
 

@@ -37,16 +37,16 @@ class Graph:
     groups : mapping of int to sequence of int
         Ranks of each numbered group.
     memory : Memory
-        Remote memory: its latency and bandwidth; nobody waits for another.
+        Remote memory: its latency and bandwidth; no rank waits for another.
     title : str
         What it is called.
     durations : ndarray of int64, optional
-        Nanoseconds of each operation, on all ranks the same; what the operations say unless given.
+        Nanoseconds of each operation, on all ranks the same; those of the operations unless given.
 
     Raises
     ------
     InputError
-        Ranks do not match: one sends what nobody receives, or collectives differ.
+        Ranks do not match: one sends what no rank receives, or collectives differ.
 
     Examples
     --------

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
-from astranb.core.units import format_bandwidth, format_time
-from astranb.engine.edits import Edit, Parameter
+from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
 from astranb.engine.operations.about import About
-from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value
+from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
@@ -22,7 +20,10 @@ from .run import LayerRun
 __all__ = ["apply", "bandwidth_now", "number", "parameters", "read_edit"]
 
 _CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANGEABLE["dim"]}
-_HINT = "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency"
+_EFFECTS = {
+    "speed": "now, for computations that have not begun",
+    "": "now, for phases that have not begun",
+}
 
 
 def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About) -> Edit:
@@ -33,25 +34,29 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
     InputError
         Unknown object or property, or a value that cannot be read.
     """
-    head, _, name = path.strip().rpartition(".")
-    place = resolve(head or path, run, about)
-    known = _CHANGEABLE.get(place.kind, {})
-    if name not in known:
-        hint = near(name, known) if known else _HINT
-        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
-    field = known[name][0]
-    number = read_value(field, value, path)
-    rows = place.slots if place.kind == "layer" else (place.dim,)
-    return Edit(run.events, f"{place.path}.{name}", str(value), place.kind, field, rows, number, run.now_ps)
+    return checked_edit(
+        path,
+        value,
+        _CHANGEABLE,
+        lambda name: resolve(name, run, about),
+        lambda field, _: read_value(field, value, path),
+        hint="change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency",
+        events=run.events,
+        at_ps=run.now_ps,
+    )
 
 
 def number(edit: Edit, edits: Sequence[Edit], run: LayerRun) -> float:
-    """The present value of what an edit changes, in the unit of its field."""
-    if edit.field == "speed":
-        return ([1.0] + [e.number for e in edits if e.path == edit.path])[-1]
-    if edit.field == "rate_Bpns":
-        return bandwidth_now(run, edits, edit.rows[0]) / 1e9
-    return _network(run, edits).latency_ns[run.built.levels.physical[edit.rows[0]]]
+    """What an edit is about as it is now, in the unit of its field."""
+    return _now(edit.field, edit.path, edit.rows[0], edits, run)
+
+
+def _now(field: str, path: str, dim: int, edits: Sequence[Edit], run: LayerRun) -> float:
+    if field == "speed":
+        return ([1.0] + [e.number for e in edits if e.path == path])[-1]
+    if field == "rate_Bpns":
+        return bandwidth_now(run, edits, dim) / 1e9
+    return _network(run, edits).latency_ns[run.built.levels.physical[dim]]
 
 
 def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray) -> None:
@@ -81,22 +86,13 @@ def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:
     return replace(run.inputs.network, bandwidth=tuple(bandwidth), latency_ns=tuple(latency))
 
 
-def parameters(place: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, with its present values."""
-    found = []
-    for name, (_, unit, limits, meaning) in _CHANGEABLE.get(place.kind, {}).items():
-        path = f"{place.path}.{name}"
-        if name == "speed":
-            value = f"{([1.0] + [e.number for e in edits if e.path == path])[-1]:g}"
-            effect = "now, for computations that have not begun"
-        else:
-            latency = _network(run, edits).latency_ns[run.built.levels.physical[place.dim]]
-            value = format_time(round(latency * 1000))
-            if name == "bandwidth":
-                value = format_bandwidth(bandwidth_now(run, edits, place.dim))
-            effect = "now, for phases that have not begun"
-        found.append(Parameter(path, value, unit, limits, effect, meaning))
-    return found
+def parameters(part: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Parameter]:
+    """What can be changed of an object, as it is now."""
+
+    def now(field: str) -> str:
+        return written(field, _now(field, f"{part.path}.speed", part.dim, edits, run))
+
+    return parameters_of(part, _CHANGEABLE, now, _EFFECTS)
 
 
 def bandwidth_now(run: LayerRun, edits: Sequence[Edit], dim: int) -> float:

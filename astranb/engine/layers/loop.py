@@ -5,13 +5,16 @@ All NPUs do the same at the same time, so one of them is simulated: see :mod:`.p
 
 from __future__ import annotations
 
+import numpy as np
+
 from astranb.core.entry import Entry
 from astranb.core.handle import handle
 from astranb.core.jit import Records, kernel
+from astranb.engine.conditions import check_conditions
 from astranb.engine.messages.tables import PHASE_BEGINS, PHASE_ENDS
 from astranb.engine.stops import BREAK, ENDED, REACHED, STEPS, TIME
 
-from .recording import PASSED, POINT, WATCH, begin, check_conditions, end, record_phase
+from .recording import PASSED, POINT, WATCH, begin, end, record_phase
 from .tables import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -28,7 +31,6 @@ from .tables import (
     ISSUE,
     LIMITS,
     NO_DELAY,
-    NUMBER,
     OPERATION,
     PASS,
     PASS_END,
@@ -391,32 +393,10 @@ def _limit_reached(m: LayerMachine, limits: Records) -> int:
 
 
 @kernel
-def run_layers(
-    limits: Records,
-    clock: Records,
-    operations: Records,
-    slots: Records,
-    collectives: Records,
-    chunks: Records,
-    phases: Records,
-    streams: Records,
-    queues: Records,
-    events: Records,
-    pass_ends: Records,
-    watch: Records,
-    points: Records,
-    passed: Records,
-    clock_words: Records,
-    operation_words: Records,
-    slot_words: Records,
-    collective_words: Records,
-    queue_words: Records,
-) -> int:
+def run_layers(limits: Records, machine: LayerMachine, words: tuple[Records, ...]) -> int:
     """Handle events until none is left or a limit is reached; returns why it stopped."""
-    m = handle(LayerMachine(
-        clock, operations, slots, collectives, chunks, phases, streams, queues, events, pass_ends, watch,
-        points, passed,
-    ))  # fmt: skip
+    m = handle(machine)
+    clock, watch = m.clock, m.watch
     while True:
         if clock[0].events >= limits[0].events:
             return STEPS
@@ -441,7 +421,9 @@ def run_layers(
         else:
             _end_phase(m, event - 1 - len(m.collectives))
         if limits[0].closely == 1 and watch[0].points > 0:
-            check_conditions(m, clock_words, operation_words, slot_words, collective_words, queue_words)
+            found = check_conditions(m.points, watch[0].points, words)
+            if watch[0].hit < 0:
+                watch[0].hit = found
             if watch[0].hit >= 0:
                 return BREAK
 
@@ -452,5 +434,5 @@ _TABLES = (
 DTYPES = dict(zip(LayerMachine._fields, _TABLES, strict=True))
 """The record type of each table."""
 
-ENTRY = Entry(run_layers, [LIMITS, *_TABLES, *(NUMBER,) * 5])
+ENTRY = Entry(run_layers, [LIMITS, LayerMachine(*_TABLES), (np.dtype("i8"),) * 5])  # type: ignore[arg-type]
 """The loop as Python calls it: limits, tables, and five of the tables as plain numbers."""

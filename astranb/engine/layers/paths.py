@@ -65,6 +65,11 @@ class LayerPart:
     dim: int = -1
 
     @property
+    def rows(self) -> tuple[int, ...]:
+        """What an edit changes: the parts of a layer, or a dimension."""
+        return self.slots or (self.dim,)
+
+    @property
     def slots(self) -> tuple[int, ...]:
         """The parts of a layer that it is about."""
         parts = range(3) if self.part < 0 else (self.part,)

@@ -11,8 +11,7 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.state import allocate
-from astranb.engine.messages.recording import holds
-from astranb.engine.messages.tables import BEGINS, ENDS, NOTHING, PHASE_BEGINS
+from astranb.engine.messages.tables import BEGINS, ENDS, PHASE_BEGINS
 
 from .tables import ISSUE, LayerMachine
 
@@ -21,7 +20,6 @@ __all__ = [
     "POINT",
     "WATCH",
     "begin",
-    "check_conditions",
     "end",
     "record_phase",
     "recording_tables",
@@ -158,33 +156,3 @@ def record_phase(m: LayerMachine, stream: int, what: int) -> None:
     row.queued_ps = s.queued_ps
     row.begun_ps = s.started_ps
     row.end_ps = m.clock[0].now_ps
-
-
-@kernel(inline=False)
-def check_conditions(
-    m: LayerMachine,
-    clock: Records,
-    operations: Records,
-    slots: Records,
-    collectives: Records,
-    queues: Records,
-) -> None:
-    """Check whether a condition has become true; the tables are given as plain numbers."""
-    for number in range(m.watch[0].points):
-        point = m.points[number]
-        if point.what != NOTHING:
-            continue
-        if point.owner == 0:
-            found = clock[point.place].value
-        elif point.owner == 1:
-            found = operations[point.place].value
-        elif point.owner == 2:
-            found = slots[point.place].value
-        elif point.owner == 3:
-            found = collectives[point.place].value
-        else:
-            found = queues[point.place].value
-        now = 1 if holds(found, point.relation, point.value) else 0
-        if now == 1 and point.was == 0 and m.watch[0].hit < 0:
-            m.watch[0].hit = number
-        point.was = now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,9 +31,9 @@ def condition_tables(m: t.LayerMachine) -> tuple[Records, ...]:
     return m.clock, m.operations, m.slots, m.collectives, m.queues
 
 
-def _numbers(m: t.LayerMachine) -> tuple[Records, ...]:
+def _numbers(m: t.LayerMachine) -> tuple[Any, ...]:
     """Return the same tables as plain numbers, as the loop takes them."""
-    return tuple(np.asarray(table).view(t.NUMBER).view(np.recarray) for table in condition_tables(m))
+    return tuple(np.asarray(table).view(np.int64) for table in condition_tables(m))
 
 
 class LayerRun:
@@ -129,7 +129,7 @@ class LayerRun:
         m = self.machine
         m.watch[0].hit = -1
         if self._call is None:
-            self._call = ENTRY.bind(self._limits, *m, *_numbers(m))
+            self._call = ENTRY.bind(self._limits, m, _numbers(m))
         return self._call()
 
     def record(self, *, on: bool) -> None:

@@ -167,9 +167,6 @@ LIMITS = np.dtype(
     ]
 )
 
-NUMBER = np.dtype([("value", "i8")])
-"""A row of a table seen as plain numbers, for conditions."""
-
 RECORDS: Final = ("watch", "points", "passed")
 """The tables that are not part of the simulated state: breakpoints and recording."""
 

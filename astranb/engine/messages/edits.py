@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.errors import Deadlock, InputError
 from astranb.core.units import format_time
-from astranb.engine.edits import Edit, Parameter
+from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
 from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, read_value, written
 from astranb.net.astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
@@ -19,11 +19,12 @@ from .link_ends import ends_of, waiting_for
 from .paths import RunPart, resolve
 from .transport import free_link
 
-__all__ = ["apply_edit", "check_links", "dead_links", "parameters_of", "read_edit", "value_of"]
+__all__ = ["apply_edit", "check_links", "links_down", "parameters", "read_edit", "value_of"]
 
 _EFFECTS = {
     "speed": "now, for computations that have not begun",
-    "up": "now, for what has not been taken in",
+    "up": "now, for messages that have not entered it",
+    "": "now, for messages that have not been sent over it",
 }
 
 
@@ -37,19 +38,28 @@ def read_edit(
     InputError
         Unknown object or property, or a value that cannot be read.
     """
-    head, _, name = path.strip().rpartition(".")
-    place = resolve(head or path, about, machine)
-    known = CHANGEABLE.get(place.kind, {})
-    if name not in known:
-        hint = near(name, known) if known else "change rank[N].speed, dim[N].bandwidth or dim[N].latency"
-        raise InputError(f"{name!r} of {place.path} cannot be changed", where=path, hint=hint)
-    if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
-        hint = "change link[N], which exists with congestion (--fidelity congestion)"
-        raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
-    field = known[name][0]
-    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    number = read_value(field, value, path)
-    return Edit(events, f"{place.path}.{name}", text, place.kind, field, place.rows, number, now_ps)
+
+    def read(field: str, part: RunPart) -> float:
+        if _routed(part, machine):
+            hint = "change link[N], which exists with congestion (--fidelity congestion)"
+            raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
+        return read_value(field, value, path)
+
+    return checked_edit(
+        path,
+        value,
+        CHANGEABLE,
+        lambda name: resolve(name, about, machine),
+        read,
+        hint="change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+        events=events,
+        at_ps=now_ps,
+    )
+
+
+def _routed(part: RunPart, machine: t.MessageMachine) -> bool:
+    """Whether a part is the dimension that stands for the links of an infrastructure."""
+    return part.kind == "dim" and bool(machine.dims[part.dim].kind == ROUTED)
 
 
 def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
@@ -70,7 +80,7 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
 
 
 def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: float) -> None:
-    """Set a number of a dimension, of all its links, and of the table that schedules chunks."""
+    """Set a number of a dimension, of all its links, and in the scheduler of chunks."""
     machine.dims[field][dim] = number
     if machine.config[0].congestion:
         first = machine.dims.first_link
@@ -87,7 +97,7 @@ def _take_down(machine: t.MessageMachine, link: int) -> None:
 
 
 def _bring_up(machine: t.MessageMachine, link: int) -> None:
-    """Bring a link up: waiting messages continue, at once where the link sends nothing."""
+    """Waiting messages are sent, at once where the link is idle."""
     one = machine.links[link]
     if one.busy & DEAD:
         one.busy &= ~DEAD
@@ -95,20 +105,20 @@ def _bring_up(machine: t.MessageMachine, link: int) -> None:
             free_link(machine, link)
 
 
-def dead_links(machine: t.MessageMachine) -> list[int]:
+def links_down(machine: t.MessageMachine) -> list[int]:
     """Links that are down."""
     return np.flatnonzero(machine.links.busy & DEAD).tolist()
 
 
 def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) -> None:
-    """Explain a deadlock that a link that is down has caused.
+    """Raise an error if a link that is down is why no event is left and a rank is not done.
 
     Raises
     ------
     Deadlock
         Messages wait for a link that is down.
     """
-    for link in dead_links(machine):
+    for link in links_down(machine):
         if waiting := waiting_for(machine, link):
             since = max(e.at_ps for e in edits if e.field == "up" and link in e.rows)
             a, b = ends_of(about, machine, link)
@@ -118,17 +128,15 @@ def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) 
             )
 
 
-def parameters_of(place: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) -> list[Parameter]:
-    """What can be changed of an object, with its values after the edits."""
-    if place.kind == "dim" and machine.dims[place.dim].kind == ROUTED:
+def parameters(part: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) -> list[Parameter]:
+    """What can be changed of an object, as it is after the edits."""
+    if _routed(part, machine):
         return []
-    found = []
-    for name, (field, unit, limits, meaning) in CHANGEABLE.get(place.kind, {}).items():
-        value = written(field, value_of(place.kind, field, place.rows[0], machine, edits))
-        effect = _EFFECTS.get(field, "now, for messages that have not been sent over it")
-        choices = ("yes", "no") if field == "up" else ()
-        found.append(Parameter(f"{place.path}.{name}", value, unit, limits, effect, meaning, choices))
-    return found
+
+    def now(field: str) -> str:
+        return written(field, value_of(part.kind, field, part.rows[0], machine, edits))
+
+    return parameters_of(part, CHANGEABLE, now, _EFFECTS)
 
 
 def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: Sequence[Edit]) -> float:

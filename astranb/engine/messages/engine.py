@@ -19,7 +19,7 @@ from . import inspection, ready_times, traffic
 from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .critical_path import critical_path
-from .edits import apply_edit, check_links, parameters_of, read_edit, value_of
+from .edits import apply_edit, check_links, parameters, read_edit, value_of
 from .instances import pairs
 from .link_ends import reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
@@ -128,7 +128,7 @@ class MessageEngine(MessageState):
 
     def parameters(self, path: str) -> list[Parameter]:
         """What can be changed of an object, as it is now."""
-        return parameters_of(self.resolve(path), self.machine, self.edits) if path else []
+        return parameters(self.resolve(path), self.machine, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:
         """A link's full path, and, if wanted, that of its other direction."""

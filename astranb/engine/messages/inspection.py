@@ -153,7 +153,7 @@ def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
         ("waiting", f"{waiting:,} messages"),
     ]  # fmt: skip
     if link.busy & 1 and link.busy & DEAD:
-        state.append(("dead", "yes: it takes in nothing more"))
+        state.append(("down", "yes: messages wait"))
     if engine.recording:
         used = m.used[row]
         state.append(("carried", f"{format_bytes(int(used.bytes))} in {int(used.messages):,} messages"))

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from astranb.core.entry import Entry
 from astranb.core.handle import handle
 from astranb.core.jit import Records, kernel
 from astranb.core.timesteps import next_event, next_time
+from astranb.engine.conditions import check_conditions
 from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME
 
 from .algorithms import at_switch, bundle_passed, message_received, switch_done
 from .bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
 from .issue import custom_done, memory_free, operation_done, phase_over, start_npu
-from .recording import check_conditions, record
+from .recording import record
 from .tables import (
     BUNDLE,
     BUNDLE_REDUCED,
     BUS_PROCESSED,
     BUS_RECEIVED,
     BUS_SENT,
-    COUNTER,
     DELIVERED,
     DONE,
     DTYPES,
@@ -208,56 +210,10 @@ def _limit_reached(m: MessageMachine, limits: Records) -> int:
 
 
 @kernel
-def run_messages(
-    limits: Records,
-    config: Records,
-    clock: Records,
-    dims: Records,
-    implementations: Records,
-    npus: Records,
-    places: Records,
-    queues: Records,
-    allocators: Records,
-    trees: Records,
-    groups: Records,
-    members: Records,
-    group_streams: Records,
-    operations: Records,
-    children: Records,
-    ready: Records,
-    memories: Records,
-    streams: Records,
-    phases: Records,
-    timers: Records,
-    messages: Records,
-    buckets: Records,
-    links: Records,
-    routes: Records,
-    hops: Records,
-    wires: Records,
-    schedule: Records,
-    grants: Records,
-    bus: Records,
-    bus_lists: Records,
-    queue: Records,
-    timesteps: Records,
-    pending: Records,
-    watch: Records,
-    points: Records,
-    passed: Records,
-    traffic: Records,
-    used: Records,
-    npu_words: Records,
-    operation_words: Records,
-    queue_words: Records,
-) -> int:
+def run_messages(limits: Records, machine: MessageMachine, words: tuple[Records, ...]) -> int:
     """Handle events until none is left or a limit is reached; returns why it stopped."""
-    m = handle(MessageMachine(
-        config, clock, dims, implementations, npus, places, queues, allocators, trees, groups,
-        members, group_streams, operations, children, ready, memories, streams, phases, timers,
-        messages, buckets, links, routes, hops, wires, schedule, grants, bus, bus_lists, queue,
-        timesteps, pending, watch, points, passed, traffic, used,
-    ))  # fmt: skip
+    m = handle(machine)
+    clock, queue, watch = m.clock, m.queue, m.watch
     margin = limits[0].margin
     while True:
         if clock[0].steps >= limits[0].steps:
@@ -277,10 +233,12 @@ def run_messages(
             return ENDED
         clock[0].steps += 1
         if limits[0].closely == 1 and watch[0].points > 0:
-            check_conditions(m, npu_words, operation_words, queue_words)
+            found = check_conditions(m.points, watch[0].points, words)
+            if watch[0].hit < 0:
+                watch[0].hit = found
             if watch[0].hit >= 0:
                 return BREAK
 
 
-ENTRY = Entry(run_messages, [LIMITS, *DTYPES.values(), COUNTER, COUNTER, COUNTER])
+ENTRY = Entry(run_messages, [LIMITS, MessageMachine(**DTYPES), (np.dtype("i8"),) * 3])  # type: ignore[arg-type]
 """The loop as Python calls it: the limits, the tables of the machine, and three of them as numbers."""

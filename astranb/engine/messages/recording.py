@@ -6,12 +6,12 @@ pays for a comparison only.
 
 from __future__ import annotations
 
-from astranb.core.jit import Records, kernel
+from astranb.core.jit import kernel
 from astranb.net.astrasim2 import MESH, RING, SWITCH
 
-from .tables import ENDS, NOTHING, PHASE_ENDS, SENT, MessageMachine
+from .tables import ENDS, PHASE_ENDS, SENT, MessageMachine
 
-__all__ = ["check_conditions", "holds", "record", "record_link", "record_phase", "record_sent"]
+__all__ = ["record", "record_link", "record_phase", "record_sent"]
 
 
 @kernel(inline=False)
@@ -101,38 +101,3 @@ def record_phase(m: MessageMachine, stream: int, what: int) -> None:
     row.queued_ns = s.queued_ns
     row.begun_ns = s.begun_ns
     row.end_ns = m.queue[0].now
-
-
-@kernel
-def holds(found: int, relation: int, value: int) -> bool:
-    """Compare two numbers by the relation with a number: < <= == != >= >."""
-    if relation == 0:
-        return found < value
-    if relation == 1:
-        return found <= value
-    if relation == 2:
-        return found == value
-    if relation == 3:
-        return found != value
-    if relation == 4:
-        return found >= value
-    return found > value
-
-
-@kernel(inline=False)
-def check_conditions(m: MessageMachine, npus: Records, operations: Records, queues: Records) -> None:
-    """Check whether a breakpoint's condition has become true; the tables are given as plain numbers."""
-    for number in range(m.watch[0].points):
-        point = m.points[number]
-        if point.what != NOTHING:
-            continue
-        if point.owner == 0:
-            found = npus[point.place].value
-        elif point.owner == 1:
-            found = operations[point.place].value
-        else:
-            found = queues[point.place].value
-        now = 1 if holds(found, point.relation, point.value) else 0
-        if now == 1 and point.was == 0 and m.watch[0].hit < 0:
-            m.watch[0].hit = number
-        point.was = now

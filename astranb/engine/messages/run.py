@@ -147,8 +147,8 @@ class Run:
         while True:
             if self._call is None:
                 m = self._machine
-                words = (np.asarray(table).view(t.COUNTER) for table in (m.npus, m.operations, m.queues))
-                self._call = ENTRY.bind(self._limits, *m, *(w.view(np.recarray) for w in words))
+                words = tuple(np.asarray(table).view(np.int64) for table in (m.npus, m.operations, m.queues))
+                self._call = ENTRY.bind(self._limits, m, words)
             why = self._call()
             clock = self._machine.clock[0]
             if clock.no_route:

@@ -21,7 +21,7 @@ SPEED: Final = ("speed", "", "above 0, or inf", "of its computations: 0.5 is hal
 CHANGEABLE: Final = {
     "rank": {"speed": SPEED},
     "dim": _LINK,
-    "link": {**_LINK, "up": ("up", "", "yes or no", "no: dead, and what comes waits")},
+    "link": {**_LINK, "up": ("up", "", "yes or no", "no: messages wait until the link is up")},
 }
 """What a person may change: field, unit of a bare number, limits, meaning."""
 _MOST_SPEED = 1e6

@@ -16,7 +16,7 @@ export const COLUMNS = /** @type {const} */ ({
   "breaks": { "times": "f8", "values": "f8" },
   "buffer": { "arrived": "u1", "source": "u2", "ranks": "u2", "state": "u1" },
   "chunks": {
-    "rank": "i4", "buffer": "i4", "chunk": "i4", "promised": "i4", "kept": "i4", "pieces": "i4", "writing": "i4",
+    "rank": "i4", "buffer": "i4", "chunk": "i4", "promised": "i4", "kept": "i4", "slices": "i4", "writing": "i4",
     "place": "i4", "there": "i4", "twice": "i4", "least": "u1", "most": "u1"
   },
   "critical_path": {

@@ -43,7 +43,7 @@ export function segmentAt(path, time) {
  * @param {(bundle: number, colour: string, width: number, dash: number[]) => void} stroke
  */
 function drawRoute(store, theme, stroke) {
-  const route = store.selection.startsWith("line[") ? store.inspection?.found?.way : null;
+  const route = store.selection.startsWith("line[") ? store.inspection?.found?.route : null;
   for (const hop of route ?? []) {
     const colon = hop.lastIndexOf(": ");
     const name = hop.slice(0, colon).split("#")[0];

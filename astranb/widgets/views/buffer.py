@@ -63,11 +63,11 @@ def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
     here = np.flatnonzero(cell_of == int(options["chunk"]) * width + int(options["column"]))
     if not len(here):
         return {"text": "", "source": -1}, []
-    piece = np.searchsorted(found.first, here, "right") - 1
-    table = sim.engine.machine.pieces[found.pieces]
-    channel, index = int(table["lane"][piece[0]]), here - found.first[piece]
-    here, index = here[piece == piece[0]], index[piece == piece[0]]
-    lines = int(table["lines"][piece[0]])
+    slice_ = np.searchsorted(found.first, here, "right") - 1
+    table = sim.engine.machine.slices[found.slices]
+    channel, index = int(table["channel"][slice_[0]]), here - found.first[slice_]
+    here, index = here[slice_ == slice_[0]], index[slice_ == slice_[0]]
+    lines = int(table["lines"][slice_[0]])
     span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
     words = [f"GPU{rank} {name}[{options['chunk']}]"]
     if sim.engine.program.channels > 1:
@@ -83,7 +83,7 @@ def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
             words.append(f"{len(there)} of {len(here)} arrived")
         words.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")
         words.append(_contributions(found.times[found.number[there[0]]]))
-        words.append("final" if found.final[piece[0]] else "partial: more is to come")
+        words.append("final" if found.final[slice_[0]] else "partial: more is to come")
     return {"text": " · ".join(words), "source": source}, []
 
 
@@ -111,13 +111,13 @@ def _largest(found: BufferContent) -> int:
 
 
 def _has(sim: Simulation, rank: int, name: str) -> bool:
-    table = sim.engine.machine.pieces
+    table = sim.engine.machine.slices
     return bool(((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any())
 
 
 def _shape(sim: Simulation, found: BufferContent, most: int) -> tuple[int, int, int]:
     """Chunks, cells a chunk, lines a cell."""
-    table = sim.engine.machine.pieces[found.pieces]
+    table = sim.engine.machine.slices[found.slices]
     chunks = int(table["chunk"].max()) + 1
     if chunks > _MOST_CELLS:
         raise InputError(f"{chunks:,} chunks are too many to draw", where="buffer")
@@ -129,7 +129,7 @@ def _shape(sim: Simulation, found: BufferContent, most: int) -> tuple[int, int, 
 
 def _cells(sim: Simulation, found: BufferContent, width: int, fold: int) -> tuple[np.ndarray, int]:
     """Which cell each line is in."""
-    chunk = np.repeat(sim.engine.machine.pieces["chunk"][found.pieces], np.diff(found.first)).astype(np.int64)
+    chunk = np.repeat(sim.engine.machine.slices["chunk"][found.slices], np.diff(found.first)).astype(np.int64)
     lines = len(chunk)
     starts = np.full(int(chunk.max(initial=0)) + 1, lines)
     np.minimum.at(starts, chunk, np.arange(lines))

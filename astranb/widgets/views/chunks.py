@@ -16,8 +16,8 @@ __all__ = ["VIEW", "chunks"]
 _MOST_TICKS = 32
 """Up to so many ranks, each one's contribution is drawn; beyond, how many there are."""
 _MOST_TEXTS = 1_100
-_MOST_NUMBERS = 50_000_000  # ranks times pieces: what working it out may take in memory
-_COLUMNS = ("rank", "buffer", "chunk", "promised", "kept", "pieces", "writing")
+_MOST_NUMBERS = 50_000_000  # ranks times slices: what working it out may take in memory
+_COLUMNS = ("rank", "buffer", "chunk", "promised", "kept", "slices", "writing")
 
 
 def chunks(feed: LineFeed, options: dict[str, Any]) -> Message:
@@ -29,9 +29,9 @@ def chunks(feed: LineFeed, options: dict[str, Any]) -> Message:
     """
     sim = feed.session.at(options.get("at_ps"))
     ranks = sim.engine.program.ranks
-    if len(sim.engine.machine.pieces) * ranks > _MOST_NUMBERS:
-        raise InputError(f"{len(sim.engine.machine.pieces):,} pieces on {ranks} ranks are too many to draw")
-    used = [BUFFERS[b] for b in sorted({int(b) for b in sim.engine.machine.pieces["buffer"]})]
+    if len(sim.engine.machine.slices) * ranks > _MOST_NUMBERS:
+        raise InputError(f"{len(sim.engine.machine.slices):,} slices on {ranks} ranks are too many to draw")
+    used = [BUFFERS[b] for b in sorted({int(b) for b in sim.engine.machine.slices["buffer"]})]
     able = (["fullest"] if sums(sim.engine) else []) + used
     buffer = str(options.get("buffer") or ("fullest" if sums(sim.engine) else "output"))
     found, output = sim.contributions(buffer), sim.contributions("output").cells

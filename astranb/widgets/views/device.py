@@ -50,8 +50,8 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
     under_way = machine.sms["outstanding"][first:last]
     memory = []
     for table, begin, count in (
-        ("slices", gpu.first_slice, gpu.slices),
-        ("channels", gpu.first_channel, gpu.channels),
+        ("l2_slices", gpu.first_l2_slice, gpu.l2_slices),
+        ("hbm_channels", gpu.first_hbm_channel, gpu.hbm_channels),
     ):
         rows = machine.tables[table][int(begin) : int(begin + count)]
         memory += [np.minimum(rows["busy_ps"] / now, 1.0), np.maximum(0, rows["free_at_ps"] - sim.now_ps)]
@@ -62,8 +62,8 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
         "at_ps": sim.now_ps,
         "states": list(SM_STATES),
         "sms": last - first,
-        "slices": int(gpu.slices),
-        "channels": int(gpu.channels),
+        "slices": int(gpu.l2_slices),
+        "channels": int(gpu.hbm_channels),
         "slots": int(gpu.max_outstanding),
     }
     return meta, [state, here, under_way, *memory]

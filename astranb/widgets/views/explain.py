@@ -134,15 +134,15 @@ def _words(segment: Segment) -> dict[str, str]:
 
 def _line_columns(copy: Simulation, path: LinePath, drawn: Sequence[int]) -> dict[str, Any]:
     """Thread block, link, rank, and number of the SM within its GPU; -1: none."""
-    pieces = [path.pieces[k] for k in drawn]
+    lines = [path.line_segments[k] for k in drawn]
     machine = copy.engine.machine
-    block = np.array([p.block for p in pieces], np.int64)
+    block = np.array([p.block for p in lines], np.int64)
     sm = machine.blocks["sm"][block]
     first = machine.gpus["first_sm"][machine.blocks["gpu"][block]]
     return {
         "block": block,
-        "link": [p.where[1] if p.where[0] == "link" else -1 for p in pieces],
-        "rank": [_rank_of(path, *p.where) for p in pieces],
+        "link": [p.where[1] if p.where[0] == "link" else -1 for p in lines],
+        "rank": [_rank_of(path, *p.where) for p in lines],
         "sm": np.where((block >= 0) & (sm >= 0), sm - first, -1),
     }
 

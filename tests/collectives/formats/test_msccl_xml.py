@@ -96,14 +96,15 @@ def written(tmp_path):
 @pytest.mark.parametrize("inplace", [0, 1])
 def test_a_ring_of_four(written, inplace):
     found = read_algorithm(written(ring(4, inplace=inplace)))
-    assert (found.collective, found.in_place, found.stuck()) == ("all_reduce", bool(inplace), [])
+    assert (found.collective, found.in_place) == ("all_reduce", bool(inplace))
+    assert found.summary()["checks"] == ["every wait has its signal"]
     # A receiver copies what the ring of astranb stores at its place.
     assert run("ring", channels=1) < run(found) < 1.05 * run("ring", channels=1)
 
 
 def test_a_ring_with_packets(written):
     found = read_msccl_xml(written(ring(4, proto="LL128")))
-    assert (found.protocol, found.stuck()) == ("LL128", [])
+    assert (found.protocol, found.summary()["checks"]) == ("LL128", ["every wait has its signal"])
     program = Collective.of("all_reduce", "4KiB", found).program(4)
     assert program.protocol == "LL128"
     assert program.semaphores == []
@@ -192,7 +193,7 @@ def test_channels_there_and_back_under_all_protocols(protocol, ending, tmp_path)
     write_algorithm(program, file)
     found = read_algorithm(file)
     assert found.protocol == ("LL" if ending == "json" and protocol != "Simple" else protocol)
-    assert found.stuck() == []
+    assert found.summary()["checks"] == ["every wait has its signal"]
     if protocol == "Simple":
         run(found, size="8KiB")
 
@@ -249,7 +250,7 @@ BROKEN = [
     (('name="test"', ""), "algo: attribute 'name' is missing; give it"),
     (('proto="Simple"', 'proto="LL7"'), "algo: unknown proto='LL7'; take Simple"),
     (('ngpus="4"', 'ngpus="5"'), "algo: ngpus=5, but 4 <gpu> elements"),
-    (('ngpus="4"', 'ngpus="four"'), "algo: ngpus='four' is no whole number"),
+    (('ngpus="4"', 'ngpus="four"'), "algo: ngpus='four' is not a whole number"),
     (('nchunksperloop="4"', 'nchunksperloop="0"'), "algo: nchunksperloop=0 is out of range"),
     (('coll="allreduce"', 'coll="allgather"'), r"algo/gpu\[0\]: i_chunks=4 does not match"),
     (('inplace="0"', 'inplace="2"'), "algo: inplace=2 is out of range; take 0 to 1"),
@@ -275,10 +276,10 @@ BROKEN = [
     (('depid="-1" deps="-1"', 'depid="0" deps="2"'), "which has hasdep=0; set hasdep=1 there"),
     (('type="s"', 'type="nop"'), "rank 0 sends rank 1 5 chunks on channel 0, which receives 6; give every s"),
     (("<step ", "<stepp "), r"tb\[0\]: an element <stepp>; <step> is expected here"),
-    (("<algo ", "<algorithm "), "line 1[0-9]*|no XML"),
-    (("</algo>", ""), "no XML: no element found"),
+    (("<algo ", "<algorithm "), "line 1[0-9]*|not XML"),
+    (("</algo>", ""), "not XML: no element found"),
     (("<algo ", '<!DOCTYPE a [<!ENTITY b "c">]><algo '), "a DOCTYPE with declarations, an ENTITY or"),
-    (("<algo ", '<?xml version="1.0" encoding="klingon"?><algo '), "no XML: "),
+    (("<algo ", '<?xml version="1.0" encoding="klingon"?><algo '), "not XML: "),
 ]
 
 

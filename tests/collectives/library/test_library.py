@@ -144,7 +144,7 @@ def test_uneven_chunks_cover_the_data_once():
     program = Collective.of("all_reduce", 100_001, "ring", channels=3).program(7)
     low = anb.collectives.lower(program, kind="all_reduce", size=100_001)
     for rank in range(7):
-        outputs = low.pieces[(low.pieces["gpu"] == rank) & (low.pieces["buffer"] == 1)]
+        outputs = low.slices[(low.slices["gpu"] == rank) & (low.slices["buffer"] == 1)]
         assert outputs["bytes"].sum() == 100_001
         assert outputs["lines"].sum() == -(-100_001 // 128)
         filled = outputs[outputs["lines"] > 0]

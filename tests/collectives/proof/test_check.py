@@ -95,7 +95,7 @@ def test_a_wait_that_nobody_answers_is_named():
             if r == 1:
                 block.wait(gate)
 
-    with pytest.raises(Deadlock, match=r"rank 1 .* \(greeting\) .* no operation that is left signals it"):
+    with pytest.raises(Deadlock, match=r"rank 1 .* \(greeting\) .* no remaining operation signals it"):
         run(lonely)
 
 

@@ -249,7 +249,7 @@ def test_compiled_and_plain_python_are_the_same():
     assert compiled.go() == ENDED
     limits = allocate(1, LIMITS)
     limits.events = 1 << 40
-    assert run_layers(limits, *plain.machine, *_numbers(plain.machine)) == ENDED
+    assert run_layers(limits, plain.machine, _numbers(plain.machine)) == ENDED
     assert compiled.digest() == plain.digest()
 
 
