@@ -40,7 +40,7 @@ export function createInspector(store) {
   /** @param {string} text @param {string} to */
   const go = (text, to) => makeLink(text, () => store.select(to), { title: to });
   /** @param {Inspected} answer @returns {HTMLElement[]} */
-  function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, way: route }) {
+  function found({ title, kind, state, in_flight: flying, in_flight_count: count, lines: paths, children, recent, route }) {
     /** @type {HTMLElement[]} */
     const parts = [make("h4", { text: title }), make("table", {}, make("tbody", {}, ...state.map((row) => makeRow(...row))))];
     if (children.length) {

@@ -144,7 +144,7 @@ export interface Inspected {
   lines?: string[];
   children: { text: string; path: string }[];
   recent?: string[];
-  way?: string[];
+  route?: string[];
 }
 export interface Inspection {
   type: "inspection";

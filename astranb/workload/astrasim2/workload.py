@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from astranb.chakra import read_ranks
 
@@ -58,8 +57,10 @@ def load(
     memory: str | Path | None = None,
     groups: str | Path | None = None,
     compat: bool = False,
+    queues: int = 1,
+    injection_scale: float = 1.0,
+    rendezvous: bool = False,
     root: str | Path | None = None,
-    **options: Any,
 ) -> Workload:
     """Read ASTRA-sim 2.0's files, unmodified.
 
@@ -75,11 +76,19 @@ def load(
         The remote memory and the communicator groups, JSON.
     compat : bool
         Whether to keep ASTRA-sim 2.0's peculiarities.
+    queues : int
+        Queues of one dimension.
+    injection_scale : float
+        Factor of the endpoint's delay.
+    rendezvous : bool
+        Whether a message waits until its receiver is ready.
     root : str or Path, optional
         Where custom collectives are looked for after the folder of ``system.json`` and the working
         directory.
-    **options
-        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
+
+    Returns
+    -------
+    Workload
 
     Raises
     ------
@@ -89,7 +98,7 @@ def load(
     described = network if isinstance(network, InfraNetwork) else read_network(network)
     npus = described.npus
     document = read_json(system)
-    settings = read_system(document, **options)
+    settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
     members = {} if groups is None else read_groups(groups, npus)
     custom = read_custom_collectives(document, root)
     known: dict[bytes, Operations] = {}

@@ -338,8 +338,13 @@ def workload(
     batch: int | None = None,
     microbatches: int | None = None,
     sequence: int | None = None,
+    mode: str = "training",
+    tokens: int = 1,
+    recompute: bool = False,
+    elementwise: bool = False,
+    dropout: bool = False,
+    expert_imbalance: float = 1.0,
     gpu: Roofline | None = None,
-    **options: Any,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
 
@@ -356,11 +361,24 @@ def workload(
         Default: four per stage of a pipeline, or as many as divide the batch; one without a pipeline.
     sequence : int, optional
         Tokens of a sequence. Default: the model's.
+    mode : str
+        ``training``, ``prefill`` or ``decode``.
+    tokens : int
+        Tokens that decoding generates.
+    recompute : bool
+        Whether the backward pass computes activations again.
+    elementwise : bool
+        Whether norms, residuals and softmax are operations of their own, each a pass over memory.
+    dropout : bool
+        Whether dropout is one, too.
+    expert_imbalance : float
+        Load of the busiest expert of a layer, relative to the mean.
     gpu : Roofline, optional
         The GPU that gives the durations in the traces.
-    **options
-        Those of :class:`Job`: ``mode`` (``training``, ``prefill`` or ``decode``), ``tokens``,
-        ``recompute``, ``elementwise``, ``dropout``, ``expert_imbalance``, …
+
+    Returns
+    -------
+    ModelStep
 
     Raises
     ------
@@ -380,16 +398,28 @@ def workload(
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
-        usual = {"elementwise": False, "dropout": False, "expert_imbalance": 1}
-        if any(options.get(name, value) != value for name, value in usual.items()):
-            what = "is not a transformer: elementwise, dropout and expert_imbalance do not apply"
-            raise InputError(f"{known.name} {what}", where="model", hint="leave them out")
+        if elementwise or dropout or expert_imbalance != 1:
+            what = (
+                f"{known.name} is not a transformer: elementwise, dropout and expert_imbalance do not apply"
+            )
+            raise InputError(what, where="model", hint="leave them out")
         each = batch or degrees.data * micro * _SAMPLES
-        job = Job(degrees, 1, each, micro, **options)
+        job = Job(degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
         if isinstance(known, Dlrm):
             return ModelStep(degrees, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
         return ModelStep(degrees, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
-    job = Job(degrees, sequence or known.sequence, batch or degrees.data * micro, micro, **options)
+    job = Job(
+        degrees,
+        sequence or known.sequence,
+        batch or degrees.data * micro,
+        micro,
+        mode=mode,
+        tokens=tokens,
+        recompute=recompute,
+        elementwise=elementwise,
+        dropout=dropout,
+        expert_imbalance=expert_imbalance,
+    )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
     return ModelStep(degrees, stages, job.new_tokens, gpu, title=known.name)

@@ -152,7 +152,7 @@ def test_next_line_leaves_other_breakpoints_alone():
     point = sim.break_at(sim.now_ps + 1)
     assert sim.next_line("gpu[0].block.0").breakpoint is point
     assert sim.breakpoints == [point]
-    with pytest.raises(anb.core.errors.InputError, match="no thread block; name one"):
+    with pytest.raises(anb.core.errors.InputError, match="not a thread block; name one"):
         sim.next_line("gpu[0]")
 
 
