@@ -43,7 +43,7 @@ class Change:
     at_least_ps : int or None
         The run cannot become shorter than this: the same path with the change and without
         any wait for others. It holds while reads hit and miss the same caches, and messages
-        take the same ways.
+        take the same routes.
     exact_ps : int or None
         EXACT time with the change, of a run of its own; None where it has not been run.
     causes : tuple of (str, int, int)
