@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from astranb.core.ahead import in_background
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 
@@ -78,6 +77,8 @@ def command(args: Sequence[str]) -> int:
             raise InputError("no such notebook", where=str(notebook), hint="leave it out to open the tour")
         root = _root(notebook)
         url = _address(notebook.relative_to(root).as_posix())
+    from astranb.core.ahead import in_background
+
     with in_background():
         return _serve(options, root, url)
 

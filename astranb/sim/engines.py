@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
-from astranb.engine.cacheline import CacheLineEngine, Graph
-from astranb.engine.cacheline.assumptions import presets_of
 from astranb.engine.fidelity import fidelity_of
-from astranb.engine.layers import LayerEngine, LayerRun, cacheline_inputs
-from astranb.engine.messages import MessageEngine
-from astranb.engine.messages import Run as MessageRun
-from astranb.engine.protocol import Engine
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, dimensions, resolve
 from astranb.net import Network as Options
@@ -32,6 +26,10 @@ from astranb.workload.astrasim2 import (
     Workload,
 )
 from astranb.workload.models import ModelStep
+
+if TYPE_CHECKING:
+    from astranb.engine.cacheline import Graph
+    from astranb.engine.protocol import Engine
 
 __all__ = ["open_engine", "read_files"]
 
@@ -72,14 +70,19 @@ def open_engine(
     InputError
         It cannot run at this fidelity, or the fidelity cannot use an option.
     """
-    if not isinstance(what, Collective | Graph | LayerWorkload | ModelStep | Workload):
+    graph = _is_graph(what)
+    if not graph and not isinstance(what, Collective | LayerWorkload | ModelStep | Workload):
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
-    chosen = fidelity_of(fidelity, collective=isinstance(what, Collective | Graph))
+    chosen = fidelity_of(fidelity, collective=graph or isinstance(what, Collective))
     if isinstance(what, ModelStep):
         what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None)
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
+    # Engines are imported where they are chosen: a run pays for its own only.
     if chosen == "cacheline":
+        from astranb.engine.cacheline import CacheLineEngine
+        from astranb.engine.cacheline.assumptions import presets_of
+
         machine, work = _by_cache_lines(infra, what)
         fabric = compile_fabric(machine.expand())
         presets, notes = presets_of(machine, fabric, gpu)
@@ -101,20 +104,32 @@ def open_engine(
         if value not in _NOT_GIVEN:
             hint = "leave it out, or use fidelity='cacheline'"
             raise InputError(f"does not apply at fidelity {chosen!r}", where=name, hint=hint)
-    if isinstance(what, Graph):
+    if graph:
         raise InputError("a Graph is simulated by cache lines only", where="fidelity", hint="use 'cacheline'")
     if isinstance(what, LayerWorkload):
+        from astranb.engine.layers import LayerEngine, LayerRun
+
         congestion = what.congestion if fidelity is None else chosen == "congestion"
         layered = what.network if infra is None else _layered(infra)
         described = dataclasses.replace(what, network=layered, congestion=congestion)
         return LayerEngine(LayerRun(described, record=record), what.title)
+    from astranb.engine.messages import MessageEngine, Run
+
     collective = None
     if isinstance(what, Collective):
         what, collective = _as_workload(_network(infra), what)
     elif infra is not None:
         what = dataclasses.replace(what, network=_network(infra))
-    run = MessageRun(what, congestion=chosen == "congestion", record=record)
+    run = Run(what, congestion=chosen == "congestion", record=record)
     return MessageEngine(run, what.title, collective)
+
+
+def _is_graph(what: Any) -> bool:
+    if isinstance(what, Collective | LayerWorkload | ModelStep | Workload):
+        return False
+    from astranb.engine.cacheline import Graph
+
+    return isinstance(what, Graph)
 
 
 def _by_cache_lines(
@@ -125,12 +140,16 @@ def _by_cache_lines(
     if isinstance(what, LayerWorkload):
         if isinstance(infra, HierarchicalNetwork):
             what, infra = dataclasses.replace(what, network=infra), None
+        from astranb.engine.layers import cacheline_inputs
+
         what, durations = cacheline_inputs(what)
     if isinstance(what, Workload):
         for name, given in (("queues", what.system.queues > 1), ("rendezvous", what.system.rendezvous)):
             if given:
                 hint = "leave it out, or use fidelity='congestion'"
                 raise InputError("does not apply at fidelity 'cacheline'", where=name, hint=hint)
+        from astranb.engine.cacheline import Graph
+
         infra, compat = what.network if infra is None else infra, what.compat
         what = Graph.of(what, what.title, durations)
     if isinstance(infra, InfraNetwork):

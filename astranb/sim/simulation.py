@@ -6,21 +6,19 @@ import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from astranb.core.errors import InputError, near
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.cacheline import CacheLineEngine, next_operation
 from astranb.engine.edits import RECORD, Parameter
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
 from astranb.net import Network
 
-from . import variants
 from .driver import FOREVER, Driver
 from .engines import open_engine, read_files
 from .history import History
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     from astranb.collectives import ProgramSource
     from astranb.core.jit import Records
-    from astranb.engine.cacheline import Aggregate, Contributions
+    from astranb.engine.cacheline import Aggregate, CacheLineEngine, Contributions
     from astranb.engine.critical_path import CriticalPath
     from astranb.gpu import Preset
 
@@ -441,6 +439,8 @@ class Simulation:
         unknown = sorted(set(whole) - named)
         if unknown:
             raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", hint=near(unknown[0], named))
+        from . import variants  # with the engines that it knows
+
         other = self.rebuilt(**variants.options(whole)) if whole else self.fork()
         for path, value in changes.items():
             if path not in whole:
@@ -473,6 +473,8 @@ class Simulation:
         >>> other.engine.work.title, other.engine.presets[0].unroll, other.events
         ('all_reduce/allpairs', 8, 0)
         """
+        from . import variants  # with the engines that it knows
+
         engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
         other = self._of(Driver(engine, History(self.driver.history.budget_bytes)))
         if keep:
@@ -611,6 +613,8 @@ class Simulation:
         >>> [p.path for p in sim.parameters()][:3]
         ['algorithm', 'size', 'protocol']
         """
+        from . import variants  # with the engines that it knows
+
         return self.driver.engine.parameters(path) if path else variants.parameters(self.driver.engine)
 
     @property
@@ -915,11 +919,10 @@ class Simulation:
     # What only cache lines show ----------------------------------------------
 
     def _by_cache_lines(self, what: str) -> CacheLineEngine:
-        engine = self.engine
-        if not isinstance(engine, CacheLineEngine):
+        if self.fidelity != "cacheline":
             reason = f"{what} is known by cache lines only, and this is {self.fidelity}"
             raise InputError(reason, where=what, hint="make it with Simulation(..., fidelity='cacheline')")
-        return engine
+        return cast("CacheLineEngine", self.engine)
 
     def spans(self, start_ps: int = 0, end_ps: int | None = None) -> Any:
         """What every thread block did when, by cache lines: a recarray of spans in a window of time."""
@@ -1080,6 +1083,8 @@ class Simulation:
         >>> int(sim.where()[2].op)
         2
         """
+        from astranb.engine.cacheline import next_operation
+
         point = self.break_when(next_operation(self._by_cache_lines("next_line"), block))
         try:
             stop = self.run()
