@@ -70,8 +70,8 @@ def open_engine(
     InputError
         It cannot run at this fidelity, or the fidelity cannot use an option.
     """
-    graph = _is_graph(what)
-    if not graph and not isinstance(what, Collective | LayerWorkload | ModelStep | Workload):
+    graph = not isinstance(what, Collective | LayerWorkload | ModelStep | Workload)
+    if graph and not _is_graph(what):
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
     chosen = fidelity_of(fidelity, collective=graph or isinstance(what, Collective))
@@ -125,8 +125,6 @@ def open_engine(
 
 
 def _is_graph(what: Any) -> bool:
-    if isinstance(what, Collective | LayerWorkload | ModelStep | Workload):
-        return False
     from astranb.engine.cacheline import Graph
 
     return isinstance(what, Graph)

@@ -19,6 +19,7 @@ from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
 from astranb.net import Network
 
+from . import variants
 from .driver import FOREVER, Driver
 from .engines import open_engine, read_files
 from .history import History
@@ -439,8 +440,6 @@ class Simulation:
         unknown = sorted(set(whole) - named)
         if unknown:
             raise InputError(f"{unknown[0]!r} cannot be changed", where="fork", hint=near(unknown[0], named))
-        from . import variants  # with the engines that it knows
-
         other = self.rebuilt(**variants.options(whole)) if whole else self.fork()
         for path, value in changes.items():
             if path not in whole:
@@ -473,8 +472,6 @@ class Simulation:
         >>> other.engine.work.title, other.engine.presets[0].unroll, other.events
         ('all_reduce/allpairs', 8, 0)
         """
-        from . import variants  # with the engines that it knows
-
         engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
         other = self._of(Driver(engine, History(self.driver.history.budget_bytes)))
         if keep:
@@ -613,8 +610,6 @@ class Simulation:
         >>> [p.path for p in sim.parameters()][:3]
         ['algorithm', 'size', 'protocol']
         """
-        from . import variants  # with the engines that it knows
-
         return self.driver.engine.parameters(path) if path else variants.parameters(self.driver.engine)
 
     @property

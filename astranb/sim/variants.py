@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from astranb.collectives import PROTOCOLS, Collective, algorithms
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
-from astranb.engine.cacheline import CacheLineEngine, Graph
-from astranb.engine.cacheline.build import LAUNCHES
 from astranb.engine.edits import Parameter
 from astranb.gpu import Preset, preset
 from astranb.net import Network
 from astranb.net.options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS
+
+if TYPE_CHECKING:
+    from astranb.engine.cacheline import CacheLineEngine, Graph
 
 __all__ = ["options", "parameters", "rebuilt"]
 
@@ -39,8 +40,10 @@ _COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels")
 
 def parameters(engine: Any) -> list[Parameter]:
     """What can be changed of a whole run, with its value now; nothing of a workload."""
-    if not isinstance(engine, CacheLineEngine) or isinstance(engine.work, Graph):
+    if engine.fidelity != "cacheline" or not isinstance(engine.work, Collective):
         return []
+    from astranb.engine.cacheline.build import LAUNCHES  # such an engine has loaded it
+
     c, one, network = engine.work, engine.chosen[0], engine.network
     rows: list[tuple[str, object, str, str, tuple[str, ...]]] = [
         ("algorithm", c.algorithm_name, "one of its kind", "who sends what to whom",
@@ -68,7 +71,7 @@ def rebuilt(
     **changes: Any,
 ) -> CacheLineEngine:
     """A new engine at its start, like this one but for what is changed; see ``Simulation.rebuilt``."""
-    return CacheLineEngine.built(
+    return type(engine).built(
         engine.infra,
         _collective(collective or engine.work, changes),
         engine.fabric,
@@ -89,7 +92,7 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
     given = {name: changes[name] for name in _COLLECTIVE if changes.get(name) is not None}
     if not given:
         return present
-    if isinstance(present, Graph):
+    if not isinstance(present, Collective):
         hint = "make another workload"
         raise InputError(
             "a workload has no algorithm, size or channels of its own", where="rebuilt", hint=hint

@@ -19,15 +19,15 @@ class _Page:
     """A browser that answers: what it was told, in order."""
 
     def __init__(self, bench: anb.Workbench) -> None:
-        self.bench, self.told = bench, []  # type: ignore[var-annotated]
-        bench.send = lambda content, buffers=None: self.told.append((content, buffers or []))
+        self.bench, self.sent = bench, []  # type: ignore[var-annotated]
+        bench.send = lambda content, buffers=None: self.sent.append((content, buffers or []))
 
     def say(self, kind: str, **more: Any) -> None:
         self.bench.connection.receive(None, {"type": kind, **more}, [])
 
     def ask(self, question: str, **options: Any) -> tuple[dict[str, Any], list[bytes]]:
         self.say("ask", id=1, question=question, options=options)
-        answer: tuple[dict[str, Any], list[bytes]] = self.told[-1]
+        answer: tuple[dict[str, Any], list[bytes]] = self.sent[-1]
         return answer
 
 
@@ -42,7 +42,7 @@ def _opened() -> tuple[Any, _Page]:
 
 def test_a_page_is_told_what_it_needs_and_every_step():
     sim, page = _opened()
-    scene, state = (content for content, _ in page.told)
+    scene, state = (content for content, _ in page.sent)
     assert (scene["type"], state["type"]) == ("scene", "state")
     assert (scene["ranks"], scene["lanes"], scene["dims"]) == (
         6,
@@ -53,18 +53,18 @@ def test_a_page_is_told_what_it_needs_and_every_step():
         before = sim.counts[unit]
         page.say("read")
         page.say(unit, n=2)
-        told = page.told[-1][0]
+        told = page.sent[-1][0]
         assert sim.counts[unit] >= before + 2
         assert (told["events"], told["now_ps"]) == (sim.events, sim.now_ps)
         assert told["narration"] == sim.narrate()
     page.say("back", n=3, unit="operation")
-    assert "went back" in page.told[-1][0]["status"]
+    assert "went back" in page.sent[-1][0]["status"]
     page.say("to_end")  # nothing plays without an event loop: it runs
     assert sim.finished
     page.say("reset")
     assert sim.events == 0
     page.say("nonsense")
-    assert page.told[-1][0]["type"] == "error"
+    assert page.sent[-1][0]["type"] == "error"
 
 
 def test_methods_move_it_and_select():
@@ -104,7 +104,7 @@ def test_the_past_is_looked_at_without_moving_the_run():
     other = mixed()
     other.run("5 us")
     page.say("inspect", path="rank[0]", at_ps=5_000_000.0)
-    assert page.told[-1][0]["found"] == other.inspect("rank[0]")
+    assert page.sent[-1][0]["found"] == other.inspect("rank[0]")
 
 
 def test_breakpoints_of_the_panel():
@@ -118,7 +118,7 @@ def test_breakpoints_of_the_panel():
     assert page.bench._selection == "rank[0]"
     page.ask("apply", verb="clear", options={"number": 1})
     page.say("to_breakpoint")
-    assert "rank 5 ends all_reduce" in page.told[-1][0]["status"]
+    assert "rank 5 ends all_reduce" in page.sent[-1][0]["status"]
     answer, _ = page.ask("apply", verb="breakpoint", options={"how": "when", "condition": "rank[0].x > 1"})
     assert "no field 'x'" in answer["error"]
     answer, _ = page.ask("apply", verb="play", options={})
@@ -237,7 +237,7 @@ def test_a_link_is_killed_from_the_panel():
     page.ask("apply", verb="kill", options={"link": "link[0]", "both": True})
     assert [path for _, path, _ in sim.edits] == ["link[0].up", "link[7].up"]
     page.say("to_end")
-    assert "is down since" in page.told[-1][0]["status"]
+    assert "is down since" in page.sent[-1][0]["status"]
     assert page.ask("parameters", path="link[0]")[0]["object"][-1]["value"] == "no"
     page.bench.repair("link[0]", both=True)
     page.say("to_end")
@@ -361,7 +361,7 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     sim = sim_of()
     page = _Page(anb.Workbench(sim))
     page.say("ready")
-    scene = page.told[0][0]
+    scene = page.sent[0][0]
     assert (scene["ranks"], scene["alike"], scene["title"]) == (
         1, 64, "workload: 64 ranks (all alike) on Ring x Ring x Ring",
     )  # fmt: skip
@@ -372,7 +372,7 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     assert sim.counts["pass"] == 1
     page.say("read")
     page.say("message")
-    assert "unknown unit 'message'" in page.told[-1][0]["status"]
+    assert "unknown unit 'message'" in page.sent[-1][0]["status"]
     page.bench.loop_pass()
     page.say("to_end")
     assert sim.finished

@@ -125,7 +125,7 @@ class Npu:
         self.exposed, self.total, self.compute = defaultdict(int), defaultdict(int), defaultdict(int)
         self.left, self.ending, self.end = 0, False, None
 
-    def appoint(self, delay, call):
+    def schedule(self, delay, call):
         time = self.whole.clock.now + delay
         if time not in self.calls:
             self.calls[time] = []
@@ -148,7 +148,7 @@ class Npu:
             if action == len(whole.steps[step]):
                 self.at = (turn + 1, 0, 0) if step + 1 == len(whole.steps) else (turn, step + 1, 0)
                 if whole.step_ns:
-                    self.appoint(whole.step_ns, self.resume)
+                    self.schedule(whole.step_ns, self.resume)
                     return
                 continue
             what = whole.steps[step][action]
@@ -163,7 +163,7 @@ class Npu:
                 self.issue(slot, part, layer.update_ns, first=what.first)
             elif what.verb == "compute" and part.compute_ns:
                 self.compute[slot] += part.compute_ns
-                self.appoint(part.compute_ns, self.resume)
+                self.schedule(part.compute_ns, self.resume)
                 return
 
     def resume(self):
@@ -212,7 +212,7 @@ class Npu:
         def over():
             state["left"] -= 1
             if state["left"] == 0:
-                self.appoint(update, lambda: self.updated(slot, now, state["count"]))
+                self.schedule(update, lambda: self.updated(slot, now, state["count"]))
 
         themis = self.whole.planner._themis
         left = part.size
@@ -350,9 +350,9 @@ class Stream:
     def bundle(self, size, *, reduced):
         endpoint = self.npu.whole.system.endpoint_ns
         if reduced:
-            self.npu.appoint(endpoint, lambda: self.npu.appoint(self.reduce_ns(size), self.passed))
+            self.npu.schedule(endpoint, lambda: self.npu.schedule(self.reduce_ns(size), self.passed))
         else:
-            self.npu.appoint(endpoint, self.passed)
+            self.npu.schedule(endpoint, self.passed)
 
     def leave(self):
         self.npu.whole.declare(self)

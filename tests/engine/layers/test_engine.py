@@ -23,7 +23,7 @@ from astranb.workload.astrasim1 import (
     training_loop,
     write_layer_table,
 )
-from tests.engine.operations.support import CONVS, TORUS, run_of, sim_of
+from tests.engine.operations.support import CONVS, TORUS, cycles_are_timesteps, run_of, sim_of
 
 UNITS = ("event", "cycle", "operation", "phase", "pass")
 WHOLE = run_of()
@@ -87,19 +87,9 @@ def test_back_undoes_step(made, first, unit, n):
     assert sim.counts[unit] == count or sim.events == 0
 
 
-def test_cycles_are_instants_and_time_is_reached():
+def test_cycles_are_timesteps_and_time_is_reached():
     sim = sim_of()
-    times = []
-    while sim.step(1, "cycle").why != "end":
-        times.append(sim.now_ps)
-    assert times == sorted(set(times))
-    assert times[0] == 0
-    assert sim.goto("25 us").why == "back"
-    assert sim.now_ps <= 25_000_000 < (sim.next_ps or 0)
-    here = sim.state_hash()
-    sim.reset()
-    assert sim.run(until="25 us").why == "time"
-    assert sim.state_hash() == here
+    cycles_are_timesteps(sim, 25_000_000)
 
 
 def test_there_are_no_messages_to_step_by():

@@ -123,3 +123,19 @@ def run_of(*args: Any, **more: Any) -> LayerRun:
 def sim_of(*args: Any, record: bool = True, **more: Any) -> Simulation:
     """The same under the verbs."""
     return Simulation(None, inputs_of(*args, **more), record=record)
+
+
+def cycles_are_timesteps(sim: Simulation, until_ps: int) -> None:
+    """Check that a cycle is one timestep, and that a time is reached alike from both sides."""
+    times = []
+    while sim.step(1, "cycle").why != "end":
+        times.append(sim.now_ps)
+    assert times == sorted(set(times))
+    assert times[0] == 0
+    until = f"{until_ps} ps"
+    assert sim.goto(until).why == "back"
+    assert sim.now_ps <= until_ps < (sim.next_ps or 0)
+    here = sim.state_hash()
+    sim.reset()
+    assert sim.run(until=until).why == "time"
+    assert sim.state_hash() == here
