@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from .core.lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -31,24 +32,6 @@ __all__ = [
     "net",
 ]
 
-# Importing astranb is light: views, SDKs and compilers are loaded when they are used.
-_LAZY = {
-    "Comparison": ("astranb.sim", "Comparison"),
-    "Editor": ("astranb.widgets", "Editor"),
-    "SideBySide": ("astranb.widgets", "SideBySide"),
-    "compare": ("astranb.sim", "compare"),
-    "Fault": ("astranb.net", "Fault"),
-    "Network": ("astranb.net", "Network"),
-    "Simulation": ("astranb.sim", "Simulation"),
-    "Workbench": ("astranb.widgets", "Workbench"),
-    "collectives": ("astranb.collectives", ""),
-    "explore": ("astranb.explore", ""),
-    "export": ("astranb.export", ""),
-    "gpu": ("astranb.gpu", ""),
-    "infragraph": ("astranb.infragraph", ""),
-    "net": ("astranb.net", ""),
-}
-
 if TYPE_CHECKING:
     from astranb import collectives as collectives
     from astranb import explore as explore
@@ -65,20 +48,26 @@ if TYPE_CHECKING:
     from astranb.widgets import Workbench as Workbench
 
 
-def __getattr__(name: str) -> Any:
-    """Load a part of the package when it is first used."""
-    try:
-        module, attribute = _LAZY[name]
-    except KeyError:
-        message = f"module 'astranb' has no attribute {name!r}"
-        raise AttributeError(message) from None
-    found = import_module(module)
-    return getattr(found, attribute) if attribute else found
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted({*__all__, *_LAZY})
+# Importing astranb is light: views, SDKs and compilers are loaded when they are used.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Comparison": "sim",
+        "Editor": "widgets",
+        "Fault": "net",
+        "Network": "net",
+        "SideBySide": "widgets",
+        "Simulation": "sim",
+        "Workbench": "widgets",
+        "collectives": "collectives",
+        "compare": "sim",
+        "explore": "explore",
+        "export": "export",
+        "gpu": "gpu",
+        "infragraph": "infragraph",
+        "net": "net",
+    },
+)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -8,21 +8,18 @@ with draggable nodes. Pages that play without a kernel, pictures and GIFs of a r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .infrastructure import draw, pyvis
+from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
     from . import figures as figures
+    from .infrastructure import draw as draw
+    from .infrastructure import pyvis as pyvis
 
 __all__ = ["draw", "figures", "pyvis"]
 
-
-def __getattr__(name: str) -> Any:
-    """Load Bokeh, which takes a second, only when it is used."""
-    if name == "figures":
-        from importlib import import_module
-
-        return import_module("astranb.export.figures")
-    message = f"module 'astranb.export' has no attribute {name!r}"
-    raise AttributeError(message)
+# Bokeh takes a second to load.
+__getattr__, __dir__ = lazy(
+    __name__, {"draw": "infrastructure", "figures": "figures", "pyvis": "infrastructure"}
+)

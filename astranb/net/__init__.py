@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from astranb.core.lazy import lazy
 
 __all__ = ["Dcqcn", "Ecn", "Fabric", "Fault", "Network", "Pfc", "Roce", "compile_fabric"]
 
@@ -17,22 +18,17 @@ if TYPE_CHECKING:
     from .roce import Pfc as Pfc
     from .roce import Roce as Roce
 
-# Loaded on first use, so that a network of dimensions needs neither links nor InfraGraph.
-_LAZY = {
-    "Dcqcn": "roce",
-    "Ecn": "roce",
-    "Fabric": "fabric",
-    "Fault": "options",
-    "Network": "options",
-    "Pfc": "roce",
-    "Roce": "roce",
-    "compile_fabric": "fabric",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a part when it is first used."""
-    if name not in _LAZY:
-        message = f"module 'astranb.net' has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+# A network of dimensions needs neither links nor InfraGraph.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Dcqcn": "roce",
+        "Ecn": "roce",
+        "Fabric": "fabric",
+        "Fault": "options",
+        "Network": "options",
+        "Pfc": "roce",
+        "Roce": "roce",
+        "compile_fabric": "fabric",
+    },
+)

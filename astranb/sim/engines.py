@@ -6,32 +6,25 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
 from astranb.engine.fidelity import fidelity_of
-from astranb.gpu import Preset
-from astranb.infragraph import Infra, dimensions, resolve
-from astranb.net import Network as Options
-from astranb.net import compile_fabric
-from astranb.workload import astrasim1, astrasim2
-from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
-from astranb.workload.astrasim2 import (
-    COLLECTIVE,
-    COLLECTIVE_NAMES,
-    DimensionNetwork,
-    InfraNetwork,
-    Operations,
-    System,
-    Workload,
-)
-from astranb.workload.models import ModelStep
 
+# Engines, inputs and infrastructures are imported where they are chosen: a run pays for its own only.
 if TYPE_CHECKING:
+    from astranb.collectives import Collective
     from astranb.engine.cacheline import Graph
     from astranb.engine.protocol import Engine
+    from astranb.gpu import Preset
+    from astranb.infragraph import Infra
+    from astranb.net import Network as Options
+    from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, Workload
 
 __all__ = ["open_engine", "read_files"]
+
+_SUBJECTS: Final = ("collective", "graph", "layers", "model", "workload")
+"""What can run: each class of inputs says which it is."""
 
 _NOT_GIVEN: Final = (None, "none", "Simple")
 """Values of options that are as good as none: no launch cost, no flags in the data."""
@@ -70,18 +63,21 @@ def open_engine(
     InputError
         It cannot run at this fidelity, or the fidelity cannot use an option.
     """
-    graph = not isinstance(what, Collective | LayerWorkload | ModelStep | Workload)
-    if graph and not _is_graph(what):
+    subject = getattr(what, "subject", None)
+    if subject not in _SUBJECTS:
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
-    chosen = fidelity_of(fidelity, collective=graph or isinstance(what, Collective))
-    if isinstance(what, ModelStep):
+    chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
+    if subject == "model":
+        from astranb.gpu import Preset
+
         what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None)
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
-    # Engines are imported where they are chosen: a run pays for its own only.
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine
         from astranb.engine.cacheline.assumptions import presets_of
+        from astranb.net import Network as Options
+        from astranb.net import compile_fabric
 
         machine, work = _by_cache_lines(infra, what)
         fabric = compile_fabric(machine.expand())
@@ -98,15 +94,15 @@ def open_engine(
             memory_bytes=memory_bytes,
         )
     options = {"gpu": gpu, "network": network, "launch": launch, "memory_bytes": memory_bytes}
-    if isinstance(what, Collective):
+    if subject == "collective":
         options |= {"protocol": what.protocol, "channels": what.channels}
     for name, value in options.items():
         if value not in _NOT_GIVEN:
             hint = "leave it out, or use fidelity='cacheline'"
             raise InputError(f"does not apply at fidelity {chosen!r}", where=name, hint=hint)
-    if graph:
+    if subject == "graph":
         raise InputError("a Graph is simulated by cache lines only", where="fidelity", hint="use 'cacheline'")
-    if isinstance(what, LayerWorkload):
+    if subject == "layers":
         from astranb.engine.layers import LayerEngine, LayerRun
 
         congestion = what.congestion if fidelity is None else chosen == "congestion"
@@ -116,7 +112,7 @@ def open_engine(
     from astranb.engine.messages import MessageEngine, Run
 
     collective = None
-    if isinstance(what, Collective):
+    if subject == "collective":
         what, collective = _as_workload(_network(infra), what)
     elif infra is not None:
         what = dataclasses.replace(what, network=_network(infra))
@@ -124,16 +120,14 @@ def open_engine(
     return MessageEngine(run, what.title, collective)
 
 
-def _is_graph(what: Any) -> bool:
-    from astranb.engine.cacheline import Graph
-
-    return isinstance(what, Graph)
-
-
 def _by_cache_lines(
     infra: Any, what: Collective | Graph | LayerWorkload | Workload
 ) -> tuple[Infra, Collective | Graph]:
     """Return the machine and the loads and stores that run on it."""
+    from astranb.infragraph import dimensions
+    from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, Workload
+
     durations, compat = None, False
     if isinstance(what, LayerWorkload):
         if isinstance(infra, HierarchicalNetwork):
@@ -160,12 +154,19 @@ def _by_cache_lines(
 
 def read_files(workload: str | Path, system: str | Path, network: Any, **options: Any) -> Any:
     """Read ASTRA-sim's files: 2.0's, or 1.0's where there is a layer table instead of traces."""
-    if not Path(f"{workload}.0.et").exists() and astrasim1.is_layer_table(workload):
-        return astrasim1.load(workload, system, network, **options)
+    from astranb.workload import astrasim2
+
+    if not Path(f"{workload}.0.et").exists():
+        from astranb.workload import astrasim1
+
+        if astrasim1.is_layer_table(workload):
+            return astrasim1.load(workload, system, network, **options)
     return astrasim2.load(workload, system, network, **options)
 
 
 def _infra(infra: Any) -> Infra:
+    from astranb.infragraph import Infra, resolve
+
     if infra is None:
         raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
     return infra if isinstance(infra, Infra) else resolve(str(infra))
@@ -173,12 +174,16 @@ def _infra(infra: Any) -> Infra:
 
 def _network(infra: Any) -> DimensionNetwork | InfraNetwork | None:
     """What a workload's messages cross: a network of dimensions as it is, else an infrastructure."""
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
+
     if infra is None or isinstance(infra, DimensionNetwork | InfraNetwork):
         return infra
     return InfraNetwork(_infra(infra))
 
 
 def _layered(infra: Any) -> HierarchicalNetwork:
+    from astranb.workload.astrasim1 import HierarchicalNetwork
+
     if not isinstance(infra, HierarchicalNetwork):
         hint = "give a HierarchicalNetwork, or fidelity='cacheline' for an infrastructure"
         raise InputError("a layer table needs a network of dimensions", where="infra", hint=hint)
@@ -189,6 +194,16 @@ def _as_workload(
     network: DimensionNetwork | InfraNetwork | None, what: Collective
 ) -> tuple[Workload, tuple[str, int, int]]:
     """One collective as an operation of every rank, with the algorithm that is called so by messages."""
+    from astranb.workload.astrasim2 import (
+        COLLECTIVE,
+        COLLECTIVE_NAMES,
+        DimensionNetwork,
+        InfraNetwork,
+        Operations,
+        System,
+        Workload,
+    )
+
     if network is None:
         raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
     name, algorithm = what.name, what.algorithm_name

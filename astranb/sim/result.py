@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives import COLLECTIVES
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.perfetto import write_trace
@@ -82,6 +81,8 @@ class Result:
         found, algbw = self._engine.collective, self.algbw_Bps
         if found is None or algbw is None:
             return None
+        from astranb.collectives import COLLECTIVES
+
         return algbw * COLLECTIVES[found[0]].busbw(found[2])
 
     def per_rank(self) -> list[dict[str, Any]]:

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.collectives import PROTOCOLS, Collective, algorithms
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes
 from astranb.engine.edits import Parameter
-from astranb.gpu import Preset, preset
 from astranb.net import Network
 from astranb.net.options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS
 
 if TYPE_CHECKING:
+    from astranb.collectives import Collective
     from astranb.engine.cacheline import CacheLineEngine, Graph
+    from astranb.gpu import Preset
 
 __all__ = ["options", "parameters", "rebuilt"]
 
@@ -40,9 +40,10 @@ _COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels")
 
 def parameters(engine: Any) -> list[Parameter]:
     """What can be changed of a whole run, with its value now; nothing of a workload."""
-    if engine.fidelity != "cacheline" or not isinstance(engine.work, Collective):
+    if engine.fidelity != "cacheline" or engine.work.subject != "collective":
         return []
-    from astranb.engine.cacheline.build import LAUNCHES  # such an engine has loaded it
+    from astranb.collectives import PROTOCOLS, algorithms  # such an engine has loaded them
+    from astranb.engine.cacheline.build import LAUNCHES
 
     c, one, network = engine.work, engine.chosen[0], engine.network
     rows: list[tuple[str, object, str, str, tuple[str, ...]]] = [
@@ -84,6 +85,8 @@ def rebuilt(
 
 
 def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collective | Graph:
+    from astranb.collectives import Collective
+
     unknown = sorted(set(changes) - set(_COLLECTIVE))
     if unknown:
         raise InputError(
@@ -121,6 +124,8 @@ def _network(present: Network, given: Network | Mapping[str, Any] | None) -> Net
 
 
 def _presets(present: list[Preset], given: str | Path | Preset | Mapping[str, int] | None) -> list[Preset]:
+    from astranb.gpu import Preset, preset
+
     if given is None:
         return present
     if isinstance(given, Mapping):

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
-from xml.sax.saxutils import quoteattr
 
 from astranb.collectives.language.program import Block, Chunk, Operation, Program, Semaphore
 from astranb.collectives.lowering.messages import announced, pair
@@ -555,6 +554,8 @@ class _XmlWriter(FormatWriter):
             self.notes.append(f"MSCCL has no collective {collective}")
         name = collective if collective == "reduce_scatter" else collective.replace("_", "")
         channels = max(self.channel.values(), default=0) + 1
+        from xml.sax.saxutils import quoteattr  # brings urllib along: only a writer pays for it
+
         title = quoteattr(program.name.replace("/", "_"))
         chunks = f'i_chunks="{self.inputs}" o_chunks="{self.outputs}"'
         whole = max(self.inputs, self.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
 from astranb.collectives.language.program import Program, check_protocol
@@ -123,6 +123,8 @@ class Collective:
     protocol : str
         ``"Simple"``, ``"LL"`` or ``"LL128"``.
     """
+
+    subject: ClassVar = "collective"
 
     name: str
     size: int

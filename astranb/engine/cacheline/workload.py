@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -60,6 +61,8 @@ class Graph:
     >>> Graph([step] * 4, ring).size
     65536
     """
+
+    subject: ClassVar = "graph"
 
     operations: Sequence[Operations]
     system: System

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from astranb.core.errors import InputError
 
@@ -32,6 +33,8 @@ class LayerWorkload:
         Messages wait for busy links.
     title : str
     """
+
+    subject: ClassVar = "layers"
 
     table: LayerTable
     system: LayerSystem

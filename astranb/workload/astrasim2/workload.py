@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from astranb.chakra import read_ranks
 
@@ -39,6 +40,8 @@ class Workload:
     title : str
         The name of the workload.
     """
+
+    subject: ClassVar = "workload"
 
     operations: Sequence[Operations]
     network: DimensionNetwork | InfraNetwork

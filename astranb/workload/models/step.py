@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -104,6 +104,8 @@ class ModelStep:
     >>> step.ranks, len(step.trace(0)), step.groups
     (4, 118, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
     """
+
+    subject: ClassVar = "model"
 
     def __init__(
         self,
