@@ -20,7 +20,7 @@ from astranb.gpu.pause import FRAME_BYTES
 from astranb.net import Dcqcn, Ecn, Network, Pfc, Roce
 from astranb.net.link import INJECTS, MARKS, PAUSES
 from astranb.net.port import CLASSES
-from tests.sim.support import check_save
+from tests.engine.cacheline.support import check_save
 
 QUICK = Dcqcn(interval="2 us", alpha_timer="3 us", increase_timer="3 us", byte_counter="4 kB")
 TUNED = Dcqcn(additive="200 Mbps", hyper="2 Gbps", byte_counter="1 MB")

@@ -1,25 +1,15 @@
-"""Recording, inspection and results tell what the machine did, and nothing else."""
+"""Recording, inspection and results show what the machine did, and nothing else."""
 
 import numpy as np
 import pytest
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import SPAN_STATES
-
-
-@pytest.fixture(scope="module")
-def done():
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
-    sim.run()
-    return sim
-
-
-@pytest.fixture
-def half():
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "allpairs"))
-    sim.goto("1 us")
-    return sim
+from astranb.core.units import format_time
+from astranb.engine.cacheline import CAUSES, SPAN_STATES
+from astranb.engine.cacheline.critical_path import WAITS
+from astranb.gpu import tables as t
+from tests.engine.cacheline.support import LINK
 
 
 def test_every_hop_is_one_flight(done):
@@ -171,3 +161,57 @@ def test_the_explanation_names_what_matters(done):
     ):
         assert part in text
     assert done.result._repr_html_().startswith("<pre>")
+
+
+def test_a_line_tells_where_it_is_and_its_way(half):
+    half.goto("1 us")
+    lines = half.inspect("gpu[0]")["lines"]
+    flights, _ = half.engine.recorder.flights(half.now_ps, half.now_ps)
+    crossing = 0
+    for path in lines:
+        line = half.at(path)
+        assert line.kind == "line"
+        assert line["title"] == path
+        request = half.engine.machine.requests[int(path[5:-1])]
+        assert line.state["issued_ps"] == request.issued_ps
+        words = [text.rpartition(": ")[2] for text in line["route"]]
+        order = {"crossed": 0, "on it": 1, "to go": 2}
+        assert [order[w] for w in words] == sorted(order[w] for w in words)
+        if "on it" in words:
+            crossing += 1
+            name = line["route"][words.index("on it")].rpartition(": ")[0]
+            on = flights[(flights["op"] == request.op) & (flights["end_ps"] == request.arrives_ps)]
+            assert name in {half.engine.fabric.name(int(link)) for link in on["link"]}
+    assert crossing > 0
+    with pytest.raises(InputError, match="not under way"):
+        half.inspect("line[4000000]")
+
+
+def test_the_last_things_that_happened(half, done):
+    for path in ("gpu[3]", "gpu[3].sm.0", "gpu[3].block.0", LINK, "dgx_h100.0.nvsw.1"):
+        recent = half.inspect(path)["recent"]
+        assert 0 < len(recent) <= 10
+    carried = half.inspect(f"{LINK}#0")["recent"]
+    link = half.engine.fabric.find(f"{LINK}#0")[0]
+    flights, _ = half.engine.recorder.flights(0, half.now_ps)
+    mine = flights[flights["link"] == link]
+    last = mine["end_ps"][mine["end_ps"] <= half.now_ps].max()
+    assert any(format_time(int(last)) in text for text in carried)
+    assert done.inspect("gpu[3].block.0")["recent"][0].endswith("block 0 ends")
+
+
+def test_an_object_has_numbers_and_words(half):
+    gpu = half.at("gpu[3]")
+    assert gpu.path == gpu["path"] == "dgx_h100.0.xpu.3"
+    assert gpu.state["max_outstanding"] == half.engine.machine.gpus["max_outstanding"][3]
+    assert dict(gpu)["kind"] == gpu.kind == "gpu"
+    assert "GPU3" in repr(gpu)
+    assert "<table>" in gpu._repr_html_()
+    link = half.at(LINK)
+    rows = half.engine.fabric.find(LINK)
+    assert link.state["lanes"] == len(rows)
+    assert link.state["bytes"] == half.engine.machine.links["bytes"][rows].sum()
+    assert 0 <= link.state["utilisation"] <= 1
+    assert half.at("dgx_h100.0.nvsw.1").state["forward_ps"] > 0
+    assert half.at("gpu[3].block.1").state["doing"] in t.BLOCK_STATES
+    assert set(WAITS) <= set(CAUSES)

@@ -11,7 +11,7 @@ import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, WrongResult
 from astranb.gpu import preset
-from tests.sim.support import check_save
+from tests.engine.cacheline.support import check_save
 
 OPTIONS = st.builds(
     anb.Network,

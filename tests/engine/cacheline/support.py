@@ -1,0 +1,65 @@
+"""What several tests of the cache-line engine share."""
+
+from hypothesis import strategies as st
+
+import astranb as anb
+from astranb.collectives import ALGORITHMS, Collective
+from astranb.engine.cacheline import CAUSES
+from astranb.gpu import tables as t
+from astranb.net import Fault, Network
+
+LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
+NETWORKS = (
+    Network(),
+    Network(arbitration="fair"),
+    Network(buffers=3),
+    Network(cut_through=True),
+    Network(buffers=16, arbitration="round_robin", cut_through=True, multipath="spray"),
+    Network(faults=(Fault(LINK, at="1 us", until="2 us", down=True),)),
+)
+
+
+def made(size="64 KiB", algorithm="allpairs", protocol="Simple", kind="all_reduce", infra="dgx-h100", **rest):
+    return anb.Simulation(infra, Collective.of(kind, size, algorithm, protocol=protocol), **rest)
+
+
+CASES = st.sampled_from(
+    [(kind, name, p) for (kind, name), a in ALGORITHMS.items() for p in a.protocols if name != "hierarchical"]
+)
+
+
+def check_path(sim):
+    """The law: contiguous, from 0 to the end, exactly the time, and of blocks that were at it."""
+    path = sim.critical_path()
+    assert path.time_ps == sim.result.time_ps
+    assert path.segments[0].start_ps == 0
+    assert path.segments[-1].end_ps == path.time_ps
+    for one, other in zip(path.segments, path.segments[1:], strict=False):
+        assert one.end_ps == other.start_ps
+    assert sum(path.by_cause().values()) == sum(path.by_resource().values()) == path.time_ps
+    ops, blocks = sim.engine.machine.ops, sim.engine.machine.blocks
+    for segment in path.line_segments:
+        assert segment.cause in CAUSES
+        block = blocks[segment.block]
+        if segment.cause == "launch":
+            assert segment.end_ps == block.started_ps
+            continue
+        assert segment.start_ps >= block.started_ps
+        assert block.state != t.DONE or segment.end_ps <= block.ended_ps
+        if segment.op >= 0:
+            op = ops[segment.op]
+            assert op.block == segment.block
+            # A wait for the SM ends when the operation begins; a fence stands before it.
+            if segment.cause not in ("issue", "stalled", "fence"):
+                assert 0 <= op.started_ps <= segment.end_ps
+    return path
+
+
+def check_save(sim, network, path):
+    """A saved simulation is loaded with its network's options, and goes on to the same end."""
+    sim.save(path)
+    other = anb.Simulation.load(path)
+    assert other.engine.network == network
+    sim.run()
+    other.run()
+    assert other.state_hash() == sim.state_hash()
