@@ -182,7 +182,7 @@ def spans(sim: Simulation) -> pd.DataFrame:
     import pandas as pd
 
     operations, phases = (sim.result.to_dataframe(name) for name in ("operations", "phases"))
-    computed = operations[operations["lane"] == "compute"].assign(where="NPU")
+    computed = operations[operations["track"] == "compute"].assign(where="NPU")
     carried = phases.assign(where="dim " + phases["dimension"].astype(str))
     rows = pd.concat([computed, carried], ignore_index=True)
     rows[["layer", "part"]] = rows["name"].str.extract(r"^(.*) (FWD|IG|WG)(?: comm)?$")

@@ -16,8 +16,8 @@ from astranb.core.jit import Records, kernel
 from .link import PACKET_BYTES
 
 __all__ = [
-    "DEAD",
     "DIMENSION",
+    "DOWN",
     "FULLY_CONNECTED",
     "MESH",
     "MESSAGE_ROUTE",
@@ -58,7 +58,7 @@ DIMENSION = np.dtype(
 SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
 """One directed link with congestion: whether it sends, and which messages wait."""
 
-DEAD: Final = 2
+DOWN: Final = 2
 """Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""
 
 WIRE = np.dtype([("latency_ns", "f8"), ("rate_Bpns", "f8"), ("gap_ns", "f8")])

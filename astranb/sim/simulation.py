@@ -530,7 +530,7 @@ class Simulation:
         self.driver.edit(self.driver.engine.read_edit(path, value))
         self._stop("edit")
 
-    def kill(self, link: str, *, both: bool = False) -> None:
+    def take_down(self, link: str, *, both: bool = False) -> None:
         """Take a link down from now on: ``set("<link>.up", False)``.
 
         What it has taken in still arrives; what comes later waits until the link is brought
@@ -550,7 +550,7 @@ class Simulation:
         --------
         >>> import astranb as anb
         >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.kill("gpu[0]->dgx_h100.0.nvsw.0")
+        >>> sim.take_down("gpu[0]->dgx_h100.0.nvsw.0")
         >>> try:
         ...     sim.run()
         ... except anb.core.errors.Deadlock as error:

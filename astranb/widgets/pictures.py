@@ -168,7 +168,7 @@ def rank_picture(feed: OperationFeed, now: int, colours: Colours) -> Picture:
     """Draw what the first 32 ranks did up to a moment."""
     sim = feed.sim
     count = min(sim.ranks, _MOST_RANKS)
-    names = feed.lanes
+    names = feed.tracks
     tall = len(names) * _TRACK + _GAP
     height = _HEAD + count * tall + _RANKS_FOOT
     whole = max(1, sim.now_ps)
@@ -179,8 +179,8 @@ def rank_picture(feed: OperationFeed, now: int, colours: Colours) -> Picture:
         ground.append(
             Text(6, top + (tall - _GAP) / 2 + 4, f"rank {rank}", 12, colours.ink, room=_GUTTER - 10)
         )
-        for lane in range(len(names)):
-            y = top + lane * _TRACK
+        for track in range(len(names)):
+            y = top + track * _TRACK
             ground.append(
                 SvgBox(_GUTTER, y, _WIDTH - _GUTTER - _EDGE, _TRACK - 1, 0, colours.panel, colours.panel)
             )
@@ -199,20 +199,20 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
     """Boxes of what ranks did up to a moment, with their names where there is room."""
     index = index_of(feed, "operations")
     about = feed.sim.engine.about
-    tall = index.lanes * _TRACK + _GAP
+    tall = index.tracks * _TRACK + _GAP
     labels = 0
-    for place in range(count * index.lanes):
-        rank, lane = divmod(place, index.lanes)
+    for place in range(count * index.tracks):
+        rank, track = divmod(place, index.tracks)
         one, other = int(index.first[place]), int(index.first[place + 1])
         start, end = index.start_ps[one:other], np.minimum(index.end_ps[one:other], now)
         seen = np.flatnonzero(start < end)
         high = (_TRACK - 1) / int(index.slots[place])
-        colour = _TRACK_COLOURS[feed.lanes[lane]]
+        colour = _TRACK_COLOURS[feed.tracks[track]]
         close: list[float] = [0.0, 0.0, -1.0]  # what is not drawn yet: from, to, slot
         for k in seen[np.lexsort((start[seen], index.slot[one:other][seen]))].tolist():
             slot = int(index.slot[one + k])
             x0, x1 = _GUTTER + start[k] * scale, _GUTTER + end[k] * scale
-            y = _HEAD + rank * tall + lane * _TRACK + slot * high
+            y = _HEAD + rank * tall + track * _TRACK + slot * high
             text = about.label(int(index.row[one + k]))
             fits = x1 - x0 > 7 * len(text) + 6 and high > 9 and labels < _MOST_LABELS
             if x1 - x0 >= 2:
@@ -226,15 +226,15 @@ def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str)
                 close[1] = x1
                 continue
             if close[2] >= 0:
-                yield _thin(close, rank, lane, tall, high, colour)
+                yield _thin(close, rank, track, tall, high, colour)
             close = [x0, x1, float(slot)]
         if close[2] >= 0:
-            yield _thin(close, rank, lane, tall, high, colour)
+            yield _thin(close, rank, track, tall, high, colour)
 
 
-def _thin(close: list[float], rank: int, lane: int, tall: float, high: float, colour: str) -> SvgBox:
+def _thin(close: list[float], rank: int, track: int, tall: float, high: float, colour: str) -> SvgBox:
     """A box for spans that are too short to be distinguished."""
-    y = _HEAD + rank * tall + lane * _TRACK + close[2] * high
+    y = _HEAD + rank * tall + track * _TRACK + close[2] * high
     return SvgBox(close[0], y, max(0.5, close[1] - close[0]), high, 0, colour, colour)
 
 
@@ -253,7 +253,7 @@ def _title(feed: OperationFeed, now: int) -> str:
 
 def _caption(feed: OperationFeed, now: int, count: int, height: float, colours: Colours) -> Iterator[Shape]:
     x, y = 12.0, height - 30
-    for name in feed.lanes:
+    for name in feed.tracks:
         yield SvgBox(x, y - 9, 14, 9, 0, _TRACK_COLOURS[name], _TRACK_COLOURS[name])
         yield Text(x + 19, y, name, 12, colours.dim)
         x += 34 + 7 * len(name)

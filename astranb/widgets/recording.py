@@ -160,7 +160,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
         "edges": columns.add(*pack("recorded_parents", first=first, parent=parents)),
         "spans": spans,
         "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
-        "ranks": ranks, "lanes": len(feed.lanes), "dims": len(about.topology),
+        "ranks": ranks, "tracks": len(feed.tracks), "dims": len(about.topology),
     }  # fmt: skip
     moments, count = _moments(columns, start, end)
     shown = {"ranks": ranks, "names": [n for n in scene["names"] if _inside(n, ranks)]}
@@ -202,19 +202,19 @@ def _ever(ps: np.ndarray) -> np.ndarray:
 
 
 def _spans(feed: OperationFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
-    """Spans of the timeline: rank, number and label of the operation, lane, slot, slots, begin, end."""
+    """Spans of the timeline: rank, number and label of the operation, track, slot, slots, begin, end."""
     index, about = index_of(feed, kind), feed.sim.engine.about
     places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
-    inside = places // index.lanes < ranks
+    inside = places // index.tracks < ranks
     row, place = index.row[inside], places[inside]
     own = [about.number(one) for one in row.tolist()]
     names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
     return pack(
         "recorded_spans",
-        rank=place // index.lanes,
+        rank=place // index.tracks,
         number=own,
         label=names,
-        lane=place % index.lanes,
+        track=place % index.tracks,
         slot=index.slot[inside],
         slots=index.slots[place],
         start=index.start_ps[inside],

@@ -240,7 +240,7 @@ class Workbench(anywidget.AnyWidget, Files):
         self._window_ps = [float(at) for at in window]
 
     def show_panel(self, name: str) -> None:
-        """Show a view, as ``"topology"``, ``"graph"``, ``"explain"``, ``"blocks"`` or ``"lanes"``."""
+        """Show a view, as ``"topology"``, ``"graph"``, ``"explain"``, ``"blocks"`` or ``"tracks"``."""
         known = PANELS[self._engine]
         if name not in known:
             raise InputError(f"there is no view {name!r}", where="show_panel", hint=near(name, known))
@@ -296,9 +296,9 @@ class Workbench(anywidget.AnyWidget, Files):
         """Change a parameter from now on (:meth:`Simulation.set`); Reset keeps it."""
         self._command("set", path=path, value=value)
 
-    def kill(self, link: str, *, both: bool = False) -> None:
-        """Take a link down from now on (:meth:`Simulation.kill`)."""
-        self._command("kill", link=link, both=both)
+    def take_down(self, link: str, *, both: bool = False) -> None:
+        """Take a link down from now on (:meth:`Simulation.take_down`)."""
+        self._command("take_down", link=link, both=both)
 
     def repair(self, link: str, *, both: bool = False) -> None:
         """Bring a link back up (:meth:`Simulation.repair`)."""

@@ -28,7 +28,7 @@ def test_a_file_is_written_and_read(tmp_path: Path, trace: Trace):
     assert (tmp_path / "t.0.et").read_bytes() == trace.data
 
 
-def test_gzip_is_told_by_its_contents(tmp_path: Path, trace: Trace):
+def test_gzip_is_recognised_by_its_contents(tmp_path: Path, trace: Trace):
     write(tmp_path / "t.0.et.gz", trace)
     packed = (tmp_path / "t.0.et.gz").read_bytes()
     assert packed[:2] == b"\x1f\x8b"

@@ -87,7 +87,7 @@ def test_dlrm_waits_for_its_embeddings_where_the_bottom_ends(tmp_path):
         ("DATA\n" + "9" * 30, "is not a whole number"),
     ],
 )
-def test_bad_tables_are_told_by_line(tmp_path, text, said):
+def test_bad_tables_are_refused_by_line(tmp_path, text, said):
     file = tmp_path / "w.txt"
     file.write_text(text)
     with pytest.raises(InputError, match=said):
@@ -201,7 +201,7 @@ def test_a_host_trace_alone_is_an_order(run):
     assert trace.metadata["schema"].value == "1.1.1-chakra.0.0.4"
 
 
-def test_bad_traces_of_pytorch_are_told(run, capsys):
+def test_bad_traces_of_pytorch_are_refused(run, capsys):
     folder, host, events = run
     file = folder / "bad.json"
     for change, said in [

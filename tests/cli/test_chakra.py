@@ -166,7 +166,7 @@ def test_a_trace_stays_what_it_was(file, tmp_path, capsys):
     assert capsys.readouterr().out.endswith("identical\n")
 
 
-def test_comparisons_are_told(file, tmp_path, capsys):
+def test_comparisons_are_printed(file, tmp_path, capsys):
     other = tmp_path / "o.et"
     assert main(["chakra", "synthesize", file, "--output", str(other), "--nodes", "7", "--seed", "3"]) == 0
     assert main(["chakra", "compare", file, str(other)]) == 0

@@ -55,7 +55,7 @@ def test_what_is_written_runs_as_astra_sims_files_do(tmp_path, capsys):
     assert at_once["assumed"] == []
 
 
-def test_without_files_a_cluster_is_assumed_and_told(capsys):
+def test_without_files_a_cluster_is_assumed_and_printed(capsys):
     assert main(["run", "--model", "vgg-16", "--dp", "2"]) == 0
     out = capsys.readouterr().out
     assert "pictures/s" in out

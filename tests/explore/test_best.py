@@ -4,7 +4,7 @@ import astranb as anb
 from astranb.core.errors import InputError
 
 
-def test_every_way_is_tried_and_the_fastest_comes_first():
+def test_every_algorithm_is_tried_and_the_fastest_comes_first():
     table = anb.explore.best_algorithm("switch:gpus=4", "all_reduce", "4 KiB", channels=1)
     tried = {(a.name, p) for a in anb.collectives.algorithms("all_reduce") for p in a.protocols}
     assert set(zip(table["algorithm"], table["protocol"], strict=True)) == tried

@@ -77,7 +77,7 @@ def test_what_crosses_links_tells_nothing_without_them():
     }  # fmt: skip
 
 
-def test_a_slow_block_keeps_less_under_way():
+def test_a_slow_block_keeps_less_in_flight():
     found = measurement("h100-sxm", "dgx-h100", only=set(COPIES[:2]))
     for row in found["measured"]:
         row["value"] /= 2
@@ -87,7 +87,7 @@ def test_a_slow_block_keeps_less_under_way():
     assert anb.explore.compare_to_measured(made, found, "dgx-h100")["off"].abs().max() < 0.05
 
 
-def test_a_fast_block_keeps_more_under_way():
+def test_a_fast_block_keeps_more_in_flight():
     found = measurement("h100-sxm", "dgx-h100", only=set(COPIES[::2]))
     found["measured"][0]["value"] *= 2
     made = anb.explore.preset_from(found, infra="dgx-h100")

@@ -73,7 +73,7 @@ def test_the_gantt_chart_holds_every_span(ring: anb.Simulation) -> None:
     assert (ends == np.sort(spans["end_ps"] / 1e6)).all()
 
 
-def test_a_latency_curve_has_a_line_for_each_way() -> None:
+def test_a_latency_curve_has_a_line_for_each_algorithm() -> None:
     tables = [
         anb.explore.best_algorithm("switch:gpus=2", "all_gather", size, channels=1)
         for size in ("1 KiB", "4 KiB")

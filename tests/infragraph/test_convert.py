@@ -84,7 +84,7 @@ def test_gpus_are_in_the_order_of_ranks_and_ports_are_no_switches(tmp_path: Path
     assert said["nic"] == "mlx5_0 400 Gb/s: 0000:09:00.0"
 
 
-def test_the_slowest_port_of_a_way_is_its_rate(tmp_path: Path) -> None:
+def test_the_slowest_port_of_a_route_is_its_rate(tmp_path: Path) -> None:
     slow = 'link_speed="8.0 GT/s PCIe" link_width="8"'
     infra = nccl(tmp_path, bridge("0000:10:00.0", gpu("0000:12:00.0", 0), pcie=slow))
     assert edges(infra) == {("cpu.0", "gpu.0"): ("pcie3-x8", 1)}
@@ -93,12 +93,12 @@ def test_the_slowest_port_of_a_way_is_its_rate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pcie", ["", 'link_speed="Unknown" link_width="255"', 'link_speed="16 GT/s"'])
-def test_a_rate_that_is_not_told_is_assumed(tmp_path: Path, pcie: str) -> None:
+def test_a_rate_that_is_not_given_is_assumed(tmp_path: Path, pcie: str) -> None:
     infra = nccl(tmp_path, gpu("0000:12:00.0", 0, pcie=pcie))
     assert any("bandwidth of 'pcie'" in line for line in infra.summary()["assumed"])
 
 
-def test_nvswitches_are_told_only_by_links_to_them(tmp_path: Path) -> None:
+def test_nvswitches_are_known_only_by_links_to_them(tmp_path: Path) -> None:
     ups = "".join(link(f"0000:c{n}:00.0", 2, "0x068000") for n in range(3))
     infra = nccl(tmp_path, *(gpu(f"0000:1{n}:00.0", n, ups) for n in range(4)))
     found = edges(infra)

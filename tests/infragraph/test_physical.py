@@ -286,7 +286,7 @@ def test_every_number_of_the_table_has_a_source():
     assert LINK_TYPES["nvlink5"].bandwidth_Bps * LINK_TYPES["nvlink5"].links_per_gpu == 900 * GB
 
 
-def test_a_link_type_may_be_told():
+def test_a_link_type_may_be_given():
     annotations = notes(links=[({"name": "pcie5"}, {"astranb.link_type": "nvlink-c2c"})])
     graph = load(MINIMAL, annotations=annotations).expand()
     assert values(graph, "host.0.gpu.0", "host.0.nic.0") == (1, 450 * GB, 450 * GB, 100_000)

@@ -37,7 +37,7 @@ def test_ways_are_the_shortest_and_share_out_all_lanes():
 @pytest.mark.parametrize(
     "name", ["ring:gpus=6", "torus2d:rows=3,columns=3", "dgx-1", "dgx-2", "clos:servers=2,spines=2"]
 )
-def test_every_way_is_connected_and_never_turns_back(name):
+def test_every_route_is_connected_and_never_turns_back(name):
     f = fabric(name)
     n = len(f.gpus)
     ways, _ = f.routes([(a, b) for a in range(n) for b in range(n) if a != b])

@@ -46,7 +46,7 @@ def test_a_dead_link_ends_the_run_with_its_name():
     sim = make()
     sim.step(1500)
     link = link_of(sim)
-    sim.kill(link)
+    sim.take_down(link)
     with pytest.raises(Deadlock, match=r"is down since .* lines wait for it") as caught:
         sim.run()
     assert link in str(caught.value)
@@ -61,7 +61,7 @@ def test_a_dead_link_ends_the_run_with_its_name():
 def test_it_ends_at_the_same_event_however_it_is_divided(steps):
     one, other = make(size="4 KiB"), make(size="4 KiB")
     for sim in (one, other):
-        sim.kill(link_of(sim))
+        sim.take_down(link_of(sim))
     with pytest.raises(Deadlock):
         one.run()
     with pytest.raises(Deadlock):  # noqa: PT012 - whichever of the steps it is
@@ -86,7 +86,7 @@ def test_no_kind_of_run_hangs_and_all_can_be_repaired(options):
     sim = make(size="8 KiB", **options)
     sim.step(800)
     link = link_of(sim, 1)
-    sim.kill(link)
+    sim.take_down(link)
     with pytest.raises(Deadlock, match="is down"):
         sim.run()
     sim.repair(link)
@@ -96,38 +96,38 @@ def test_no_kind_of_run_hangs_and_all_can_be_repaired(options):
 
 
 @settings(max_examples=8, deadline=None)
-@given(kill=st.integers(0, 6000), more=st.integers(0, 9000))
-def test_kill_and_back_is_as_if_never(whole, kill, more):
+@given(after=st.integers(0, 6000), more=st.integers(0, 9000))
+def test_down_and_back_is_as_if_never(whole, after, more):
     sim = make()
-    sim.step(kill + 1)
-    sim.kill(link_of(sim, 2))
+    sim.step(after + 1)
+    sim.take_down(link_of(sim, 2))
     with suppress(Deadlock):
         sim.step(more)
-    sim.back(sim.events - kill)
+    sim.back(sim.events - after)
     assert sim.edits == []
     sim.run()
     assert sim.state_hash() == whole.state_hash()
 
 
 @settings(max_examples=8, deadline=None)
-@given(kill=st.integers(0, 6000))
-def test_kill_and_undo_is_as_if_never(whole, kill):
+@given(after=st.integers(0, 6000))
+def test_down_and_undo_is_as_if_never(whole, after):
     sim = make()
-    sim.step(kill)
-    sim.kill(link_of(sim, 2), both=True)
+    sim.step(after)
+    sim.take_down(link_of(sim, 2), both=True)
     sim.undo(0)
-    assert (sim.events, sim.edits) == (kill, [])
+    assert (sim.events, sim.edits) == (after, [])
     sim.run()
     assert sim.state_hash() == whole.state_hash()
 
 
 @settings(max_examples=8, deadline=None)
-@given(kill=st.integers(1, 4000), wait=st.integers(1, 20_000))
-def test_kill_and_repair_is_a_fault_from_the_one_to_the_other(kill, wait):
+@given(after=st.integers(1, 4000), wait=st.integers(1, 20_000))
+def test_down_and_repair_is_a_fault_from_the_one_to_the_other(after, wait):
     sim = make()
-    sim.goto(sim.step(kill).now_ps)  # all of that instant: a fault comes before what else happens then
+    sim.goto(sim.step(after).now_ps)  # all of that instant: a fault comes before what else happens then
     from_ps, link = sim.now_ps, link_of(sim, 3)
-    sim.kill(link)
+    sim.take_down(link)
     sim.goto(from_ps + 1000 * wait)
     until_ps = sim.now_ps
     sim.repair(link)
@@ -146,7 +146,7 @@ def test_what_waited_is_recorded_when_it_goes_on():
     sim = make(record=True, size="4 KiB")
     link = link_of(sim)
     sim.step(100)
-    sim.kill(link)
+    sim.take_down(link)
     sim.goto("4 us")
     lanes = sim.engine.fabric.find(link)
     before = sim.engine.recorder.since(0)[1]
@@ -166,7 +166,7 @@ def test_back_and_forth_over_edits_is_exact():
     sim.step(900)
     sim.set(f"{link}.bandwidth", "2 GB/s")
     sim.step(700)
-    sim.kill(link)
+    sim.take_down(link)
     sim.step(300)
     sim.repair(link)
     sim.set("gpu[1].sms", 3)
@@ -187,7 +187,7 @@ def test_a_run_with_a_dead_link_can_be_saved(tmp_path):
     sim = make(size="4 KiB")
     sim.step(300)
     link = link_of(sim)
-    sim.kill(link)
+    sim.take_down(link)
     sim.step(300)
     sim.save(tmp_path / "run")
     other = anb.Simulation.load(tmp_path / "run")
@@ -255,7 +255,7 @@ def test_reset_keeps_parameters_when_asked():
 def test_reset_undoes_what_was_changed_on_the_way(whole):
     sim = make()
     sim.step(100)
-    sim.kill(link_of(sim))
+    sim.take_down(link_of(sim))
     sim.reset()
     assert sim.edits == []
     sim.run()

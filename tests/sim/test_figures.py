@@ -57,7 +57,7 @@ def test_figure_11_get_is_slower_and_fair_arbitration_narrows_it():
 
 
 @pytest.mark.parametrize("figure, number", [("12", "unroll"), ("13", "max_outstanding")])
-def test_figures_12_and_13_lines_under_way_help_until_something_else_is_the_limit(figure, number):
+def test_figures_12_and_13_lines_in_flight_help_until_something_else_is_the_limit(figure, number):
     times = columns(figure, lambda row: row["changes"][number])
     small, large = times[min(times)], times[max(times)]
     assert large[min(large)] > 1.6 * large[max(large)]

@@ -149,7 +149,7 @@ def test_many_lines_are_all_drawn(page: Page, lab: Lab) -> None:
     screenshot(page, "scale-torus")
 
 
-def test_a_thousand_gpus_are_told_in_aggregates(page: Page, lab: Lab) -> None:
+def test_a_thousand_gpus_are_shown_in_aggregates(page: Page, lab: Lab) -> None:
     bench = start(page, lab, "clos:servers=128,per_leaf=4", "send_recv", "1 KiB", "put")
     evaluate(page, "str(sim.run('3 us'))")
     expect(bench.locator(".anb-words")).to_have_text(

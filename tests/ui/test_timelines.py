@@ -61,7 +61,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU0")
     expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ more in folded GPUs"))
     count = int((note.inner_text().split()[0]).replace(",", ""))
-    spans = "sum(len(sim.engine.lanes('sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
+    spans = "sum(len(sim.engine.tracks('sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
     assert count >= evaluate(page, spans) > 500  # nothing is dropped without a word
     screenshot(page, "timelines-sms")
     # Zoomed in around the mouse: shorter, and drawn as spans.
@@ -97,7 +97,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
             )
             screenshot(page, "timelines-phases")
     expect(timeline.locator(".anb-legend")).to_contain_text("wait: semaphore")
-    # With more spans than there is room for the lanes are drawn as density, and it says so.
+    # With more spans than there is room for the tracks are drawn as density, and it says so.
     evaluate(
         page, "setattr(__import__('astranb.widgets.views.timeline', fromlist=['x']), '_MOST_SPANS', 300)"
     )

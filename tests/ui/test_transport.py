@@ -99,7 +99,7 @@ def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
     becomes(page, "sim.unrecorded == []")
 
 
-def test_a_dead_kernel_is_told(page: Page, lab: Lab) -> None:
+def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     button(bench, "Event").click()
     shown(bench, 1)
@@ -110,7 +110,7 @@ def test_a_dead_kernel_is_told(page: Page, lab: Lab) -> None:
     screenshot(page, "dead-kernel")
 
 
-def test_a_busy_kernel_is_told(page: Page, lab: Lab) -> None:
+def test_a_busy_kernel_is_reported(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     execute(page, "import time; time.sleep(9)")
     button(bench, "Event").click()

@@ -33,7 +33,7 @@ def test_a_change_is_a_verb_and_says_what_it_did(bench):
     bench.set(f"{LINK}.bandwidth", "1 GB/s")
     assert bench.sim.edits == [(300, f"{LINK}.bandwidth", "1 GB/s")]
     assert bench.session.status == f"{LINK}.bandwidth = 1 GB/s from event 300 on"
-    bench.kill(LINK, both=True)
+    bench.take_down(LINK, both=True)
     assert "is down" in bench.session.status
     bench.to_end()
     assert bench.session.failed

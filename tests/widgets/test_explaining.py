@@ -144,7 +144,7 @@ def test_a_long_answer_lets_the_kernel_do_other_things():
     assert longest < 2
 
 
-def test_a_wrong_question_is_told_and_asked_anew(bench):
+def test_a_wrong_question_is_reported_and_asked_again(bench):
     told = []
     bench.send = lambda content, **_: told.append(content)
     for question, options in (

@@ -83,7 +83,7 @@ def test_it_is_written_once_after_many_steps(tmp_path: Path, monkeypatch: pytest
     assert written == [(path, 200)]
 
 
-def test_a_file_that_cannot_be_written_is_told_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     workbench = anb.Workbench(small())
     with pytest.raises(InputError, match="cannot be written"):
         workbench.keep(tmp_path / "nowhere" / "session.anb")

@@ -66,18 +66,18 @@ def _differences(sent: dict[str, Any], declared: dict[str, str]) -> set[str]:
     return (sent.keys() - names) | (always - sent.keys())
 
 
-LANES = {"from": 0, "to": 20_000_000, "columns": 20, "ranks": [0]}
+TRACKS = {"from": 0, "to": 20_000_000, "columns": 20, "ranks": [0]}
 MORE: dict[str, dict[str, Any]] = {
     "activity": {"from": 0, "to": 1_000_000, "columns": 20},
     "aggregate": {"from": 0, "to": 1_000_000},
     "breaks": {},
     "cell": {"rank": 0, "buffer": "output", "chunk": 0, "column": 0},
     "graph": {"rank": 0},
-    "lanes": {**LANES, "kind": "operations"},
-    "moment": {"kind": "sms", "lane": 0, "time": 1000},
+    "tracks": {**TRACKS, "kind": "operations"},
+    "moment": {"kind": "sms", "track": 0, "time": 1000},
     "parameters": {"path": ""},
     "picture": {},
-    "spans": {"from": 0, "to": 1_000_000, "columns": 20, "kind": "sms", "folds": [0], "lanes": [1]},
+    "spans": {"from": 0, "to": 1_000_000, "columns": 20, "kind": "sms", "folds": [0], "tracks": [1]},
 }
 """Options of questions that a page without a kernel does not hold."""
 

@@ -79,7 +79,7 @@ def test_without_an_event_loop_play_runs(shared: anb.Simulation) -> None:
     assert "go back, or reset" in session.status
 
 
-def test_views_are_told_and_can_leave(shared: anb.Simulation) -> None:
+def test_views_are_notified_and_can_leave(shared: anb.Simulation) -> None:
     shared.reset()
     session = session_of(shared)
     told: list[int] = []
@@ -240,7 +240,7 @@ def deadlock(p: anb.collectives.Program) -> None:
         p.block(rank).wait(p.semaphore(rank))
 
 
-def test_a_deadlock_is_told_and_can_be_looked_at() -> None:
+def test_a_deadlock_is_reported_and_can_be_inspected() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", algorithm=deadlock))
     session = session_of(sim)
     session.ask("to_end")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
-from astranb.engine.cacheline import LANE_STATES
+from astranb.engine.cacheline import TRACK_STATES
 from astranb.widgets.feed import LineFeed, unpack
 from astranb.widgets.session import session_of
 from astranb.widgets.views import memory, timeline
 
-NAMES = {name: number for number, name in enumerate(LANE_STATES)}
+NAMES = {name: number for number, name in enumerate(TRACK_STATES)}
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +26,14 @@ def feed() -> LineFeed:
     return LineFeed(session_of(sim))
 
 
-def read(meta: dict[str, Any], buffers: list[bytes], folds: int, lanes: int) -> tuple[Any, Any]:
+def read(meta: dict[str, Any], buffers: list[bytes], folds: int, tracks: int) -> tuple[Any, Any]:
     """What static/timeline.js makes of the answer."""
     shape = (len(meta["present"]), folds, meta["columns"])
     columns = unpack("spans", buffers)
     density = columns["fold_shares"].reshape(shape)
     if meta["drawn"] == "spans":
         return density, [columns[name] for name in ("row", "state", "start", "end")]
-    return density, columns["lane_shares"].reshape(shape[0], lanes, shape[2])
+    return density, columns["track_shares"].reshape(shape[0], tracks, shape[2])
 
 
 @settings(max_examples=25, deadline=None)
@@ -42,14 +42,14 @@ def read(meta: dict[str, Any], buffers: list[bytes], folds: int, lanes: int) -> 
     st.sets(st.integers(0, 7), max_size=4), st.sets(st.integers(0, 20), max_size=6),
 )  # fmt: skip
 def test_density_and_spans_hold_all_the_time_there_is(
-    feed: LineFeed, at: float, part: float, columns: int, kind: str, folds: set[int], lanes: set[int]
+    feed: LineFeed, at: float, part: float, columns: int, kind: str, folds: set[int], tracks: set[int]
 ) -> None:
     now = feed.sim.now_ps
     window = {"from": int(at * now), "to": int(at * now) + max(1, int(part * now)), "columns": columns}
-    rows, single = sorted(folds), sorted(lanes)
-    options = {**window, "kind": kind, "folds": rows, "lanes": single}
+    rows, single = sorted(folds), sorted(tracks)
+    options = {**window, "kind": kind, "folds": rows, "tracks": single}
     meta, buffers = timeline.spans(feed, options)
-    known = feed.sim.engine.lanes(kind)
+    known = feed.sim.engine.tracks(kind)
     edges = timeline.window_of(options)[2]
     density, drawn = read(meta, buffers, len(rows), len(single))
     # A byte is rounded: half a 255th of each column.
@@ -57,8 +57,8 @@ def test_density_and_spans_hold_all_the_time_there_is(
         members = np.flatnonzero(known.gpu == gpu)
         whole = sum(
             min(int(b), window["to"]) - max(int(a), window["from"])
-            for lane in members
-            for a, b in zip(*known.spans(int(lane), window["from"], window["to"])[1:], strict=True)
+            for track in members
+            for a, b in zip(*known.spans(int(track), window["from"], window["to"])[1:], strict=True)
         )
         told = (density[:, k].sum(axis=0) / 255 * np.diff(edges)).sum() * len(members)
         assert (
@@ -66,24 +66,24 @@ def test_density_and_spans_hold_all_the_time_there_is(
         )
     assert meta["drawn"] == "spans"
     row, state, start, end = drawn
-    for k, lane in enumerate(single):
-        expected = known.spans(lane, window["from"], window["to"])
+    for k, track in enumerate(single):
+        expected = known.spans(track, window["from"], window["to"])
         for one, other in zip((state, start, end), expected, strict=True):
             assert one[row == k].tolist() == other.tolist()
 
 
 def test_what_does_not_fit_is_drawn_as_density_and_counted(feed: LineFeed, monkeypatch: Any) -> None:
     monkeypatch.setattr(timeline, "_MOST_SPANS", 50)
-    options = {"from": 0, "to": feed.sim.now_ps, "columns": 200, "folds": [], "lanes": list(range(16))}
+    options = {"from": 0, "to": feed.sim.now_ps, "columns": 200, "folds": [], "tracks": list(range(16))}
     meta, buffers = timeline.spans(feed, options)
     assert meta["drawn"] == "density"
-    lanes = feed.sim.engine.lanes("sms")
-    there = sum(len(lanes.spans(lane, 0, feed.sim.now_ps)[0]) for lane in range(16))
+    tracks = feed.sim.engine.tracks("sms")
+    there = sum(len(tracks.spans(track, 0, feed.sim.now_ps)[0]) for track in range(16))
     assert there <= meta["count"] <= there + 16 * 8
     _, density = read(meta, buffers, 0, 16)
     edges = timeline.window_of(options)[2]
-    exact = lanes.spent(np.arange(16), edges)
-    assert not exact[:, :, [s for s in range(len(LANE_STATES)) if s not in meta["present"]]].any()
+    exact = tracks.spent(np.arange(16), edges)
+    assert not exact[:, :, [s for s in range(len(TRACK_STATES)) if s not in meta["present"]]].any()
     told = density.transpose(1, 2, 0) / 255 * np.diff(edges)[None, :, None]
     assert np.abs(told - exact[:, :, meta["present"]]).max() <= np.diff(edges).max() / 510 + 1
 
@@ -105,16 +105,16 @@ def test_rows_phases_and_moments(feed: LineFeed) -> None:
     place = np.flatnonzero((row == 1) & (phase == 0))[0]
     assert start[place] == first["started_ps"].min()
     assert end[place] == first["ended_ps"].max()
-    lanes = sim.engine.lanes("sms")
-    state, *_ = lanes.spans(7, now // 2, now // 2 + 1)
-    text = timeline.moment(feed, {"kind": "sms", "lane": 7, "time": now // 2})[0]["text"]
-    assert text.startswith(LANE_STATES[state[0]])
+    tracks = sim.engine.tracks("sms")
+    state, *_ = tracks.spans(7, now // 2, now // 2 + 1)
+    text = timeline.moment(feed, {"kind": "sms", "track": 7, "time": now // 2})[0]["text"]
+    assert text.startswith(TRACK_STATES[state[0]])
     assert any(name in text for name in sim.engine.program.phase_names)
     assert (
         sim.engine.program.phase_names[0]
-        in timeline.moment(feed, {"kind": "phases", "lane": 1, "time": 900_000})[0]["text"]
+        in timeline.moment(feed, {"kind": "phases", "track": 1, "time": 900_000})[0]["text"]
     )
-    assert timeline.moment(feed, {"kind": "blocks", "lane": 0, "time": 10 * now})[0]["text"] == ""
+    assert timeline.moment(feed, {"kind": "blocks", "track": 0, "time": 10 * now})[0]["text"] == ""
 
 
 def test_activity_gets_finer_and_adds_up(feed: LineFeed) -> None:
@@ -148,7 +148,7 @@ def test_activity_gets_finer_and_adds_up(feed: LineFeed) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"from": 5, "to": 5}, {"kind": "sm"}, {"lanes": [10**6]}, {"folds": [8]}],
+    [{"from": 5, "to": 5}, {"kind": "sm"}, {"tracks": [10**6]}, {"folds": [8]}],
 )
 def test_nonsense_is_refused(feed: LineFeed, options: dict[str, Any]) -> None:
     with pytest.raises(InputError):

@@ -40,11 +40,11 @@ def _opened() -> tuple[Any, _Page]:
     return sim, page
 
 
-def test_a_page_is_told_what_it_needs_and_every_step():
+def test_a_page_is_sent_what_it_needs_and_every_step():
     sim, page = _opened()
     scene, state = (content for content, _ in page.sent)
     assert (scene["type"], state["type"]) == ("scene", "state")
-    assert (scene["ranks"], scene["lanes"], scene["dims"]) == (
+    assert (scene["ranks"], scene["tracks"], scene["dims"]) == (
         6,
         ["compute", "communication"],
         ["Ring", "Switch"],
@@ -131,9 +131,9 @@ def test_spans_are_those_of_the_tables(kind):
     sim, page = _opened()
     sim.run("25 us")
     options = {"from": 0, "to": sim.now_ps + 1000, "columns": 100, "ranks": [3, 5], "kind": kind}
-    meta, buffers = page.ask("lanes", **options)
+    meta, buffers = page.ask("tracks", **options)
     assert meta["drawn"] == "spans"
-    columns = unpack("lanes", buffers)
+    columns = unpack("tracks", buffers)
     place, slot, start, end = (columns[name] for name in ("place", "slot", "start", "end"))
     frame = sim.result.to_dataframe("operations" if kind == "operations" else "phases")
     wanted = frame[frame["rank"].isin([3, 5])]
@@ -142,8 +142,8 @@ def test_spans_are_those_of_the_tables(kind):
     assert len(start) - len(wanted) == int((end == sim.now_ps).sum()) - int(
         (wanted["end_ps"] == sim.now_ps).sum()
     )
-    assert place.max() < 2 * meta["lanes"]
-    # Within a lane, spans of one slot do not overlap.
+    assert place.max() < 2 * meta["tracks"]
+    # Within a track, spans of one slot do not overlap.
     for key in set(zip(place.tolist(), slot.tolist(), strict=True)):
         mine = (place == key[0]) & (slot == key[1])
         order = np.argsort(start[mine], kind="stable")
@@ -156,9 +156,9 @@ def test_many_spans_come_as_density(monkeypatch):
     monkeypatch.setattr("astranb.widgets.views.ranks._MOST_SPANS", 3)
     columns = 50
     options = {"from": 0, "to": sim.now_ps, "columns": columns, "ranks": [0, 5], "kind": "operations"}
-    meta, buffers = page.ask("lanes", **options)
+    meta, buffers = page.ask("tracks", **options)
     assert meta["drawn"] == "density"
-    shares = unpack("lanes", buffers)["shares"].reshape(2, 2, columns) / 255
+    shares = unpack("tracks", buffers)["shares"].reshape(2, 2, columns) / 255
     rows = sim.result.per_rank()
     for at, rank in enumerate((0, 5)):
         busy = shares[at].mean(axis=1) * sim.now_ps
@@ -169,9 +169,9 @@ def test_many_spans_come_as_density(monkeypatch):
 @pytest.mark.parametrize(
     "question, options, message",
     [
-        ("lanes", {"from": 5, "to": 5, "columns": 3}, "window from 5 to 5"),
-        ("lanes", {"from": 0, "to": 5, "columns": 3, "ranks": [6]}, "0 to 5"),
-        ("lanes", {"from": 0, "to": 5, "columns": 3, "kind": "chunk"}, "did you mean 'chunks'"),
+        ("tracks", {"from": 5, "to": 5, "columns": 3}, "window from 5 to 5"),
+        ("tracks", {"from": 0, "to": 5, "columns": 3, "ranks": [6]}, "0 to 5"),
+        ("tracks", {"from": 0, "to": 5, "columns": 3, "kind": "chunk"}, "did you mean 'chunks'"),
         ("grpah", {}, "did you mean 'graph'"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_link_is_killed_from_the_panel():
     sim = mixed(congestion=True)
     page = _Page(anb.Workbench(sim))
     page.say("ready")
-    page.ask("apply", verb="kill", options={"link": "link[0]", "both": True})
+    page.ask("apply", verb="take_down", options={"link": "link[0]", "both": True})
     assert [path for _, path, _ in sim.edits] == ["link[0].up", "link[7].up"]
     page.say("to_end")
     assert "is down since" in page.sent[-1][0]["status"]
@@ -365,7 +365,7 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     assert (scene["ranks"], scene["alike"], scene["title"]) == (
         1, 64, "workload: 64 ranks (all alike) on Ring x Ring x Ring",
     )  # fmt: skip
-    assert scene["lanes"] == ["compute", "communication", "waiting"]
+    assert scene["tracks"] == ["compute", "communication", "waiting"]
     assert "message" not in scene["units"]
     assert "layer[conv1]" in scene["names"]
     page.say("pass")
@@ -378,10 +378,10 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     assert sim.finished
     for kind, most in (("operations", 3), ("chunks", 3)):
         options = {"from": 0, "to": sim.now_ps + 1, "columns": 50, "ranks": [0], "kind": kind}
-        meta, buffers = page.ask("lanes", **options)
-        columns = unpack("lanes", buffers)
+        meta, buffers = page.ask("tracks", **options)
+        columns = unpack("tracks", buffers)
         place, start, end = (columns[name] for name in ("place", "start", "end"))
-        assert (meta["drawn"], meta["lanes"], set(place.tolist())) == ("spans", most, {0, 1, 2})
+        assert (meta["drawn"], meta["tracks"], set(place.tolist())) == ("spans", most, {0, 1, 2})
         if kind == "operations":
             waited = (end - start)[place == 2].sum()
             assert waited == sim.result.per_rank()[0]["astrasim_exposed_comm_ps"] > 0

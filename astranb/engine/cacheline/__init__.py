@@ -4,21 +4,21 @@ from .aggregate import Aggregate, phase_times
 from .contributions import Contributions, sums
 from .critical_path import CAUSES, LinePath
 from .engine import CacheLineEngine
-from .lanes import LANE_STATES
 from .lost_time import LOSSES
 from .recorder import FLIGHT_KINDS, Recorder
 from .source_lines import SPOT, next_operation, spot_text
 from .spans import SPAN, SPAN_STATES
+from .tracks import TRACK_STATES
 from .workload import Graph
 
 __all__ = [
     "CAUSES",
     "FLIGHT_KINDS",
-    "LANE_STATES",
     "LOSSES",
     "SPAN",
     "SPAN_STATES",
     "SPOT",
+    "TRACK_STATES",
     "Aggregate",
     "CacheLineEngine",
     "Contributions",

@@ -11,9 +11,9 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 
-from .lanes import LANE_STATES, Lanes
 from .recorder import FLIGHT_KINDS
 from .state import CacheLineState
+from .tracks import TRACK_STATES, Tracks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +37,8 @@ class Aggregate:
         From when on every line's flight is still recorded: of what began before nothing is in
         ``classes`` and ``links``.
     states : list of dict
-        A row a rank: ``rank``, ``lanes`` (SMs and copy engines in use), and for each of
-        :data:`~astranb.sim.LANE_STATES` the time of all of them in ps; ``idle`` is the rest.
+        A row a rank: ``rank``, ``tracks`` (SMs and copy engines in use), and for each of
+        :data:`~astranb.sim.TRACK_STATES` the time of all of them in ps; ``idle`` is the rest.
     classes : list of dict
         A row a type of link and kind of message: ``type``, ``kind``, ``lines`` (messages that
         began to cross a link), ``bytes`` (with headers), ``busy_ps``.
@@ -80,7 +80,7 @@ class Aggregate:
 
     def shares(self) -> dict[str, float]:
         """Fractions of the time of all SMs in use, by state; ``idle`` included, they add up to 1."""
-        sums = {name: sum(row[name] for row in self.states) for name in (*LANE_STATES, "idle")}
+        sums = {name: sum(row[name] for row in self.states) for name in (*TRACK_STATES, "idle")}
         total = max(1, sum(sums.values()))
         return {name: value / total for name, value in sums.items()}
 
@@ -100,7 +100,7 @@ class Aggregate:
 
 
 def aggregate(
-    engine: CacheLineState, lanes: Lanes, start_ps: int, end_ps: int, ranks: Sequence[int] | None = None
+    engine: CacheLineState, tracks: Tracks, start_ps: int, end_ps: int, ranks: Sequence[int] | None = None
 ) -> Aggregate:
     """Add up what happened in an interval (see :meth:`Simulation.aggregate`)."""
     count = len(engine.machine.gpus)
@@ -112,17 +112,19 @@ def aggregate(
     end_ps = min(end_ps, engine.now_ps)
     start_ps = min(start_ps, end_ps)
     classes, links = _links(engine, start_ps, end_ps, None if ranks is None else chosen)
-    states = _states(engine, lanes, start_ps, end_ps, chosen)
+    states = _states(engine, tracks, start_ps, end_ps, chosen)
     phases = _phases(engine, start_ps, end_ps, chosen)
     return Aggregate(start_ps, end_ps, engine.recorder.oldest_ps, states, classes, links, phases)
 
 
-def _states(engine: CacheLineState, lanes: Lanes, start_ps: int, end_ps: int, ranks: np.ndarray) -> list[Row]:
-    spent = lanes.spent(ranks, np.array([start_ps, end_ps]), fold=True)[:, 0]
-    counts = np.bincount(lanes.gpu, minlength=len(engine.machine.gpus))[ranks]
+def _states(
+    engine: CacheLineState, tracks: Tracks, start_ps: int, end_ps: int, ranks: np.ndarray
+) -> list[Row]:
+    spent = tracks.spent(ranks, np.array([start_ps, end_ps]), fold=True)[:, 0]
+    counts = np.bincount(tracks.gpu, minlength=len(engine.machine.gpus))[ranks]
     idle = counts * (end_ps - start_ps) - spent.sum(axis=1)
     return [
-        {"rank": rank, "lanes": n, **dict(zip(LANE_STATES, row, strict=True)), "idle": rest}
+        {"rank": rank, "tracks": n, **dict(zip(TRACK_STATES, row, strict=True)), "idle": rest}
         for rank, n, row, rest in zip(
             ranks.tolist(), counts.tolist(), spent.tolist(), idle.tolist(), strict=True
         )

@@ -25,7 +25,6 @@ from .contributions import contributions as contributions_of
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
 from .inspection import Inspector, numbers
-from .lanes import Lanes
 from .loop import RAW
 from .lost_time import LOSSES
 from .lost_time import lost_time as lost_columns
@@ -35,6 +34,7 @@ from .perfetto import trace_events
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
 from .state import CacheLineState
+from .tracks import Tracks
 from .what_if import LineQuestion, suggest
 from .why import explain_wait
 from .workload import Graph
@@ -210,7 +210,7 @@ class CacheLineEngine(CacheLineState):
         ends, hash_, lane = link.partition("#")
         a, arrow, b = ends.partition("->")
         if both and not arrow:
-            raise InputError(f"{link!r} is not a link", where="kill", hint="write A->B or A->B#k")
+            raise InputError(f"{link!r} is not a link", where="take_down", hint="write A->B or A->B#k")
         return [link, f"{b}->{a}{hash_}{lane}"] if both else [link]
 
     def rewinding(self) -> None:
@@ -218,8 +218,8 @@ class CacheLineEngine(CacheLineState):
         self.recorder.mark()
 
     def rewound(self) -> None:
-        """Time has gone back: so do the lanes of timelines."""
-        for one in self._lanes.values():
+        """Time has gone back: so do the tracks of timelines."""
+        for one in self._tracks.values():
             one.rewound()
 
     # Looking -----------------------------------------------------------------
@@ -277,18 +277,18 @@ class CacheLineEngine(CacheLineState):
         return int(machine.flows["link"][arg]) if kind in (t.RATE_RELEASE, t.CNP) else -1
 
     @cached_property
-    def _lanes(self) -> dict[str, Lanes]:
+    def _tracks(self) -> dict[str, Tracks]:
         return {}
 
-    def lanes(self, kind: str) -> Lanes:
+    def tracks(self, kind: str) -> Tracks:
         """Timelines of ``"sms"`` or ``"blocks"``: made when they are first asked for, then kept up."""
-        if kind not in self._lanes:
-            self._lanes[kind] = Lanes(self, kind)
-        return self._lanes[kind]
+        if kind not in self._tracks:
+            self._tracks[kind] = Tracks(self, kind)
+        return self._tracks[kind]
 
     def aggregate(self, start_ps: int, end_ps: int, ranks: Sequence[int] | None) -> Aggregate:
         """Add up what happened in an interval."""
-        return aggregate(self, self.lanes("sms"), start_ps, end_ps, ranks)
+        return aggregate(self, self.tracks("sms"), start_ps, end_ps, ranks)
 
     # Explaining --------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from astranb.collectives import Joined
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.operations.about import KINDS
-from astranb.engine.operations.spans import divide, lanes_of, rank_columns
+from astranb.engine.operations.spans import divide, rank_columns, tracks_of
 from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
 
@@ -76,14 +76,14 @@ def _columns(engine: CacheLineState) -> dict[str, list[int]]:
     ended, work = np.asarray(engine.machine.gpus["ended_ps"]), engine.work
     end = np.where(ended >= 0, ended, engine.now_ps).astype(np.int64)
     computed = np.zeros(len(end), np.int64)
-    rank, start, until, lane = np.arange(len(end)), computed, end, np.ones(len(end), np.int64)
+    rank, start, until, track = np.arange(len(end)), computed, end, np.ones(len(end), np.int64)
     if isinstance(work, Graph):
         begun = _begun(engine)
         kinds = [work.operations[one].rows["kind"][row] for one, row in begun]
-        rank, lane = np.array([one for one, _ in begun], np.int64), lanes_of(np.array(kinds, np.int64))
+        rank, track = np.array([one for one, _ in begun], np.int64), tracks_of(np.array(kinds, np.int64))
         start, until = np.array(list(begun.values()), np.int64).reshape(-1, 2).T
         until, computed = np.where(until >= 0, until, engine.now_ps), work.compute_ps()
-    return rank_columns(divide(rank, start, until, lane, end), computed)
+    return rank_columns(divide(rank, start, until, track, end), computed)
 
 
 def breakdown(engine: CacheLineState) -> dict[str, float]:

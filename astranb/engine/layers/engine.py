@@ -113,7 +113,7 @@ class LayerEngine(LayerState):
         """The rank, once something has happened."""
         return "rank[0]" if self.run.events and self.machine.watch[0].what >= 0 else ""
 
-    def lane_spans(self) -> Spans:
+    def track_spans(self) -> Spans:
         """The operations, and after them the waits of the program."""
         spans = spans_of(self)
         row, start, end = inspection.waits_of(self)
@@ -122,15 +122,15 @@ class LayerEngine(LayerState):
         return Spans(
             np.concatenate([spans.row, row]),
             np.concatenate([spans.npu, np.zeros(len(row), np.int64)]),
-            np.concatenate([spans.lane, np.full(len(row), 2)]),
+            np.concatenate([spans.track, np.full(len(row), 2)]),
             np.concatenate([spans.start_ps, start]),
             np.concatenate([spans.end_ps, np.where(end >= 0, end, self.now_ps)]),
         )
 
-    def tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
-        """Spans of a trace, the lane of each, and the lanes' names."""
-        spans = self.lane_spans()
-        return spans, spans.lane, self.lanes
+    def trace_tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
+        """Spans of a trace, the track of each, and the tracks' names."""
+        spans = self.track_spans()
+        return spans, spans.track, self.tracks
 
     def arrows(self) -> tuple[np.ndarray, np.ndarray]:
         """Nothing: no single messages are simulated."""

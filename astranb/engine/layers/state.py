@@ -43,7 +43,7 @@ class LayerState(OperationEngine):
         "phase": "phases",
         "pass": "passes",
     }
-    lanes: ClassVar[Sequence[str]] = ("compute", "communication", "waiting")
+    tracks: ClassVar[Sequence[str]] = ("compute", "communication", "waiting")
     not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDS
     count_names = ("events", "turns", "ended", "phases", "passes", "now_ps")

@@ -12,7 +12,7 @@ from astranb.core.units import format_time
 from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
 from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, read_value, written
-from astranb.net.astrasim2 import DEAD, FULLY_CONNECTED, ROUTED
+from astranb.net.astrasim2 import DOWN, FULLY_CONNECTED, ROUTED
 
 from . import tables as t
 from .link_ends import ends_of, waiting_for
@@ -93,21 +93,21 @@ def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: floa
 
 
 def _take_down(machine: t.MessageMachine, link: int) -> None:
-    machine.links[link].busy |= DEAD
+    machine.links[link].busy |= DOWN
 
 
 def _bring_up(machine: t.MessageMachine, link: int) -> None:
     """Waiting messages are sent, at once where the link is idle."""
     one = machine.links[link]
-    if one.busy & DEAD:
-        one.busy &= ~DEAD
+    if one.busy & DOWN:
+        one.busy &= ~DOWN
         if one.busy == 0:
             free_link(machine, link)
 
 
 def links_down(machine: t.MessageMachine) -> list[int]:
     """Links that are down."""
-    return np.flatnonzero(machine.links.busy & DEAD).tolist()
+    return np.flatnonzero(machine.links.busy & DOWN).tolist()
 
 
 def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) -> None:
@@ -145,5 +145,5 @@ def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: 
         speeds = [edit.number for edit in edits if edit.kind == "rank" and row in edit.rows]
         return speeds[-1] if speeds else 1.0
     if field == "up":
-        return float(not machine.links[row].busy & DEAD)
+        return float(not machine.links[row].busy & DOWN)
     return float((machine.dims if kind == "dim" else machine.wires)[field][row])

@@ -13,7 +13,7 @@ from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.run import Spans, recent
-from astranb.engine.operations.spans import LANES, spans_of
+from astranb.engine.operations.spans import TRACKS, spans_of
 
 from . import inspection, ready_times, traffic
 from . import tables as t
@@ -55,9 +55,9 @@ class MessageEngine(MessageState):
     dimension = traffic.dimension
 
     @property
-    def lanes(self) -> Sequence[str]:
-        """The lanes of a rank: without that of remote memory where no operation uses one."""
-        return LANES if (self.about.kind == t.MEMORY).any() else LANES[:2]
+    def tracks(self) -> Sequence[str]:
+        """The tracks of a rank: without that of remote memory where no operation uses one."""
+        return TRACKS if (self.about.kind == t.MEMORY).any() else TRACKS[:2]
 
     @property
     def owners(self) -> Sequence[Any]:
@@ -134,10 +134,10 @@ class MessageEngine(MessageState):
         """A link's full path, and, if wanted, that of its other direction."""
         place = self.resolve(link)
         if place.kind != "link":
-            raise InputError(f"{place.path} is not a link", where="kill", hint="write link[7]")
+            raise InputError(f"{place.path} is not a link", where="take_down", hint="write link[7]")
         back = reverse_link(self.machine, place.rows[0]) if both else -1
         if both and back < 0:
-            hint = "kill each of the two; links of an infrastructure are named one by one"
+            hint = "take down each of the two; links of an infrastructure are named one by one"
             raise InputError("its other direction is not known", where=place.path, hint=hint)
         return [place.path, f"link[{back}]"] if both else [place.path]
 
@@ -202,13 +202,13 @@ class MessageEngine(MessageState):
         dim = some.queue // m.config[0].queues % m.config[0].dims
         return [np.asarray(column) for column in (some.npu, dim, some.operation, some.begun_ns * 1000)]
 
-    def tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
+    def trace_tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
         """Spans of operations, the place of each, and the places' names."""
         spans = spans_of(self)
         return spans, np.asarray(self.machine.operations.place)[spans.row], _PLACES
 
-    def lane_spans(self) -> Spans:
-        """The operations: a lane is what they do."""
+    def track_spans(self) -> Spans:
+        """The operations: a track is what they do."""
         return spans_of(self)
 
     def own_tables(self) -> dict[str, Callable[[], Any]]:

@@ -10,7 +10,7 @@ from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.operations.about import ALGORITHMS
 from astranb.engine.operations.changes import written
 from astranb.engine.operations.inspection import MOST, listed, neighbours, operation_lines, rank_lines, when
-from astranb.net.astrasim2 import DEAD
+from astranb.net.astrasim2 import DOWN
 
 from . import tables as t
 from .edits import value_of
@@ -152,7 +152,7 @@ def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
         ("sends", "yes" if link.busy & 1 else "no; it is down" if link.busy else "no"),
         ("waiting", f"{waiting:,} messages"),
     ]  # fmt: skip
-    if link.busy & 1 and link.busy & DEAD:
+    if link.busy & 1 and link.busy & DOWN:
         state.append(("down", "yes: messages wait"))
     if engine.recording:
         used = m.used[row]

@@ -13,7 +13,7 @@ from typing import Final
 from astranb.core.jit import kernel
 from astranb.core.timesteps import put_event
 from astranb.net.astrasim2 import (
-    DEAD,
+    DOWN,
     SWITCH,
     arrived_in,
     delay_ns,
@@ -164,7 +164,7 @@ def _enter(m: MessageMachine, row: int) -> None:
 @kernel
 def free_link(m: MessageMachine, link: int) -> None:
     """A link has sent a message, or is up again: begin the next message, unless the link is down."""
-    m.links[link].busy &= DEAD
+    m.links[link].busy &= DOWN
     row = m.links[link].head
     if row >= 0 and m.links[link].busy == 0:
         m.links[link].head = m.messages[row].behind

@@ -22,7 +22,7 @@ from .about import ALGORITHMS
 from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
-from .spans import LANES, rank_columns, shares, spans_of, time_ps
+from .spans import TRACKS, rank_columns, shares, spans_of, time_ps
 from .what_if import OperationQuestion, suggest
 
 __all__ = ["CAUSES", "OperationEngine"]
@@ -328,7 +328,7 @@ class OperationEngine(OperationRun):
             "operation": [about.number(row) for row in rows],
             "name": [about.label(row) for row in rows],
             "what": [about.what(row) for row in rows],
-            "lane": np.array(LANES, object)[spans.lane],
+            "track": np.array(TRACKS, object)[spans.track],
             "bytes": about.size[spans.row],
             "start_ps": spans.start_ps,
             "end_ps": spans.end_ps,

@@ -69,7 +69,7 @@ def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:
 
 def _operations(engine: OperationRun, written: dict[str, Any]) -> Any:
     """Spans of operations; returns the track of each."""
-    (spans, place, places), about = engine.tracks(), engine.about
+    (spans, place, places), about = engine.trace_tracks(), engine.about
     written["operations"] = len(spans.row)
     key = spans.npu * len(places) + place
     order = np.lexsort((spans.start_ps, key))

@@ -23,15 +23,15 @@ class Spans:
 
     Attributes
     ----------
-    row, npu, lane : ndarray of int64
-        The operation, its rank, the number of its lane.
+    row, npu, track : ndarray of int64
+        The operation, its rank, the number of its track.
     start_ps, end_ps : ndarray of int64
         One that is under way ends now.
     """
 
     row: np.ndarray
     npu: np.ndarray
-    lane: np.ndarray
+    track: np.ndarray
     start_ps: np.ndarray
     end_ps: np.ndarray
 
@@ -82,7 +82,7 @@ class OperationRun(ABC):
 
     @property
     @abstractmethod
-    def lanes(self) -> Sequence[str]:
+    def tracks(self) -> Sequence[str]:
         """The rows of a rank's timeline."""
 
     @property
@@ -159,12 +159,12 @@ class OperationRun(ABC):
         """Phases under way: ranks, dimensions, operations, and when they began."""
 
     @abstractmethod
-    def tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
+    def trace_tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
         """Spans of a trace, what each occupies, and the names of that."""
 
     @abstractmethod
-    def lane_spans(self) -> Spans:
-        """Spans of the timeline of ranks, with the number of the lane of each."""
+    def track_spans(self) -> Spans:
+        """Spans of the timeline of ranks, with the number of the track of each."""
 
     @abstractmethod
     def arrows(self) -> tuple[np.ndarray, np.ndarray]:

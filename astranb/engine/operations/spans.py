@@ -12,18 +12,18 @@ from .run import OperationRun, Spans
 
 __all__ = [
     "COMMUNICATION",
-    "LANES",
+    "TRACKS",
     "divide",
-    "lanes_of",
     "rank_columns",
     "shares",
     "spans_of",
     "sweep",
     "time_ps",
+    "tracks_of",
 ]
 
-LANES = ("compute", "communication", "memory")
-"""The lanes of a rank: what an operation of it does."""
+TRACKS = ("compute", "communication", "memory")
+"""The tracks of a rank: what an operation of it does."""
 
 COMMUNICATION = (COLLECTIVE, SEND, RECV, REPLAY)
 
@@ -34,11 +34,11 @@ def spans_of(engine: OperationRun) -> Spans:
     row = np.flatnonzero(start >= 0)
     kind = engine.about.kind[row]
     until = np.where(end[row] >= 0, end[row], engine.now_ps)
-    return Spans(row, engine.about.npu[row], lanes_of(kind), start[row], until)
+    return Spans(row, engine.about.npu[row], tracks_of(kind), start[row], until)
 
 
-def lanes_of(kind: np.ndarray) -> np.ndarray:
-    """Give the number of each kind's lane, see :data:`LANES`."""
+def tracks_of(kind: np.ndarray) -> np.ndarray:
+    """Give the number of each kind's track, see :data:`TRACKS`."""
     return np.where(np.isin(kind, COMMUNICATION), 1, np.where(kind == MEMORY, 2, 0))
 
 
@@ -46,17 +46,17 @@ def shares(engine: OperationRun) -> dict[str, np.ndarray]:
     """How long each rank computed, communicated, and did so with nothing else to do: see :func:`divide`."""
     spans, done = spans_of(engine), engine.ends_ps()
     end = np.where(done >= 0, done, engine.now_ps).astype(np.int64)
-    return divide(spans.npu, spans.start_ps, spans.end_ps, spans.lane, end)
+    return divide(spans.npu, spans.start_ps, spans.end_ps, spans.track, end)
 
 
 def divide(
-    npu: np.ndarray, start_ps: np.ndarray, end_ps: np.ndarray, lane: np.ndarray, ranks_end_ps: np.ndarray
+    npu: np.ndarray, start_ps: np.ndarray, end_ps: np.ndarray, track: np.ndarray, ranks_end_ps: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Divide the time of each rank by the operations under way.
 
     Parameters
     ----------
-    npu, start_ps, end_ps, lane : ndarray of int64
+    npu, start_ps, end_ps, track : ndarray of int64
         Columns of :class:`Spans`.
     ranks_end_ps : ndarray of int64
         When each rank was done; now, before that.
@@ -70,7 +70,7 @@ def divide(
         and neither of them), ``end`` and ``idle``.
     """
     total, (compute, communication, memory) = sweep(
-        npu, start_ps, end_ps, lane, len(LANES), len(ranks_end_ps)
+        npu, start_ps, end_ps, track, len(TRACKS), len(ranks_end_ps)
     )
     parts = {
         "compute": total(compute),

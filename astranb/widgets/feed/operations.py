@@ -25,9 +25,9 @@ class OperationFeed(Feed):
         self.index: tuple[Any, Any] | None = None  # spans as they were found last (views/ranks.py)
 
     @property
-    def lanes(self) -> list[str]:
-        """The lanes of a rank."""
-        return list(self.sim.engine.lanes)
+    def tracks(self) -> list[str]:
+        """The tracks of a rank."""
+        return list(self.sim.engine.tracks)
 
     @property
     def title(self) -> str:
@@ -44,7 +44,7 @@ class OperationFeed(Feed):
         dims = [*(f"dim[{dim}]" for dim in range(len(sim.engine.about.topology))), *sim.engine.places]
         return {
             "ranks": sim.ranks,
-            "lanes": self.lanes,
+            "tracks": self.tracks,
             "dims": list(sim.engine.about.topology),
             "states": list(STATES),
             "names": [*names, *dims],

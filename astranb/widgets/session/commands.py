@@ -74,8 +74,8 @@ def _set(sim: Simulation, options: dict[str, Any]) -> str:
     return f"{path} = {value} from event {sim.events:,} on"
 
 
-def _kill(sim: Simulation, options: dict[str, Any]) -> str:
-    sim.kill(_text(options, "link"), both=bool(options.get("both", False)))
+def _take_down(sim: Simulation, options: dict[str, Any]) -> str:
+    sim.take_down(_text(options, "link"), both=bool(options.get("both", False)))
     return f"{_text(options, 'link')} is down from event {sim.events:,} on: messages wait in front of it"
 
 
@@ -136,7 +136,7 @@ def _unwatch(sim: Simulation, options: dict[str, Any]) -> str:
 
 CHANGES: dict[str, Command] = {
     "set": _set,
-    "kill": _kill,
+    "take_down": _take_down,
     "repair": _repair,
     "undo": _undo,
     "breakpoint": _break,

@@ -106,8 +106,8 @@ export function createChange(store) {
       ];
     }
     return [
-      press("Take down", "take this direction down: messages wait in front of it", "kill", {}),
-      press("Take both down", "take both directions down, as when a cable is cut", "kill", { both: true }),
+      press("Take down", "take this direction down: messages wait in front of it", "take_down", {}),
+      press("Take both down", "take both directions down, as when a cable is cut", "take_down", { both: true }),
     ];
   }
   /** @param {Answer<"parameters">} answer */

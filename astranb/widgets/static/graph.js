@@ -35,7 +35,7 @@ export function createGraph(store) {
   );
   store.on("scene", () => {
     label.hidden = scene().ranks === 1;
-    keys.children[2].toggleAttribute("hidden", !scene().lanes.includes("memory"));
+    keys.children[2].toggleAttribute("hidden", !scene().tracks.includes("memory"));
   });
   keys.replaceChildren(
     ...[["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"]].map(([text, colour]) => makeBarKey(colour, text)),

@@ -3,7 +3,7 @@
 
 import { createAsker } from "./asker.js";
 import { formatCount, formatShare, formatTime } from "./format.js";
-import { LANE_COLOURS, LANE_HEIGHTS, make, makeBarKey, makeButton, makeLink, makeRow } from "./theme.js";
+import { TRACK_COLOURS, TRACK_HEIGHTS, make, makeBarKey, makeButton, makeLink, makeRow } from "./theme.js";
 
 /** @import { Answer, CreateView } from "./types" */
 
@@ -44,7 +44,7 @@ export function createInterval(store, theme) {
     );
   }
   /** @param {number} state @param {string} name */
-  const key = (state, name) => makeBarKey(LANE_COLOURS[state] ?? theme.faint, name, (LANE_HEIGHTS[state] ?? 0.2) * 12);
+  const key = (state, name) => makeBarKey(TRACK_COLOURS[state] ?? theme.faint, name, (TRACK_HEIGHTS[state] ?? 0.2) * 12);
   /** @param {string} text @param {string} path */
   const link = (text, path) => makeLink(text, () => store.select(path));
 
@@ -65,7 +65,7 @@ export function createInterval(store, theme) {
     if (found.states.length > 1) {
       const top = states.filter(({ name }) => name !== "idle").slice(0, 4);
       /** @param {(typeof found.states)[number]} row @param {string} name */
-      const share = (row, name) => formatShare(row[name] / Math.max(1, row.lanes * (found.to - found.from)));
+      const share = (row, name) => formatShare(row[name] / Math.max(1, row.tracks * (found.to - found.from)));
       parts.splice(1, 0, table(
         "GPUs", ["GPU", ...top.map(({ name }) => name)],
         found.states.map((row) => [link(`GPU${row.rank}`, `gpu[${row.rank}]`), ...top.map(({ name }) => share(row, name))]),

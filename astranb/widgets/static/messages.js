@@ -25,13 +25,13 @@ export const COLUMNS = /** @type {const} */ ({
   "device": {
     "state": "u1", "blocks": "u4", "requests": "u4", "l2": "f4", "l2_queue": "f4", "hbm": "f4", "hbm_queue": "f4"
   },
-  "lanes": {
+  "tracks": {
     "shares": "u1",
     "place": "u4", "slot": "u4", "slots": "u4", "number": "u4", "label": "u4", "start": "f8", "end": "f8"
   },
   "ports": { "waiting": "u4", "fill": "u1", "marks": "u1" },
   "spans": {
-    "fold_shares": "u1", "lane_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
+    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
   },
   "traffic": { "cells": "f4" },
   "where": { "gpu": "i4", "block": "i4", "state": "i4", "op": "i4", "ops": "i4", "part": "i4", "line": "i4" },
@@ -43,7 +43,7 @@ export const COLUMNS = /** @type {const} */ ({
   },
   "recorded_parents": { "first": "u4", "parent": "u4" },
   "recorded_spans": {
-    "rank": "u4", "number": "u4", "label": "u4", "lane": "u4", "slot": "u4", "slots": "u4", "start": "f8", "end": "f8"
+    "rank": "u4", "number": "u4", "label": "u4", "track": "u4", "slot": "u4", "slots": "u4", "start": "f8", "end": "f8"
   }
 });
 

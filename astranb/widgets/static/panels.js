@@ -49,7 +49,7 @@ const OF_OPERATIONS = [
   ["side", "change", "Change", createChange],
   ["side", "breaks", "Breakpoints", createBreaks],
   ["side", "explain", "Explain", createExplain],
-  ["below", "lanes", "Timeline", createRanks, true],
+  ["below", "tracks", "Timeline", createRanks, true],
   ["below", "compare", "Comparison", createCompare],
 ];
 

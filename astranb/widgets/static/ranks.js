@@ -18,7 +18,7 @@ const KINDS = /** @type {const} */ ([
   ["operations", "Operations"],
   ["chunks", "Chunks by dimension"],
 ]);
-/** @typedef {{ reply: Reply<"lanes">, theme: number, at: Map<number, number>, images?: HTMLCanvasElement[] }} Shown */
+/** @typedef {{ reply: Reply<"tracks">, theme: number, at: Map<number, number>, images?: HTMLCanvasElement[] }} Shown */
 /** @type {Record<string, string>} */
 const OPERATION_COLOURS = { compute: "#0072b2", communication: "#e69f00", memory: "#009e73", waiting: "#cc79a7" };
 /** @type {Record<string, string>} */
@@ -28,8 +28,8 @@ const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 export function createRanks(store, theme) {
   /** @type {Shown | null} the last answer, ready to be drawn */
   let picture = null;
-  /** @type {Tracks<"lanes">} */
-  const tracks = createTracks(store, theme, "lanes", {
+  /** @type {Tracks<"tracks">} */
+  const panel = createTracks(store, theme, "tracks", {
     label: "Timeline of ranks", about: "What every rank did when", name: "anb-timeline anb-ranks", room: SIGHT, ruler: RULER, kinds: KINDS,
     height: () => scene().ranks * tall(),
     chosen, want, gutter, rows, drawn, textAt,
@@ -40,8 +40,8 @@ export function createRanks(store, theme) {
   });
 
   const scene = () => /** @type {WorkloadScene} */ (store.scene);
-  const byOperation = () => tracks.kind === "operations";
-  const names = () => (byOperation() ? scene().lanes : scene().dims.map((shape, dim) => `dim ${dim} (${shape})`));
+  const byOperation = () => panel.kind === "operations";
+  const names = () => (byOperation() ? scene().tracks : scene().dims.map((shape, dim) => `dim ${dim} (${shape})`));
   /** @param {string} name @param {number} track */
   const colourOf = (name, track) => (byOperation() ? OPERATION_COLOURS[name] : RANK_COLOURS[track % RANK_COLOURS.length]);
   const colours = () => names().map(colourOf);
@@ -50,26 +50,26 @@ export function createRanks(store, theme) {
 
   function chosen() {
     picture = null;
-    if (store.ready) tracks.legend.replaceChildren(...names().map((name, track) => makeBarKey(colourOf(name, track), name)));
+    if (store.ready) panel.legend.replaceChildren(...names().map((name, track) => makeBarKey(colourOf(name, track), name)));
   }
   /** Ranks in sight. */
   function visible() {
-    const from = Math.floor(tracks.top / tall());
-    const to = Math.min(scene().ranks, Math.ceil((tracks.top + SIGHT) / tall()));
+    const from = Math.floor(panel.top / tall());
+    const to = Math.min(scene().ranks, Math.ceil((panel.top + SIGHT) / tall()));
     return Array.from({ length: Math.max(0, to - from) }, (_, k) => from + k);
   }
   /** @param {Scale} scale */
   function want(scale) {
-    tracks.want(scale, COLUMN_PX, { kind: tracks.kind, ranks: visible() });
-    const { reply } = tracks.asker;
-    if (!reply || reply.kind !== tracks.kind || (picture?.reply === reply && picture.theme === theme.version)) return;
-    const { ranks, lanes, columns } = reply;
+    panel.want(scale, COLUMN_PX, { kind: panel.kind, ranks: visible() });
+    const { reply } = panel.asker;
+    if (!reply || reply.kind !== panel.kind || (picture?.reply === reply && picture.theme === theme.version)) return;
+    const { ranks, tracks, columns } = reply;
     const shown = (picture = /** @type {Shown} */ ({ reply, theme: theme.version, at: new Map(ranks.map((rank, k) => [rank, k])) }));
     if (reply.drawn !== "density") return;
     const { shares } = reply.arrays;
     shown.images = colours().map((colour, track) => {
       const mine = new Uint8Array(ranks.length * columns);
-      ranks.forEach((_, k) => mine.set(shares.subarray((k * lanes + track) * columns, (k * lanes + track + 1) * columns), k * columns));
+      ranks.forEach((_, k) => mine.set(shares.subarray((k * tracks + track) * columns, (k * tracks + track + 1) * columns), k * columns));
       return paintDensity(mine, [0], ranks.length, columns, high() - 1, [colour]);
     });
   }
@@ -79,7 +79,7 @@ export function createRanks(store, theme) {
     for (const rank of visible()) {
       const top = rank * tall();
       context.fillStyle = theme.panel;
-      names().forEach((_, track) => context.fillRect(GUTTER, top + track * high(), tracks.width - GUTTER, high() - 1));
+      names().forEach((_, track) => context.fillRect(GUTTER, top + track * high(), panel.width - GUTTER, high() - 1));
       context.fillStyle = store.selection.startsWith(`rank[${rank}]`) ? theme.brand : theme.ink;
       context.font = `12px ${theme.font}`;
       context.fillText(scene().alike > 1 ? `all ${scene().alike}` : `rank ${rank}`, 3, top + (tall() - GAP) / 2, GUTTER - 6);
@@ -94,9 +94,9 @@ export function createRanks(store, theme) {
     if (rank < 0) return;
     context.strokeStyle = theme.brand;
     context.lineWidth = 1.5;
-    context.strokeRect(GUTTER + 0.75, rank * tall() - 1, tracks.width - GUTTER - 1.5, tall() - GAP + 1);
+    context.strokeRect(GUTTER + 0.75, rank * tall() - 1, panel.width - GUTTER - 1.5, tall() - GAP + 1);
   }
-  /** @param {Context} context @param {Scale} scale @param {Reply<"lanes">} reply @param {HTMLCanvasElement[]} images */
+  /** @param {Context} context @param {Scale} scale @param {Reply<"tracks">} reply @param {HTMLCanvasElement[]} images */
   function drawDensity(context, scale, { from, to, columns, ranks }, images) {
     const [x0, x1, deep] = [scale.x(from), scale.x(to), high() - 1];
     context.imageSmoothingEnabled = false;
@@ -104,13 +104,13 @@ export function createRanks(store, theme) {
       context.drawImage(image, 0, k * deep, columns, deep, x0, rank * tall() + track * high(), x1 - x0, deep),
     ));
   }
-  /** @param {Context} context @param {Scale} scale @param {Reply<"lanes">} reply */
+  /** @param {Context} context @param {Scale} scale @param {Reply<"tracks">} reply */
   function drawSpans(context, scale, reply) {
     const paints = colours();
     context.font = `9px ${theme.font}`;
     for (let n = 0; n < reply.arrays.place.length; n++) {
       const { x, y, wide, deep, track } = boxOf(reply, n, scale);
-      if (x > tracks.width || x + wide < GUTTER) continue;
+      if (x > panel.width || x + wide < GUTTER) continue;
       context.fillStyle = paints[track];
       context.fillRect(x, y, Math.max(0.7, wide - 0.6), deep);
       if (deep < LOW - 2 || wide < 34) continue;
@@ -121,10 +121,10 @@ export function createRanks(store, theme) {
       context.fillText(text, from + 3, y + deep / 2 + 0.5);
     }
   }
-  /** Where a span is. @param {Reply<"lanes">} reply @param {number} n @param {Scale} scale */
-  function boxOf({ lanes, ranks, arrays }, n, scale) {
-    const track = arrays.place[n] % lanes;
-    const rank = ranks[(arrays.place[n] - track) / lanes];
+  /** Where a span is. @param {Reply<"tracks">} reply @param {number} n @param {Scale} scale */
+  function boxOf({ tracks, ranks, arrays }, n, scale) {
+    const track = arrays.place[n] % tracks;
+    const rank = ranks[(arrays.place[n] - track) / tracks];
     const each = (high() - 1) / arrays.slots[n];
     const x = scale.x(arrays.start[n]);
     return { x, y: rank * tall() + track * high() + arrays.slot[n] * each, wide: scale.x(arrays.end[n]) - x, deep: Math.max(1, each), track };
@@ -137,18 +137,18 @@ export function createRanks(store, theme) {
   }
   function drawn() {
     const { count = 0, drawn: how = "" } = picture?.reply ?? {};
-    settle(tracks.note, picture ? `${formatCount(count)} ${tracks.kind} in view${how === "density" ? ", drawn as density" : ""}` : "");
-    Object.assign(tracks.element.dataset, { drawn: how, kind: tracks.kind, asked: String(tracks.asker.open), count: String(count) });
+    settle(panel.note, picture ? `${formatCount(count)} ${panel.kind} in view${how === "density" ? ", drawn as density" : ""}` : "");
+    Object.assign(panel.element.dataset, { drawn: how, kind: panel.kind, asked: String(panel.asker.open), count: String(count) });
   }
 
   /** The rank at a place, and the span there where there is one. @param {Spot} at */
   function hit(at) {
-    const y = tracks.rowY(at);
+    const y = panel.rowY(at);
     const rank = Math.floor(y / (store.ready ? tall() : 1));
     if (y < 0 || rank >= scene().ranks) return null;
     if (!picture || at.offsetX < GUTTER) return { rank, n: -1 };
     const { reply } = picture;
-    const scale = tracks.scale();
+    const scale = panel.scale();
     for (let n = reply.arrays.place.length - 1; n >= 0; n--) {
       const box = boxOf(reply, n, scale);
       const inside = at.offsetX >= box.x - 1 && at.offsetX <= box.x + Math.max(2, box.wide);
@@ -170,5 +170,5 @@ export function createRanks(store, theme) {
     }
     return parts.join(" · ");
   }
-  return tracks;
+  return panel;
 }

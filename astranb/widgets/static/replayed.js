@@ -25,12 +25,12 @@ export function createReplayed(recording, workload, buffersOf) {
   const { ends, operation: row, time, event } = unpack("recorded_steps", buffersOf(recording.moments));
   const { labels, texts, kinds, states, ranks } = workload;
   /** @type {Record<string, number>} */
-  const lanesOf = { operations: workload.lanes, chunks: workload.dims };
-  /** @type {Record<string, Columns<"recorded_spans"> & { lanes: number, byRank: number[][] }>} */
+  const tracksOf = { operations: workload.tracks, chunks: workload.dims };
+  /** @type {Record<string, Columns<"recorded_spans"> & { tracks: number, byRank: number[][] }>} */
   const spans = {};
   for (const [name, numbers] of Object.entries(workload.spans)) {
     const found = unpack("recorded_spans", buffersOf(numbers));
-    spans[name] = { ...found, lanes: lanesOf[name], byRank: byRank(found.rank) };
+    spans[name] = { ...found, tracks: tracksOf[name], byRank: byRank(found.rank) };
   }
   const own = byRank(npu); // the operations of each rank
 
@@ -43,38 +43,38 @@ export function createReplayed(recording, workload, buffersOf) {
   }
 
   /**
-   * The timeline of some ranks, as workload/_lanes.py answers.
+   * The timeline of some ranks, as workload/_tracks.py answers.
    * @param {Options} options
    * @param {number} now
    * @returns {Sent}
    */
-  function lanes(options, now) {
+  function tracks(options, now) {
     const { kind: which, from, to, columns, ranks: asked } = /** @type {Window & { kind: string, ranks: number[] }} */ (/** @type {object} */ (options));
     const of = spans[which];
     /** @type {Pair[]} place and number of each span */
     const found = [];
     asked.forEach((rank, at) => {
       for (const k of of.byRank[rank]) {
-        if (of.start[k] <= now && of.start[k] < to && Math.min(of.end[k], now) > from) found.push([at * of.lanes + of.lane[k], k]);
+        if (of.start[k] <= now && of.start[k] < to && Math.min(of.end[k], now) > from) found.push([at * of.tracks + of.track[k], k]);
       }
     });
-    const about = { from, to, columns, kind: which, ranks: asked, lanes: of.lanes, count: found.length, now_ps: now };
-    if (found.length > MOST_SPANS) return [{ ...about, drawn: "density" }, pack("lanes", { shares: shares(of, found, about) })];
+    const about = { from, to, columns, kind: which, ranks: asked, tracks: of.tracks, count: found.length, now_ps: now };
+    if (found.length > MOST_SPANS) return [{ ...about, drawn: "density" }, pack("tracks", { shares: shares(of, found, about) })];
     /** @param {Uint32Array | Float64Array} column */
     const pick = (column) => found.map(([, k]) => column[k]);
     const arrays = {
       place: found.map(([place]) => place), slot: pick(of.slot), slots: pick(of.slots), number: pick(of.number), label: pick(of.label),
       start: pick(of.start), end: pick(of.end).map((until) => Math.min(until, now)),
     };
-    return [{ ...about, drawn: "spans", labels }, pack("lanes", arrays)];
+    return [{ ...about, drawn: "spans", labels }, pack("tracks", arrays)];
   }
   /**
-   * Which part of each column each lane is busy, 255 being all.
+   * Which part of each column each track is busy, 255 being all.
    * @param {Columns<"recorded_spans">} of
    * @param {Pair[]} found
-   * @param {Window & { ranks: number[], lanes: number, now_ps: number }} about
+   * @param {Window & { ranks: number[], tracks: number, now_ps: number }} about
    */
-  function shares(of, found, { from, to, columns, ranks: asked, lanes: count, now_ps: now }) {
+  function shares(of, found, { from, to, columns, ranks: asked, tracks: count, now_ps: now }) {
     const busy = new Float64Array(asked.length * count * columns);
     const wide = (to - from) / columns;
     for (const [place, k] of found) {
@@ -142,7 +142,7 @@ export function createReplayed(recording, workload, buffersOf) {
     return ends.length;
   }
   return {
-    answers: { lanes, graph },
+    answers: { tracks, graph },
     operation,
     moments: { time, event },
     narration: (k) => `rank ${npu[row[k]]} ${ends[k] ? "ends" : "begins"} ${texts[text[row[k]]]}`,

@@ -4,12 +4,12 @@
 // Okabe and Ito (2008): distinguishable without full colour vision. Shape distinguishes the kinds, too.
 export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
 export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
-// Of tracks, in the order of LANE_STATES (engine/cacheline/lanes.py): issue, no slot, compute, signal, data, packets,
+// Of tracks, in the order of TRACK_STATES (engine/cacheline/tracks.py): issue, no slot, compute, signal, data, packets,
 // fence, wait for a copy engine, wait for a semaphore, moving.
-export const LANE_COLOURS = [
+export const TRACK_COLOURS = [
   "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#8c8c8c", "#cc79a7", "#e69f00", "#0072b2",
 ];
-export const LANE_HEIGHTS = [1, 1, 1, 1, 0.67, 0.67, 0.5, 0.34, 0.34, 0.67];
+export const TRACK_HEIGHTS = [1, 1, 1, 1, 0.67, 0.67, 0.5, 0.34, 0.34, 0.67];
 export const RANK_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
 // A fill, and the ink that can be read on it.
 export const PHASE_COLOURS = [

@@ -8,12 +8,12 @@ import { formatCount, formatTime } from "./format.js";
 import { GUTTER, RULER, createTracks } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { gpuOf } from "./selection.js";
-import { LANE_COLOURS, LANE_HEIGHTS, PHASE_COLOURS, make, makeBarKey, settle } from "./theme.js";
+import { TRACK_COLOURS, TRACK_HEIGHTS, PHASE_COLOURS, make, makeBarKey, settle } from "./theme.js";
 
 /** @import { Answer, Answers, Columns, Context, CreateView, Reply, Scale, Spot, Tracks } from "./types" */
 
 const ROOM = 420; // px: what is beyond scrolls
-const LANE = 11;
+const TRACK = 11;
 const HEIGHT = 10; // of the picture of a row
 const FOLD = 26;
 const LEAST_FOLD = 14;
@@ -25,12 +25,12 @@ const KINDS = /** @type {const} */ ([
   ["phases", "Phases"],
 ]);
 
-/** @typedef {{ gpu: number, lane: number, top: number, height: number }} Item lane -1: folded */
+/** @typedef {{ gpu: number, track: number, top: number, height: number }} Item track -1: folded */
 /**
  * An answer, ready to be drawn: images of what is density, places of what is spans.
  * @typedef {Pick<Columns<"spans">, "row" | "state" | "start" | "end"> & {
- *   source: object, theme: number, folds: Map<number, number>, lanes: Map<number, number>, starts: Uint32Array,
- *   foldHeight: number, fold?: HTMLCanvasElement, lane?: HTMLCanvasElement,
+ *   source: object, theme: number, folds: Map<number, number>, tracks: Map<number, number>, starts: Uint32Array,
+ *   foldHeight: number, fold?: HTMLCanvasElement, track?: HTMLCanvasElement,
  *   reply: Answers["spans"], shares: Uint8Array }} Shown
  */
 
@@ -51,12 +51,12 @@ export function createTimeline(store, theme) {
   let picture = null;
   let fresh = true; // another kind of rows has been chosen
   /** @type {Tracks<"spans">} */
-  const tracks = createTracks(store, theme, "spans", {
+  const panel = createTracks(store, theme, "spans", {
     label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", room: ROOM, ruler: RULER, kinds: KINDS,
     height, want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
   });
   /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
-  const table = () => (tracks.kind === "phases" ? null : (rows?.[/** @type {"sms" | "blocks"} */ (tracks.kind)] ?? null));
+  const table = () => (panel.kind === "phases" ? null : (rows?.[/** @type {"sms" | "blocks"} */ (panel.kind)] ?? null));
 
   store.on("scene", () => {
     store.ask("rows").then(
@@ -82,16 +82,16 @@ export function createTimeline(store, theme) {
     const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(ROOM / rows.gpus) - GAP));
     /** @type {number[][]} */
     const of = Array.from({ length: rows.gpus }, () => []);
-    if (tracks.kind === "phases") for (const lanes of of) store.scene.phases.forEach((_, phase) => lanes.push(phase));
-    table()?.gpu.forEach((gpu, lane) => of[gpu].push(lane));
+    if (panel.kind === "phases") for (const tracks of of) store.scene.phases.forEach((_, phase) => tracks.push(phase));
+    table()?.gpu.forEach((gpu, track) => of[gpu].push(track));
     let top = 0;
     for (let gpu = 0; gpu < rows.gpus; gpu++) {
-      items.push({ gpu, lane: -1, top, height: fold });
+      items.push({ gpu, track: -1, top, height: fold });
       top += fold;
       if (opened.has(gpu)) {
-        for (const lane of of[gpu]) {
-          items.push({ gpu, lane, top: top + 1, height: HEIGHT });
-          top += LANE;
+        for (const track of of[gpu]) {
+          items.push({ gpu, track, top: top + 1, height: HEIGHT });
+          top += TRACK;
         }
       }
       top += GAP;
@@ -109,17 +109,17 @@ export function createTimeline(store, theme) {
     return full;
   }
   /** Rows in sight. */
-  const visible = () => items.filter((item) => item.top + item.height > tracks.top && item.top < tracks.top + ROOM);
+  const visible = () => items.filter((item) => item.top + item.height > panel.top && item.top < panel.top + ROOM);
 
   /** @param {Scale} scale */
   function want(scale) {
-    const { asker, kind } = tracks;
+    const { asker, kind } = panel;
     if (asker.error) readRecorded();
     else if (rows && store.timeline) {
       const shown = visible();
-      const folds = [...new Set(shown.filter((i) => i.lane < 0 || kind === "phases").map((i) => i.gpu))];
-      const lanes = kind === "phases" ? [] : shown.filter((i) => i.lane >= 0).map((i) => i.lane);
-      tracks.want(scale, COLUMN_PX, { kind, folds, lanes });
+      const folds = [...new Set(shown.filter((i) => i.track < 0 || kind === "phases").map((i) => i.gpu))];
+      const tracks = kind === "phases" ? [] : shown.filter((i) => i.track >= 0).map((i) => i.track);
+      panel.want(scale, COLUMN_PX, { kind, folds, tracks });
     }
     if (asker.reply?.kind === kind) read(asker.reply);
   }
@@ -127,17 +127,17 @@ export function createTimeline(store, theme) {
   /** Make an answer ready to be drawn. @param {Reply<"spans">} reply */
   function read(reply) {
     if (picture?.source === reply && picture.theme === theme.version) return;
-    const { folds, lanes } = /** @type {{ folds: number[], lanes: number[] }} */ (reply.options);
-    const { fold_shares: shares, lane_shares, row, state, start, end } = reply.arrays;
+    const { folds, tracks } = /** @type {{ folds: number[], tracks: number[] }} */ (reply.options);
+    const { fold_shares: shares, track_shares, row, state, start, end } = reply.arrays;
     const [foldHeight, phases] = [items[0]?.height ?? FOLD, reply.kind === "phases"];
     picture = {
       source: reply, reply, theme: theme.version, shares, foldHeight, row, state, start, end,
-      folds: new Map(folds.map((gpu, k) => [gpu, k])), lanes: new Map(lanes.map((lane, k) => [lane, k])),
-      starts: rowStarts(row, phases ? folds.length : lanes.length),
+      folds: new Map(folds.map((gpu, k) => [gpu, k])), tracks: new Map(tracks.map((track, k) => [track, k])),
+      starts: rowStarts(row, phases ? folds.length : tracks.length),
     };
-    if (!phases) picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, foldHeight, LANE_COLOURS);
+    if (!phases) picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, foldHeight, TRACK_COLOURS);
     if (reply.drawn === "density") {
-      picture.lane = paintDensity(lane_shares, reply.present, lanes.length, reply.columns, HEIGHT, LANE_COLOURS);
+      picture.track = paintDensity(track_shares, reply.present, tracks.length, reply.columns, HEIGHT, TRACK_COLOURS);
     }
     const before = seen.size;
     for (const one of reply.present) seen.add(one);
@@ -150,11 +150,11 @@ export function createTimeline(store, theme) {
   function readRecorded() {
     const line = store.timeline;
     if (!line?.what.length || (picture?.source === line && picture.theme === theme.version)) return;
-    if (tracks.kind !== "blocks") tracks.choose("blocks");
-    for (const button of tracks.buttons) button.disabled = button.dataset.kind !== "blocks";
+    if (panel.kind !== "blocks") panel.choose("blocks");
+    for (const button of panel.buttons) button.disabled = button.dataset.kind !== "blocks";
     const found = recordedSpans(line);
     picture = {
-      ...found, source: line, theme: theme.version, folds: new Map(), lanes: new Map(store.scene.blocks.map((_, lane) => [lane, lane])),
+      ...found, source: line, theme: theme.version, folds: new Map(), tracks: new Map(store.scene.blocks.map((_, track) => [track, track])),
       reply: { kind: "blocks", from: 0, to: line.now_ps, now_ps: line.now_ps, columns: 0, drawn: "spans", count: found.row.length, folded: 0, present: [] },
       shares: new Uint8Array(0), foldHeight: FOLD,
       starts: rowStarts(found.row, store.scene.blocks.length),
@@ -166,9 +166,9 @@ export function createTimeline(store, theme) {
   }
 
   function drawLegend() {
-    const keys = [...seen].sort((a, b) => a - b).map((state) => makeBarKey(LANE_COLOURS[state], rows?.states[state] ?? "", LANE_HEIGHTS[state] * 12));
+    const keys = [...seen].sort((a, b) => a - b).map((state) => makeBarKey(TRACK_COLOURS[state], rows?.states[state] ?? "", TRACK_HEIGHTS[state] * 12));
     const phases = [make("span", { text: "from the first start of a phase on a GPU to its last end" })];
-    tracks.legend.replaceChildren(...(tracks.kind === "phases" ? phases : keys));
+    panel.legend.replaceChildren(...(panel.kind === "phases" ? phases : keys));
   }
 
   /** @param {Context} context @param {Scale} scale */
@@ -182,15 +182,15 @@ export function createTimeline(store, theme) {
   /** Where a thread block is drawn: in its own row or its SM's, or in its GPU's band. @param {number} block @param {number} sm */
   function rowAt(block, sm) {
     const gpu = store.scene.blocks[block];
-    /** @param {number} lane */
-    const holds = (lane) => (tracks.kind === "blocks" ? lane === block : tracks.kind === "sms" && rows?.sms.number[lane] === sm && !rows.sms.engine[lane]);
+    /** @param {number} track */
+    const holds = (track) => (panel.kind === "blocks" ? track === block : panel.kind === "sms" && rows?.sms.number[track] === sm && !rows.sms.engine[track]);
     const mine = items.filter((item) => item.gpu === gpu);
-    return mine.find(({ lane }) => lane >= 0 && holds(lane)) ?? mine.find(({ lane }) => lane < 0) ?? null;
+    return mine.find(({ track }) => track >= 0 && holds(track)) ?? mine.find(({ track }) => track < 0) ?? null;
   }
 
   function drawn() {
     const { count = 0, folded = 0, drawn: how = "", from = "", to = "" } = picture?.reply ?? {};
-    const { kind, asker, note, element } = tracks;
+    const { kind, asker, note, element } = panel;
     const things = kind === "phases" ? "phases" : "spans";
     const all = how === "density" || !count ? count + folded : count; // of one kind
     let text = picture ? `${formatCount(all)} ${things}${all > count || how === "density" ? ", drawn as density" : ""}` : "";
@@ -201,26 +201,26 @@ export function createTimeline(store, theme) {
 
   /** @param {Context} context */
   function gutter(context) {
-    for (const { gpu, lane, top, height: tall } of visible()) {
+    for (const { gpu, track, top, height: tall } of visible()) {
       context.fillStyle = theme.panel;
-      context.fillRect(GUTTER, top, tracks.width - GUTTER, tall);
-      context.fillStyle = lane < 0 ? theme.ink : theme.dim;
+      context.fillRect(GUTTER, top, panel.width - GUTTER, tall);
+      context.fillStyle = track < 0 ? theme.ink : theme.dim;
       const middle = top + tall / 2 + 0.5;
-      if (lane < 0) {
+      if (track < 0) {
         context.font = `12px ${theme.font}`;
         context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle);
       } else {
         context.font = `10px ${theme.font}`;
-        context.fillText(nameOf(lane), 16, middle, GUTTER - 18);
+        context.fillText(nameOf(track), 16, middle, GUTTER - 18);
       }
     }
   }
-  /** @param {number} lane */
-  function nameOf(lane) {
+  /** @param {number} track */
+  function nameOf(track) {
     const of = table();
-    if (!of) return `phase ${lane + 1}`;
-    if (tracks.kind === "blocks") return `block ${of.number[lane]}`;
-    return of.engine[lane] ? "copy engine" : `sm.${of.number[lane]}`;
+    if (!of) return `phase ${track + 1}`;
+    if (panel.kind === "blocks") return `block ${of.number[track]}`;
+    return of.engine[track] ? "copy engine" : `sm.${of.number[track]}`;
   }
 
   /** @param {Context} context @param {Shown} shown @param {Item} item @param {Scale} scale */
@@ -233,13 +233,13 @@ export function createTimeline(store, theme) {
       context.drawImage(image, 0, row * tall, reply.columns, tall, x0, item.top, x1 - x0, item.height);
     };
     if (reply.kind === "phases") drawPhases(context, shown, item, scale);
-    else if (item.lane < 0) {
+    else if (item.track < 0) {
       const row = shown.folds.get(item.gpu);
       if (row !== undefined && shown.fold) density(shown.fold, row, shown.foldHeight);
     } else {
-      const row = shown.lanes.get(item.lane);
+      const row = shown.tracks.get(item.track);
       if (row === undefined) return;
-      if (shown.lane) density(shown.lane, row, HEIGHT);
+      if (shown.track) density(shown.track, row, HEIGHT);
       else drawSpans(context, shown, row, item, scale);
     }
   }
@@ -247,9 +247,9 @@ export function createTimeline(store, theme) {
   function drawSpans(context, { starts, state: states, start, end }, row, { top, height: tall }, scale) {
     for (let n = starts[row]; n < starts[row + 1]; n++) {
       const state = states[n];
-      const deep = tall * LANE_HEIGHTS[state];
+      const deep = tall * TRACK_HEIGHTS[state];
       const x = scale.x(start[n]);
-      context.fillStyle = LANE_COLOURS[state];
+      context.fillStyle = TRACK_COLOURS[state];
       context.fillRect(x, top + tall - deep, Math.max(0.6, scale.x(end[n]) - x), deep);
     }
   }
@@ -261,11 +261,11 @@ export function createTimeline(store, theme) {
     context.font = `10px ${theme.font}`;
     for (let n = starts[k]; n < starts[k + 1]; n++) {
       const phase = state[n];
-      if (item.lane >= 0 && item.lane !== phase) continue;
+      if (item.track >= 0 && item.track !== phase) continue;
       // Blocks are not in step: phases that follow each other overlap, and take turns in two rows.
-      const half = item.lane < 0 ? item.height / 2 : item.height;
-      const top = item.top + (item.lane < 0 ? (phase % 2) * half : 0);
-      const [x, to] = [Math.max(GUTTER - 2, scale.x(start[n])), Math.min(tracks.width + 2, scale.x(end[n]))];
+      const half = item.track < 0 ? item.height / 2 : item.height;
+      const top = item.top + (item.track < 0 ? (phase % 2) * half : 0);
+      const [x, to] = [Math.max(GUTTER - 2, scale.x(start[n])), Math.min(panel.width + 2, scale.x(end[n]))];
       const [fill, ink] = PHASE_COLOURS[phase % PHASE_COLOURS.length];
       context.fillStyle = fill;
       context.fillRect(x, top, Math.max(0.6, to - x - 0.5), half - 1);
@@ -285,41 +285,41 @@ export function createTimeline(store, theme) {
     context.lineWidth = 1.5;
     for (const item of shown) {
       if (item.gpu !== gpu) continue;
-      const here = item.lane < 0 ? !part : part && tracks.kind === wanted && table()?.number[item.lane] === Number(part[2]);
-      if (here) context.strokeRect(GUTTER + 0.75, item.top, tracks.width - GUTTER - 1.5, item.height);
+      const here = item.track < 0 ? !part : part && panel.kind === wanted && table()?.number[item.track] === Number(part[2]);
+      if (here) context.strokeRect(GUTTER + 0.75, item.top, panel.width - GUTTER - 1.5, item.height);
     }
   }
 
   /** @param {Spot} at */
   function hit(at) {
-    const y = tracks.rowY(at);
+    const y = panel.rowY(at);
     return items.find((item) => y >= item.top && y < item.top + item.height) ?? null;
   }
-  tracks.canvas.addEventListener("pointermove", (event) => {
+  panel.canvas.addEventListener("pointermove", (event) => {
     const item = hit(event);
     store.hovering(item ? `gpu[${item.gpu}]` : "");
   });
-  tracks.canvas.addEventListener("pointerleave", () => store.hovering(""));
+  panel.canvas.addEventListener("pointerleave", () => store.hovering(""));
   /** @param {Spot} at */
   function textAt(at) {
     const item = hit(at);
     if (!item) return "";
-    const { gpu, lane } = item;
-    const { kind } = tracks;
+    const { gpu, track } = item;
+    const { kind } = panel;
     const parts = [`GPU${gpu}`];
-    if (lane >= 0) parts.push(kind === "phases" ? store.scene.phases[lane] : nameOf(lane));
+    if (track >= 0) parts.push(kind === "phases" ? store.scene.phases[track] : nameOf(track));
     if (at.offsetX >= GUTTER) {
-      const time = Math.round(tracks.scale().t(at.offsetX));
-      const wanted = { kind, lane: kind === "phases" ? gpu : lane, time };
+      const time = Math.round(panel.scale().t(at.offsetX));
+      const wanted = { kind, track: kind === "phases" ? gpu : track, time };
       const about = JSON.stringify(wanted);
-      if (lane >= 0 || kind === "phases") words.want(wanted, about);
+      if (track >= 0 || kind === "phases") words.want(wanted, about);
       parts.push(formatTime(time, 3));
       if (words.reply?.text && words.reply.about === about) parts.push(words.reply.text);
-      else if (lane < 0) parts.push(...statesAt(gpu, time));
+      else if (track < 0) parts.push(...statesAt(gpu, time));
     }
     return parts.join(" · ");
   }
-  /** The states of a folded GPU's lanes at a time. @param {number} gpu @param {number} time */
+  /** The states of a folded GPU's tracks at a time. @param {number} gpu @param {number} time */
   function statesAt(gpu, time) {
     const row = picture?.folds.get(gpu);
     if (!picture || !rows || row === undefined || picture.reply.kind === "phases") return [];
@@ -330,18 +330,18 @@ export function createTimeline(store, theme) {
     const item = hit(at);
     if (!item) return;
     const of = table();
-    if (item.lane < 0 && at.offsetX < 16) {
+    if (item.track < 0 && at.offsetX < 16) {
       if (!opened.delete(item.gpu)) opened.add(item.gpu);
       layOut();
       store.emit("change");
-    } else if (item.lane < 0 || !of || (tracks.kind === "sms" && of.engine[item.lane])) store.select(`gpu[${item.gpu}]`);
-    else store.select(`gpu[${item.gpu}].${tracks.kind === "sms" ? "sm" : "block"}.${of.number[item.lane]}`);
+    } else if (item.track < 0 || !of || (panel.kind === "sms" && of.engine[item.track])) store.select(`gpu[${item.gpu}]`);
+    else store.select(`gpu[${item.gpu}].${panel.kind === "sms" ? "sm" : "block"}.${of.number[item.track]}`);
   }
 
   return {
-    ...tracks,
+    ...panel,
     destroy() {
-      tracks.destroy();
+      panel.destroy();
       words.destroy();
     },
   };

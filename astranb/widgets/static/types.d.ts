@@ -77,7 +77,7 @@ export interface SceneMessage extends Picture {
   buffers?: number;
   // Of a workload:
   ranks?: number;
-  lanes?: string[];
+  tracks?: string[];
   dims?: string[];
   names?: string[];
   units?: string[];
@@ -94,7 +94,7 @@ export interface Scene extends SceneMessage {
   bundles: (Bundle & { lanes: number[] })[];
   bundleOf: Int32Array;
 }
-export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "lanes" | "dims" | "names" | "units" | "alike">>;
+export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "tracks" | "dims" | "names" | "units" | "alike">>;
 
 export interface Progress {
   done?: number;
@@ -183,7 +183,7 @@ export interface Window {
   to: number;
   columns: number;
 }
-interface LaneTable {
+interface TrackTable {
   gpu: number[];
   number: number[];
   engine: number[];
@@ -266,7 +266,7 @@ export interface Answers {
     oldest_ps: number;
     names: string[];
     shares: Record<string, number>;
-    states: ({ rank: number; lanes: number } & Record<string, number>)[];
+    states: ({ rank: number; tracks: number } & Record<string, number>)[];
     classes: { type: string; kind: string; lines: number; bytes: number; busy_ps: number }[];
     links: { link: string; utilisation: number; lines: number; bytes: number; queued_ps: number }[];
     more_links: number;
@@ -346,10 +346,10 @@ export interface Answers {
     hidden: number;
   };
   hot: { picture: number; bundles: number[]; busy: number[]; of: number };
-  lanes: Window & {
+  tracks: Window & {
     kind: string;
     ranks: number[];
-    lanes: number;
+    tracks: number;
     count: number;
     now_ps: number;
     drawn: "spans" | "density";
@@ -376,7 +376,7 @@ export interface Answers {
     all: number;
     dimensions: { path: string; shape: string; utilisation: number }[];
   };
-  rows: { states: string[]; gpus: number; sms: LaneTable; blocks: LaneTable };
+  rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable };
   source: { title: string; parts: SourcePart[] };
   spans: Window & {
     kind: string;
@@ -700,7 +700,7 @@ export interface RecordedWorkload {
   kinds: string[];
   states: string[];
   ranks: number;
-  lanes: number;
+  tracks: number;
   dims: number;
 }
 /** A message and its columns. */

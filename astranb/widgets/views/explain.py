@@ -24,7 +24,7 @@ _MOST_ROWS = 12
 _MOST_SEGMENTS = 50_000  # drawn; of more the longest
 QUICK_EVENTS = 200_000
 """A run of operations of so many events is run again with every suggested change at once: in a moment."""
-_LANES = {"compute": 0, "memory": 2}  # the other causes are communication
+_TRACKS = {"compute": 0, "memory": 2}  # the other causes are communication
 
 
 def _there(feed: Feed, content: dict[str, Any]) -> Simulation:
@@ -153,12 +153,12 @@ def _rank_of(path: LinePath, kind: str, number: int) -> int:
 
 
 def _operation_columns(segments: Sequence[Segment]) -> dict[str, Any]:
-    """Ranks for thread blocks, and lanes for SMs."""
+    """Ranks for thread blocks, and tracks for SMs."""
     return {
         "block": [s.rank for s in segments],
         "link": np.full(len(segments), -1),
         "rank": np.full(len(segments), -1),
-        "sm": [_LANES.get(s.cause, 1) for s in segments],
+        "sm": [_TRACKS.get(s.cause, 1) for s in segments],
     }
 
 

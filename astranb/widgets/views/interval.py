@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astranb.engine.cacheline import LANE_STATES
+from astranb.engine.cacheline import TRACK_STATES
 from astranb.widgets.feed import LineFeed, Message, View
 
 __all__ = ["VIEW"]
@@ -27,7 +27,7 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
         "from": found.start_ps,
         "to": found.end_ps,
         "oldest_ps": found.oldest_ps,
-        "names": [*LANE_STATES, "idle"],
+        "names": [*TRACK_STATES, "idle"],
         "shares": found.shares(),
         "states": found.states,
         "classes": found.classes,

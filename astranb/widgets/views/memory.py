@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.density import flatten
-from astranb.engine.cacheline import LANE_STATES
+from astranb.engine.cacheline import TRACK_STATES
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
@@ -15,7 +15,7 @@ from .timeline import window_of
 
 __all__ = ["VIEW", "activity"]
 
-_ISSUING = [LANE_STATES.index(name) for name in ("issue", "compute", "signal")]
+_ISSUING = [TRACK_STATES.index(name) for name in ("issue", "compute", "signal")]
 _MOST_FLIGHTS = 400_000  # of a window whose links are worked out flight by flight
 
 
@@ -49,8 +49,8 @@ def activity(feed: LineFeed, options: dict[str, Any]) -> Message:
         exact = bool(inside.sum() <= _MOST_FLIGHTS)
     if exact:
         links = _from_flights(sim, kept[inside], start, end, edges, groups)
-        lanes = sim.engine.lanes("sms")
-        spent = lanes.spent(np.arange(first, last), edges, fold=True)[:, :, _ISSUING].sum(axis=2)
+        tracks = sim.engine.tracks("sms")
+        spent = tracks.spent(np.arange(first, last), edges, fold=True)[:, :, _ISSUING].sum(axis=2)
         engines = sim.engine.machine.gpus["sms"][first:last]
         issue = spent / np.diff(edges) / np.maximum(1, engines)[:, None]
     else:

@@ -13,7 +13,7 @@ from astranb.widgets.feed import Message, OperationFeed, View, pack
 
 from .timeline import window_of
 
-__all__ = ["KINDS", "VIEW", "index_of", "lanes"]
+__all__ = ["KINDS", "VIEW", "index_of", "tracks"]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
@@ -23,10 +23,10 @@ _MOST_LABELS = 512
 
 @dataclass(frozen=True)
 class _Index:
-    """Spans in the order of rank, lane and start; ``first`` holds where those of a rank's track begin."""
+    """Spans in the order of rank, track and start; ``first`` holds where those of a rank's track begin."""
 
     first: np.ndarray
-    lanes: int
+    tracks: int
     row: np.ndarray
     slot: np.ndarray
     slots: np.ndarray
@@ -41,9 +41,9 @@ def index_of(feed: OperationFeed, kind: str) -> _Index:
     if feed.index is not None and feed.index[0] == key:
         found: _Index = feed.index[1]
         return found
-    npu, lane, row, start, end = _operations(sim) if kind == "operations" else _chunks(sim)
-    count = len(feed.lanes) if kind == "operations" else len(sim.engine.about.topology)
-    key_of = npu * count + lane
+    npu, track, row, start, end = _operations(sim) if kind == "operations" else _chunks(sim)
+    count = len(feed.tracks) if kind == "operations" else len(sim.engine.about.topology)
+    key_of = npu * count + track
     order = np.lexsort((row, start, key_of))
     key_of, start, end = key_of[order], start[order], end[order]
     first = np.searchsorted(key_of, np.arange(sim.ranks * count + 1))
@@ -54,8 +54,8 @@ def index_of(feed: OperationFeed, kind: str) -> _Index:
 
 
 def _operations(sim: Simulation) -> tuple[np.ndarray, ...]:
-    spans = sim.engine.lane_spans()
-    return spans.npu, spans.lane, spans.row, spans.start_ps, spans.end_ps
+    spans = sim.engine.track_spans()
+    return spans.npu, spans.track, spans.row, spans.start_ps, spans.end_ps
 
 
 def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
@@ -67,31 +67,31 @@ def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
 
 
 def _stacked(key: np.ndarray, start: np.ndarray, end: np.ndarray, first: np.ndarray) -> tuple[Any, Any]:
-    """Rows within a lane, so that overlapping spans are drawn above one another; and how many there are."""
+    """Rows within a track, so that overlapping spans are drawn above one another; and how many there are."""
     slot = np.zeros(len(key), np.int64)
     slots = np.ones(len(first) - 1, np.int64)
     # Where nothing overlaps, as mostly, there is nothing to do.
     same = np.flatnonzero(np.diff(key) == 0)
     busy = np.unique(key[same[start[same + 1] < end[same]]])
-    for lane in busy.tolist():
+    for track in busy.tolist():
         free: list[int] = []
-        for number in range(int(first[lane]), int(first[lane + 1])):
+        for number in range(int(first[track]), int(first[track + 1])):
             at = next((k for k, until in enumerate(free) if until <= start[number]), len(free))
             if at == len(free):
                 free.append(0)
             free[at] = int(end[number])
             slot[number] = at
-        slots[lane] = len(free)
+        slots[track] = len(free)
     return slot, slots
 
 
-def lanes(feed: OperationFeed, options: dict[str, Any]) -> Message:
+def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     """A window of the timeline.
 
     Options: ``from``, ``to`` (ps), ``columns``, ``ranks`` (those in sight), ``kind``: ``operations`` (a
     rank's tracks are what they do) or ``chunks`` (a track is a dimension). Where ``drawn`` is ``"spans"``,
     columns hold of each span the place of its track (that of the rank in ``ranks``, times the number of
-    ``lanes``, plus the track), slot and slots of that track, operation, label, start and end. Where it is
+    ``tracks``, plus the track), slot and slots of that track, operation, label, start and end. Where it is
     ``"density"``: how much of each column of each track is busy, 255 being all.
     """
     sim = feed.sim
@@ -105,32 +105,32 @@ def lanes(feed: OperationFeed, options: dict[str, Any]) -> Message:
     index = index_of(feed, kind)
     places, found = [], []
     for at, rank in enumerate(ranks):
-        for lane in range(index.lanes):
-            one, other = index.first[rank * index.lanes + lane : rank * index.lanes + lane + 2].tolist()
+        for track in range(index.tracks):
+            one, other = index.first[rank * index.tracks + track : rank * index.tracks + track + 2].tolist()
             inside = np.arange(one, other)
             inside = inside[(index.start_ps[one:other] < end_ps) & (index.end_ps[one:other] > start_ps)]
-            places.append(np.full(len(inside), at * index.lanes + lane))
+            places.append(np.full(len(inside), at * index.tracks + track))
             found.append(inside)
     place = np.concatenate(places) if places else np.zeros(0, np.int64)
     row = np.concatenate(found) if found else np.zeros(0, np.int64)
     about = {
         "from": start_ps, "to": end_ps, "columns": len(edges) - 1, "kind": kind, "ranks": ranks,
-        "lanes": index.lanes, "count": len(row), "now_ps": sim.now_ps,
+        "tracks": index.tracks, "count": len(row), "now_ps": sim.now_ps,
     }  # fmt: skip
     if len(row) > _MOST_SPANS:
-        lanes_of = range(index.lanes)
-        shares = [_busy(index, rank * index.lanes + lane, edges) for rank in ranks for lane in lanes_of]
-        return {**about, "drawn": "density"}, pack("lanes", shares=np.concatenate(shares))
+        tracks_of = range(index.tracks)
+        shares = [_busy(index, rank * index.tracks + track, edges) for rank in ranks for track in tracks_of]
+        return {**about, "drawn": "density"}, pack("tracks", shares=np.concatenate(shares))
     texts: dict[str, int] = {}
     label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
     number = [sim.engine.about.number(int(one)) for one in index.row[row]]
-    lane_of = np.array(ranks, np.int64)[place // index.lanes] * index.lanes + place % index.lanes
+    track_of = np.array(ranks, np.int64)[place // index.tracks] * index.tracks + place % index.tracks
     labels = [*list(texts)[:_MOST_LABELS], ""]
     return {**about, "drawn": "spans", "labels": labels}, pack(
-        "lanes",
+        "tracks",
         place=place,
         slot=index.slot[row],
-        slots=index.slots[lane_of],
+        slots=index.slots[track_of],
         number=number,
         label=np.minimum(label, _MOST_LABELS),
         start=index.start_ps[row],
@@ -138,9 +138,9 @@ def lanes(feed: OperationFeed, options: dict[str, Any]) -> Message:
     )
 
 
-def _busy(index: _Index, lane: int, edges: np.ndarray) -> np.ndarray:
-    """Which part of each column a lane is busy, 255 being all; what overlaps counts once at most."""
-    one, other = index.first[lane], index.first[lane + 1]
+def _busy(index: _Index, track: int, edges: np.ndarray) -> np.ndarray:
+    """Which part of each column a track is busy, 255 being all; what overlaps counts once at most."""
+    one, other = index.first[track], index.first[track + 1]
     start, end = (np.sort(column[one:other]) for column in (index.start_ps, index.end_ps))
 
     def before(times: np.ndarray) -> Any:
@@ -153,4 +153,4 @@ def _busy(index: _Index, lane: int, edges: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(255, np.round(255 * taken / np.diff(edges))).astype("u1"))
 
 
-VIEW = View(OperationFeed, {"lanes": lanes})
+VIEW = View(OperationFeed, {"tracks": tracks})

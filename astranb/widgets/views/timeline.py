@@ -12,7 +12,7 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
-from astranb.engine.cacheline import LANE_STATES, phase_times
+from astranb.engine.cacheline import TRACK_STATES, phase_times
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
@@ -25,13 +25,13 @@ _SPAN = ("row", "state", "start", "end")  # columns; of phases the state is the 
 
 
 def rows(feed: LineFeed, _options: dict[str, Any]) -> Message:
-    """Which lanes there are, by kind: on which GPU, with which number, whether of a copy engine."""
-    reported: dict[str, Any] = {"states": list(LANE_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
+    """Which tracks there are, by kind: on which GPU, with which number, whether of a copy engine."""
+    reported: dict[str, Any] = {"states": list(TRACK_STATES), "gpus": len(feed.sim.engine.machine.gpus)}
     for kind in ("sms", "blocks"):
-        lanes = feed.sim.engine.lanes(kind)
+        tracks = feed.sim.engine.tracks(kind)
         reported[kind] = {
-            "gpu": lanes.gpu.tolist(), "number": lanes.number.tolist(),
-            "engine": lanes.engine.astype(int).tolist(),
+            "gpu": tracks.gpu.tolist(), "number": tracks.number.tolist(),
+            "engine": tracks.engine.astype(int).tolist(),
         }  # fmt: skip
     return reported, []
 
@@ -40,11 +40,11 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
     """A window of a timeline.
 
     Options: ``from``, ``to`` (ps), ``columns``, ``kind`` (``"sms"``, ``"blocks"``, ``"phases"``), ``folds``
-    (GPUs each shown as one row) and ``lanes`` (shown one by one), ascending. Columns: ``fold_shares`` of
-    ``folds`` and, where ``drawn`` is ``"density"``, ``lane_shares`` of ``lanes``: for each of the states in
+    (GPUs each shown as one row) and ``tracks`` (shown one by one), ascending. Columns: ``fold_shares`` of
+    ``folds`` and, where ``drawn`` is ``"density"``, ``track_shares`` of ``tracks``: for each of the states in
     ``present``, row and column how much of it is in that state, 255 being all. Where ``drawn`` is
     ``"spans"``: the row, state, start and end of each span; of phases always these, with the phase's
-    number as the state. ``count`` and ``folded`` are the numbers of spans of the lanes and of the folds.
+    number as the state. ``count`` and ``folded`` are the numbers of spans of the tracks and of the folds.
     """
     start, end, edges = window_of(options)
     kind = _kind_of(options)
@@ -53,21 +53,21 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
         found = _phases(feed.sim, np.asarray(options.get("folds", []), np.int64), start, end)
         reported = {"drawn": "spans", "count": len(found[0]), "folded": 0, "present": []}
         return {**about, **reported}, pack("spans", **dict(zip(_SPAN, found, strict=True)))
-    lanes = feed.sim.engine.lanes(kind)
+    tracks = feed.sim.engine.tracks(kind)
     folds = _within(options.get("folds", []), len(feed.sim.engine.machine.gpus), "GPU")
-    single = _within(options.get("lanes", []), len(lanes), "lane")
-    count = lanes.count(single, start, end)
-    folded = lanes.count(np.flatnonzero(np.isin(lanes.gpu, folds)), start, end)
-    sizes = np.bincount(lanes.gpu, minlength=len(feed.sim.engine.machine.gpus))[folds]
-    shares = {"fold_shares": _shares(lanes.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))}
+    single = _within(options.get("tracks", []), len(tracks), "track")
+    count = tracks.count(single, start, end)
+    folded = tracks.count(np.flatnonzero(np.isin(tracks.gpu, folds)), start, end)
+    sizes = np.bincount(tracks.gpu, minlength=len(feed.sim.engine.machine.gpus))[folds]
+    shares = {"fold_shares": _shares(tracks.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))}
     rows_of: dict[str, np.ndarray] = {}
     if count <= _MOST_SPANS:
-        parts = [lanes.spans(int(lane), start, end) for lane in single]
+        parts = [tracks.spans(int(track), start, end) for track in single]
         row = np.repeat(np.arange(len(single)), [len(state) for state, _, _ in parts])
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         rows_of = dict(zip(_SPAN, (row, *columns), strict=False))
     else:
-        shares["lane_shares"] = _shares(lanes.spent(single, edges), edges, np.ones(len(single), np.int64))
+        shares["track_shares"] = _shares(tracks.spent(single, edges), edges, np.ones(len(single), np.int64))
     present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares.values()], axis=0))
     by_state = {name: s[:, :, present].transpose(2, 0, 1) for name, s in shares.items()}
     drawn = "spans" if len(shares) == 1 else "density"
@@ -76,33 +76,33 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
 
 
 def moment(feed: LineFeed, options: dict[str, Any]) -> Message:
-    """Describe the state of a lane, or the phases of a GPU, at a time."""
+    """Describe the state of a track, or the phases of a GPU, at a time."""
     sim, kind = feed.sim, _kind_of(options)
     time_ps, names = int(options["time"]), sim.engine.program.phase_names
     if kind == "phases":
         start, end = phase_times(sim.engine)
-        gpu = int(_within([options["lane"]], len(start), "GPU")[0])
+        gpu = int(_within([options["track"]], len(start), "GPU")[0])
         here = np.flatnonzero((start[gpu] >= 0) & (start[gpu] <= time_ps) & (time_ps <= end[gpu]))
         words = [f"{names[p]} ({_interval(start[gpu, p], end[gpu, p])})" for p in here[:4]]
         return {"text": "; ".join(words)}, []
-    lanes = sim.engine.lanes(kind)
-    lane = int(_within([options["lane"]], len(lanes), "lane")[0])
-    state, start, end = lanes.spans(lane, time_ps, time_ps + 1)
+    tracks = sim.engine.tracks(kind)
+    track = int(_within([options["track"]], len(tracks), "track")[0])
+    state, start, end = tracks.spans(track, time_ps, time_ps + 1)
     here = np.flatnonzero((start <= time_ps) & (time_ps < end))
     if not len(here):
         return {"text": ""}, []
-    words = [LANE_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
-    phases = _phases_at(sim, kind, lane, time_ps)
+    words = [TRACK_STATES[state[here[0]]], _interval(start[here[0]], end[here[0]])]
+    phases = _phases_at(sim, kind, track, time_ps)
     return {"text": " · ".join([*words, *phases])}, []
 
 
-def _phases_at(sim: Simulation, kind: str, lane: int, time_ps: int) -> list[str]:
-    """Names of the phases that the thread blocks of a lane are in at a time."""
-    machine, lanes = sim.engine.machine, sim.engine.lanes(kind)
+def _phases_at(sim: Simulation, kind: str, track: int, time_ps: int) -> list[str]:
+    """Names of the phases that the thread blocks of a track are in at a time."""
+    machine, tracks = sim.engine.machine, sim.engine.tracks(kind)
     if kind == "blocks":
-        blocks = np.array([lane])
+        blocks = np.array([track])
     else:
-        sm = int(machine.gpus["first_sm"][lanes.gpu[lane]] + lanes.number[lane])
+        sm = int(machine.gpus["first_sm"][tracks.gpu[track]] + tracks.number[track])
         blocks = np.flatnonzero(machine.blocks["sm"] == sm)
     found: dict[str, None] = {}
     for block in blocks:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.engine.cacheline.lanes import LANE_STATES
+from astranb.engine.cacheline.tracks import TRACK_STATES
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +53,16 @@ def test_an_interval_is_what_adding_up_gives(
     assert [row["busy_ps"] for row in found.links] == sorted(
         (r["busy_ps"] for r in found.links), reverse=True
     )
-    lanes = done.engine.lanes("sms")
+    tracks = done.engine.tracks("sms")
     for row in found.states:
         spent: Counter[str] = Counter()
-        for lane in np.flatnonzero(lanes.gpu == row["rank"]):
-            for state, a, b in zip(*lanes.spans(int(lane), start, end), strict=True):
-                spent[LANE_STATES[state]] += max(0, min(int(b), end) - max(int(a), start))
-        assert {name: row[name] for name in LANE_STATES if row[name]} == {n: s for n, s in spent.items() if s}
-        assert sum(spent.values()) + row["idle"] == row["lanes"] * (end - start)
+        for track in np.flatnonzero(tracks.gpu == row["rank"]):
+            for state, a, b in zip(*tracks.spans(int(track), start, end), strict=True):
+                spent[TRACK_STATES[state]] += max(0, min(int(b), end) - max(int(a), start))
+        assert {name: row[name] for name in TRACK_STATES if row[name]} == {
+            n: s for n, s in spent.items() if s
+        }
+        assert sum(spent.values()) + row["idle"] == row["tracks"] * (end - start)
     assert [row["rank"] for row in found.states] == chosen
 
 

@@ -118,7 +118,7 @@ def test_every_object_can_be_looked_at(half):
     assert half.inspect(half.engine.fabric.graph.name(switch))["kind"] == "node"
 
 
-def test_every_event_can_be_told():
+def test_every_event_has_a_sentence():
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("4 KiB", "ring"))
     assert sim.narrate() == "nothing has happened yet"
     words = set()
@@ -163,7 +163,7 @@ def test_the_explanation_names_what_matters(done):
     assert done.result._repr_html_().startswith("<pre>")
 
 
-def test_a_line_tells_where_it_is_and_its_way(half):
+def test_a_line_shows_where_it_is_and_its_route(half):
     half.goto("1 us")
     lines = half.inspect("gpu[0]")["lines"]
     flights, _ = half.engine.recorder.flights(half.now_ps, half.now_ps)

@@ -97,7 +97,7 @@ def test_fair_arbitration_lets_control_pass_data():
     assert ended["fair"] < ended["fifo"]
 
 
-def test_ways_are_chosen_as_told():
+def test_routes_are_chosen_as_asked():
     used = {}
     for how in ("interleave", "static", "flow_hash", "spray"):
         sim = make(anb.Network(multipath=how), infra="dgx-h100", size="64 KiB", channels=1)

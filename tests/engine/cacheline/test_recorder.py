@@ -51,7 +51,7 @@ def test_switching_changes_nothing_but_what_is_noted(
     assert (sim.engine.recorder.since(0)[1] == before).all()  # the switches are replayed, too
 
 
-def test_gaps_are_told_and_going_back_undoes_a_switch() -> None:
+def test_gaps_are_shown_and_going_back_undoes_a_switch() -> None:
     sim = ring()
     sim.run("1 us")
     sim.record(on=False)

@@ -14,7 +14,7 @@ from astranb.workload.astrasim1 import HierarchicalNetwork, Layer, LayerTable, P
 from astranb.workload.astrasim2 import DimensionNetwork
 from tests.engine.operations.support import inputs_of, run_of
 
-PLANE = HierarchicalNetwork(("Ring", "Switch"), (2, 2), (2, 1), (500, 500), (50, 50))
+PTRACK = HierarchicalNetwork(("Ring", "Switch"), (2, 2), (2, 1), (500, 500), (50, 50))
 LAYERS = tuple(
     Layer(f"l{n}", Part(3000, "ALLGATHER", 2048), Part(2001), Part(2000, "ALLREDUCE", 8192), update_ns=100)
     for n in range(2)
@@ -33,7 +33,7 @@ def _simulated(run):
 
 
 def test_what_waits_for_what_and_how_long_it_takes():
-    inputs, took = cacheline_inputs(inputs_of("DATA", LAYERS, 1, PLANE))
+    inputs, took = cacheline_inputs(inputs_of("DATA", LAYERS, 1, PTRACK))
     one = inputs.operations[0]
     # Two forward passes; of the last layer the weights' gradient, its collective, the update, the input's.
     assert took.tolist() == [3000, 3000, 2000, 0, 100, 2001, 2000, 0, 100]
@@ -41,14 +41,14 @@ def test_what_waits_for_what_and_how_long_it_takes():
     assert deps == [[], [0], [1], [2], [3], [2], [5], [6], [7]]
     assert inputs.groups == {}
     assert all(other is one for other in inputs.operations)
-    twice, _ = cacheline_inputs(inputs_of("DATA", LAYERS, 2, PLANE))
+    twice, _ = cacheline_inputs(inputs_of("DATA", LAYERS, 2, PTRACK))
     second = twice.operations[0]
     # The second pass begins with what the first layer's update gives, and what was computed last.
     assert second.deps[second.dep_start[9] : second.dep_start[10]].tolist() == [6, 8]
 
 
 def test_collectives_are_among_those_who_share_their_dimensions():
-    inputs, _ = cacheline_inputs(inputs_of("HYBRID_DATA_MODEL", LAYERS, 1, PLANE))
+    inputs, _ = cacheline_inputs(inputs_of("HYBRID_DATA_MODEL", LAYERS, 1, PTRACK))
     assert inputs.groups == {0: (0, 1), 1: (0, 2), 2: (1, 3), 3: (2, 3)}
     groups = [one.rows["group"][one.rows["kind"] == 1].tolist() for one in inputs.operations]
     assert groups == [[0, 0, 1, 1], [0, 0, 2, 2], [3, 3, 1, 1], [3, 3, 2, 2]]
@@ -56,7 +56,7 @@ def test_collectives_are_among_those_who_share_their_dimensions():
 
 def test_the_machine_computes_what_the_table_says():
     for loop in ("DATA", "HYBRID_DATA_MODEL"):
-        run = run_of(loop, LAYERS, 1, PLANE)
+        run = run_of(loop, LAYERS, 1, PTRACK)
         graph, sim = _simulated(run)
         kept = graph_of(*graph_tables(graph))  # as a file has it
         assert kept.compute_ps().tolist() == graph.compute_ps().tolist()

@@ -131,7 +131,7 @@ def test_what_is_changed_at_the_start_is_another_input(why, compat):
     assert len(sim.edits) == 1  # it was made at this very moment
 
 
-def test_what_is_under_way_keeps_its_time_when_something_is_changed():
+def test_what_is_in_flight_keeps_its_time_when_something_is_changed():
     sim = sim_of()
     sim.step(1)
     end, unchanged = sim.next_ps, sim.state_hash()
@@ -283,8 +283,8 @@ def test_figures_are_those_of_the_run_and_add_up(made, events):
     assert (row["end_ps"], row["compute_ps"]) == (result.time_ps, result.compute_ps)
     assert row["astrasim_exposed_comm_ps"] == result.exposed_comm_ps
     if not sim.engine.run.inputs.network.compat:  # steps take no time: the rest is exposed
-        spans = sim.engine.lane_spans()
-        waited = (spans.end_ps - spans.start_ps)[spans.lane == 2]
+        spans = sim.engine.track_spans()
+        waited = (spans.end_ps - spans.start_ps)[spans.track == 2]
         assert int(waited.sum()) == result.exposed_comm_ps
     frames = {name: sim.result.to_dataframe(name) for name in sim.result.tables}
     assert len(frames["phases"]) == sim.counts["phase"]
@@ -340,7 +340,7 @@ def test_a_trace_for_perfetto_has_tracks_of_passes_collectives_and_waits(tmp_pat
     written = sim.result.to_perfetto(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
-    waits = int((sim.engine.lane_spans().lane == 2).sum())
+    waits = int((sim.engine.track_spans().track == 2).sum())
     assert waits > 0
     assert written["operations"] == sim.counts["operation"] + waits
     assert written["phases"] == sim.counts["phase"]
@@ -360,7 +360,7 @@ def test_a_trace_for_perfetto_has_tracks_of_passes_collectives_and_waits(tmp_pat
 
 def _order(sim):
     frame = sim.result.to_dataframe("operations")
-    return frame[frame["lane"] == "compute"]["name"].tolist()
+    return frame[frame["track"] == "compute"]["name"].tolist()
 
 
 def test_loops_step_side_by_side():
@@ -419,4 +419,4 @@ def test_a_layers_run_is_watched_and_compared_as_any_other():
     causes = both.to_dataframe("causes")
     assert causes["time_ps_difference"].sum() == both.time["difference_ps"]
     with pytest.raises(InputError, match="no single links"):
-        sim.kill("link[0]")
+        sim.take_down("link[0]")

@@ -107,7 +107,7 @@ def test_a_rank_that_computes_in_no_time():
 
 def test_a_dead_link_takes_in_nothing_and_goes_on_when_it_is_back():
     sim = pair()
-    sim.kill("link[0]")
+    sim.take_down("link[0]")
     assert dict(sim.inspect("link[0]")["state"])["sends"] == "no; it is down"
     with pytest.raises(
         Deadlock, match=r"link\[0\] \(rank 0 to rank 1\) is down since 0 ps, and 1 message waits"
@@ -129,7 +129,7 @@ def test_what_is_in_flight_on_a_link_arrives_when_it_goes_down(at, gone, link):
     sim, other = (mixed(congestion=True) for _ in range(2))
     other.run()
     sim.step(at)
-    sim.kill(f"link[{link}]", both=True)
+    sim.take_down(f"link[{link}]", both=True)
     with suppress(Deadlock):
         sim.step(gone)
     sim.repair(f"link[{link}]", both=True)
@@ -266,4 +266,4 @@ def test_links_of_an_infrastructure_have_its_names(tmp_path):
     with pytest.raises(InputError, match="change link"):
         sim.set("dim[0].bandwidth", "1 GB/s")
     with pytest.raises(InputError, match="one by one"):
-        sim.kill("link[0]", both=True)
+        sim.take_down("link[0]", both=True)

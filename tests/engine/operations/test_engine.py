@@ -52,7 +52,7 @@ def test_the_parts_of_a_rank_are_its_time_counted_nanosecond_by_nanosecond(ranks
         end = row["end_ps"] // 1000
         doing = {name: np.zeros(end + 1, bool) for name in ("compute", "communication", "memory")}
         for one in operations[operations["rank"] == row["rank"]].itertuples() if len(operations) else ():
-            doing[one.lane][one.start_ps // 1000 : one.end_ps // 1000] = True
+            doing[one.track][one.start_ps // 1000 : one.end_ps // 1000] = True
         assert row["compute_ps"] == doing["compute"].sum() * 1000
         exposed = doing["communication"] & ~doing["compute"]
         assert row["exposed_comm_ps"] == exposed.sum() * 1000

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.engine.cacheline.lanes import LANE_STATES
+from astranb.engine.cacheline.tracks import TRACK_STATES
 from astranb.gpu import tables as t
 
-NAMES = {name: number for number, name in enumerate(LANE_STATES)}
+NAMES = {name: number for number, name in enumerate(TRACK_STATES)}
 
 
 def narrow(slots: int) -> Any:
@@ -62,22 +62,22 @@ def test_an_sm_is_in_the_state_that_the_machine_says(slots: int, size: str) -> N
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "allpairs", channels=1), **options)
     sim.step(2500 if slots else 100)
     before = sim.fork()
-    lanes = before.engine.lanes("sms")
+    tracks = before.engine.tracks("sms")
     times, states, sm = watched(sim, 2000 if slots else 5500)
     before.goto(sim.now_ps)
-    lane_of = {int(s): k for k, s in enumerate(np.unique(sm))}
+    track_of = {int(s): k for k, s in enumerate(np.unique(sm))}
     seen = set()
     for k in range(len(times) - 1):
         if times[k + 1] == times[k]:
             continue  # more happens at this moment
         for block, state in enumerate(states[k]):
-            found, start, end = lanes.spans(lane_of[int(sm[block])], int(times[k]), int(times[k]) + 1)
+            found, start, end = tracks.spans(track_of[int(sm[block])], int(times[k]), int(times[k]) + 1)
             here = found[(start <= times[k]) & (times[k] < end)]
             if state == -1:
                 assert len(here) == 0
             else:
-                assert here.tolist() == [state], (k, block, times[k], LANE_STATES[state])
-                seen.add(LANE_STATES[state])
+                assert here.tolist() == [state], (k, block, times[k], TRACK_STATES[state])
+                seen.add(TRACK_STATES[state])
     assert {"issue", "signal", "wait: semaphore"} <= seen
     assert ("stalled: data" in seen) != bool(slots)
     assert ("stalled: no slot" in seen) == bool(slots)
@@ -90,26 +90,26 @@ def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
     random = np.random.default_rng(1)
     while not sim.finished:
         sim.step(int(random.integers(1, 9000)))
-        sim.engine.lanes("sms").refresh()
+        sim.engine.tracks("sms").refresh()
         if random.random() < 0.4:
             sim.back(int(random.integers(1, 6000)))
-        sim.engine.lanes("blocks").refresh()
+        sim.engine.tracks("blocks").refresh()
     edges = np.linspace(0, whole.now_ps, 700).astype(np.int64)
     for kind in ("sms", "blocks"):
-        one, other = whole.engine.lanes(kind), sim.engine.lanes(kind)
+        one, other = whole.engine.tracks(kind), sim.engine.tracks(kind)
         every = np.arange(len(one))
         assert (one.spent(every, edges) == other.spent(every, edges)).all()
         assert len(other._stretches) < 12
-        for lane in (0, len(one) - 1):
-            for a, b in zip(one.spans(lane, 10**6, 10**7), other.spans(lane, 10**6, 10**7), strict=True):
+        for track in (0, len(one) - 1):
+            for a, b in zip(one.spans(track, 10**6, 10**7), other.spans(track, 10**6, 10**7), strict=True):
                 assert a.tolist() == b.tolist()
 
 
 def test_blocks_spend_what_the_result_says() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     sim.run()
-    lanes = sim.engine.lanes("blocks")
-    spent = lanes.spent(np.arange(len(lanes)), np.array([0, sim.now_ps]))[:, 0]
+    tracks = sim.engine.tracks("blocks")
+    spent = tracks.spent(np.arange(len(tracks)), np.array([0, sim.now_ps]))[:, 0]
     for state, field in (("wait: semaphore", "waiting_ps"), ("stalled: fence", "draining_ps")):
         assert spent[:, NAMES[state]].tolist() == sim.engine.machine.blocks[field].tolist()
 
@@ -122,18 +122,20 @@ def test_a_lost_recording_leaves_moves_undivided(monkeypatch: pytest.MonkeyPatch
     whole = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     whole.run()
     edges = np.array([0, sim.now_ps])
-    every = np.arange(len(sim.engine.lanes("sms")))
-    lost, known = (s.engine.lanes("sms").spent(every, edges)[:, 0] for s in (sim, whole))
+    every = np.arange(len(sim.engine.tracks("sms")))
+    lost, known = (s.engine.tracks("sms").spent(every, edges)[:, 0] for s in (sim, whole))
     assert lost[:, NAMES["moving"]].sum() > 0 == known[:, NAMES["moving"]].sum()
     assert lost.sum(axis=1).tolist() == known.sum(axis=1).tolist()
     last = np.array([sim.now_ps - 200_000, sim.now_ps])
-    assert (sim.engine.lanes("sms").spent(every, last) == whole.engine.lanes("sms").spent(every, last)).all()
+    assert (
+        sim.engine.tracks("sms").spent(every, last) == whole.engine.tracks("sms").spent(every, last)
+    ).all()
 
 
-def test_a_wait_for_a_copy_engine_is_told_apart() -> None:
+def test_a_wait_for_a_copy_engine_has_a_name_of_its_own() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.send_recv("64 KiB", "engine"))
     sim.run()
-    lanes = sim.engine.lanes("sms")
-    assert lanes.engine.any()
-    spent = lanes.spent(np.arange(len(lanes)), np.array([0, sim.now_ps]))[:, 0]
+    tracks = sim.engine.tracks("sms")
+    assert tracks.engine.any()
+    spent = tracks.spent(np.arange(len(tracks)), np.array([0, sim.now_ps]))[:, 0]
     assert spent[:, NAMES["wait: copy engine"]].sum() > 0

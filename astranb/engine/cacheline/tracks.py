@@ -1,4 +1,4 @@
-"""Lanes: what every SM, or every thread block, did when; kept up as time goes on.
+"""Tracks: what every SM, or every thread block, did when; kept up as time goes on.
 
 The table of operations holds the operation that each thread block was at; the recording holds when
 an SM issued, and when it had no slot to issue with. Together they give for any time whether an SM
@@ -16,50 +16,50 @@ from astranb.gpu import tables as t
 from .spans import spans as spans_of
 from .state import CacheLineState
 
-__all__ = ["LANE_KINDS", "LANE_STATES", "Lanes"]
+__all__ = ["TRACK_KINDS", "TRACK_STATES", "Tracks"]
 
-LANE_STATES = (
+TRACK_STATES = (
     "issue", "stalled: no slot", "compute", "signal", "stalled: data", "stalled: packets", "stalled: fence",
     "wait: copy engine", "wait: semaphore", "moving",
 )  # fmt: skip
-"""What a lane can be in; where several thread blocks share an SM, the first one that holds counts.
+"""What a track can be in; where several thread blocks share an SM, the first one that holds counts.
 
 ``issue``: instructions of moves back to back. ``signal``: one is, or is about to be, issued.
 ``stalled: no slot``: a warp is ready, every outstanding slot is taken. ``data``: loads are under
 way. ``packets``: loads are repeated until a packet is there. ``fence``: until stores are
 acknowledged, and the time of the fence itself. ``wait``: a semaphore is polled, which a thread
 block or a copy engine will raise. ``moving``: ``issue``, ``no slot`` or ``data``: thread blocks
-share issue slots, so that their lanes cannot distinguish them, nor can an SM's where the
+share issue slots, so that their tracks cannot distinguish them, nor can an SM's where the
 recording has lost it.
 """
 
-ISSUE, NO_SLOT, COMPUTE, SIGNAL, DATA, PACKETS, FENCE, ENGINE, SEMAPHORE, MOVING = range(len(LANE_STATES))
+ISSUE, NO_SLOT, COMPUTE, SIGNAL, DATA, PACKETS, FENCE, ENGINE, SEMAPHORE, MOVING = range(len(TRACK_STATES))
 
-LANE_KINDS = ("sms", "blocks")
+TRACK_KINDS = ("sms", "blocks")
 
 _MOST = 2**24  # changes of state that are kept, about 30 bytes each; of older time less is known
 
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # lanes, states, starts, ends
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # tracks, states, starts, ends
 
 
-class Lanes:
-    """The lanes of one kind of a simulation.
+class Tracks:
+    """The tracks of one kind of a simulation.
 
     Parameters
     ----------
     engine : CacheLineState
     kind : str
-        ``"sms"``: a lane for each SM and copy engine that has thread blocks; ``"blocks"``:
+        ``"sms"``: a track for each SM and copy engine that has thread blocks; ``"blocks"``:
         one for each thread block.
 
     Attributes
     ----------
-    gpu : ndarray of int64, shape (lanes,)
+    gpu : ndarray of int64, shape (tracks,)
         Ascending.
-    number : ndarray of int64, shape (lanes,)
+    number : ndarray of int64, shape (tracks,)
         Of the SM within its GPU, or of the thread block within its.
-    engine : ndarray of bool, shape (lanes,)
+    engine : ndarray of bool, shape (tracks,)
         Whether it is a copy engine, or a list of one.
 
     Examples
@@ -68,9 +68,9 @@ class Lanes:
     >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
     >>> sim.run("2 us").why
     'time'
-    >>> lanes = Lanes(sim.engine, "sms")
-    >>> ps = lanes.spent(np.array([0]), np.array([0, sim.now_ps]))[0, 0]
-    >>> LANE_STATES[int(ps.argmax())], int(ps.sum()) <= sim.now_ps
+    >>> tracks = Tracks(sim.engine, "sms")
+    >>> ps = tracks.spent(np.array([0]), np.array([0, sim.now_ps]))[0, 0]
+    >>> TRACK_STATES[int(ps.argmax())], int(ps.sum()) <= sim.now_ps
     ('stalled: fence', True)
     """
 
@@ -83,14 +83,14 @@ class Lanes:
             self.gpu = machine.sms["gpu"][used].astype(np.int64)
             self.number = used - machine.gpus["first_sm"][self.gpu]
             self.engine = machine.sms["engine"][used] == 1
-            self._lane_of = np.full(len(machine.sms), -1, np.int64)
-            self._lane_of[used] = np.arange(len(used))
+            self._track_of = np.full(len(machine.sms), -1, np.int64)
+            self._track_of[used] = np.arange(len(used))
         else:
             self.gpu = machine.blocks["gpu"].astype(np.int64)
             first = np.searchsorted(self.gpu, self.gpu)
             self.number = np.arange(len(self.gpu)) - first
             self.engine = machine.blocks["engine"] == 1
-            self._lane_of = np.arange(len(self.gpu))
+            self._track_of = np.arange(len(self.gpu))
         ops = machine.ops
         raised = (ops["kind"] == t.NOTIFY) & (machine.blocks["engine"][ops["block"]] == 1)
         self._by_engine = np.zeros(len(machine.semaphores) + 1, bool)  # the last one: no semaphore
@@ -102,7 +102,7 @@ class Lanes:
         self._lowest: tuple[int, int] | None = None  # time and bursts when it was taken back furthest
 
     def __len__(self) -> int:
-        """Number of lanes."""
+        """Number of tracks."""
         return len(self.gpu)
 
     def rewound(self) -> None:
@@ -153,33 +153,33 @@ class Lanes:
         state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND))] = COMPUTE
         state[(state == SEMAPHORE) & self._by_engine[ops["semaphore"]]] = ENGINE
         state[(state == MOVING) & (ops["spins"] == 1)] = PACKETS
-        lane = spans["block"].astype(np.int64)
+        track = spans["block"].astype(np.int64)
         begin, end = spans["start_ps"], spans["end_ps"]
         if self.kind == "blocks":
-            return flatten(start_ps, end_ps, len(self), len(LANE_STATES), lane, state, begin, end)
-        lane = self._lane_of[machine.blocks["sm"][lane]]
-        columns = [(lane, state, begin, end)]
+            return flatten(start_ps, end_ps, len(self), len(TRACK_STATES), track, state, begin, end)
+        track = self._track_of[machine.blocks["sm"][track]]
+        columns = [(track, state, begin, end)]
         if recorded and self._engine.recorder.on:
             bursts, since = self._recorded(start_ps)
             moving = state == MOVING
             # Before what is recorded it stays undivided; after it, what is no burst waits for data.
-            divided = np.maximum(begin, since[lane])[moving]
-            end = np.where(moving, np.minimum(end, since[lane]), end)
-            data = (lane[moving], np.full(len(divided), DATA), divided, spans["end_ps"][moving])
-            columns = [(lane, state, begin, end), data, *bursts]
+            divided = np.maximum(begin, since[track])[moving]
+            end = np.where(moving, np.minimum(end, since[track]), end)
+            data = (track[moving], np.full(len(divided), DATA), divided, spans["end_ps"][moving])
+            columns = [(track, state, begin, end), data, *bursts]
         merged = (np.concatenate(part) for part in zip(*columns, strict=True))
-        return flatten(start_ps, end_ps, len(self), len(LANE_STATES), *merged)
+        return flatten(start_ps, end_ps, len(self), len(TRACK_STATES), *merged)
 
     def _recorded(self, start_ps: int) -> tuple[list[Columns], np.ndarray]:
-        """Bursts since the last time, and from when on those of each lane are complete."""
+        """Bursts since the last time, and from when on those of each track are complete."""
         machine, now_ps = self._engine.machine, self._engine.now_ps
         current, sms = machine.current, machine.sms
         first, bursts = self._engine.recorder.bursts_since(self._bursts)
-        used = np.flatnonzero(self._lane_of >= 0)
+        used = np.flatnonzero(self._track_of >= 0)
         since = np.full(len(self), start_ps)
         if first > self._bursts:
             since = current["start_ps"][used].astype(np.int64)
-            np.minimum.at(since, self._lane_of[bursts["sm"]], bursts["start_ps"])
+            np.minimum.at(since, self._track_of[bursts["sm"]], bursts["start_ps"])
         states = np.array([ISSUE, COMPUTE, SIGNAL, NO_SLOT])
         issuing = used[current["state"][used] >= 0]
         stalled = used[sms["stalled"][used] == 1]
@@ -199,21 +199,21 @@ class Lanes:
                 for rows, until_ps in ((stalled, np.full(len(sms), now_ps)), (freed, freed_ps))
             ),
         ]
-        return [(self._lane_of[sm], state, begin, end) for sm, state, begin, end in columns], since
+        return [(self._track_of[sm], state, begin, end) for sm, state, begin, end in columns], since
 
     # Looking -----------------------------------------------------------------
 
-    def spent(self, lanes: np.ndarray, edges_ps: np.ndarray, *, fold: bool = False) -> np.ndarray:
-        """Time that lanes spent in each state, between each two edges.
+    def spent(self, tracks: np.ndarray, edges_ps: np.ndarray, *, fold: bool = False) -> np.ndarray:
+        """Time that tracks spent in each state, between each two edges.
 
         Parameters
         ----------
-        lanes : ndarray of int64, shape (rows,)
+        tracks : ndarray of int64, shape (rows,)
             Ascending. GPUs with ``fold``.
         edges_ps : ndarray of int64, shape (columns + 1,)
             Ascending.
         fold : bool
-            Whether a row is all lanes of a GPU together.
+            Whether a row is all tracks of a GPU together.
 
         Returns
         -------
@@ -221,22 +221,22 @@ class Lanes:
             Picoseconds, exact.
         """
         edges = np.asarray(edges_ps, np.int64)
-        total = np.zeros((len(lanes), len(edges) - 1, len(LANE_STATES)), np.int64)
+        total = np.zeros((len(tracks), len(edges) - 1, len(TRACK_STATES)), np.int64)
         for one in self.refresh():
             low = max(0, int(np.searchsorted(edges, one.start_ps, "right")) - 1)
             high = min(len(edges), int(np.searchsorted(edges, one.end_ps, "left")) + 1)
             if high - low < 2:
                 continue
             source = self._fold(one) if fold else one
-            rows, times = np.repeat(lanes, high - low), np.tile(edges[low:high], len(lanes))
-            until = source.spent(rows, times).reshape(len(lanes), high - low, len(LANE_STATES))
+            rows, times = np.repeat(tracks, high - low), np.tile(edges[low:high], len(tracks))
+            until = source.spent(rows, times).reshape(len(tracks), high - low, len(TRACK_STATES))
             total[:, low : high - 1] += np.diff(until, axis=1)
         return total
 
-    def spans(self, lane: int, start_ps: int, end_ps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """States, starts and ends in ps of a lane's spans that overlap a window, in their order."""
+    def spans(self, track: int, start_ps: int, end_ps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """States, starts and ends in ps of a track's spans that overlap a window, in their order."""
         parts = [
-            one.spans(lane, start_ps, end_ps)
+            one.spans(track, start_ps, end_ps)
             for one in self.refresh()
             if one.end_ps > start_ps and one.start_ps < end_ps
         ]
@@ -247,12 +247,12 @@ class Lanes:
         first, last = np.append(True, ~goes_on)[: len(state)], np.append(~goes_on, True)[: len(state)]
         return state[first], start[first], end[last]
 
-    def count(self, lanes: np.ndarray, start_ps: int, end_ps: int) -> int:
-        """About how many spans of lanes overlap a window: a few too many, never too few."""
+    def count(self, tracks: np.ndarray, start_ps: int, end_ps: int) -> int:
+        """About how many spans of tracks overlap a window: a few too many, never too few."""
         found = 0
         for one in self.refresh():
             if one.end_ps > start_ps and one.start_ps < end_ps:
-                base = np.asarray(lanes) * one.pitch - one.start_ps
+                base = np.asarray(tracks) * one.pitch - one.start_ps
                 low = np.searchsorted(one.key, base + max(start_ps, one.start_ps), "right")
                 high = np.searchsorted(one.key, base + min(end_ps, one.end_ps), "left")
                 found += int((high - low + 1).sum())
