@@ -122,7 +122,7 @@ def _busy(sim: Simulation, layout: Layout, at_ps: int | None) -> list[float]:
     busy = sim.engine.recorder.busy(lanes)
     if not busy.size:
         return [0.0] * len(lanes)
-    place = min(busy.shape[1] - 1, at_ps // int(sim.engine.machine.recorder[0].bin_ps))
+    place = min(busy.shape[1] - 1, at_ps // int(sim.engine.machine.recording.recorder[0].bin_ps))
     return [float(part) for part in busy[:, place]]
 
 

@@ -86,7 +86,7 @@ def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> No
     monkeypatch.setattr("astranb.engine.cacheline.build._FLIGHTS", 1024)
     sim, feed = feed_of("64 KiB", "ring")
     sim.run()
-    total = int(sim.engine.machine.recorder[0].flights)
+    total = int(sim.engine.machine.recording.recorder[0].flights)
     assert total > 2048
     meta, (start, *_) = feed.state()
     assert meta["first"] == total - 1024
@@ -99,7 +99,7 @@ def test_a_full_ring_keeps_the_newest_and_says_from_when(monkeypatch: Any) -> No
     assert meta["oldest_ps"] == kept.start_ps[-1024]
     # What the ring has lost by going back is never given as if it were the past.
     sim.back(sim.events // 2)
-    now = int(sim.engine.machine.recorder[0].flights)
+    now = int(sim.engine.machine.recording.recorder[0].flights)
     first, rows = sim.engine.recorder.since(0)
     assert rows.start_ps.tolist() == kept.start_ps[first:now].tolist()
 

@@ -52,7 +52,9 @@ def test_utilisation_of_windows_adds_up_to_the_counters() -> None:
     cuts = [0, now // 7, now // 3, now // 2, now]
     parts = [sim.engine.recorder.utilisation(a, b) * (b - a) for a, b in itertools.pairwise(cuts)]
     # Within a bin time counts evenly: the last one ends before its end.
-    np.testing.assert_allclose(sum(parts), busy, atol=2 * int(sim.engine.machine.recorder[0].bin_ps))
+    np.testing.assert_allclose(
+        sum(parts), busy, atol=2 * int(sim.engine.machine.recording.recorder[0].bin_ps)
+    )
     silent, _ = feed_of("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"), record=False)
     silent.run()
     np.testing.assert_allclose(silent.engine.recorder.utilisation(0, now), busy / now)

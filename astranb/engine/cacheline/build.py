@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from .machine import CacheLineMachine
 from .matching import POINT
 from .network import fault_tables, frames_of, roce_table
 from .occupancy import place_blocks
-from .recording import BURST, CURRENT, FLIGHT, GPU_ROWS, RECORDER
+from .recording import BURST, CURRENT, FLIGHT, GPU_ROWS, RECORDER, Recording
 from .routes import chip_links, flows_of, planes_of, route_program
 from .tracing import TRACE
 from .workload import Graph
@@ -261,9 +261,8 @@ def build(
         links=links,
     )
     place_blocks(tables, presets, when)
-    recorded = recording_tables(program, len(fabric.links), len(presets), len(sms), record=record)
-    limits = {"control": allocate(1, CONTROL), "breaks": allocate(_BREAKS, POINT)}
-    machine = CacheLineMachine(tables, **limits, **recorded)
+    recording = recording_tables(program, len(fabric.links), len(presets), len(sms), record=record)
+    machine = CacheLineMachine(tables, allocate(1, CONTROL), allocate(_BREAKS, POINT), recording)
     if presets[0].issue_lines > 1:
         notes = [*notes, f"{presets[0].issue_lines} lines travel as one request: times are not exact"]
     return machine, notes
@@ -397,7 +396,7 @@ _BURSTS = 2**20  # of SMs in theirs: 24 MiB
 _LANDED = 2**22  # most lines of memory whose last writer is recorded: 16 MiB
 
 
-def recording_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bool) -> dict[str, Any]:
+def recording_tables(program: Lowered, links: int, gpus: int, sms: int, *, record: bool) -> Recording:
     """Allocate the tables of a recording by name; of one row each without a recording."""
     recorder = allocate(1, RECORDER)
     rows = links + GPU_ROWS * gpus
@@ -412,16 +411,16 @@ def recording_tables(program: Lowered, links: int, gpus: int, sms: int, *, recor
     places[:] = np.cumsum(program.slices["lines"]) - program.slices["lines"]
     current = allocate(sms if record else 1, CURRENT)
     current["state"] = -1
-    return {
-        "recorder": recorder,
-        "flights": allocate(_FLIGHTS if record else 1, FLIGHT),
-        "activity": allocate(rows * BINS if record else 1, np.dtype("i8")),
-        "trace": allocate(1, TRACE),
-        "bursts": allocate(_BURSTS if record else 1, BURST),
-        "current": current,
-        "landed": landed,
-        "places": places,
-    }
+    return Recording(
+        recorder=recorder,
+        flights=allocate(_FLIGHTS if record else 1, FLIGHT),
+        activity=allocate(rows * BINS if record else 1, np.dtype("i8")),
+        trace=allocate(1, TRACE),
+        bursts=allocate(_BURSTS if record else 1, BURST),
+        current=current,
+        landed=landed,
+        places=places,
+    )
 
 
 def recording_bytes(program: Lowered, links: int) -> int:

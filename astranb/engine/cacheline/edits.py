@@ -115,8 +115,8 @@ def _read(
 
 
 def _pause(machine: CacheLineMachine, paused: int) -> None:
-    if machine.recorder[0].on:  # a copy without a recording has none to pause
-        machine.recorder[0].paused = paused
+    if machine.recording.recorder[0].on:  # a copy without a recording has none to pause
+        machine.recording.recorder[0].paused = paused
 
 
 def apply_edit(edit: Edit, machine: CacheLineMachine) -> None:

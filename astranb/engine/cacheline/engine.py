@@ -186,13 +186,13 @@ class CacheLineEngine(CacheLineState):
         if not self.recording:
             hint = "make it with Simulation(..., record=True)"
             raise InputError("this simulation has no room for a recording", where="record", hint=hint)
-        if bool(self.machine.recorder[0].paused) != on:
+        if bool(self.machine.recording.recorder[0].paused) != on:
             return None
         return switch_recording(self.events, self.machine, on=on)
 
     def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
         """Intervals of simulated time, in ps, of which nothing was recorded."""
-        recorder, now_ps = self.machine.recorder[0], self.now_ps
+        recorder, now_ps = self.machine.recording.recorder[0], self.now_ps
         gaps = [(0, int(recorder.since_ps) if recorder.on else now_ps)]
         off_ps = -1
         for edit in switches:

@@ -97,15 +97,15 @@ class EventTrace:
         last = min(first + _WINDOW, self._events)
         copy = self._replica()
         machine, edits = copy.engine.machine, list(copy.engine.edits)
-        machine.trace = allocate(last - first, TRACE)
+        machine.recording = machine.recording._replace(trace=allocate(last - first, TRACE))
         copy.back_to("events", first)
-        machine.recorder["tracing"] = 1
+        machine.recording.recorder["tracing"] = 1
         for edit in edits:
             if first < edit.events < last:
                 copy.forward_to(edit.events)
                 copy.edit(edit)
         copy.forward_to(last)
-        rows = np.asarray(machine.trace)[: int(machine.recorder[0].traced)]
+        rows = np.asarray(machine.recording.trace)[: int(machine.recording.recorder[0].traced)]
         self._kept[number] = np.ascontiguousarray(rows["event"]), rows
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)

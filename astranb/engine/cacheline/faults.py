@@ -110,7 +110,7 @@ def _starts(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps:
 
 def _record_waited(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> None:
     """Record the flights of waiting messages, which were not recorded when they entered the link."""
-    if not machine.recorder[0].on:
+    if not machine.recording.recorder[0].on:
         return
     starts = _starts(machine, link, waiting, first_ps).tolist()
     ends = [*starts[1:], int(machine.links[link].free_at_ps)]

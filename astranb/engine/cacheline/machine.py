@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,26 +25,13 @@ class CacheLineMachine(Machine):
     ----------
     tables : dict of str to recarray
         The simulated state by name: every owner of :data:`~astranb.engine.cacheline.loop.OWNERS`.
-    control, breaks, recorder, flights, activity, trace, bursts, current : recarray
-        Limits, breakpoints, recording and tracing: not simulated.
-    landed : ndarray of int32
-        For every line of every slice the operation that wrote it last, as ``slices["writer"]``.
-    places : ndarray of int64
-        Where the lines of each slice begin in it.
+    control, breaks : recarray
+        Limits and breakpoints: not simulated.
+    recording : Recording
+        What is recorded and traced: not simulated either.
     """
 
-    control: Records
-    breaks: Records
-    recorder: Records
-    flights: Records
-    activity: Records
-    trace: Records
-    bursts: Records
-    current: Records
-    landed: Records
-    places: Records
-
-    def __new__(cls, tables: dict[str, Records], **_: Records) -> Self:
+    def __new__(cls, tables: dict[str, Records], *_: Any) -> Self:
         """Make the tuple; what is not simulated are attributes of it."""
         queue = EventQueue(*(tables[name] for name in EventQueue._fields))
         return super().__new__(
@@ -52,12 +39,9 @@ class CacheLineMachine(Machine):
         )
 
     def __init__(
-        self,
-        tables: dict[str, Records],
-        **others: Records,
+        self, tables: dict[str, Records], control: Records, breaks: Records, recording: Recording
     ) -> None:
-        self.tables = tables
-        self.__dict__.update(others)
+        self.tables, self.control, self.breaks, self.recording = tables, control, breaks, recording
         self._call: Callable[[], int] | None = None
 
     def waiting(self, queue: int) -> Iterator[int]:
@@ -66,11 +50,6 @@ class CacheLineMachine(Machine):
         while request >= 0:
             yield request
             request = int(self.requests[request].next_free)
-
-    @property
-    def recording(self) -> Recording:
-        """What is recorded, as handlers take it."""
-        return Recording(*(getattr(self, name) for name in Recording._fields))
 
     def run(self) -> int:
         """Call the loop once, up to the limits in ``control``."""
@@ -87,10 +66,11 @@ class CacheLineMachine(Machine):
     def kept(self) -> dict[str, memoryview]:
         """Give what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
         tables = {n: t for n, t in self.tables.items() if n not in ("routes", "route_links")}
-        if self.recorder[0].on:
-            tables |= {"recorder": self.recorder, "activity": self.activity, "current": self.current}
-        if self.recorder[0].landing:
-            tables["landed"] = self.landed
+        r = self.recording
+        if r.recorder[0].on:
+            tables |= {"recorder": r.recorder, "activity": r.activity, "current": r.current}
+        if r.recorder[0].landing:
+            tables["landed"] = r.landed
         return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]
 
     def resize(self, sizes: Mapping[str, int]) -> None:
@@ -98,20 +78,17 @@ class CacheLineMachine(Machine):
 
     def copy(self, *, record: bool = True) -> Self:
         """An independent machine in the same state; without its recording where not wanted."""
-        recorder = own(self.recorder)
-        recorder["on"] &= int(record)
         kept = slice(None) if record else slice(1)
-        rings = {
-            name: own(getattr(self, name)[kept]) for name in ("flights", "activity", "bursts", "current")
-        }
-        return type(self)(
-            {name: own(table) for name, table in self.tables.items()},
-            **{name: own(getattr(self, name)) for name in ("control", "breaks", "landed")},
-            **rings,
-            recorder=recorder,
-            trace=own(self.trace[:1]),
-            places=self.places,
+        r = self.recording
+        recording = r._replace(
+            **{name: own(getattr(r, name)[kept]) for name in ("flights", "activity", "bursts", "current")},
+            recorder=own(r.recorder),
+            landed=own(r.landed),
+            trace=own(r.trace[:1]),
         )
+        recording.recorder["on"] &= int(record)
+        tables = {name: own(table) for name, table in self.tables.items()}
+        return type(self)(tables, own(self.control), own(self.breaks), recording)
 
     @property
     def state_bytes(self) -> int:
@@ -121,7 +98,8 @@ class CacheLineMachine(Machine):
     @property
     def nbytes(self) -> int:
         """Bytes of all tables."""
-        recorded = (self.flights, self.activity, self.bursts, self.current, self.landed)
+        r = self.recording
+        recorded = (r.flights, r.activity, r.bursts, r.current, r.landed)
         return sum(table.nbytes for table in (*self.tables.values(), *recorded))
 
 

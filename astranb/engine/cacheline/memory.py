@@ -82,9 +82,9 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
     first = np.append(0, np.cumsum(lines))
     slice_ = np.repeat(mine, lines)
     index = np.arange(len(slice_)) - np.repeat(first[:-1], lines)
-    by_line = bool(machine.recorder[0].landing)
+    by_line = bool(machine.recording.recorder[0].landing)
     if by_line:
-        writer = machine.landed[machine.places[slice_] + index].astype(np.int64)
+        writer = machine.recording.landed[machine.recording.places[slice_] + index].astype(np.int64)
     else:
         writing, ops = table["writing"][slice_], machine.ops
         covered = table["arrived"][slice_] * -(

@@ -44,12 +44,12 @@ class Recorder:
     @property
     def on(self) -> bool:
         """Whether anything is recorded."""
-        return bool(self._machine.recorder[0].on)
+        return bool(self._machine.recording.recorder[0].on)
 
     @property
     def oldest_ps(self) -> int:
         """From when on every flight is still there."""
-        flights, lost = self._machine.flights, self._lost
+        flights, lost = self._machine.recording.flights, self._lost
         return int(flights["queued_ps"][lost % len(flights)]) if self.on and lost else 0
 
     def flights(self, start_ps: int, end_ps: int, limit: int = 200_000) -> tuple[Records, int]:
@@ -85,7 +85,7 @@ class Recorder:
             In the order of their events.
         """
         total = self.mark()
-        return _read(self._machine.flights, max(number, self._lost) if self.on else total, total)
+        return _read(self._machine.recording.flights, max(number, self._lost) if self.on else total, total)
 
     def bursts_since(self, number: int) -> tuple[int, Records]:
         """Bursts of the SMs from a number on, counted from the start of the run.
@@ -98,9 +98,9 @@ class Recorder:
             In the order of their recording: for each SM, of time.
         """
         self.mark()
-        lost = max(0, self.most_bursts - len(self._machine.bursts))
-        total = int(self._machine.recorder[0].bursts)
-        return _read(self._machine.bursts, max(number, lost) if self.on else total, total)
+        lost = max(0, self.most_bursts - len(self._machine.recording.bursts))
+        total = int(self._machine.recording.recorder[0].bursts)
+        return _read(self._machine.recording.bursts, max(number, lost) if self.on else total, total)
 
     def activity(self, *, links: bool = True) -> dict[str, Any]:
         """How busy everything was over time.
@@ -117,7 +117,7 @@ class Recorder:
             ``link_busy`` (links, bins), ``issue_busy``, ``l2_busy``, ``hbm_busy``
             (gpus, bins), each averaged over the SMs, slices or channels of the GPU.
         """
-        recorder, gpus = self._machine.recorder[0], self._machine.gpus
+        recorder, gpus = self._machine.recording.recorder[0], self._machine.gpus
         bin_ps, used = int(recorder.bin_ps), self._bins
         if not used:
             return {"bin_ps": bin_ps, "bins": 0}
@@ -145,7 +145,7 @@ class Recorder:
         ndarray of float64, shape (groups, bins)
             Fractions of the time of each bin; bins as in :meth:`activity`.
         """
-        bin_ps, used = int(self._machine.recorder[0].bin_ps), self._bins
+        bin_ps, used = int(self._machine.recording.recorder[0].bin_ps), self._bins
         mean = np.zeros((len(groups), used))
         if not used:
             return mean
@@ -169,7 +169,7 @@ class Recorder:
         ndarray of float64, shape (links,)
             Fractions; without a recording, of all time so far.
         """
-        machine, recorder = self._machine, self._machine.recorder[0]
+        machine, recorder = self._machine, self._machine.recording.recorder[0]
         now = max(1, int(machine.clock[0].now_ps))
         if not self.on:
             whole: np.ndarray = np.minimum(machine.links["busy_ps"][: int(recorder.links)] / now, 1.0)
@@ -196,25 +196,26 @@ class Recorder:
         After going back the newest rows of the ring hold flights of the future, and the ring
         has lost what these had replaced.
         """
-        total = int(self._machine.recorder[0].flights)
+        total = int(self._machine.recording.recorder[0].flights)
         self.most = max(self.most, total)
-        self.most_bursts = max(self.most_bursts, int(self._machine.recorder[0].bursts))
+        self.most_bursts = max(self.most_bursts, int(self._machine.recording.recorder[0].bursts))
         return total
 
     @property
     def _activity(self) -> np.ndarray:
         """Busy time by row and bin."""
-        return np.asarray(self._machine.activity).reshape(-1, int(self._machine.recorder[0].bins))
+        recording = self._machine.recording
+        return np.asarray(recording.activity).reshape(-1, int(recording.recorder[0].bins))
 
     @property
     def _bins(self) -> int:
         """Bins up to now; none without a recording."""
-        recorder, now_ps = self._machine.recorder[0], max(0, int(self._machine.clock[0].now_ps))
+        recorder, now_ps = self._machine.recording.recorder[0], max(0, int(self._machine.clock[0].now_ps))
         return min(int(recorder.bins), now_ps // int(recorder.bin_ps) + 1) if self.on else 0
 
     @property
     def _lost(self) -> int:
-        return max(0, self.most - len(self._machine.flights))
+        return max(0, self.most - len(self._machine.recording.flights))
 
 
 def _read(ring: Records, first: int, total: int) -> tuple[int, Records]:

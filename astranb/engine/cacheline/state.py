@@ -148,7 +148,7 @@ class CacheLineState:
     @property
     def recording(self) -> bool:
         """Whether line flights and activity are recorded."""
-        return bool(self.machine.recorder[0].on)
+        return bool(self.machine.recording.recorder[0].on)
 
     # Moving ------------------------------------------------------------------
 

@@ -120,9 +120,11 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
                 raise InputError(f"the table {name!r} does not fit", hint="save it again")
             start.tables[name][...] = table
         if inputs["record"]:
-            start.recorder[0].since_ps = int(start.clock[0].now_ps)  # the recording is not in the file
+            start.recording.recorder[0].since_ps = int(
+                start.clock[0].now_ps
+            )  # the recording is not in the file
             paused = (edit.number for edit in reversed(edits) if edit.path == RECORD)
-            start.recorder[0].paused = next(paused, 0)
+            start.recording.recorder[0].paused = next(paused, 0)
 
     return engine, enter
 

@@ -107,7 +107,7 @@ class Tracks:
 
     def rewound(self) -> None:
         """Time has gone back: discard what is known of later at the next request."""
-        here = (self._engine.now_ps, int(self._engine.machine.recorder[0].bursts))
+        here = (self._engine.now_ps, int(self._engine.machine.recording.recorder[0].bursts))
         self._lowest = here if self._lowest is None else min(self._lowest, here)
 
     # Keeping up --------------------------------------------------------------
@@ -124,7 +124,7 @@ class Tracks:
         if now_ps <= self._known_ps:
             return self._stretches
         self._stretches.append(self._work_out(self._known_ps, now_ps))
-        self._bursts = int(engine.machine.recorder[0].bursts)
+        self._bursts = int(engine.machine.recording.recorder[0].bursts)
         self._known_ps = now_ps
         # A stretch is joined with the one before unless that is much longer: there are never many.
         while len(self._stretches) > 1 and len(self._stretches[-2]) <= 2 * len(self._stretches[-1]) + 64:
@@ -173,7 +173,7 @@ class Tracks:
     def _recorded(self, start_ps: int) -> tuple[list[Columns], np.ndarray]:
         """Bursts since the last time, and from when on those of each track are complete."""
         machine, now_ps = self._engine.machine, self._engine.now_ps
-        current, sms = machine.current, machine.sms
+        current, sms = machine.recording.current, machine.sms
         first, bursts = self._engine.recorder.bursts_since(self._bursts)
         used = np.flatnonzero(self._track_of >= 0)
         since = np.full(len(self), start_ps)

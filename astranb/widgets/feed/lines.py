@@ -89,7 +89,7 @@ class LineFeed(Feed):
 
     def mark(self) -> None:
         """Record the present: when time has gone back, the view must forget what came later."""
-        self._sent = min(self._sent, int(self.sim.engine.machine.recorder[0].flights))
+        self._sent = min(self._sent, int(self.sim.engine.machine.recording.recorder[0].flights))
         self._whole = min(self._whole, self._sent)
 
     def drawn(self) -> Message:
@@ -163,7 +163,7 @@ class LineFeed(Feed):
             "total": total,
             "one_in": one_in,
             "coarse": self.coarse,
-            "recording": not engine.machine.recorder[0].paused,
+            "recording": not engine.machine.recording.recorder[0].paused,
             "gaps": self.sim.unrecorded if engine.recorder.on else [],
             "oldest_ps": engine.recorder.oldest_ps,
         }

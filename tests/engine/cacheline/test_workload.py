@@ -160,7 +160,9 @@ def test_messages_are_matched_by_rank_tag_and_size():
 
 def test_every_poll_is_of_the_own_gpu():
     sim = run(alike(4, [call("all_reduce", 4096), call("all_gather", 512), call("all_reduce", 64)]))
-    kinds = sim.engine.machine.flights["kind"][: int(sim.engine.machine.recorder[0].flights)]
+    kinds = sim.engine.machine.recording.flights["kind"][
+        : int(sim.engine.machine.recording.recorder[0].flights)
+    ]
     assert len(kinds)
     assert set(kinds.tolist()) <= {0, 1, 2, 3, 4, 5}  # loads, stores and signals, there and back
     ops, operands = sim.engine.machine.ops, sim.engine.machine.operands
