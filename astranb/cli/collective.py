@@ -50,14 +50,19 @@ def add_commands(commands: Any) -> None:
     verify.add_argument(
         "--algorithm", help="name, FILE.py:FUNCTION, or a file (default: all algorithms of the collective)"
     )
-    verify.add_argument("--ranks", type=int, default=8, metavar="N", help="number of ranks (default: 8)")
+    verify.add_argument(
+        "--ranks", type=int, metavar="N", help="number of ranks (default: that of the file, else 8)"
+    )
     verify.add_argument("--per-node", type=int, metavar="N", help="consecutive ranks that share a node")
     verify.add_argument(
-        "--channels", type=int, default=2, metavar="N", help="sets of thread blocks (default: 2)"
+        "--channels", type=int, metavar="N", help="sets of thread blocks (default: 2, of a file 1)"
     )
     verify.add_argument("--protocol", help="Simple, LL or LL128 (default: all that the algorithm supports)")
     verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
     verify.add_argument("--size", default="1MiB", help="bytes in a rank's larger buffer (default: 1MiB)")
+    verify.add_argument(
+        "--gpu", default="h100-sxm", help="preset whose SMs hold the thread blocks (default: h100-sxm)"
+    )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
 
 
@@ -127,17 +132,29 @@ def _show(args: argparse.Namespace) -> Report:
 def _verify(args: argparse.Namespace) -> Report:
     from astranb.collectives import draw_waits, verify
     from astranb.core.files import whole_file
+    from astranb.gpu import preset
 
     rows, lines, exit_code = [], [], 0
-    for wanted in _to_verify(args):
-        faults = verify(wanted.program(args.ranks, args.per_node), wanted.name, root=wanted.root)
+    slots = preset(args.gpu).slots
+    algorithm = algorithm_of(args.algorithm)
+    plan = hasattr(algorithm, "fitted")
+    ranks = args.ranks or (algorithm.ranks if plan else 8)
+    channels = args.channels or (1 if plan else 2)
+    for wanted in _to_verify(args, algorithm, ranks, channels):
+        faults = verify(wanted.program(ranks, args.per_node), wanted.name, root=wanted.root, slots=slots)
+        count = sum(fault.count for fault in faults if fault.severity == "error")
         rows.append(
-            {"name": wanted.title, "ranks": args.ranks, "faults": [dataclasses.asdict(f) for f in faults]}
+            {
+                "name": wanted.title,
+                "ranks": ranks,
+                "count": count,
+                "faults": [dataclasses.asdict(f) for f in faults],
+            }
         )
-        errors = [fault for fault in faults if fault.severity == "error"]
-        if errors:
-            exit_code = max(exit_code, 3 if errors[0].kind == "deadlock" and exit_code != 4 else 4)
-        lines.append(f"{wanted.title} ({args.ranks} ranks): {f'{len(errors)} faults' if errors else _RIGHT}")
+        if count:
+            exit_code = max(exit_code, 3 if faults[0].kind == "deadlock" and exit_code != 4 else 4)
+        found = f"{count:,} fault{'s' if count > 1 else ''}" if count else _RIGHT
+        lines.append(f"{wanted.title} ({ranks} ranks): {found}")
         lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
         drawn = next((draw_waits(fault) for fault in faults if fault.waits), "")
         if args.picture and drawn:
@@ -146,16 +163,16 @@ def _verify(args: argparse.Namespace) -> Report:
     return Report(rows, lines, exit_code)
 
 
-def _to_verify(args: argparse.Namespace) -> list[Any]:
+def _to_verify(args: argparse.Namespace, algorithm: Any, ranks: int, channels: int) -> list[Any]:
     """Return the collectives to verify: one, or all that run on this number of ranks."""
     from astranb.collectives import Collective, algorithms
 
     chosen: list[tuple[str, Any, dict[str, Any]]]
     if args.algorithm is not None:
-        chosen = [(args.collective, algorithm_of(args.algorithm), given(args, "protocol"))]
+        chosen = [(args.collective, algorithm, given(args, "protocol"))]
     else:
         known = algorithms(None if args.collective == "all" else args.collective)
-        power_of_two = args.ranks & (args.ranks - 1) == 0
+        power_of_two = ranks & (ranks - 1) == 0
         chosen = [
             (one.collective, one.name, {"protocol": protocol})
             for one in known
@@ -165,10 +182,9 @@ def _to_verify(args: argparse.Namespace) -> list[Any]:
         if not chosen:
             Collective.of(args.collective, 1)  # raises an error for an unknown name
             raise InputError("no algorithm to verify", where=args.collective)
-    options = given(args, "channels", "root")
+    options = {"channels": channels, **given(args, "root")}
     return [
-        Collective.of(kind, args.size, algorithm, **options, **protocol)
-        for kind, algorithm, protocol in chosen
+        Collective.of(kind, args.size, one, **options, **protocol) for kind, one, protocol in chosen
     ]
 
 

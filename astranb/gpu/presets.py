@@ -144,6 +144,11 @@ class Preset:
         return min(self.blocks_per_sm, self.warps_per_sm // self.warps_per_block)
 
     @property
+    def slots(self) -> tuple[int, int]:
+        """How many thread blocks are resident on the GPU at once, and how many copy engines it has."""
+        return self.sms * self.blocks_on_sm, self.engines
+
+    @property
     def mesh(self) -> bool:
         """Whether a mesh of routers joins SMs, memory and ports."""
         return self.columns > 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from astranb.collectives.language.program import Block, Chunk, Operation, Program, Semaphore
+from astranb.collectives.language.program import Block, Chunk, Operation, Origin, Program, Semaphore
 from astranb.collectives.lowering.messages import announced, pair
 from astranb.core.document import contents
 from astranb.core.files import whole_file
@@ -121,8 +121,10 @@ class _XmlReader:
         self._connections(blocks)
         self._dependences(blocks)
         for block in blocks:
-            for step in block.steps:
+            for number, step in enumerate(block.steps):
+                first = len(block.planned.steps)
                 self._step(block, step)
+                block.planned.name_steps(first, Origin(block.number, number, step.text("type")))
         for wire, count in self.sent.items():
             got = self.received.get(wire, 0)
             if count != got:

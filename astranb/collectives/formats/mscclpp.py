@@ -28,6 +28,7 @@ from astranb.collectives.language.program import (
     Block,
     Chunk,
     Operation,
+    Origin,
     Program,
     Semaphore,
 )
@@ -162,7 +163,7 @@ class _JsonReader:
         for gpu in self.gpus:
             for number, node in enumerate(gpu.node.get("threadblocks").items()):
                 node.get("id").number(number, number)  # they are listed in order
-                self._block(gpu, node)
+                self._block(gpu, node, number)
         self._note_shared()
         gather_waits(self.plan.blocks)
         self.plan.notes.extend(self.notes)
@@ -211,7 +212,7 @@ class _JsonReader:
         if any(times > 1 and flag.name[0] != "barrier" for flag, times in waited.items()):
             self.notes["thread blocks that wait for the same semaphore each count all its signals"] = None
 
-    def _block(self, gpu: _Gpu, node: DocumentNode) -> None:
+    def _block(self, gpu: _Gpu, node: DocumentNode, place: int) -> None:
         channels: dict[str, list[int]] = {}
         buffers: dict[str, list[tuple[int, str]]] = {}
         for channel in node.get("channels", []).items():
@@ -229,8 +230,13 @@ class _JsonReader:
                 buffers.setdefault(kind, []).append(gpu.remote[number.number(0, len(gpu.remote) - 1)])
         block = _JsonBlock(gpu, PlanBlock(gpu.rank), channels, buffers)
         self.plan.blocks.append(block.planned)
-        for op in node.get("ops").items():
+        for number, op in enumerate(node.get("ops").items()):
+            first, asked = len(block.planned.steps), len(block.engine.steps) if block.engine else 0
             self._operation(block, op)
+            origin = Origin(place, number, op.get("name").text())
+            block.planned.name_steps(first, origin)
+            if block.engine:
+                block.engine.name_steps(asked, origin)
         if block.engine:
             self.plan.blocks.append(block.engine)
 
@@ -309,6 +315,7 @@ class _JsonReader:
                 block.planned.steps.append(PlanStep("signal", flags=(flag,)))
             elif credit[which]:
                 credit[which] -= 1  # its initial value needs no release
+                self.plan.credits[flag] = self.plan.credits.get(flag, 0) + 1
             else:
                 block.planned.steps.append(PlanStep("wait", flags=(flag,)))
 

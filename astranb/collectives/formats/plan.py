@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, product
 from typing import Any, Final, NamedTuple
 
 from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.program import PROTOCOLS, Block, Chunk, Program, Semaphore
+from astranb.collectives.language.program import PROTOCOLS, Block, Chunk, Origin, Program, Semaphore
 from astranb.collectives.proof.order import execute
 from astranb.core.errors import InputError, near
 
@@ -40,7 +40,10 @@ class Flag(NamedTuple):
 
 @dataclass(slots=True)
 class PlanStep:
-    """One operation of a block; ``flags`` are the semaphores of a signal or a wait."""
+    """One operation of a block.
+
+    ``flags`` are the semaphores of a signal or a wait; ``origin`` is the operation of the file.
+    """
 
     kind: str
     sources: tuple[Chunk, ...] = ()
@@ -49,15 +52,25 @@ class PlanStep:
     value: int = 1
     relaxed: bool = False
     in_switch: int = 0
+    origin: Origin | None = None
 
 
 @dataclass(slots=True)
 class PlanBlock:
-    """The operations of one thread block or copy engine of a rank; a chunk's channel is its slice."""
+    """The operations of one thread block or copy engine of a rank; a chunk's channel is its slice.
+
+    ``added`` tells that it is not in the file: it copies what stays where it is in place.
+    """
 
     rank: int
     unit: str = "sm"
     steps: list[PlanStep] = field(default_factory=list)
+    added: bool = False
+
+    def name_steps(self, first: int, origin: Origin) -> None:
+        """Set the origin of all steps from a position on that have none."""
+        for step in self.steps[first:]:
+            step.origin = step.origin or origin
 
 
 def gather_waits(blocks: list[PlanBlock]) -> None:
@@ -65,17 +78,19 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
 
     A block that waits for many connections polls all of them together. With a semaphore for
     each of its waits, to which the matching signal of every connection adds, that is one wait
-    for their number. It needs connections with one block at each end.
+    for their number. It needs connections with one block at each end and no signal left over.
     """
     ends: dict[Flag, tuple[set[int], set[int]]] = {}
+    left: dict[Flag, int] = {}
     several: set[Flag] = set()
     for number, block in enumerate(blocks):
         for step in block.steps:
             for flag in step.flags:
                 ends.setdefault(flag, (set(), set()))[step.kind == "wait"].add(number)
+                left[flag] = left.get(flag, 0) + (1 if step.kind == "signal" else -1)
             if step.kind == "wait" and len(step.flags) > 1:
                 several.update(step.flags)
-    gatherable = {flag for flag in several if all(len(end) <= 1 for end in ends[flag])}
+    gatherable = {flag for flag in several if left[flag] <= 0 and all(len(end) <= 1 for end in ends[flag])}
     gathered: dict[Flag, deque[Flag]] = {flag: deque() for flag in gatherable}
     numbers = count()
     for block in blocks:
@@ -88,10 +103,10 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
             together = Flag(block.rank, ("waits", next(numbers)))
             for flag in mine:
                 gathered[flag].append(together)
-            steps.append(PlanStep("wait", flags=(together,), value=len(mine)))
+            steps.append(PlanStep("wait", flags=(together,), value=len(mine), origin=step.origin))
             rest = tuple(flag for flag in step.flags if flag not in gatherable)
             if rest:
-                steps.append(PlanStep("wait", flags=rest))
+                steps.append(PlanStep("wait", flags=rest, origin=step.origin))
         block.steps = steps
     for block in blocks:
         for number, step in enumerate(block.steps):
@@ -123,6 +138,8 @@ class Plan:
     blocks : list of PlanBlock
     notes : list of str
         Differences from the file, and other remarks.
+    credits : dict of Flag to int
+        How many waits for a semaphore are left out, because it does not start at 0.
     """
 
     name: str
@@ -138,6 +155,7 @@ class Plan:
     max_bytes: int | None = None
     blocks: list[PlanBlock] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    credits: dict[Flag, int] = field(default_factory=dict)
     channels = 1  # a plan has its own sets of thread blocks
 
     @property
@@ -184,6 +202,7 @@ class Plan:
             return Chunk(chunk.rank, chunk.buffer, index, first + rest * self.slices + chunk.channel)
 
         self._add(program, moved)
+        program.same_memory.update((moved(chunk), moved(place)) for chunk, place in self._same_memory())
         program.channel = channel
 
     def _add(self, program: Program, moved: Callable[[Chunk], Chunk]) -> None:
@@ -195,7 +214,9 @@ class Plan:
             program.channel = moved(next(chunks, Chunk(planned.rank, "scratch", 0, 0))).channel
             block = (program.engine if planned.unit == "engine" else program.block)(planned.rank)
             block.phase(self.name)
+            block.added = planned.added
             for step in planned.steps:
+                block.origin = step.origin
                 for flag in step.flags:
                     if flag not in flags:
                         flags[flag] = program.semaphore(flag.rank)
@@ -210,6 +231,23 @@ class Plan:
                     block.fence()
                 elif step.kind == "compute":
                     block.compute(step.value)
+        program.credits.update((flags[flag], count) for flag, count in self.credits.items() if flag in flags)
+
+    def _same_memory(self) -> Iterator[tuple[Chunk, Chunk]]:
+        """In place, give each chunk with the output or, if there is none, the input of the same memory."""
+        if not self.in_place:
+            return
+        whole = max(self.inputs, self.outputs)
+        for rank, index, part in product(range(self.ranks), range(whole), range(self.slices)):
+            shared = Chunk(rank, _SHARED, index, part)
+            own = {"input": self._own(shared, self.inputs), "output": self._own(shared, self.outputs)}
+            same = [Chunk(rank, name, place, part) for name, place in own.items() if place is not None]
+            same.insert(0, self._beyond(shared))
+            yield from ((chunk, same[-1]) for chunk in same[:-1])
+
+    def _beyond(self, chunk: Chunk) -> Chunk:
+        """Return the scratch that holds what is stored to a shared chunk that is no output."""
+        return Chunk(chunk.rank, "scratch", self.scratch + chunk.index, chunk.channel)
 
     def _alone(self) -> Program:
         """Return the plan as a program with its own chunks."""
@@ -271,7 +309,7 @@ class Plan:
         def after(chunk: Chunk) -> Chunk:
             index = self._own(chunk, self.outputs)
             if index is None:
-                return Chunk(chunk.rank, "scratch", self.scratch + chunk.index, chunk.channel)
+                return self._beyond(chunk)
             return Chunk(chunk.rank, "output", index, chunk.channel)
 
         def read(chunk: Chunk) -> Chunk:
@@ -304,7 +342,7 @@ class Plan:
     def _copy_what_stays(self, written: set[Chunk]) -> None:
         copied = 0
         for rank in range(self.ranks):
-            block = PlanBlock(rank)
+            block = PlanBlock(rank, added=True)
             for index in range(self.inputs):
                 for part in range(self.slices):
                     shared = self.chunk(rank, "i", index, part)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from astranb.core.errors import InputError, near
 
@@ -30,10 +30,13 @@ __all__ = [
     "Connection",
     "Connections",
     "Operation",
+    "Origin",
     "Program",
     "Rank",
     "Semaphore",
+    "block_numbers",
     "check_protocol",
+    "in_order",
     "list_operations",
 ]
 
@@ -76,6 +79,14 @@ class Semaphore:
     number: int
 
 
+class Origin(NamedTuple):
+    """An operation of a file: the number of its thread block, its own number, and its name."""
+
+    block: int
+    number: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation of a thread block, as written."""
@@ -89,6 +100,7 @@ class Operation:
     relaxed: bool = False  # a signal that does not wait for the stores before it
     in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
     line: SourceLine | None = field(default=None, compare=False, repr=False)  # where it was written
+    origin: Origin | None = field(default=None, compare=False, repr=False)  # of a plan from a file
 
 
 class Buffer:
@@ -122,6 +134,10 @@ class Block:
         ``"sm"``, or ``"engine"`` for the list of descriptors of a copy engine.
     kernel : int
         Number of the kernel it belongs to; kernels are launched in this order.
+    origin : Origin, optional
+        Where the operations that are added next stand in a file.
+    added : bool
+        Whether it is not in the file: it copies what stays where it is in a plan in place.
     """
 
     program: Program
@@ -132,6 +148,8 @@ class Block:
     operations: list[Operation] = field(default_factory=list)
     waited: dict[Semaphore, int] = field(default_factory=dict)
     current: int = 0
+    origin: Origin | None = None
+    added: bool = False
 
     def phase(self, name: str) -> None:
         """Begin a phase of the collective: the following operations belong to it."""
@@ -241,7 +259,8 @@ class Block:
 
     def _add(self, kind: str, **what: Any) -> None:
         self.program.count()
-        self.operations.append(Operation(kind, self.current, line=line_of_caller(), **what))
+        line = line_of_caller()
+        self.operations.append(Operation(kind, self.current, line=line, origin=self.origin, **what))
 
 
 class Program:
@@ -263,6 +282,15 @@ class Program:
         One of :data:`PROTOCOLS`.
     per_node : int, optional
         Consecutive ranks that share a node; all ranks by default.
+    size : int, optional
+        Bytes of the larger buffer of a rank; if it is given, the program is proved for this size.
+
+    Attributes
+    ----------
+    same_memory : dict of Chunk to Chunk
+        For a plan in place: the chunk of the buffer whose memory another chunk shares.
+    credits : dict of Semaphore to int
+        How often a semaphore is waited for that needs no signal, because it does not start at 0.
 
     Examples
     --------
@@ -287,12 +315,16 @@ class Program:
         root: int = 0,
         protocol: str = "Simple",
         per_node: int | None = None,
+        size: int | None = None,
     ) -> None:
         check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
         self.per_node = per_node or ranks
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
+        self.size = size
+        self.same_memory: dict[Chunk, Chunk] = {}
+        self.credits: dict[Semaphore, int] = {}
         self.channel = 0
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
@@ -529,10 +561,38 @@ class Connections:
         return self._made[source, target]
 
 
+def in_order(program: Program) -> list[int]:
+    """Return the blocks in the order in which a GPU places them, rank by rank.
+
+    On each rank the blocks of SMs come first, kernel by kernel, then those of copy engines.
+    """
+
+    def key(b: int) -> tuple[int, bool, int]:
+        block = program.blocks[b]
+        return block.rank, block.unit != "sm", block.kernel
+
+    return sorted(range(len(program.blocks)), key=key)
+
+
+def block_numbers(program: Program) -> list[tuple[Block, int]]:
+    """Return all blocks in order, with the number of each in its rank: the file's, if it has one."""
+    found = []
+    counted: dict[int, int] = {}
+    for b in in_order(program):
+        block = program.blocks[b]
+        number = counted.get(block.rank, 0)
+        origin = next((op.origin for op in block.operations if op.origin is not None), None)
+        if origin is not None:
+            number = origin.block
+        found.append((block, number))
+        counted[block.rank] = max(number + 1, counted.get(block.rank, 0))
+    return found
+
+
 def list_operations(program: Program, rank: int | None = None) -> list[dict[str, Any]]:
     """Describe each operation of each block of a program, of one rank or of all."""
     rows = []
-    for number, block in enumerate(program.blocks):
+    for block, number in block_numbers(program):
         if rank not in (None, block.rank):
             continue
         reached: dict[int, int] = {}

@@ -230,6 +230,7 @@ class Collective:
             root=self.root,
             protocol=self.protocol,
             per_node=per_node or ranks,
+            size=self.size,
         )
         write = found.write if found else self.algorithm
         for channel in range(channels):

@@ -7,14 +7,16 @@ from itertools import chain, product
 
 import numpy as np
 
-from astranb.collectives.language.program import BUFFERS, Chunk, Operation, Program
+from astranb.collectives.language.program import BUFFERS, Chunk, Operation, Program, in_order
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
-__all__ = ["Lowered", "lower"]
+from .fences import paces
+
+__all__ = ["Extents", "Lowered", "lower"]
 
 _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 # The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
@@ -92,15 +94,9 @@ def lower(
     """
     if not program.blocks:
         raise InputError("the algorithm added no thread block", where=f"program {program.name!r}")
-    # On each rank the blocks of SMs come first, kernel by kernel, then those of copy engines.
-    order = sorted(
-        range(len(program.blocks)),
-        key=lambda b: (
-            program.blocks[b].rank, program.blocks[b].unit != "sm", program.blocks[b].kernel
-        ),
-    )  # fmt: skip
+    order = in_order(program)
     operations = [op for b in order for op in program.blocks[b].operations]
-    extents = _Extents(program, kind, size, line_bytes)
+    extents = Extents(program, kind, size, line_bytes)
     numbers = extents.settle(operations)
     part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
     packet_bytes = line_bytes * part // whole
@@ -138,7 +134,7 @@ def lower(
     )
 
 
-class _Extents:
+class Extents:
     """The lines and bytes of every slice.
 
     Inputs and outputs follow from the collective: its data is ceil(size / line) lines,
@@ -153,6 +149,11 @@ class _Extents:
         self.chunk_lines = -(-total // self.parts)
         self.slice_lines = -(-self.chunk_lines // program.channels)
         self.total = total
+
+    @property
+    def all_full(self) -> bool:
+        """Whether no slice of an input or output is empty."""
+        return self.of_part(self.parts - 1, self.program.channels - 1)[0] > 0
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
@@ -205,7 +206,7 @@ class _Extents:
 
 
 def _slices(
-    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: _Extents, packet_bytes: int
+    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: Extents, packet_bytes: int
 ) -> tuple[Records, np.ndarray, int]:
     """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch."""
     whole = dict(extents)
@@ -266,23 +267,11 @@ def _operations(
     operands: list[tuple[int, int, int]] = []  # (slice, -1, stride) or (-1, semaphore, 0)
     for place, b in enumerate(order):
         engine = program.blocks[b].unit == "engine"
-        dirty: set[int] = set()
-        being_read: set[int] | None = None  # by moves that warps may still execute
         before = 0  # lines of the moves that are one loop
-        for number, op in enumerate(program.blocks[b].operations):
+        pace = paces(program.blocks[b])
+        for number, (op, (fence, ahead)) in enumerate(zip(program.blocks[b].operations, pace, strict=True)):
             sources = [numbers[c][0] for c in op.sources]
             targets = [numbers[c][0] for c in op.targets]
-            fence = _fence(op, dirty, {*sources, *targets})
-            if fence:
-                dirty.clear()
-            dirty.update(targets)
-            ahead = (
-                op.kind == "move" and not fence and being_read is not None and not (being_read & set(targets))
-            )
-            if op.kind != "move":
-                being_read = None
-            else:
-                being_read = {*sources, *(being_read if ahead and being_read else ())}
             before = before if ahead else 0
             packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
             spins = any(packets[: len(sources)])
@@ -327,10 +316,3 @@ def _operations(
     table["gpu"][~of_slice] = semaphores["gpu"][semaphore_of[~of_slice]]
     table["line"][~of_slice] = semaphores["line"][semaphore_of[~of_slice]]
     return ops, table
-
-
-def _fence(op: Operation, dirty: set[int], touched: set[int]) -> int:
-    """What an operation waits for: earlier stores of its block that it announces or accesses."""
-    if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and dirty):
-        return t.ACKNOWLEDGED | t.SYSTEM_WIDE
-    return t.ACKNOWLEDGED if op.kind == "move" and dirty & touched else 0

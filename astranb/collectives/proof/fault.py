@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from astranb.collectives.language.program import Block, Program
+from astranb.collectives.language.program import Block, Program, block_numbers
 from astranb.collectives.language.source import SourceLine
 from astranb.core.colours import OKABE_ITO
 from astranb.core.svg import Path, Shape, SvgBox, Text, document
 
-__all__ = ["Flaw", "Namer", "draw_waits"]
+__all__ = ["KINDS", "Faults", "Flaw", "Namer", "draw_waits"]
 
 _FILL, _EDGE = f"{OKABE_ITO[1]}33", "#b06a00"
 
@@ -22,17 +23,20 @@ class Flaw:
     Attributes
     ----------
     kind : str
-        ``deadlock``, ``semaphore``, ``packets``, ``race``, ``fence``, ``bounds`` or ``result``.
+        One of :data:`KINDS`, or ``more``: faults that are not listed.
     message : str
         One line.
     places : tuple of (int, int, int)
-        For each operation its rank, its thread block in the rank, its number in the block.
+        For each operation its rank, its thread block in the rank, its number in the block: those of
+        the file that the program was read from.
     severity : str
         ``"error"`` or ``"warning"``.
     waits : tuple of str
         For a deadlock: the operations of the cycle, each waiting for the next.
     lines : tuple of SourceLine
         The source lines of these operations, each once; empty if they are not known.
+    count : int
+        How many faults it stands for.
     """
 
     kind: str
@@ -41,49 +45,109 @@ class Flaw:
     severity: str = "error"
     waits: tuple[str, ...] = ()
     lines: tuple[SourceLine, ...] = ()
+    count: int = 1
+
+
+KINDS = (
+    "deadlock", "semaphore", "packets", "race", "fence", "completion", "bounds", "size", "result",
+)  # fmt: skip
+"""The kinds of faults, in the order in which they are listed."""
 
 
 class Namer:
-    """Names blocks and operations by rank and by block of the rank."""
+    """Names blocks and operations: as a file numbers them, else by rank and by block of the rank."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        counted: dict[int, int] = defaultdict(int)
-        self._number: dict[int, int] = {}
-        self._block: dict[tuple[int, int], Block] = {}
-        for block in program.blocks:
-            self._number[id(block)] = counted[block.rank]
-            self._block[block.rank, counted[block.rank]] = block
-            counted[block.rank] += 1
+        self._number = {id(block): number for block, number in block_numbers(program)}
 
     def place(self, block: Block, i: int) -> tuple[int, int, int]:
         """Return rank, block of the rank, and operation."""
+        origin = block.operations[i].origin
+        if origin is not None:
+            return block.rank, origin.block, origin.number
         return block.rank, self._number[id(block)], i
+
+    def block(self, block: Block) -> str:
+        """Name a block."""
+        return f"rank {block.rank} block {self._number[id(block)]}"
 
     def text(self, block: Block, i: int) -> str:
         """Describe an operation with its place and phase."""
         op = block.operations[i]
+        rank, number, place = self.place(block, i)
         what = op.kind
-        if op.semaphore is not None:
+        if op.origin is not None:
+            what = op.origin.name
+        elif op.semaphore is not None:
             what = f"{op.kind} semaphore {op.semaphore.number} ({op.value})"
         phase = self.program.phases[op.phase] if op.phase < len(self.program.phases) else ""
-        where = f"rank {block.rank} block {self._number[id(block)]} operation {i}"
-        return f"{where} [{what}{', ' + phase if phase else ''}]"
+        if phase and op.origin is None:
+            what += f", {phase}"
+        return f"rank {rank} block {number} operation {place} [{what}]"
 
     def flaw(
         self,
         kind: str,
         message: str,
         *operations: tuple[Block, int],
-        places: tuple[tuple[int, int, int], ...] = (),
         severity: str = "error",
         waits: tuple[str, ...] = (),
+        count: int = 1,
     ) -> Flaw:
         """Return a fault of some operations, with their places and source lines."""
-        places = places or tuple(self.place(block, i) for block, i in operations)
-        found = (self._block[rank, number].operations[i].line for rank, number, i in places)
+        places = tuple(dict.fromkeys(self.place(block, i) for block, i in operations))
+        found = (block.operations[i].line for block, i in operations)
         lines = tuple(dict.fromkeys(line for line in found if line is not None))
-        return Flaw(kind, f"{self.program.name}: {message}", places, severity, waits, lines)
+        return Flaw(kind, f"{self.program.name}: {message}", places, severity, waits, lines, count)
+
+
+class Faults:
+    """Counts faults and describes the first ones of each kind.
+
+    Parameters
+    ----------
+    namer : Namer
+    most : int
+        How many faults are listed.
+    """
+
+    def __init__(self, namer: Namer, most: int) -> None:
+        self.namer, self._most = namer, most
+        self._found: dict[str, list[Flaw]] = {kind: [] for kind in KINDS}
+        self._count: Counter[str] = Counter()
+        self._warnings: list[Flaw] = []
+
+    def add(self, kind: str, describe: Callable[[], Flaw]) -> None:
+        """Add a fault; it is described only if it is listed."""
+        self._count[kind] += 1
+        if len(self._found[kind]) < self._most:
+            self._found[kind].append(describe())
+
+    def warn(self, flaw: Flaw) -> None:
+        """Add a warning."""
+        self._warnings.append(flaw)
+
+    def __bool__(self) -> bool:
+        """Whether there is an error."""
+        return bool(self._count)
+
+    def listed(self) -> list[Flaw]:
+        """Return faults of every kind, errors before warnings; the last one stands for all others."""
+        left = self._most
+        shares = dict.fromkeys(KINDS, 0)
+        while left and any(shares[kind] < len(self._found[kind]) for kind in KINDS):
+            for kind in KINDS:
+                if left and shares[kind] < len(self._found[kind]):
+                    shares[kind] += 1
+                    left -= 1
+        flaws = [flaw for kind in KINDS for flaw in self._found[kind][: shares[kind]]]
+        rest = {kind: count - shares[kind] for kind, count in self._count.items() if count > shares[kind]}
+        if rest:
+            which = ", ".join(f"{kind} {rest[kind]:,}" for kind in KINDS if kind in rest)
+            count = sum(rest.values())
+            flaws.append(self.namer.flaw("more", f"and {count:,} more faults: {which}", count=count))
+        return flaws + self._warnings[: self._most]
 
 
 def draw_waits(fault: Flaw) -> str:

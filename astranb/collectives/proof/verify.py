@@ -1,35 +1,70 @@
 """The proof that a program is correct for every timing, without running it.
 
-It finds deadlocks, semaphores that do not match, data races, missing fences, packets written
-twice, chunks that do not exist, and results other than the collective promises. Each fault names
-program, rank, thread block and operation.
+A program is right if, whatever the speed of its ranks, thread blocks and links,
+
+- every thread block ends, also where a GPU cannot hold all of them at once;
+- no operation writes memory while another one accesses it, unless it writes what is there already;
+- when the thread blocks and copy engines of a rank have ended, its output holds what the collective
+  promises, and nothing writes to the rank's buffers any more;
+- all this holds again when the program is launched once more after all ranks have ended, with
+  semaphores that continue where they are.
+
+It holds for the program's size. The buffers of all ranks are ready before the first one starts, and
+no rank changes its input before all have ended.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from astranb.collectives.language.collective import COLLECTIVES, promised
-from astranb.collectives.language.program import Block, Chunk, Program
+from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
+from astranb.collectives.language.source import ProgramError
+from astranb.collectives.lowering.lower import Extents, lower
+from astranb.core.errors import InputError
 
 from .check import MIXED, NOTHING, fault_text
-from .fault import Flaw, Namer
-from .order import Execution, Order, Place, execute, order_of, packets_read
+from .fault import Faults, Flaw, Namer
+from .order import Clock, Execution, Memory, Order, Place, Slots, execute, order_of
 
 __all__ = ["Flaw", "verify"]
 
-_MOST = 20  # faults of one kind that are listed one by one
-
-_Held = dict[Chunk, tuple[np.ndarray, int, tuple[int, int, int]]]
-"""How often each rank's contribution is in a chunk, of which chunk, and the operation that wrote it."""
+_LINE_BYTES = 128
 
 
-def verify(program: Program, kind: str, *, root: int = 0) -> list[Flaw]:
-    """Find all faults of a program.
+@dataclass(frozen=True)
+class _Data:
+    """What an operation stores, or a chunk holds.
+
+    ``times`` is how often each rank's contribution is in it, ``chunk`` of which chunk, and ``channel``
+    of which slice of it; ``writer`` is the operation that wrote it.
+    """
+
+    times: np.ndarray
+    chunk: int
+    channel: int
+    writer: tuple[Block, int] | None = None
+
+    def same(self, other: _Data) -> bool:
+        """Whether the same is certainly in both."""
+        alike = (self.chunk, self.channel) == (other.chunk, other.channel)
+        return alike and self.chunk != MIXED and bool((self.times == other.times).all())
+
+
+_Held: TypeAlias = dict[Chunk, _Data]
+_Add: TypeAlias = Callable[[str, Callable[[], Flaw]], None]
+"""Adds a fault of a kind, described only if it is listed."""
+
+
+def verify(
+    program: Program, kind: str, *, root: int = 0, slots: tuple[int, int] | None = None, most: int = 20
+) -> list[Flaw]:
+    """Find the faults of a program.
 
     Parameters
     ----------
@@ -39,6 +74,11 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Flaw]:
         The collective that it implements.
     root : int
         The root of a rooted collective.
+    slots : tuple of (int, int), optional
+        How many thread blocks and how many copy engines of a rank work at once (see
+        :attr:`Preset.slots <astranb.gpu.Preset.slots>`); by default as many as the program has.
+    most : int
+        How many errors are listed; one more stands for the others.
 
     Returns
     -------
@@ -51,34 +91,450 @@ def verify(program: Program, kind: str, *, root: int = 0) -> list[Flaw]:
     >>> verify(Collective.of("all_reduce", 4096, "ring").program(4), "all_reduce")
     []
     """
-    namer = Namer(program)
-    faults = list(_bounds(program, namer)) or _behaviour(program, kind, root, namer)
-    return sorted(faults, key=lambda f: f.severity)
+    proof = _Proof(program, kind, root, Slots(*slots) if slots else None, most)
+    proof.check()
+    return proof.faults.listed()
 
 
-def _behaviour(program: Program, kind: str, root: int, namer: Namer) -> list[Flaw]:
-    """Find the faults of a program whose chunks and semaphores exist."""
-    faults: list[Flaw] = []
-    contents: _Held = {}
-    dead = False
-    for blocks in _components(program):
-        run = execute(program, blocks)
-        stuck = list(_stuck(run, namer))
-        faults += stuck
-        dead |= bool(stuck)
-        faults += _packets(run, namer)
-        if not stuck:
-            faults += _races(run, order_of(run), namer)
-        faults += _results(program, run, contents, namer)
-        faults += _semaphores(run, namer)
-    if not dead:
-        faults += _result(program, kind, root, contents, namer)
-    return faults
+class _Proof:
+    def __init__(self, program: Program, kind: str, root: int, slots: Slots | None, most: int) -> None:
+        self.program, self.kind, self.root, self.slots = program, kind, root, slots
+        self.namer = Namer(program)
+        self.faults = Faults(self.namer, most)
+        self.empty: set[Chunk] = set()
+        self.initial = {
+            place: chunk for chunk, place in program.same_memory.items() if chunk.buffer == "input"
+        }
+        self.held: _Held = {}
+
+    def add(self, kind: str, message: str, *operations: tuple[Block, int]) -> None:
+        """Add a fault that seldom occurs often: it is described at once."""
+        self.faults.add(kind, lambda: self.namer.flaw(kind, message, *operations))
+
+    def check(self) -> None:
+        """Find all faults."""
+        program = self.program
+        self._bounds()
+        if self.faults:
+            return
+        self._empty()
+        blocks = [block for block in program.blocks if not block.added]
+        run = execute(program, blocks, Memory(program, self.empty), self.slots)
+        if run.stuck:
+            self._stuck(run)
+        for part in _components(run):
+            stored = self._results(part)
+            self._packets(part)
+            self._semaphores(part)
+            if part.stuck:
+                continue
+            order = order_of(part)
+            _Accesses(self, part, order, stored).check(self.faults.add)
+            self._next_launch(part, order, stored)
+        if not run.stuck:
+            self._result()
+        if program.size is not None and not self.faults:
+            try:
+                lower(program, kind=self.kind, size=program.size)
+            except ProgramError as error:
+                line = (error.line,) if error.line else ()
+                text = f"{program.name}: {error.what}" + (f"; {error.hint}" if error.hint else "")
+                flaw = Flaw("size", text, lines=line)
+                self.faults.add("size", lambda: flaw)
+            except InputError as error:
+                self.add("size", f"{error.what}; {error.hint}")
+
+    def _empty(self) -> None:
+        """Find the chunks of no bytes."""
+        program = self.program
+        if program.size is None:
+            return
+        extents = Extents(program, self.kind, program.size, _LINE_BYTES)
+        if extents.all_full:
+            return
+        try:
+            sizes = extents.settle([op for block in program.blocks for op in block.operations])
+        except ProgramError:
+            return  # reported if there is no other fault
+        self.empty = {chunk for chunk, (_, size) in sizes.items() if size == 0}
+        for chunk in _outputs(program, range(program.ranks)):
+            if extents.of_part(extents.place(chunk), chunk.channel)[1] == 0:
+                self.empty.add(chunk)
+
+    def _bounds(self) -> None:
+        """Find chunks, ranks and semaphores that do not exist."""
+        program, namer = self.program, self.namer
+        most = {"input": program.input_chunks, "output": program.output_chunks}
+        ranks = {s.number: s.rank for s in program.semaphores}
+        seen: set[Chunk] = set()
+        for block in program.blocks:
+            for i, op in enumerate(block.operations):
+                for chunk in (*op.sources, *op.targets):
+                    if chunk in seen:
+                        continue
+                    if not 0 <= chunk.rank < program.ranks:
+                        message = f"the rank of {chunk} does not exist"
+                    elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
+                        message = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
+                    elif not 0 <= chunk.channel < program.channels:
+                        message = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
+                    else:
+                        seen.add(chunk)
+                        continue
+                    self.add("bounds", f"{namer.text(block, i)}: {message}", (block, i))
+                if op.semaphore is None:
+                    continue
+                owner = ranks.get(op.semaphore.number)
+                if owner is None:
+                    message = f"semaphore {op.semaphore.number} does not exist"
+                elif op.kind == "wait" and owner != block.rank:
+                    message = f"it waits for a semaphore of rank {owner}"
+                else:
+                    continue
+                self.add("bounds", f"{namer.text(block, i)}: {message}", (block, i))
+
+    def _stuck(self, run: Execution) -> None:
+        """Find blocks that never end: waits that no signal satisfies, and cycles of waits."""
+        namer = self.namer
+        totals: dict[int, int] = defaultdict(int)
+        makers: dict[object, set[int]] = defaultdict(set)  # blocks that would still signal or store packets
+        ever: set[Chunk] = set()
+        for b, block in enumerate(run.blocks):
+            for i, op in enumerate(block.operations):
+                if op.kind == "signal" and op.semaphore:
+                    totals[op.semaphore.number] += op.value
+                    if i >= run.at[b]:
+                        makers[op.semaphore.number].add(b)
+                for chunk in run.writes[b][i]:
+                    ever.add(chunk)
+                    if i >= run.at[b]:
+                        makers[chunk].add(b)
+        written = {c for b, i in run.done for c in run.writes[b][i]}
+        pending = set(run.pending)
+        waits: dict[int, set[int]] = {}
+        lonely = False
+        for b in run.stuck:
+            block, i = run.blocks[b], run.at[b]
+            op = block.operations[i]
+            if b in pending:
+                waits[b] = {
+                    other
+                    for other in run.stuck
+                    if other not in pending
+                    and (run.blocks[other].rank, run.blocks[other].unit) == (block.rank, block.unit)
+                }
+            elif op.kind == "wait" and op.semaphore:
+                number = op.semaphore.number
+                if totals[number] < op.value:
+                    lonely = True
+                    reason = f"waits for {op.value}, all signals together add {totals[number]}"
+                    self.add("semaphore", f"{namer.text(block, i)} {reason}", (block, i))
+                waits[b] = makers[number]
+            else:
+                missing = next(c for c in run.packets((b, i)) if c not in written)
+                if missing not in ever:
+                    lonely = True
+                    self.add(
+                        "packets",
+                        f"{namer.text(block, i)} reads {missing}, which is never written",
+                        (block, i),
+                    )
+                waits[b] = makers[missing]
+
+        def name(b: int) -> str:
+            if b in pending:
+                return f"{namer.block(run.blocks[b])} begins when another block of its rank has ended"
+            return namer.text(run.blocks[b], run.at[b])
+
+        cycle = _cycle(waits)
+        if cycle:
+            operations = [(run.blocks[b], run.at[b]) for b in cycle]
+            texts = tuple(name(b) for b in cycle)
+            chain = " <- ".join([*texts, texts[0]])
+            flaw = namer.flaw("deadlock", f"deadlock: {chain}", *operations, waits=texts)
+            self.faults.add("deadlock", lambda: flaw)
+        elif not lonely:
+            first = run.stuck[0]
+            self.add("deadlock", f"deadlock: {name(first)} never ends", (run.blocks[first], run.at[first]))
+
+    def _packets(self, run: Execution) -> None:
+        """Find packets that are written twice: their flags can announce one write only."""
+        first: dict[Chunk, Place] = {}
+        for b, block in enumerate(run.blocks):
+            for i in range(len(block.operations)):
+                for chunk in run.writes[b][i]:
+                    if chunk.buffer != "packets":
+                        continue
+                    before = first.setdefault(chunk, (b, i))
+                    if before == (b, i):
+                        continue
+                    operations = (run.blocks[before[0]], before[1]), (block, i)
+                    one, two = (self.namer.text(*operation) for operation in operations)
+                    self.add("packets", f"{chunk} is written twice, by {one} and by {two}", *operations)
+
+    def _next_launch(self, run: Execution, order: Order, stored: dict[Place, _Data]) -> None:
+        """Find signals that are left over and satisfy waits of the next launch too early.
+
+        The more launches, the more signals are left over: in the end such waits wait for nothing.
+        """
+        left: dict[tuple[int, int], int] = {}
+        given = {number: sum(signals.values()) for number, signals in _given(run).items()}
+        for b, block in enumerate(run.blocks):
+            for op in block.operations:
+                if op.kind == "wait" and op.semaphore:
+                    number = op.semaphore.number
+                    surplus = given[number] - op.value - self.program.credits.get(op.semaphore, 0)
+                    left[b, number] = surplus
+        void = {key: surplus for key, surplus in left.items() if surplus > 0}
+        if not void:
+            return
+        found: list[Flaw] = []
+        before = Faults(self.namer, 1)
+        _Accesses(self, run, order, stored).check(before.add)
+        if before:
+            return  # the first launch has such faults already
+        again = Faults(self.namer, 1)
+        _Accesses(self, run, order_of(run, void), stored).check(again.add)
+        found = again.listed()
+        if not found:
+            return
+        (b, number), surplus = next(iter(void.items()))
+        block = run.blocks[b]
+        wait = next(
+            i for i, op in enumerate(block.operations) if op.kind == "wait" and _is(op.semaphore, number)
+        )
+        signals = _given(run)[number]
+        giver = max(signals)
+        signal = max(
+            i
+            for i, op in enumerate(run.blocks[giver].operations)
+            if op.kind == "signal" and _is(op.semaphore, number)
+        )
+        message = (
+            f"{self.namer.text(run.blocks[giver], signal)} leaves {surplus} more than "
+            f"{self.namer.text(block, wait)} and the waits after it take; they satisfy it too early in the "
+            f"next launch: {found[0].message.removeprefix(self.program.name + ': ')}"
+        )
+        self.add("semaphore", message, (run.blocks[giver], signal), (block, wait))
+
+    def _semaphores(self, run: Execution) -> None:
+        """Find signals for which no block waits: not an error, but probably a mistake."""
+        waited = {
+            op.semaphore.number
+            for block in run.blocks
+            for op in block.operations
+            if op.kind == "wait" and op.semaphore
+        }
+        reported: set[int] = set()
+        for block in run.blocks:
+            for i, op in enumerate(block.operations):
+                if op.kind != "signal" or op.semaphore is None or op.semaphore.number in waited | reported:
+                    continue
+                reported.add(op.semaphore.number)
+                message = f"{self.namer.text(block, i)}: no block waits for this semaphore"
+                self.faults.warn(self.namer.flaw("semaphore", message, (block, i), severity="warning"))
+
+    def _results(self, run: Execution) -> dict[Place, _Data]:
+        """Derive what every operation stores and, in ``held``, what every chunk holds at the end."""
+        stored: dict[Place, _Data] = {}
+        for b, i in run.done:
+            block = run.blocks[b]
+            if not run.reads[b][i]:
+                continue
+            times, chunks, first = None, set(), None
+            for source in run.reads[b][i]:
+                held = self.held.get(source) or self.brought(source)
+                if held is None:
+                    message = f"{self.namer.text(block, i)} reads {source}, which has not been written"
+                    self.add("result", message, (block, i))
+                    held = _Data(np.zeros(self.program.ranks, np.int32), MIXED, MIXED)
+                times = held.times if times is None else times + held.times
+                first = first or held
+                chunks.add((held.chunk, held.channel))
+            assert times is not None  # noqa: S101 - there are sources
+            chunk, channel = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
+            stored[b, i] = data = _Data(times, chunk, channel, (block, i))
+            for target in run.writes[b][i]:
+                self.held[target] = data
+        return stored
+
+    def brought(self, chunk: Chunk) -> _Data | None:
+        """Return what a chunk holds at the start."""
+        own = self.initial.get(chunk, chunk)
+        if own.buffer != "input":
+            return None
+        times = np.zeros(self.program.ranks, np.int32)
+        times[own.rank] = 1
+        return _Data(times, own.index, own.channel)
+
+    def _result(self) -> None:
+        """Compare every output chunk with what the collective promises."""
+        program = self.program
+        kind = COLLECTIVES[self.kind]
+        if kind.silent:
+            return
+        ranks = [self.root] if kind.root_only else range(program.ranks)
+        cells = [chunk for chunk in _outputs(program, ranks) if chunk not in self.empty]
+        rank, index = (np.array([getattr(c, k) for c in cells], np.int64) for k in ("rank", "index"))
+        wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
+        wrong = []
+        writers: list[tuple[Block, int]] = []
+        for number, cell in enumerate(cells):
+            place = program.same_memory.get(cell, cell)
+            held = self.held.get(place) or self.brought(place)
+            times, chunk = np.zeros(program.ranks, np.int32), NOTHING
+            if held is not None:
+                times, chunk = held.times, held.chunk
+                right = held.channel == cell.channel and chunk == wanted_chunk[number]
+                if right and (times == wanted[number]).all():
+                    continue
+                if held.writer is not None:
+                    writers.append(held.writer)
+            text = fault_text(times, wanted[number], chunk, int(wanted_chunk[number]))
+            if not text and held is not None:
+                text = f"it holds the slice of channel {held.channel}"
+            wrong.append((cell, text))
+        if not wrong:
+            return
+        cell, text = wrong[0]
+        more = f" (and {len(wrong) - 1} more slices)" if len(wrong) > 1 else ""
+        of_channel = f", channel {cell.channel}" if program.channels > 1 else ""
+        message = f"wrong result on rank {cell.rank}, output chunk {cell.index}{of_channel}: {text}{more}"
+        self.add("result", message, *writers[:20])
 
 
-def _components(program: Program) -> Iterator[list[Block]]:
-    """Group the blocks that share semaphores or chunks; channels usually share none."""
-    parent = list(range(len(program.blocks)))
+class _Accesses:
+    """Checks the accesses to each memory of some blocks: races, and what a rank finds when it has ended."""
+
+    def __init__(self, proof: _Proof, run: Execution, order: Order, stored: dict[Place, _Data]) -> None:
+        self.proof, self.run, self.order, self.stored = proof, run, order, stored
+        self.namer = proof.namer
+        self.touched: dict[Chunk, list[tuple[Place, bool]]] = defaultdict(list)
+        self.written: set[Chunk] = set()
+        for b, i in run.done:
+            for chunk in dict.fromkeys(run.reads[b][i]):
+                self.touched[chunk].append(((b, i), False))
+            for chunk in run.writes[b][i]:
+                self.touched[chunk].append(((b, i), True))
+                self.written.add(chunk)
+
+    def check(self, add: _Add) -> None:
+        """Find accesses of two blocks to the same memory, one of them a write, without an order."""
+        ends = self._ends()
+        for chunk, accesses in self.touched.items():
+            if chunk.buffer == "packets" or chunk not in self.written:
+                continue
+            for number, (one, one_writes) in enumerate(accesses):
+                for two, two_writes in accesses[number + 1 :]:
+                    if one[0] == two[0] or not (one_writes or two_writes):
+                        continue
+                    if self._ordered(one, one_writes, two) or self._ordered(two, two_writes, one):
+                        continue
+                    if self._harmless(chunk, (one, one_writes), (two, two_writes)):
+                        continue
+                    self._report(chunk, (one, one_writes), (two, two_writes), add)
+            if chunk.buffer in ("input", "output"):
+                self._completion(chunk, ends[chunk.rank], add)
+
+    def _ends(self) -> dict[int, Clock]:
+        """Return what is known when these blocks of each rank have ended."""
+        order = self.order
+        ends = defaultdict(lambda: Clock(*np.zeros((2, len(self.run.blocks)), np.int32), 0))
+        for b, block in enumerate(self.run.blocks):
+            ends[block.rank] = ends[block.rank].joined(order.end[b])
+        return ends
+
+    def _ordered(self, first: Place, writes: bool, then: Place) -> bool:
+        """Whether one access has always ended when the other one begins."""
+        return self.order.is_visible(first, then) if writes else self.order.is_read(first, then)
+
+    def _harmless(self, chunk: Chunk, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
+        """Whether the same is written twice, or what is read is also what is written meanwhile."""
+        if not two[1]:
+            one, two = two, one
+        data = self.stored.get(two[0])
+        if data is None:
+            return False
+        if one[1]:
+            other = self.stored.get(one[0])
+            return other is not None and data.same(other)
+        return self._covered(chunk, data, self.order.at(one[0]), one[0])
+
+    def _covered(self, chunk: Chunk, data: _Data, clock: Clock, reader: Place | None) -> bool:
+        """Whether a chunk holds some data for whoever knows a clock, whatever else is under way."""
+        writers = [place for place, writes in self.touched[chunk] if writes]
+        others = _writers(writers, self.stored, data, same=False)
+
+        def later(place: Place) -> bool:
+            return reader is not None and (
+                place[1] > reader[1] if place[0] == reader[0] else self.order.is_read(reader, place)
+            )
+
+        def earlier(place: Place, first: Place) -> bool:
+            return place[1] < first[1] if place[0] == first[0] else self.order.is_visible(place, first)
+
+        brought = self.proof.brought(chunk)
+        if brought is not None and brought.same(data) and all(later(place) for place in others):
+            return True
+        return any(
+            (clock.visible[first[0]] > first[1])
+            and all(earlier(place, first) or later(place) for place in others)
+            for first in _writers(writers, self.stored, data, same=True)
+        )
+
+    def _completion(self, chunk: Chunk, end: Clock, add: _Add) -> None:
+        """Find writes to a rank's buffers that may still be under way when its blocks have ended."""
+        for place, writes in self.touched[chunk]:
+            b, i = place
+            block = self.run.blocks[b]
+            if not writes or block.rank == chunk.rank or end.visible[b] > i:
+                continue
+            data = self.stored.get(place)
+            if data is not None and self._covered(chunk, data, end, None):
+                continue
+
+            def describe(block: Block = block, i: int = i) -> Flaw:
+                what = f"{self.namer.text(block, i)} writes {chunk}, and rank {chunk.rank} may end before"
+                advice = f"let a block of rank {chunk.rank} wait for it"
+                return self.namer.flaw("completion", f"{what}; {advice}", (block, i))
+
+            add("completion", describe)
+
+    def _report(self, chunk: Chunk, one: tuple[Place, bool], two: tuple[Place, bool], add: _Add) -> None:
+        """Report two accesses without an order."""
+        operations = [(self.run.blocks[b], i) for (b, i), _ in (one, two)]
+        # Ordered, except for the time until a store is visible: a fence is missing.
+        pairs = ((one, two, operations), (two, one, operations[::-1]))
+        early = next((ops for a, b, ops in pairs if a[1] and self.order.is_read(a[0], b[0])), None)
+        if early is not None:
+
+            def describe() -> Flaw:
+                first, then = (self.namer.text(*operation) for operation in early)
+                text = f"{first} writes {chunk}, and {then} may run before the write is visible"
+                fix = "signal without relaxed, or fence"
+                return self.namer.flaw("fence", f"missing fence: {text}; {fix}", *operations)
+
+            add("fence", describe)
+            return
+
+        def describe_race() -> Flaw:
+            first, then = (self.namer.text(*operation) for operation in operations)
+            verbs = ["writes" if access[1] else "reads" for access in (one, two)]
+            text = f"{first} {verbs[0]} and {then} {verbs[1]} {chunk} in no order"
+            fix = "signal after the one and wait before the other"
+            return self.namer.flaw("race", f"race: {text}; {fix}", *operations)
+
+        add("race", describe_race)
+
+
+def _writers(writers: list[Place], stored: dict[Place, _Data], data: _Data, *, same: bool) -> list[Place]:
+    """Return the writers that store the same as some data, or those that store something else."""
+    return [place for place in writers if (place in stored and stored[place].same(data)) is same]
+
+
+def _components(run: Execution) -> Iterator[Execution]:
+    """Group the blocks that share semaphores or written memory; channels usually share none."""
+    parent = list(range(len(run.blocks)))
 
     def top(b: int) -> int:
         while parent[b] != b:
@@ -86,96 +542,43 @@ def _components(program: Program) -> Iterator[list[Block]]:
             b = parent[b]
         return b
 
+    written = {chunk for of_block in run.writes for chunks in of_block for chunk in chunks}
     seen: dict[object, int] = {}
-    for b, block in enumerate(program.blocks):
-        for op in block.operations:
-            shared: list[object] = [c for c in (*op.sources, *op.targets) if c.buffer != "input"]
-            shared += [c for c in op.targets if c.buffer == "input"]
-            if op.semaphore is not None:
-                shared.append(op.semaphore.number)
-            for thing in shared:
-                parent[top(b)] = top(seen.setdefault(thing, b))
-    groups: dict[int, list[Block]] = defaultdict(list)
-    for b, block in enumerate(program.blocks):
-        groups[top(b)].append(block)
-    yield from groups.values()
-
-
-def _bounds(program: Program, namer: Namer) -> Iterator[Flaw]:
-    """Find chunks, ranks and semaphores that do not exist."""
-    most = {"input": program.input_chunks, "output": program.output_chunks}
-    ranks = {s.number: s.rank for s in program.semaphores}
-    for block in program.blocks:
-        for i, op in enumerate(block.operations):
-            for chunk in (*op.sources, *op.targets):
-                if not 0 <= chunk.rank < program.ranks:
-                    message = f"the rank of {chunk} does not exist"
-                elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
-                    message = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
-                elif not 0 <= chunk.channel < program.channels:
-                    message = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
-                else:
-                    continue
-                yield namer.flaw("bounds", f"{namer.text(block, i)}: {message}", (block, i))
-            if op.semaphore is None:
-                continue
-            owner = ranks.get(op.semaphore.number)
-            if owner is None:
-                message = f"semaphore {op.semaphore.number} does not exist"
-            elif op.kind == "wait" and owner != block.rank:
-                message = f"it waits for a semaphore of rank {owner}"
-            else:
-                continue
-            yield namer.flaw("bounds", f"{namer.text(block, i)}: {message}", (block, i))
-
-
-def _stuck(run: Execution, namer: Namer) -> Iterator[Flaw]:
-    """Find blocks that never end: waits that no signal satisfies, and cycles of waits."""
-    stuck = run.stuck
-    if not stuck:
-        return
-    totals: dict[int, int] = defaultdict(int)
-    makers: dict[object, set[int]] = defaultdict(set)  # blocks that would still signal or write a packet
-    ever: set[Chunk] = set()
     for b, block in enumerate(run.blocks):
-        for i, op in enumerate(block.operations):
+        for op, reads, writes in zip(block.operations, run.reads[b], run.writes[b], strict=True):
+            for chunk in (*reads, *writes):
+                if chunk in written:
+                    parent[top(b)] = top(seen.setdefault(chunk, b))
+            if op.semaphore is not None:
+                parent[top(b)] = top(seen.setdefault(op.semaphore.number, b))
+    groups: dict[int, list[int]] = defaultdict(list)
+    for b in range(len(run.blocks)):
+        groups[top(b)].append(b)
+    yield from run.split(list(groups.values()))
+
+
+def _given(run: Execution) -> dict[int, dict[int, int]]:
+    """For each semaphore, what each block adds to it."""
+    found: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for b, block in enumerate(run.blocks):
+        for op in block.operations:
             if op.kind == "signal" and op.semaphore:
-                totals[op.semaphore.number] += op.value
-                if i >= run.at[b]:
-                    makers[op.semaphore.number].add(b)
-            for chunk in op.targets:
-                ever.add(chunk)
-                if i >= run.at[b]:
-                    makers[chunk].add(b)
-    written = {c for b, i in run.done for c in run.blocks[b].operations[i].targets}
-    waits: dict[int, set[int]] = {}
-    lonely = False
-    for b in stuck:
-        block, i = run.blocks[b], run.at[b]
-        op = block.operations[i]
-        if op.kind == "wait" and op.semaphore:
-            number = op.semaphore.number
-            if totals[number] < op.value:
-                lonely = True
-                reason = f"waits for {op.value}, all signals together add {totals[number]}"
-                yield namer.flaw("semaphore", f"{namer.text(block, i)} {reason}", (block, i))
-            waits[b] = makers[number]
-        else:
-            missing = next(c for c in packets_read(op) if c not in written)
-            if missing not in ever:
-                lonely = True
-                message = f"{namer.text(block, i)} reads {missing}, which is never written"
-                yield namer.flaw("packets", message, (block, i))
-            waits[b] = makers[missing]
-    cycle = _cycle(waits)
-    if cycle:
-        operations = [(run.blocks[b], run.at[b]) for b in cycle]
-        texts = tuple(namer.text(*operation) for operation in operations)
-        chain = " <- ".join([*texts, texts[0]])
-        yield namer.flaw("deadlock", f"deadlock: {chain}", *operations, waits=texts)
-    elif not lonely:
-        operation = run.blocks[stuck[0]], run.at[stuck[0]]
-        yield namer.flaw("deadlock", f"deadlock: {namer.text(*operation)} never ends", operation)
+                found[op.semaphore.number][b] += op.value
+    return found
+
+
+def _is(semaphore: Semaphore | None, number: int) -> bool:
+    return semaphore is not None and semaphore.number == number
+
+
+def _outputs(program: Program, ranks: Iterable[int]) -> list[Chunk]:
+    """Return all slices of the outputs of ranks."""
+    return [
+        Chunk(rank, "output", index, channel)
+        for rank in ranks
+        for index in range(program.output_chunks)
+        for channel in range(program.channels)
+    ]
 
 
 def _cycle(waits: dict[int, set[int]]) -> list[int]:
@@ -195,138 +598,3 @@ def _cycle(waits: dict[int, set[int]]) -> list[int]:
                 path.append(following)
                 stack.append(iter(sorted(waits[following])))
     return []
-
-
-def _packets(run: Execution, namer: Namer) -> Iterator[Flaw]:
-    """Find packets that are written twice: their flags can announce one write only."""
-    first: dict[Chunk, tuple[Block, int]] = {}
-    for block in run.blocks:
-        for i, op in enumerate(block.operations):
-            for chunk in op.targets:
-                if chunk.buffer != "packets":
-                    continue
-                here = block, i
-                before = first.setdefault(chunk, here)
-                if before is not here:
-                    message = (
-                        f"{chunk} is written twice, by {namer.text(*before)} and by {namer.text(block, i)}"
-                    )
-                    yield namer.flaw("packets", message, before, (block, i))
-
-
-def _races(run: Execution, order: Order, namer: Namer) -> Iterator[Flaw]:
-    """Find accesses of two blocks to the same chunk, one of them a write, without an order."""
-    touched: dict[Chunk, list[tuple[Place, bool]]] = defaultdict(list)
-    for b, i in run.done:
-        op = run.blocks[b].operations[i]
-        for chunk in dict.fromkeys(op.sources):
-            touched[chunk].append(((b, i), False))
-        for chunk in op.targets:
-            touched[chunk].append(((b, i), True))
-    count = 0
-    for chunk, accesses in touched.items():
-        if chunk.buffer == "packets" or not any(writes for _, writes in accesses):
-            continue
-        for place, (one, one_writes) in enumerate(accesses):
-            for two, two_writes in accesses[place + 1 :]:
-                if one[0] == two[0] or not (one_writes or two_writes):
-                    continue
-                if _ordered(order, one, one_writes, two) or _ordered(order, two, two_writes, one):
-                    continue
-                if count < _MOST:
-                    yield _race(run, order, namer, chunk, (one, one_writes), (two, two_writes))
-                count += 1
-    if count > _MOST:
-        yield namer.flaw("race", f"and {count - _MOST} more races")
-
-
-def _ordered(order: Order, first: Place, writes: bool, then: Place) -> bool:
-    """Whether one access has always ended when the other one begins."""
-    return order.is_visible(first, then) if writes else order.is_read(first, then)
-
-
-def _race(
-    run: Execution,
-    order: Order,
-    namer: Namer,
-    chunk: Chunk,
-    one: tuple[Place, bool],
-    two: tuple[Place, bool],
-) -> Flaw:
-    operations = [(run.blocks[b], i) for (b, i), _ in (one, two)]
-    first, then = (namer.text(*operation) for operation in operations)
-    verbs = ["writes" if one[1] else "reads", "writes" if two[1] else "reads"]
-    # Ordered, except for the time until a store is visible: a fence is missing.
-    for (early, writes), (late, _), texts in ((one, two, (first, then)), (two, one, (then, first))):
-        if writes and order.is_read(early, late):
-            text = f"{texts[0]} writes {chunk}, and {texts[1]} may run before the write is visible"
-            fix = "signal without relaxed, or fence"
-            return namer.flaw("fence", f"missing fence: {text}; {fix}", *operations)
-    text = f"{first} {verbs[0]} and {then} {verbs[1]} {chunk} in no order"
-    return namer.flaw("race", f"race: {text}; signal after the one and wait before the other", *operations)
-
-
-def _semaphores(run: Execution, namer: Namer) -> Iterator[Flaw]:
-    """Find signals for which no block waits: not an error, but probably a mistake."""
-    waited = {
-        op.semaphore.number
-        for block in run.blocks
-        for op in block.operations
-        if op.kind == "wait" and op.semaphore
-    }
-    reported: set[int] = set()
-    for block in run.blocks:
-        for i, op in enumerate(block.operations):
-            if op.kind != "signal" or op.semaphore is None or op.semaphore.number in waited | reported:
-                continue
-            reported.add(op.semaphore.number)
-            message = f"{namer.text(block, i)}: no block waits for this semaphore"
-            yield namer.flaw("semaphore", message, (block, i), severity="warning")
-
-
-def _results(program: Program, run: Execution, contents: _Held, namer: Namer) -> Iterator[Flaw]:
-    """Derive what every chunk holds: how often each rank's contribution, and of which chunk."""
-    for b, i in run.done:
-        op = run.blocks[b].operations[i]
-        if op.kind != "move":
-            continue
-        times, of_chunk = np.zeros(program.ranks, np.int32), NOTHING
-        here = namer.place(run.blocks[b], i)
-        for source in op.sources:
-            held = contents.get(source)
-            if held is None and source.buffer == "input":
-                held = (np.eye(1, program.ranks, source.rank, np.int32)[0], source.index, here)
-            if held is None:
-                message = f"{namer.text(run.blocks[b], i)} reads {source}, which has not been written"
-                yield namer.flaw("result", message, places=(here,))
-                held = (np.zeros(program.ranks, np.int32), MIXED, here)
-            times = times + held[0]
-            of_chunk = held[1] if of_chunk in (NOTHING, held[1]) else MIXED
-        for target in op.targets:
-            contents[target] = (times, of_chunk, here)
-
-
-def _result(program: Program, kind: str, root: int, contents: _Held, namer: Namer) -> list[Flaw]:
-    """Compare every output chunk with what the collective promises."""
-    if COLLECTIVES[kind].silent:
-        return []
-    ranks = [root] if COLLECTIVES[kind].root_only else range(program.ranks)
-    cells = list(product(ranks, range(program.output_chunks), range(program.channels)))
-    rank, index = (np.array([cell[k] for cell in cells], np.int64) for k in (0, 1))
-    wanted, wanted_chunk = promised(kind, root, program.ranks, rank, index)
-    wrong = []
-    writers: list[tuple[int, int, int]] = []
-    for number, (r, c, channel) in enumerate(cells):
-        written = contents.get(Chunk(r, "output", c, channel))
-        times, chunk = written[:2] if written else (np.zeros(program.ranks, np.int32), NOTHING)
-        if (times != wanted[number]).any() or chunk != wanted_chunk[number]:
-            text = fault_text(times, wanted[number], chunk, int(wanted_chunk[number]))
-            wrong.append((r, c, channel, text))
-            writers += written[2:] if written else ()
-    if not wrong:
-        return []
-    r, c, channel, text = wrong[0]
-    more = f" (and {len(wrong) - 1} more slices)" if len(wrong) > 1 else ""
-    of_channel = f", channel {channel}" if program.channels > 1 else ""
-    message = f"wrong result on rank {r}, output chunk {c}{of_channel}: {text}{more}"
-    return [namer.flaw("result", message, places=tuple(dict.fromkeys(writers[:_MOST])))]
