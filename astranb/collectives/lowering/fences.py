@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from astranb.collectives.language.program import Block, Chunk
+from astranb.collectives.language.program import Block
 from astranb.gpu import tables as t
 
 __all__ = ["Pace", "paces"]
@@ -25,31 +26,39 @@ class Pace(NamedTuple):
     ahead: bool
 
 
-def paces(block: Block) -> list[Pace]:
+def paces(
+    block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> list[Pace]:
     """Return when each operation of a block begins.
 
     A block waits for its earlier stores at a fence, before it announces them with a signal, and
     before a move that accesses what they wrote.
+
+    Parameters
+    ----------
+    block : Block
+    sources, targets : sequence of sequence of int
+        Numbers of the chunks that each operation reads and writes.
     """
     found: list[Pace] = []
-    dirty: set[Chunk] = set()
-    being_read: set[Chunk] | None = None  # by moves that warps may still execute
-    for op in block.operations:
+    dirty: set[int] = set()
+    being_read: set[int] | None = None  # by moves that warps may still execute
+    for op, reads, writes in zip(block.operations, sources, targets, strict=True):
         move = op.kind == "move"
         fence = 0
         if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and dirty):
             fence = t.ACKNOWLEDGED | t.SYSTEM_WIDE
-        elif move and dirty and not (dirty.isdisjoint(op.sources) and dirty.isdisjoint(op.targets)):
+        elif move and dirty and not (dirty.isdisjoint(reads) and dirty.isdisjoint(writes)):
             fence = t.ACKNOWLEDGED
         if fence:
             dirty.clear()
-        ahead = move and not fence and being_read is not None and being_read.isdisjoint(op.targets)
+        ahead = move and not fence and being_read is not None and being_read.isdisjoint(writes)
         if not move:
             being_read = None
         elif ahead and being_read is not None:
-            being_read.update(op.sources)
+            being_read.update(reads)
         else:
-            being_read = set(op.sources)
-        dirty.update(op.targets)
+            being_read = set(reads)
+        dirty.update(writes)
         found.append(Pace(fence, ahead))
     return found

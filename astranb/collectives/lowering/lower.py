@@ -7,7 +7,7 @@ from itertools import chain, product
 
 import numpy as np
 
-from astranb.collectives.language.program import BUFFERS, Chunk, Operation, Program, in_order
+from astranb.collectives.language.program import BUFFERS, Block, Chunk, Operation, Program, in_order
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
@@ -16,7 +16,7 @@ from astranb.gpu import tables as t
 
 from .fences import paces
 
-__all__ = ["Extents", "Lowered", "lower"]
+__all__ = ["Extents", "Lowered", "check_packets", "lower"]
 
 _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 # The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
@@ -134,6 +134,18 @@ def lower(
     )
 
 
+def check_packets(program: Program, block: Block, op: Operation) -> None:
+    """Refuse packets that a switch or a copy engine would have to move."""
+    if not (op.in_switch or block.unit == "engine"):
+        return
+    if any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
+        raise ProgramError(
+            "packets can neither be added or forwarded by a switch nor moved by a copy engine",
+            op.line,
+            where=f"program {program.name!r}, rank {block.rank}",
+        )
+
+
 class Extents:
     """The lines and bytes of every slice.
 
@@ -151,9 +163,10 @@ class Extents:
         self.total = total
 
     @property
-    def all_full(self) -> bool:
-        """Whether no slice of an input or output is empty."""
-        return self.of_part(self.parts - 1, self.program.channels - 1)[0] > 0
+    def uniform(self) -> bool:
+        """Whether all slices of inputs and outputs have the same size."""
+        slices = self.parts * self.program.channels
+        return self.size == slices * self.slice_lines * self.line_bytes
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
@@ -268,19 +281,17 @@ def _operations(
     for place, b in enumerate(order):
         engine = program.blocks[b].unit == "engine"
         before = 0  # lines of the moves that are one loop
-        pace = paces(program.blocks[b])
-        for number, (op, (fence, ahead)) in enumerate(zip(program.blocks[b].operations, pace, strict=True)):
-            sources = [numbers[c][0] for c in op.sources]
-            targets = [numbers[c][0] for c in op.targets]
+        listed = program.blocks[b].operations
+        read = [[numbers[c][0] for c in op.sources] for op in listed]
+        written = [[numbers[c][0] for c in op.targets] for op in listed]
+        pace = paces(program.blocks[b], read, written)
+        for number, (op, sources, targets, (fence, ahead)) in enumerate(
+            zip(listed, read, written, pace, strict=True)
+        ):
             before = before if ahead else 0
             packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
             spins = any(packets[: len(sources)])
-            if any(packets) and (op.in_switch or engine):
-                raise ProgramError(
-                    "packets can neither be added or forwarded by a switch nor moved by a copy engine",
-                    op.line,
-                    where=f"program {program.name!r}, rank {program.blocks[b].rank}",
-                )
+            check_packets(program, program.blocks[b], op)
             payload = packet_bytes if any(packets) else line_bytes * bulk[engine]
             first = len(operands)
             operands.extend(

@@ -14,15 +14,14 @@ of its loop: such facts are kept in sets beside the clocks.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
+from astranb.collectives.language.program import Block, Chunk, Program
 from astranb.collectives.lowering.fences import paces
 
 __all__ = ["Clock", "Execution", "Memory", "Order", "Place", "Slots", "execute", "order_of"]
@@ -32,25 +31,55 @@ Place = tuple[int, int]
 
 
 class Memory:
-    """Which memory each chunk of a program is; an empty chunk is none.
+    """Numbers the chunks of a program and tells which memory each of them is.
 
     Parameters
     ----------
     program : Program
-    empty : collection of Chunk
-        Chunks of no bytes, at the program's size.
+
+    Attributes
+    ----------
+    chunks : list of Chunk
+        The chunk of each number.
+    number : dict of Chunk to int
+    packets : set of int
+        The numbers of packets.
     """
 
-    def __init__(self, program: Program, empty: Collection[Chunk] = ()) -> None:
-        self._same, self._empty = program.same_memory, frozenset(empty)
+    def __init__(self, program: Program) -> None:
+        self.number: dict[Chunk, int] = {}
+        self._place: list[int] = []  # the number of the memory; -1 for an empty chunk
+        self._plain = not program.same_memory
+        self._same = program.same_memory
+        for block in program.blocks:
+            for op in block.operations:
+                for chunk in (*op.sources, *op.targets):
+                    self.of(chunk)
+        self.chunks = list(self.number)
+        self.packets = {n for chunk, n in self.number.items() if chunk.buffer == "packets"}
 
-    def of(self, chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        """Return the memory of chunks."""
-        if self._empty:
-            chunks = tuple(chunk for chunk in chunks if chunk not in self._empty)
-        if self._same:
-            chunks = tuple(self._same.get(chunk, chunk) for chunk in chunks)
-        return chunks
+    def of(self, chunk: Chunk) -> int:
+        """Return the number of a chunk; of the chunk whose memory it shares, if there is one."""
+        number = self.number.get(chunk)
+        if number is None:
+            number = self.number[chunk] = len(self.number)
+            self._place.append(number)
+            if chunk in self._same:
+                self._place[number] = self.of(self._same[chunk])
+        return self._place[number]
+
+    def leave_out(self, chunks: Collection[Chunk]) -> None:
+        """Let chunks of no bytes be no memory."""
+        for chunk in chunks:
+            if chunk in self.number:
+                self._place[self.number[chunk]] = -1
+                self._plain = False
+
+    def places(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the memory of chunks; empty ones are left out."""
+        if self._plain:
+            return numbers
+        return tuple(self._place[n] for n in numbers if self._place[n] >= 0)
 
 
 class Slots(NamedTuple):
@@ -58,6 +87,9 @@ class Slots(NamedTuple):
 
     blocks: int
     engines: int
+
+
+_Numbers: TypeAlias = list[tuple[int, ...]]
 
 
 @dataclass
@@ -69,9 +101,12 @@ class Execution:
 
     Attributes
     ----------
+    memory : Memory
     blocks : list of Block
-    reads, writes : list of list of tuple of Chunk
-        The memory that each operation of each block reads and writes.
+    sources, targets : list of list of tuple of int
+        The numbers of the chunks that each operation of each block reads and writes.
+    reads, writes : list of list of tuple of int
+        Their memory, without empty chunks.
     done : list of (int, int)
         Operations in an order in which they can happen.
     at : list of int
@@ -80,9 +115,12 @@ class Execution:
         Blocks that never became resident.
     """
 
+    memory: Memory
     blocks: list[Block]
-    reads: list[list[tuple[Chunk, ...]]]
-    writes: list[list[tuple[Chunk, ...]]]
+    sources: list[_Numbers]
+    targets: list[_Numbers]
+    reads: list[_Numbers]
+    writes: list[_Numbers]
     done: list[Place] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
@@ -92,9 +130,9 @@ class Execution:
         """Blocks that did not end."""
         return [b for b, block in enumerate(self.blocks) if self.at[b] < len(block.operations)]
 
-    def packets(self, place: Place) -> list[Chunk]:
+    def packets(self, place: Place) -> list[int]:
         """Return the packets that an operation waits for."""
-        return [chunk for chunk in self.reads[place[0]][place[1]] if chunk.buffer == "packets"]
+        return [n for n in self.reads[place[0]][place[1]] if n in self.memory.packets]
 
     def split(self, groups: list[list[int]]) -> list[Execution]:
         """Return the executions of groups of blocks that share nothing with one another."""
@@ -106,7 +144,10 @@ class Execution:
             for k, b in enumerate(members):
                 group[b], number[b] = g, k
             part = Execution(
+                self.memory,
                 [self.blocks[b] for b in members],
+                [self.sources[b] for b in members],
+                [self.targets[b] for b in members],
                 [self.reads[b] for b in members],
                 [self.writes[b] for b in members],
             )
@@ -132,16 +173,22 @@ def execute(
     []
     """
     chosen = program.blocks if blocks is None else blocks
-    of = memory.of if memory is not None else tuple
+    memory = memory or Memory(program)
+    number, places, packets = memory.number, memory.places, memory.packets
+    sources = [[tuple([number[c] for c in op.sources]) for op in block.operations] for block in chosen]
+    targets = [[tuple([number[c] for c in op.targets]) for op in block.operations] for block in chosen]
     run = Execution(
+        memory,
         chosen,
-        [[of(op.sources) for op in block.operations] for block in chosen],
-        [[of(op.targets) for op in block.operations] for block in chosen],
+        sources,
+        targets,
+        [list(map(places, of)) for of in sources],
+        [list(map(places, of)) for of in targets],
     )
     run.at = [0] * len(run.blocks)
     value: dict[int, int] = defaultdict(int)
-    written: set[Chunk] = set()
-    waiting: dict[object, list[int]] = defaultdict(list)
+    written: set[int] = set()
+    waiting: dict[object, list[int]] = defaultdict(list)  # blocks, by semaphore or packets
     queues = _queues(run.blocks, slots)
     ready = deque(b for b in range(len(run.blocks)) if b not in queues.pending)
     while ready:
@@ -152,9 +199,11 @@ def execute(
             i = run.at[b]
             op = operations[i]
             if op.kind == "wait" and op.semaphore and value[op.semaphore.number] < op.value:
-                waiting[op.semaphore.number].append(b)
+                waiting[op.semaphore].append(b)
                 break
-            missing = next((c for c in reads[i] if c.buffer == "packets" and c not in written), None)
+            missing = None
+            if packets:
+                missing = next((n for n in reads[i] if n in packets and n not in written), None)
             if missing is not None:
                 waiting[missing].append(b)
                 break
@@ -162,11 +211,11 @@ def execute(
             run.at[b] += 1
             if op.kind == "signal" and op.semaphore:
                 value[op.semaphore.number] += op.value
-                ready.extend(waiting.pop(op.semaphore.number, ()))
-            for chunk in writes[i]:
-                if chunk.buffer == "packets":
-                    written.add(chunk)
-                    ready.extend(waiting.pop(chunk, ()))
+                ready.extend(waiting.pop(op.semaphore, ()))
+            for n in writes[i] if packets else ():
+                if n in packets:
+                    written.add(n)
+                    ready.extend(waiting.pop(n, ()))
         else:
             ready.extend(queues.following(run.blocks[b]))
     run.pending = sorted(queues.pending)
@@ -216,6 +265,11 @@ class Clock(NamedTuple):
     visible: np.ndarray
     facts: int
 
+    def same(self, other: Clock) -> bool:
+        """Whether the same is known."""
+        alike = np.array_equal(self.read, other.read) and np.array_equal(self.visible, other.visible)
+        return alike and self.facts == other.facts
+
     def joined(self, other: Clock) -> Clock:
         """Return what is known by either of two clocks."""
         read, visible = np.maximum(self.read, other.read), np.maximum(self.visible, other.visible)
@@ -264,7 +318,9 @@ class Order:
         return bool(self.at(then).visible[first[0]] > first[1])
 
 
-def order_of(run: Execution, void: Collection[tuple[int, int]] = ()) -> Order:
+def order_of(
+    run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False
+) -> Order:
     """Derive the order of a program from one execution, up to a fixpoint.
 
     Parameters
@@ -273,39 +329,49 @@ def order_of(run: Execution, void: Collection[tuple[int, int]] = ()) -> Order:
         Of the whole program: no block is stuck.
     void : collection of (int, int)
         Blocks and numbers of semaphores: the waits of these blocks for these semaphores order nothing.
+    in_step : bool
+        Whether the warps of a block execute each move together, so that no two moves are one loop.
     """
-    return _Ordering(run, void).order
+    return _Ordering(run, void, in_step=in_step).order
 
 
 class _Ordering:
-    def __init__(self, run: Execution, void: Collection[tuple[int, int]]) -> None:
+    """Derives the clocks of a program, the largest that agree with one another.
+
+    Whatever a wait does not need can be late for ever: what is known at an operation is what no
+    execution can do without. So clocks begin with everything and fall until nothing changes.
+    """
+
+    def __init__(self, run: Execution, void: Collection[tuple[int, int]], *, in_step: bool) -> None:
         self.run, self.void = run, void
-        self.loops = [_loops(block) for block in run.blocks]
-        self.signals = {number: _Signals(of) for number, of in _signals(run).items()}
-        self.closers = _closers(run)
-        writers: dict[Chunk, set[Place]] = defaultdict(set)
-        for b, i in run.done:
-            for chunk in run.writes[b][i]:
-                if chunk.buffer == "packets":
-                    writers[chunk].add((b, i))
+        self.loops = [
+            _loops(*of, in_step=in_step) for of in zip(run.blocks, run.sources, run.targets, strict=True)
+        ]
+        self.signals = _signals(run)
+        writers: dict[int, set[Place]] = defaultdict(set)
+        for b, i in run.done if run.memory.packets else ():
+            for n in run.writes[b][i]:
+                if n in run.memory.packets:
+                    writers[n].add((b, i))
         # If several operations store the same packets, it is not known which of them came first.
-        self.writers = {chunk: found.pop() for chunk, found in writers.items() if len(found) == 1}
+        self.writers = {n: found.pop() for n, found in writers.items() if len(found) == 1}
         bits = {place: k for k, place in enumerate(dict.fromkeys(self.writers.values()), 1)}
-        nothing = Clock(*np.zeros((2, len(run.blocks)), np.int32), 0)
+        count = len(run.blocks)
+        nothing = Clock(*np.zeros((2, count), np.int32), 0)
         self.order = Order(
             [loops.number for loops in self.loops],
             [[nothing] * len(loops.first) for loops in self.loops],
             {},
-            [nothing] * len(run.blocks),
+            [nothing] * count,
             bits,
         )
-        # For each wait whose signals depend on the order itself, those that it needs.
-        self.decided: dict[Place, list[Place]] = {}
-        while True:
-            before, self.decided = self.decided, {}
+        self.given: dict[Place, Clock] = {}  # what each signal shows
+        self.everything = Clock(*np.full((2, count), np.iinfo(np.int32).max, np.int32), -1)
+        self.waited: dict[Place, Clock] = {}  # what waits show whose signals could be several sets
+        self.settled = False
+        while not self.settled:
+            self.settled = True
             self._pass(nothing)
-            if self.decided == before:
-                break
 
     def _pass(self, nothing: Clock) -> None:
         """Derive all clocks from those of the pass before."""
@@ -318,19 +384,20 @@ class _Ordering:
             if loops.first[number] == i:
                 clock = after[b]
                 if op.kind == "wait" and op.semaphore and (b, op.semaphore.number) not in self.void:
-                    needed = self._needed(op.semaphore, (b, i), op.value)
-                    clock = self._joined(clock, needed)
-                order.begin[b][number] = clock
-                after[b] = clock
-            packets = run.packets((b, i))
+                    clock = clock.joined(self._shown(op.semaphore.number, (b, i), op.value))
+                order.begin[b][number] = after[b] = clock
+            packets = run.packets((b, i)) if self.writers else ()
             if packets:
-                writers = {self.writers[chunk]: None for chunk in packets if chunk in self.writers}
-                clock = self._joined(order.begin[b][number], writers)
-                for writer in writers:
-                    facts = clock.facts | self.order.at(writer).facts | 1 << order.bits[writer]
-                    clock = clock._replace(facts=facts)
+                clock = order.begin[b][number]
+                for writer in {self.writers[n]: None for n in packets if n in self.writers}:
+                    clock = clock.joined(self._at(writer, loops=self.loops[writer[0]]))
+                    clock = clock._replace(facts=clock.facts | 1 << order.bits[writer])
                 order.packets[b, i] = clock
                 after[b] = after[b].joined(clock)
+            if op.kind == "signal":
+                shown = self._at((b, i), loops=loops)
+                shown.read[b] = i + 1
+                self.given[b, i] = shown
             if loops.last[number] == i:
                 # The block itself sees its own stores at once, others only after a fence.
                 read, visible = after[b].read.copy(), after[b].visible.copy()
@@ -338,74 +405,55 @@ class _Ordering:
                 after[b] = Clock(read, visible, after[b].facts)
         order.end[:] = after
 
-    def _joined(self, clock: Clock, places: Collection[Place]) -> Clock:
-        """Add what is known where signals are given or packets are stored."""
-        if not places:
-            return clock
-        read, visible, facts = clock.read.copy(), clock.visible.copy(), clock.facts
-        for x, j in places:
-            loops = self.loops[x]
-            there = self.order.at((x, j))
-            mine = visible[x]
-            np.maximum(read, there.read, out=read)
-            np.maximum(visible, there.visible, out=visible)
-            read[x] = max(read[x], loops.first[loops.number[j]])
-            visible[x] = max(mine, loops.fenced[j])
-            facts |= there.facts
-        return Clock(read, visible, facts)
+    def _at(self, place: Place, loops: _Loops) -> Clock:
+        """Return what others know of an operation that has stored something."""
+        x, j = place
+        clock = self.order.at(place)
+        read, visible = clock.read.copy(), clock.visible.copy()
+        read[x], visible[x] = loops.first[loops.number[j]], loops.fenced[j]
+        return Clock(read, visible, clock.facts)
 
-    def _needed(self, semaphore: Semaphore, wait: Place, value: int) -> list[Place]:
-        """Return signals without which a semaphore could not have reached a value.
+    def _shown(self, semaphore: int, wait: Place, value: int) -> Clock:
+        """Return what is known when a semaphore has reached a value.
 
-        The semaphore reaches the value for the first time before any block passes a wait for this
-        value or more. So only signals that do not follow such a wait count, and a signal is needed
-        if all those that do not follow it, either, do not suffice.
+        Something is known if the signals that do not show it cannot reach the value.
         """
-        signals = self.signals[semaphore.number]
-        if signals.total == value:
-            return [(x, of[-1][0]) for x, of in signals.of.items() if x != wait[0]]
-        if len(signals.of) == 1:
-            ((x, of),) = signals.of.items()
-            return [(x, of[bisect_left(of, value, key=lambda s: s[1])][0])] if x != wait[0] else []
-        closed = self.closers[semaphore.number]
-        closers = {y: i for y, waits in closed.items() for i in [_first(waits, value)] if i is not None}
-        before = {}
-        for x, of in signals.of.items():
-            count = 0
-            while count < len(of) and not self._follows((x, of[count][0]), closers):
-                count += 1
-            if count:
-                before[x] = of[:count]
-        most = sum(of[-1][1] for of in before.values())
-        found = []
-        for x, of in before.items():
-            if x == wait[0]:
-                continue
-            lacking = value - (most - of[-1][1])
-            needed = bisect_left(of, lacking, key=lambda s: s[1]) if lacking > 0 else -1
-            while needed + 1 < len(of) and self._without((x, of[needed + 1][0]), before) < value:
-                needed += 1
-            if needed >= 0:
-                found.append((x, of[needed][0]))
-        self.decided[wait] = found
+        signals = self.signals[semaphore]
+        clocks = [self.given.get(place, self.everything) for place, _ in signals]
+        if len({b for (b, _), _ in signals}) == 1:  # each shows what those before it show
+            total = 0
+            for clock, (_, weight) in zip(clocks, signals, strict=True):
+                total += weight
+                if total >= value:
+                    return clock
+        weights = np.array([weight for _, weight in signals])
+        read, visible = (np.array([clock[k] for clock in clocks]) for k in (0, 1))
+        facts = 0
+        if weights.sum() == value:
+            for clock in clocks:
+                facts |= clock.facts
+            return Clock(read.max(axis=0), visible.max(axis=0), facts)
+        if any(clock.facts for clock in clocks):
+            for bit in self.order.bits.values():
+                lack = sum(
+                    weight
+                    for clock, (_, weight) in zip(clocks, signals, strict=True)
+                    if not clock.facts >> bit & 1
+                )
+                facts |= (lack < value) << bit
+        found = Clock(_reached(read, weights, value), _reached(visible, weights, value), facts)
+        before = self.waited.get(wait)
+        self.waited[wait] = found
+        self.settled &= before is not None and before.same(found)
         return found
 
-    def _follows(self, signal: Place, closers: dict[int, int]) -> bool:
-        """Whether a signal always follows one of these waits, given by block."""
-        x, j = signal
-        clock = self.order.at(signal)
-        return any(j > i if x == y else clock.read[y] > i for y, i in closers.items())
 
-    def _without(self, signal: Place, before: dict[int, list[tuple[int, int]]]) -> int:
-        """Return what all signals add that do not follow a signal, which is not counted itself."""
-        x, j = signal
-        total = 0
-        for y, of in before.items():
-            for i, reached in reversed(of):
-                if i < j if x == y else self.order.at((y, i)).read[x] <= j:
-                    total += reached
-                    break
-        return total
+def _reached(known: np.ndarray, weights: np.ndarray, value: int) -> np.ndarray:
+    """Return for each column the least number that rows of this weight in all do not exceed."""
+    order = np.argsort(known, axis=0, kind="stable")
+    row = (np.cumsum(weights[order], axis=0) >= value).argmax(axis=0)
+    columns = np.arange(known.shape[1])
+    return np.asarray(known[order[row, columns], columns])
 
 
 @dataclass
@@ -421,12 +469,12 @@ class _Loops:
     fenced: list[int] = field(default_factory=list)
 
 
-def _loops(block: Block) -> _Loops:
+def _loops(block: Block, sources: _Numbers, targets: _Numbers, *, in_step: bool) -> _Loops:
     loops, fenced = _Loops(), 0
-    for i, (op, pace) in enumerate(zip(block.operations, paces(block), strict=True)):
+    for i, (op, pace) in enumerate(zip(block.operations, paces(block, sources, targets), strict=True)):
         if pace.fence or op.kind == "fence" or (op.kind == "signal" and not op.relaxed):
             fenced = i
-        if pace.ahead:
+        if pace.ahead and not in_step:
             loops.last[-1] = i
         else:
             loops.first.append(i)
@@ -436,34 +484,11 @@ def _loops(block: Block) -> _Loops:
     return loops
 
 
-class _Signals:
-    """The signals of a semaphore: for each block their numbers and the sums up to them, and the sum of all."""
-
-    def __init__(self, of: dict[int, list[tuple[int, int]]]) -> None:
-        self.of = of
-        self.total = sum(mine[-1][1] for mine in of.values())
-
-
-def _signals(run: Execution) -> dict[int, dict[int, list[tuple[int, int]]]]:
-    found: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+def _signals(run: Execution) -> dict[int, list[tuple[Place, int]]]:
+    """For each semaphore its signals, block by block, and what each adds."""
+    found: dict[int, list[tuple[Place, int]]] = defaultdict(list)
     for b, block in enumerate(run.blocks):
         for i, op in enumerate(block.operations):
             if op.kind == "signal" and op.semaphore:
-                mine = found[op.semaphore.number][b]
-                mine.append((i, op.value + (mine[-1][1] if mine else 0)))
+                found[op.semaphore.number].append(((b, i), op.value))
     return found
-
-
-def _closers(run: Execution) -> dict[int, dict[int, list[tuple[int, int]]]]:
-    """For each semaphore and block, the waits: their numbers and values, in order."""
-    found: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for b, block in enumerate(run.blocks):
-        for i, op in enumerate(block.operations):
-            if op.kind == "wait" and op.semaphore:
-                found[op.semaphore.number][b].append((i, op.value))
-    return found
-
-
-def _first(waits: list[tuple[int, int]], value: int) -> int | None:
-    """Return the number of the first wait for this value or more."""
-    return next((i for i, reached in waits if reached >= value), None)

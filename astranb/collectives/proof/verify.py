@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -25,8 +26,7 @@ import numpy as np
 from astranb.collectives.language.collective import COLLECTIVES, promised
 from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
 from astranb.collectives.language.source import ProgramError
-from astranb.collectives.lowering.lower import Extents, lower
-from astranb.core.errors import InputError
+from astranb.collectives.lowering.lower import Extents, check_packets
 
 from .check import MIXED, NOTHING, fault_text
 from .fault import Faults, Flaw, Namer
@@ -56,7 +56,6 @@ class _Data:
         return alike and self.chunk != MIXED and bool((self.times == other.times).all())
 
 
-_Held: TypeAlias = dict[Chunk, _Data]
 _Add: TypeAlias = Callable[[str, Callable[[], Flaw]], None]
 """Adds a fault of a kind, described only if it is listed."""
 
@@ -102,10 +101,12 @@ class _Proof:
         self.namer = Namer(program)
         self.faults = Faults(self.namer, most)
         self.empty: set[Chunk] = set()
+        self.uneven: ProgramError | None = None
         self.initial = {
             place: chunk for chunk, place in program.same_memory.items() if chunk.buffer == "input"
         }
-        self.held: _Held = {}
+        self.memory = Memory(program)
+        self.held: dict[int, _Data] = {}  # by number of the chunk
 
     def add(self, kind: str, message: str, *operations: tuple[Block, int]) -> None:
         """Add a fault that seldom occurs often: it is described at once."""
@@ -119,7 +120,7 @@ class _Proof:
             return
         self._empty()
         blocks = [block for block in program.blocks if not block.added]
-        run = execute(program, blocks, Memory(program, self.empty), self.slots)
+        run = execute(program, blocks, self.memory, self.slots)
         if run.stuck:
             self._stuck(run)
         for part in _components(run):
@@ -133,16 +134,22 @@ class _Proof:
             self._next_launch(part, order, stored)
         if not run.stuck:
             self._result()
-        if program.size is not None and not self.faults:
-            try:
-                lower(program, kind=self.kind, size=program.size)
-            except ProgramError as error:
-                line = (error.line,) if error.line else ()
-                text = f"{program.name}: {error.what}" + (f"; {error.hint}" if error.hint else "")
-                flaw = Flaw("size", text, lines=line)
-                self.faults.add("size", lambda: flaw)
-            except InputError as error:
-                self.add("size", f"{error.what}; {error.hint}")
+        if not self.faults:
+            self._size()
+
+    def _size(self) -> None:
+        """Find what cannot run: moves between chunks of different sizes, packets in a switch."""
+        program, error = self.program, self.uneven
+        try:
+            for block in program.blocks:
+                for op in block.operations:
+                    check_packets(program, block, op)
+        except ProgramError as refused:
+            error = refused
+        if error is not None:
+            text = f"{program.name}: {error.what}" + (f"; {error.hint}" if error.hint else "")
+            flaw = Flaw("size", text, lines=(error.line,) if error.line else ())
+            self.faults.add("size", lambda: flaw)
 
     def _empty(self) -> None:
         """Find the chunks of no bytes."""
@@ -150,38 +157,37 @@ class _Proof:
         if program.size is None:
             return
         extents = Extents(program, self.kind, program.size, _LINE_BYTES)
-        if extents.all_full:
+        if extents.uniform:
             return
         try:
             sizes = extents.settle([op for block in program.blocks for op in block.operations])
-        except ProgramError:
-            return  # reported if there is no other fault
+        except ProgramError as error:
+            self.uneven = error  # reported if there is no other fault
+            return
         self.empty = {chunk for chunk, (_, size) in sizes.items() if size == 0}
         for chunk in _outputs(program, range(program.ranks)):
             if extents.of_part(extents.place(chunk), chunk.channel)[1] == 0:
                 self.empty.add(chunk)
+        self.memory.leave_out(self.empty)
 
     def _bounds(self) -> None:
         """Find chunks, ranks and semaphores that do not exist."""
         program, namer = self.program, self.namer
         most = {"input": program.input_chunks, "output": program.output_chunks}
+        wrong: dict[Chunk, str] = {}
+        for chunk in self.memory.chunks:
+            if not 0 <= chunk.rank < program.ranks:
+                wrong[chunk] = f"the rank of {chunk} does not exist"
+            elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
+                wrong[chunk] = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
+            elif not 0 <= chunk.channel < program.channels:
+                wrong[chunk] = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
         ranks = {s.number: s.rank for s in program.semaphores}
-        seen: set[Chunk] = set()
         for block in program.blocks:
             for i, op in enumerate(block.operations):
-                for chunk in (*op.sources, *op.targets):
-                    if chunk in seen:
-                        continue
-                    if not 0 <= chunk.rank < program.ranks:
-                        message = f"the rank of {chunk} does not exist"
-                    elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
-                        message = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
-                    elif not 0 <= chunk.channel < program.channels:
-                        message = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
-                    else:
-                        seen.add(chunk)
-                        continue
-                    self.add("bounds", f"{namer.text(block, i)}: {message}", (block, i))
+                for chunk in (*op.sources, *op.targets) if wrong else ():
+                    if chunk in wrong:
+                        self.add("bounds", f"{namer.text(block, i)}: {wrong[chunk]}", (block, i))
                 if op.semaphore is None:
                     continue
                 owner = ranks.get(op.semaphore.number)
@@ -198,18 +204,18 @@ class _Proof:
         namer = self.namer
         totals: dict[int, int] = defaultdict(int)
         makers: dict[object, set[int]] = defaultdict(set)  # blocks that would still signal or store packets
-        ever: set[Chunk] = set()
+        ever: set[int] = set()
         for b, block in enumerate(run.blocks):
             for i, op in enumerate(block.operations):
                 if op.kind == "signal" and op.semaphore:
                     totals[op.semaphore.number] += op.value
                     if i >= run.at[b]:
-                        makers[op.semaphore.number].add(b)
-                for chunk in run.writes[b][i]:
-                    ever.add(chunk)
+                        makers[op.semaphore].add(b)
+                for n in run.writes[b][i]:
+                    ever.add(n)
                     if i >= run.at[b]:
-                        makers[chunk].add(b)
-        written = {c for b, i in run.done for c in run.writes[b][i]}
+                        makers[n].add(b)
+        written = {n for b, i in run.done for n in run.writes[b][i]}
         pending = set(run.pending)
         waits: dict[int, set[int]] = {}
         lonely = False
@@ -229,14 +235,14 @@ class _Proof:
                     lonely = True
                     reason = f"waits for {op.value}, all signals together add {totals[number]}"
                     self.add("semaphore", f"{namer.text(block, i)} {reason}", (block, i))
-                waits[b] = makers[number]
+                waits[b] = makers[op.semaphore]
             else:
-                missing = next(c for c in run.packets((b, i)) if c not in written)
+                missing = next(n for n in run.packets((b, i)) if n not in written)
                 if missing not in ever:
                     lonely = True
                     self.add(
                         "packets",
-                        f"{namer.text(block, i)} reads {missing}, which is never written",
+                        f"{namer.text(block, i)} reads {self.memory.chunks[missing]}, which is never written",
                         (block, i),
                     )
                 waits[b] = makers[missing]
@@ -259,15 +265,13 @@ class _Proof:
 
     def _packets(self, run: Execution) -> None:
         """Find packets that are written twice: their flags can announce one write only."""
-        first: dict[Chunk, Place] = {}
-        for b, block in enumerate(run.blocks):
+        first: dict[int, Place] = {}
+        for b, block in enumerate(run.blocks) if self.memory.packets else ():
             for i in range(len(block.operations)):
-                for chunk in run.writes[b][i]:
-                    if chunk.buffer != "packets":
+                for n in run.writes[b][i]:
+                    if n not in self.memory.packets or first.setdefault(n, (b, i)) == (b, i):
                         continue
-                    before = first.setdefault(chunk, (b, i))
-                    if before == (b, i):
-                        continue
+                    before, chunk = first[n], self.memory.chunks[n]
                     operations = (run.blocks[before[0]], before[1]), (block, i)
                     one, two = (self.namer.text(*operation) for operation in operations)
                     self.add("packets", f"{chunk} is written twice, by {one} and by {two}", *operations)
@@ -341,31 +345,30 @@ class _Proof:
             block = run.blocks[b]
             if not run.reads[b][i]:
                 continue
-            times, chunks, first = None, set(), None
+            times, chunks = None, set()
             for source in run.reads[b][i]:
                 held = self.held.get(source) or self.brought(source)
                 if held is None:
-                    message = f"{self.namer.text(block, i)} reads {source}, which has not been written"
+                    chunk = self.memory.chunks[source]
+                    message = f"{self.namer.text(block, i)} reads {chunk}, which has not been written"
                     self.add("result", message, (block, i))
                     held = _Data(np.zeros(self.program.ranks, np.int32), MIXED, MIXED)
                 times = held.times if times is None else times + held.times
-                first = first or held
                 chunks.add((held.chunk, held.channel))
             assert times is not None  # noqa: S101 - there are sources
-            chunk, channel = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
-            stored[b, i] = data = _Data(times, chunk, channel, (block, i))
+            what = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
+            stored[b, i] = data = _Data(times, *what, (block, i))
             for target in run.writes[b][i]:
                 self.held[target] = data
         return stored
 
-    def brought(self, chunk: Chunk) -> _Data | None:
+    def brought(self, number: int) -> _Data | None:
         """Return what a chunk holds at the start."""
+        chunk = self.memory.chunks[number]
         own = self.initial.get(chunk, chunk)
         if own.buffer != "input":
             return None
-        times = np.zeros(self.program.ranks, np.int32)
-        times[own.rank] = 1
-        return _Data(times, own.index, own.channel)
+        return _contribution(own, self.program.ranks)
 
     def _result(self) -> None:
         """Compare every output chunk with what the collective promises."""
@@ -380,8 +383,12 @@ class _Proof:
         wrong = []
         writers: list[tuple[Block, int]] = []
         for number, cell in enumerate(cells):
-            place = program.same_memory.get(cell, cell)
-            held = self.held.get(place) or self.brought(place)
+            place = self.memory.number.get(program.same_memory.get(cell, cell))
+            held = None
+            if place is not None:
+                held = self.held.get(place) or self.brought(place)
+            elif cell in self.initial:
+                held = _contribution(self.initial[cell], program.ranks)
             times, chunk = np.zeros(program.ranks, np.int32), NOTHING
             if held is not None:
                 times, chunk = held.times, held.chunk
@@ -403,27 +410,35 @@ class _Proof:
         self.add("result", message, *writers[:20])
 
 
+def _contribution(chunk: Chunk, ranks: int) -> _Data:
+    """Return what a chunk of an input holds at the start."""
+    times = np.zeros(ranks, np.int32)
+    times[chunk.rank] = 1
+    return _Data(times, chunk.index, chunk.channel)
+
+
 class _Accesses:
     """Checks the accesses to each memory of some blocks: races, and what a rank finds when it has ended."""
 
     def __init__(self, proof: _Proof, run: Execution, order: Order, stored: dict[Place, _Data]) -> None:
         self.proof, self.run, self.order, self.stored = proof, run, order, stored
         self.namer = proof.namer
-        self.touched: dict[Chunk, list[tuple[Place, bool]]] = defaultdict(list)
-        self.written: set[Chunk] = set()
-        for b, i in run.done:
-            for chunk in dict.fromkeys(run.reads[b][i]):
-                self.touched[chunk].append(((b, i), False))
-            for chunk in run.writes[b][i]:
-                self.touched[chunk].append(((b, i), True))
-                self.written.add(chunk)
+        self.touched: dict[int, list[tuple[Place, bool]]] = defaultdict(list)
+        written = {n for of_block in run.writes for of in of_block for n in of} - run.memory.packets
+        self.written = written
+        for place in run.done:
+            b, i = place
+            for n in dict.fromkeys(run.reads[b][i]):
+                if n in written:
+                    self.touched[n].append((place, False))
+            for n in run.writes[b][i]:
+                if n in written:
+                    self.touched[n].append((place, True))
 
     def check(self, add: _Add) -> None:
         """Find accesses of two blocks to the same memory, one of them a write, without an order."""
         ends = self._ends()
         for chunk, accesses in self.touched.items():
-            if chunk.buffer == "packets" or chunk not in self.written:
-                continue
             for number, (one, one_writes) in enumerate(accesses):
                 for two, two_writes in accesses[number + 1 :]:
                     if one[0] == two[0] or not (one_writes or two_writes):
@@ -433,8 +448,14 @@ class _Accesses:
                     if self._harmless(chunk, (one, one_writes), (two, two_writes)):
                         continue
                     self._report(chunk, (one, one_writes), (two, two_writes), add)
-            if chunk.buffer in ("input", "output"):
-                self._completion(chunk, ends[chunk.rank], add)
+            where = self.run.memory.chunks[chunk]
+            if where.buffer in ("input", "output"):
+                self._completion(chunk, where, ends[where.rank], add)
+
+    @cached_property
+    def in_step(self) -> Order:
+        """The order if the warps of a block were in step."""
+        return order_of(self.run, in_step=True)
 
     def _ends(self) -> dict[int, Clock]:
         """Return what is known when these blocks of each rank have ended."""
@@ -448,7 +469,7 @@ class _Accesses:
         """Whether one access has always ended when the other one begins."""
         return self.order.is_visible(first, then) if writes else self.order.is_read(first, then)
 
-    def _harmless(self, chunk: Chunk, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
+    def _harmless(self, chunk: int, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
         """Whether the same is written twice, or what is read is also what is written meanwhile."""
         if not two[1]:
             one, two = two, one
@@ -460,7 +481,7 @@ class _Accesses:
             return other is not None and data.same(other)
         return self._covered(chunk, data, self.order.at(one[0]), one[0])
 
-    def _covered(self, chunk: Chunk, data: _Data, clock: Clock, reader: Place | None) -> bool:
+    def _covered(self, chunk: int, data: _Data, clock: Clock, reader: Place | None) -> bool:
         """Whether a chunk holds some data for whoever knows a clock, whatever else is under way."""
         writers = [place for place, writes in self.touched[chunk] if writes]
         others = _writers(writers, self.stored, data, same=False)
@@ -482,15 +503,15 @@ class _Accesses:
             for first in _writers(writers, self.stored, data, same=True)
         )
 
-    def _completion(self, chunk: Chunk, end: Clock, add: _Add) -> None:
+    def _completion(self, number: int, chunk: Chunk, end: Clock, add: _Add) -> None:
         """Find writes to a rank's buffers that may still be under way when its blocks have ended."""
-        for place, writes in self.touched[chunk]:
+        for place, writes in self.touched[number]:
             b, i = place
             block = self.run.blocks[b]
             if not writes or block.rank == chunk.rank or end.visible[b] > i:
                 continue
             data = self.stored.get(place)
-            if data is not None and self._covered(chunk, data, end, None):
+            if data is not None and self._covered(number, data, end, None):
                 continue
 
             def describe(block: Block = block, i: int = i) -> Flaw:
@@ -500,12 +521,13 @@ class _Accesses:
 
             add("completion", describe)
 
-    def _report(self, chunk: Chunk, one: tuple[Place, bool], two: tuple[Place, bool], add: _Add) -> None:
+    def _report(self, number: int, one: tuple[Place, bool], two: tuple[Place, bool], add: _Add) -> None:
         """Report two accesses without an order."""
+        chunk = self.run.memory.chunks[number]
         operations = [(self.run.blocks[b], i) for (b, i), _ in (one, two)]
         # Ordered, except for the time until a store is visible: a fence is missing.
         pairs = ((one, two, operations), (two, one, operations[::-1]))
-        early = next((ops for a, b, ops in pairs if a[1] and self.order.is_read(a[0], b[0])), None)
+        early = next((ops for a, b, ops in pairs if a[1] and self.in_step.is_read(a[0], b[0])), None)
         if early is not None:
 
             def describe() -> Flaw:
@@ -542,15 +564,13 @@ def _components(run: Execution) -> Iterator[Execution]:
             b = parent[b]
         return b
 
-    written = {chunk for of_block in run.writes for chunks in of_block for chunk in chunks}
+    written = {n for of_block in run.writes for of in of_block for n in of}
     seen: dict[object, int] = {}
     for b, block in enumerate(run.blocks):
-        for op, reads, writes in zip(block.operations, run.reads[b], run.writes[b], strict=True):
-            for chunk in (*reads, *writes):
-                if chunk in written:
-                    parent[top(b)] = top(seen.setdefault(chunk, b))
-            if op.semaphore is not None:
-                parent[top(b)] = top(seen.setdefault(op.semaphore.number, b))
+        shared: set[object] = {op.semaphore for op in block.operations if op.semaphore is not None}
+        shared.update(n for of in (*run.reads[b], *run.writes[b]) for n in of if n in written)
+        for thing in shared:
+            parent[top(b)] = top(seen.setdefault(thing, b))
     groups: dict[int, list[int]] = defaultdict(list)
     for b in range(len(run.blocks)):
         groups[top(b)].append(b)

@@ -358,7 +358,7 @@ def test_the_command_line(tmp_path, capsys, written):
     assert main(["collective", "show", "all_reduce", "--algorithm", file, "--rank", "1"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "rank 1, thread block 1, channel 0\n  rank 1 input[1] -> rank 2 scratch[5]\n  signal "
+        "rank 1, thread block 0, channel 0\n  rank 1 input[1] -> rank 2 scratch[5]\n  signal "
     )
     assert main(["collective", "show", "all_reduce", "--algorithm", "ring", "--rank", "9"]) == 2
     assert "rank 9 does not exist; ranks are 0 to 3" in capsys.readouterr().err
