@@ -183,9 +183,7 @@ def _to_verify(args: argparse.Namespace, algorithm: Any, ranks: int, channels: i
             Collective.of(args.collective, 1)  # raises an error for an unknown name
             raise InputError("no algorithm to verify", where=args.collective)
     options = {"channels": channels, **given(args, "root")}
-    return [
-        Collective.of(kind, args.size, one, **options, **protocol) for kind, one, protocol in chosen
-    ]
+    return [Collective.of(kind, args.size, one, **options, **protocol) for kind, one, protocol in chosen]
 
 
 def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> Any:

@@ -26,9 +26,7 @@ class Pace(NamedTuple):
     ahead: bool
 
 
-def paces(
-    block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> list[Pace]:
+def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Pace]:
     """Return when each operation of a block begins.
 
     A block waits for its earlier stores at a fence, before it announces them with a signal, and

@@ -140,7 +140,7 @@ def check_packets(program: Program, block: Block, op: Operation) -> None:
         return
     if any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
         raise ProgramError(
-            "packets can neither be added or forwarded by a switch nor moved by a copy engine",
+            "cannot be simulated: packets that a switch adds or forwards, or a copy engine moves",
             op.line,
             where=f"program {program.name!r}, rank {block.rank}",
         )

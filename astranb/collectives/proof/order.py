@@ -318,9 +318,7 @@ class Order:
         return bool(self.at(then).visible[first[0]] > first[1])
 
 
-def order_of(
-    run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False
-) -> Order:
+def order_of(run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False) -> Order:
     """Derive the order of a program from one execution, up to a fixpoint.
 
     Parameters

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -125,7 +125,7 @@ class _Proof:
             self._stuck(run)
         for part in _components(run):
             stored = self._results(part)
-            self._packets(part)
+            self._packets(part, stored)
             self._semaphores(part)
             if part.stuck:
                 continue
@@ -138,18 +138,20 @@ class _Proof:
             self._size()
 
     def _size(self) -> None:
-        """Find what cannot run: moves between chunks of different sizes, packets in a switch."""
-        program, error = self.program, self.uneven
-        try:
-            for block in program.blocks:
-                for op in block.operations:
-                    check_packets(program, block, op)
-        except ProgramError as refused:
-            error = refused
-        if error is not None:
-            text = f"{program.name}: {error.what}" + (f"; {error.hint}" if error.hint else "")
-            flaw = Flaw("size", text, lines=(error.line,) if error.line else ())
+        """Find moves between chunks of different sizes, and packets that cannot be simulated."""
+        if self.uneven is not None:
+            flaw = self._refused("size", self.uneven)
             self.faults.add("size", lambda: flaw)
+        try:
+            for block in self.program.blocks:
+                for op in block.operations:
+                    check_packets(self.program, block, op)
+        except ProgramError as error:
+            self.faults.warn(replace(self._refused("packets", error), severity="warning"))
+
+    def _refused(self, kind: str, error: ProgramError) -> Flaw:
+        text = f"{self.program.name}: {error.what}" + (f"; {error.hint}" if error.hint else "")
+        return Flaw(kind, text, lines=(error.line,) if error.line else ())
 
     def _empty(self) -> None:
         """Find the chunks of no bytes."""
@@ -263,8 +265,11 @@ class _Proof:
             first = run.stuck[0]
             self.add("deadlock", f"deadlock: {name(first)} never ends", (run.blocks[first], run.at[first]))
 
-    def _packets(self, run: Execution) -> None:
-        """Find packets that are written twice: their flags can announce one write only."""
+    def _packets(self, run: Execution, stored: dict[Place, _Data]) -> None:
+        """Find packets that are written twice: their flags can announce one write only.
+
+        A switch may forward to a rank the same packets that this rank has stored itself.
+        """
         first: dict[int, Place] = {}
         for b, block in enumerate(run.blocks) if self.memory.packets else ():
             for i in range(len(block.operations)):
@@ -272,6 +277,15 @@ class _Proof:
                     if n not in self.memory.packets or first.setdefault(n, (b, i)) == (b, i):
                         continue
                     before, chunk = first[n], self.memory.chunks[n]
+                    there = run.blocks[before[0]].operations[before[1]]
+                    forwarded = block.operations[i].in_switch or there.in_switch
+                    if (
+                        forwarded
+                        and before in stored
+                        and (b, i) in stored
+                        and stored[before].same(stored[b, i])
+                    ):
+                        continue
                     operations = (run.blocks[before[0]], before[1]), (block, i)
                     one, two = (self.namer.text(*operation) for operation in operations)
                     self.add("packets", f"{chunk} is written twice, by {one} and by {two}", *operations)
@@ -514,12 +528,18 @@ class _Accesses:
             if data is not None and self._covered(number, data, end, None):
                 continue
 
-            def describe(block: Block = block, i: int = i) -> Flaw:
-                what = f"{self.namer.text(block, i)} writes {chunk}, and rank {chunk.rank} may end before"
-                advice = f"let a block of rank {chunk.rank} wait for it"
-                return self.namer.flaw("completion", f"{what}; {advice}", (block, i))
+            relaxed = end.read[b] > i
+            kind = "fence" if relaxed else "completion"
+            what = f"writes {chunk}, and rank {chunk.rank} may end before the write is visible"
+            if relaxed:
+                what = f"missing fence: {{}} {what}; signal without relaxed, or fence"
+            else:
+                what = f"{{}} {what}; let a block of rank {chunk.rank} wait for it"
 
-            add("completion", describe)
+            def describe(kind: str = kind, what: str = what, block: Block = block, i: int = i) -> Flaw:
+                return self.namer.flaw(kind, what.format(self.namer.text(block, i)), (block, i))
+
+            add(kind, describe)
 
     def _report(self, number: int, one: tuple[Place, bool], two: tuple[Place, bool], add: _Add) -> None:
         """Report two accesses without an order."""
