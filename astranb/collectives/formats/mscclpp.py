@@ -230,10 +230,10 @@ class _JsonReader:
                 buffers.setdefault(kind, []).append(gpu.remote[number.number(0, len(gpu.remote) - 1)])
         block = _JsonBlock(gpu, PlanBlock(gpu.rank), channels, buffers)
         self.plan.blocks.append(block.planned)
-        for number, op in enumerate(node.get("ops").items()):
+        for step, op in enumerate(node.get("ops").items()):
             first, asked = len(block.planned.steps), len(block.engine.steps) if block.engine else 0
             self._operation(block, op)
-            origin = Origin(place, number, op.get("name").text())
+            origin = Origin(place, step, op.get("name").text())
             block.planned.name_steps(first, origin)
             if block.engine:
                 block.engine.name_steps(asked, origin)

@@ -24,13 +24,13 @@ import numpy as np
 from astranb.collectives.language.program import Block, Chunk, Program
 from astranb.collectives.lowering.fences import paces
 
-__all__ = ["Clock", "Execution", "Memory", "Order", "Place", "Slots", "execute", "order_of"]
+__all__ = ["Clock", "Execution", "ProgramMemory", "Order", "Place", "Slots", "execute", "order_of"]
 
 Place = tuple[int, int]
 """A block and the number of one of its operations."""
 
 
-class Memory:
+class ProgramMemory:
     """Numbers the chunks of a program and tells which memory each of them is.
 
     Parameters
@@ -101,7 +101,7 @@ class Execution:
 
     Attributes
     ----------
-    memory : Memory
+    memory : ProgramMemory
     blocks : list of Block
     sources, targets : list of list of tuple of int
         The numbers of the chunks that each operation of each block reads and writes.
@@ -115,7 +115,7 @@ class Execution:
         Blocks that never became resident.
     """
 
-    memory: Memory
+    memory: ProgramMemory
     blocks: list[Block]
     sources: list[_Numbers]
     targets: list[_Numbers]
@@ -161,7 +161,7 @@ class Execution:
 def execute(
     program: Program,
     blocks: list[Block] | None = None,
-    memory: Memory | None = None,
+    memory: ProgramMemory | None = None,
     slots: Slots | None = None,
 ) -> Execution:
     """Execute a program without time, or only some of its blocks that share nothing with the others.
@@ -173,7 +173,7 @@ def execute(
     []
     """
     chosen = program.blocks if blocks is None else blocks
-    memory = memory or Memory(program)
+    memory = memory or ProgramMemory(program)
     number, places, packets = memory.number, memory.places, memory.packets
     sources = [[tuple([number[c] for c in op.sources]) for op in block.operations] for block in chosen]
     targets = [[tuple([number[c] for c in op.targets]) for op in block.operations] for block in chosen]
@@ -265,6 +265,11 @@ class Clock(NamedTuple):
     visible: np.ndarray
     facts: int
 
+    @classmethod
+    def of(cls, blocks: int) -> Clock:
+        """Return the clock of nothing, for a number of blocks."""
+        return cls(np.zeros(blocks, np.int32), np.zeros(blocks, np.int32), 0)
+
     def same(self, other: Clock) -> bool:
         """Whether the same is known."""
         alike = np.array_equal(self.read, other.read) and np.array_equal(self.visible, other.visible)
@@ -355,7 +360,7 @@ class _Ordering:
         self.writers = {n: found.pop() for n, found in writers.items() if len(found) == 1}
         bits = {place: k for k, place in enumerate(dict.fromkeys(self.writers.values()), 1)}
         count = len(run.blocks)
-        nothing = Clock(*np.zeros((2, count), np.int32), 0)
+        nothing = Clock.of(count)
         self.order = Order(
             [loops.number for loops in self.loops],
             [[nothing] * len(loops.first) for loops in self.loops],
@@ -364,7 +369,8 @@ class _Ordering:
             bits,
         )
         self.given: dict[Place, Clock] = {}  # what each signal shows
-        self.everything = Clock(*np.full((2, count), np.iinfo(np.int32).max, np.int32), -1)
+        most = np.full(count, np.iinfo(np.int32).max, np.int32)
+        self.everything = Clock(most, most, -1)
         self.waited: dict[Place, Clock] = {}  # what waits show whose signals could be several sets
         self.settled = False
         while not self.settled:

@@ -30,7 +30,7 @@ from astranb.collectives.lowering.lower import Extents, check_packets
 
 from .check import MIXED, NOTHING, fault_text
 from .fault import Faults, Flaw, Namer
-from .order import Clock, Execution, Memory, Order, Place, Slots, execute, order_of
+from .order import Clock, Execution, ProgramMemory, Order, Place, Slots, execute, order_of
 
 __all__ = ["Flaw", "verify"]
 
@@ -105,7 +105,7 @@ class _Proof:
         self.initial = {
             place: chunk for chunk, place in program.same_memory.items() if chunk.buffer == "input"
         }
-        self.memory = Memory(program)
+        self.memory = ProgramMemory(program)
         self.held: dict[int, _Data] = {}  # by number of the chunk
 
     def add(self, kind: str, message: str, *operations: tuple[Block, int]) -> None:
@@ -474,7 +474,7 @@ class _Accesses:
     def _ends(self) -> dict[int, Clock]:
         """Return what is known when these blocks of each rank have ended."""
         order = self.order
-        ends = defaultdict(lambda: Clock(*np.zeros((2, len(self.run.blocks)), np.int32), 0))
+        ends: dict[int, Clock] = defaultdict(lambda: Clock.of(len(self.run.blocks)))
         for b, block in enumerate(self.run.blocks):
             ends[block.rank] = ends[block.rank].joined(order.end[b])
         return ends
