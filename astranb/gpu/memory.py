@@ -6,7 +6,7 @@ from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
 from .cache import fill, find
-from .tables import HBM, IN_VAIN, INITIAL, LOAD, SIGNAL, STORE, TORN, Machine
+from .tables import HBM, IN_VAIN, INITIAL, LINE_BY_LINE, LOAD, SIGNAL, STORE, TORN, Machine
 from .travel import channel_of, respond, slice_of
 
 __all__ = ["reach_hbm", "reach_l2"]
@@ -126,15 +126,17 @@ def read(m: Machine, request: int) -> int:
 def read_slice(slices: Records, operands: Records, operand: int, op: int) -> None:
     """Record whose write a source line shows; lines of different writes make the source torn.
 
-    An operation may write over its own source: it reads each line before it writes it.
-    A packet's flag vouches for its own line, so that a write under way counts.
+    An operation may write over its own source: it reads each line before it writes it. So may one
+    that writes what comes back of each line by packets. A packet's flag vouches for its own line, so
+    that a write under way counts.
     """
     slice_ = operands[operand].slice
     writing = slices[slice_].writing
     if operands[operand].flag >= 0 and writing >= 0 and slices[slice_].writer < INITIAL:
         writer = writing
     else:
-        writer = slices[slice_].writer if writing < 0 or writing == op else TORN
+        own = writing == op or operands[operand].flag == LINE_BY_LINE
+        writer = slices[slice_].writer if writing < 0 or own else TORN
     # ``seen`` starts as a number that no writer has.
     if operands[operand].seen < TORN:
         operands[operand].seen = writer

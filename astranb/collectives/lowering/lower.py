@@ -326,4 +326,54 @@ def _operations(
     table["line"][of_slice] = slices["line"][slice_[of_slice]]
     table["gpu"][~of_slice] = semaphores["gpu"][semaphore_of[~of_slice]]
     table["line"][~of_slice] = semaphores["line"][semaphore_of[~of_slice]]
+    table["flag"][_line_by_line(ops, table)] = t.LINE_BY_LINE
     return ops, table
+
+
+def _line_by_line(ops: Records, operands: Records) -> list[int]:
+    """Find sources that are written only by operations that wait for packets of their reader.
+
+    Each line of such a source is read, sent as a packet, and written when a packet made of it has
+    come back: reads of its other lines may still go on.
+    """
+    if not (operands["flag"] >= 0).any():
+        return []
+    packed = (operands["flag"] >= 0).tolist()
+    slices = operands["slice"].tolist()
+    firsts, middles, counts = (ops[name].tolist() for name in ("first_source", "first_target", "targets"))
+    readers: dict[int, list[tuple[int, int]]] = {}  # that store packets: operation and operand, by slice
+    senders: dict[int, list[int]] = {}  # by slice of packets
+    received: dict[int, list[int]] = {}  # slices of packets, by operation
+    for n in np.flatnonzero(ops["kind"] == t.MOVE).tolist():
+        sources, targets = range(firsts[n], middles[n]), range(middles[n], middles[n] + counts[n])
+        sent = [slices[k] for k in targets if packed[k]]
+        for slice_ in sent:
+            senders.setdefault(slice_, []).append(n)
+        received[n] = [slices[k] for k in sources if packed[k]]
+        for k in sources if sent else ():
+            if not packed[k]:
+                readers.setdefault(slices[k], []).append((n, k))
+    writers: dict[int, list[int]] = {}
+    for n in received:
+        for slice_ in slices[middles[n] : middles[n] + counts[n]]:
+            if slice_ in readers:
+                writers.setdefault(slice_, []).append(n)
+    found = []
+    for slice_, of in writers.items():
+        before = [_behind(n, received, senders) for n in of]
+        found += [k for n, k in readers[slice_] if all(n in those for those in before)]
+    return found
+
+
+def _behind(op: int, received: dict[int, list[int]], senders: dict[int, list[int]]) -> set[int]:
+    """Return the operations whose packets an operation waits for, directly or through others."""
+    found: set[int] = set()
+    rest = [op]
+    while rest:
+        for slice_ in received[rest.pop()]:
+            # If several operations store the same packets, it is not known which of them came first.
+            for sender in senders[slice_] if len(senders.get(slice_, ())) == 1 else ():
+                if sender not in found:
+                    found.add(sender)
+                    rest.append(sender)
+    return found

@@ -387,7 +387,8 @@ class _Ordering:
             op = run.blocks[b].operations[i]
             if loops.first[number] == i:
                 clock = after[b]
-                if op.kind == "wait" and op.semaphore and (b, op.semaphore.number) not in self.void:
+                waits = op.kind == "wait" and op.value > 0
+                if waits and op.semaphore and (b, op.semaphore.number) not in self.void:
                     clock = clock.joined(self._shown(op.semaphore.number, (b, i), op.value))
                 order.begin[b][number] = after[b] = clock
             packets = run.packets((b, i)) if self.writers else ()

@@ -295,18 +295,17 @@ class _Proof:
 
         The more launches, the more signals are left over: in the end such waits wait for nothing.
         """
-        left: dict[tuple[int, int], int] = {}
         given = {number: sum(signals.values()) for number, signals in _given(run).items()}
+        left: dict[tuple[int, int], int] = {}
         for b, block in enumerate(run.blocks):
             for op in block.operations:
                 if op.kind == "wait" and op.semaphore:
                     number = op.semaphore.number
-                    surplus = given[number] - op.value - self.program.credits.get(op.semaphore, 0)
-                    left[b, number] = surplus
+                    surplus = given.get(number, 0) - op.value - self.program.credits.get(op.semaphore, 0)
+                    left[b, number] = min(surplus, left.get((b, number), surplus))
         void = {key: surplus for key, surplus in left.items() if surplus > 0}
         if not void:
             return
-        found: list[Flaw] = []
         before = Faults(self.namer, 1)
         _Accesses(self, run, order, stored).check(before.add)
         if before:

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+import astranb as anb
 from astranb.cli import main
 from astranb.collectives import Collective, read_algorithm, verify
+from astranb.gpu import tables
 from tests.collectives.formats.test_mscclpp import gpu, local, op, plan, remote, signal, wait
 
 
@@ -301,3 +303,18 @@ def test_the_command_takes_the_ranks_of_the_plan_and_the_slots_of_the_gpu(tmp_pa
     assert main(verb) == 3
     assert "begins when another block of its rank has ended" in capsys.readouterr().out
     assert main([*verb, "--gpu", "mi300x"]) == 0
+
+
+@pytest.mark.parametrize("size", [4096, 100_000])
+def test_a_run_agrees_that_packets_may_be_given_back_in_place(size):
+    def back(p):
+        p.block(0).copy(p.input(0)[0], p.packets(1)[0])
+        p.block(1).copy(p.packets(1)[0], p.packets(0)[0])
+        p.block(0).copy(p.packets(0)[0], p.input(0)[0])
+
+    collective = Collective.of("barrier", size, back, channels=1, protocol="LL")
+    sim = anb.Simulation("switch:gpus=2", collective)
+    assert verify(collective.program(2), "barrier") == []
+    sim.run()
+    operands = sim.engine.machine.operands
+    assert (operands["seen"] != tables.TORN).all()
