@@ -6,7 +6,7 @@ from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
 from .cache import fill, find
-from .tables import HBM, IN_VAIN, INITIAL, LINE_BY_LINE, LOAD, SIGNAL, STORE, TORN, Machine
+from .tables import HBM, IN_VAIN, INITIAL, LINE_BY_LINE, LOAD, NEVER_SEEN, SIGNAL, STORE, TORN, Machine
 from .travel import channel_of, respond, slice_of
 
 __all__ = ["reach_hbm", "reach_l2"]
@@ -86,7 +86,7 @@ def reach_l2(m: Machine, request: int) -> None:
     elif kind == STORE:
         if m.operands[operand].flag >= 0:
             m.flags[m.operands[operand].flag + m.details[request].index] = 1
-        write_slice(m.slices, m.operands[operand].slice, op, m.ops[op].lines)
+        write_slice(m.slices, m.operands, m.ops, operand, op)
     elif kind == SIGNAL:
         m.semaphores[m.ops[op].semaphore].value += m.ops[op].value
     elif m.semaphores[m.ops[op].semaphore].value < m.ops[op].value:
@@ -135,8 +135,8 @@ def read_slice(slices: Records, operands: Records, operand: int, op: int) -> Non
     if operands[operand].flag >= 0 and writing >= 0 and slices[slice_].writer < INITIAL:
         writer = writing
     else:
-        own = writing == op or operands[operand].flag == LINE_BY_LINE
-        writer = slices[slice_].writer if writing < 0 or own else TORN
+        whole = writing < 0 or writing == op or operands[operand].flag == LINE_BY_LINE
+        writer = slices[slice_].writer if whole else TORN
     # ``seen`` starts as a number that no writer has.
     if operands[operand].seen < TORN:
         operands[operand].seen = writer
@@ -145,13 +145,36 @@ def read_slice(slices: Records, operands: Records, operand: int, op: int) -> Non
 
 
 @kernel
-def write_slice(slices: Records, slice_: int, op: int, lines: int) -> None:
+def write_slice(slices: Records, operands: Records, ops: Records, operand: int, op: int) -> None:
     """Count a request of a write in; the last one makes the operation the slice's writer."""
+    slice_ = operands[operand].slice
     if slices[slice_].writing != op:
+        if ops[op].value > 0 and write_again(slices, operands, ops, operand, op):
+            return
         # Two writes at once leave a mixture: neither of them ever counts as complete.
-        slices[slice_].arrived = 0 if slices[slice_].writing < 0 else lines + 1
+        slices[slice_].arrived = 0 if slices[slice_].writing < 0 else ops[op].lines + 1
         slices[slice_].writing = op
     slices[slice_].arrived += 1
-    if slices[slice_].arrived == lines:
+    if slices[slice_].arrived == ops[op].lines:
         slices[slice_].writing = -1
         slices[slice_].writer = op
+
+
+@kernel(inline=False)
+def write_again(slices: Records, operands: Records, ops: Records, operand: int, op: int) -> bool:
+    """Count in a request of a write of the same data as other writes, which have its ``value``.
+
+    Returns whether the slice holds the data already, or another one of these writes is under way: the
+    slice is written when one of them is complete.
+    """
+    slice_ = operands[operand].slice
+    writing, writer = slices[slice_].writing, slices[slice_].writer
+    if writing < 0:
+        return bool(writer >= 0 and ops[writer].value == ops[op].value)
+    if ops[writing].value != ops[op].value:
+        return False
+    operands[operand].seen -= 1
+    if slices[slice_].arrived <= ops[op].lines and operands[operand].seen == NEVER_SEEN - ops[op].lines:
+        slices[slice_].writing = -1
+        slices[slice_].writer = op
+    return True

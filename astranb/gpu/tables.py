@@ -95,6 +95,7 @@ SPRAYED: Final = 3  # each message the next route
 INITIAL: Final = -1  # what the rank brought
 UNWRITTEN: Final = -2  # nothing yet
 TORN: Final = -3  # parts of several writes, or read while it was being written
+NEVER_SEEN: Final = -9  # what a source shows before it is read: below every writer
 LINE_BY_LINE: Final = -2  # flag of a source that is written only where its line has been read
 
 CLOCK = np.dtype(

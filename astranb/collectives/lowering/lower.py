@@ -21,7 +21,6 @@ __all__ = ["Extents", "Lowered", "check_packets", "lower"]
 _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 # The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
 # 8 B of flag in 128 B (NCCL, src/device/prims_ll.h and prims_ll128.h).
-_NEVER_SEEN = -9  # below every writer, see gpu.tables
 
 
 @dataclass(frozen=True)
@@ -319,7 +318,7 @@ def _operations(
     of_slice = slice_ >= 0
     table["slice"] = slice_
     table["stride"] = stride
-    table["seen"] = _NEVER_SEEN
+    table["seen"] = t.NEVER_SEEN
     table["flag"] = -1
     table["flag"][of_slice] = slices["flag"][slice_[of_slice]]
     table["gpu"][of_slice] = slices["gpu"][slice_[of_slice]]
@@ -327,7 +326,30 @@ def _operations(
     table["gpu"][~of_slice] = semaphores["gpu"][semaphore_of[~of_slice]]
     table["line"][~of_slice] = semaphores["line"][semaphore_of[~of_slice]]
     table["flag"][_line_by_line(ops, table)] = t.LINE_BY_LINE
+    for number, alike in enumerate(_written_again(ops, table, slices), 1):
+        ops["value"][alike] = number
     return ops, table
+
+
+def _written_again(ops: Records, operands: Records, slices: Records) -> list[list[int]]:
+    """Group moves that store the same data to the same slice: sums of the same inputs that nobody writes."""
+    moves = np.flatnonzero(ops["kind"] == t.MOVE)
+    counts = ops["targets"][moves].astype(np.int64)
+    ends = np.cumsum(counts)
+    rows = np.arange(counts.sum()) + np.repeat(ops["first_target"][moves] - (ends - counts), counts)
+    times = np.bincount(operands["slice"][rows], minlength=len(slices))
+    if times.max(initial=0) < 2:
+        return []
+    constant = (slices["buffer"] == BUFFERS.index("input")) & (times == 0)
+    alike: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for n in moves.tolist():
+        first, middle = int(ops["first_source"][n]), int(ops["first_target"][n])
+        sources = operands["slice"][first:middle]
+        targets = operands["slice"][middle : middle + int(ops["targets"][n])]
+        if constant[sources].all() and (operands["flag"][first : middle + len(targets)] < 0).all():
+            key = tuple(sorted(sources.tolist())), tuple(sorted(targets.tolist()))
+            alike.setdefault(key, []).append(n)
+    return [group for group in alike.values() if len(group) > 1]
 
 
 def _line_by_line(ops: Records, operands: Records) -> list[int]:

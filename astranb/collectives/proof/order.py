@@ -24,7 +24,7 @@ import numpy as np
 from astranb.collectives.language.program import Block, Chunk, Program
 from astranb.collectives.lowering.fences import paces
 
-__all__ = ["Clock", "Execution", "ProgramMemory", "Order", "Place", "Slots", "execute", "order_of"]
+__all__ = ["Clock", "Execution", "Order", "Place", "ProgramMemory", "Slots", "execute", "order_of"]
 
 Place = tuple[int, int]
 """A block and the number of one of its operations."""

@@ -30,7 +30,7 @@ from astranb.collectives.lowering.lower import Extents, check_packets
 
 from .check import MIXED, NOTHING, fault_text
 from .fault import Faults, Flaw, Namer
-from .order import Clock, Execution, ProgramMemory, Order, Place, Slots, execute, order_of
+from .order import Clock, Execution, Order, Place, ProgramMemory, Slots, execute, order_of
 
 __all__ = ["Flaw", "verify"]
 

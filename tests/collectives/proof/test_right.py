@@ -9,6 +9,7 @@ import pytest
 import astranb as anb
 from astranb.cli import main
 from astranb.collectives import Collective, read_algorithm, verify
+from astranb.core.errors import WrongResult
 from astranb.gpu import tables
 from tests.collectives.formats.test_mscclpp import gpu, local, op, plan, remote, signal, wait
 
@@ -318,3 +319,23 @@ def test_a_run_agrees_that_packets_may_be_given_back_in_place(size):
     sim.run()
     operands = sim.engine.machine.operands
     assert (operands["seen"] != tables.TORN).all()
+
+
+@pytest.mark.parametrize("size", ["2KiB", "64KiB"])
+def test_a_run_agrees_that_the_same_data_may_be_written_twice(size):
+    def everywhere(p, *, ranks):
+        blocks = [p.block(r) for r in range(p.ranks)]
+        p.barrier(blocks)
+        for block in blocks:
+            for chunk in range(p.ranks):
+                sources = [p.input(k)[chunk] for k in range(p.ranks if block.rank == 0 else ranks)]
+                block.reduce(sources, *(p.output(k)[chunk] for k in range(p.ranks)))
+        p.barrier(blocks)
+
+    def run(ranks):
+        collective = Collective.of("all_reduce", size, lambda p: everywhere(p, ranks=ranks), channels=1)
+        anb.Simulation("switch:gpus=4", collective, record=False).run()
+
+    run(4)
+    with pytest.raises(WrongResult):
+        run(3)
