@@ -74,7 +74,7 @@ def check_text(
 
     The text is compiled and **executed**, as by :func:`text_algorithm`: pass only text that you
     would run yourself. The program is verified: semaphores, deadlocks, races, missing fences,
-    bounds, sizes and the result. A text that runs too long or adds too many operations is
+    bounds, sizes, what a rank finds when it has ended, and the result. A text that runs too long or adds too many operations is
     stopped; only a single call into compiled code that never returns cannot be stopped.
 
     Parameters
@@ -104,9 +104,12 @@ def check_text(
     Examples
     --------
     >>> check_text('''
+    ... arrived = [me.semaphore() for me in p.everyone]
     ... for me in p.everyone:
     ...     block = me.block()
     ...     block.put(me.input[0], me.right.output[0])
+    ...     block.signal(arrived[me.right.number])
+    ...     block.wait(arrived[me.number])
     ... ''', collective="send_recv", ranks=4)
     []
     >>> print(check_text("p.block(0).wait(p.semaphore(0))", collective="barrier", ranks=2)[0])
