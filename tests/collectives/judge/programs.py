@@ -1,0 +1,435 @@
+"""Random programs: right by construction, then damaged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from astranb.collectives import COLLECTIVES, Block, Chunk, Collective, Operation, Program, Semaphore
+from astranb.collectives.language.collective import promised
+from astranb.core.errors import InputError
+
+from .sketch import Lines, Sketch
+
+__all__ = ["MUTATIONS", "mutant", "random_program"]
+
+LINE = 128
+_KINDS = ("all_gather", "all_reduce", "broadcast", "reduce_scatter", "all_to_all", "gather", "scatter", "send_recv")
+
+_Part = tuple[int, int]
+"""A rank's contribution: the rank and the chunk of its input."""
+
+
+class _Author:
+    """Writes a program move by move, each with the signals and waits that it needs."""
+
+    def __init__(self, program: Program, rng: random.Random) -> None:
+        self.p, self.rng = program, rng
+        self.blocks: dict[int, list[Block]] = {
+            rank: [program.block(rank) for _ in range(rng.choice((1, 1, 2)))] for rank in range(program.ranks)
+        }
+        self.held: dict[Chunk, frozenset[_Part]] = {}
+        self.readers: dict[Chunk, list[Block]] = {}
+        self.writer: dict[Chunk, Block] = {}
+        # How many operations of one block another one knows to be complete.
+        self.known: dict[tuple[int, int], int] = {}
+        self.channel: dict[tuple[int, int], Semaphore] = {}
+        self.slots = rng.randint(1, 4)  # of scratch, used again and again
+        self.shared = rng.random() < 0.2
+        self.sure = rng.random() < 0.85  # else a dependency is forgotten now and then
+
+    def number(self, block: Block) -> int:
+        return next(k for k, one in enumerate(self.p.blocks) if one is block)
+
+    def after(self, block: Block, others: list[Block]) -> None:
+        """Let a block wait until other blocks have done all that they have been given so far."""
+        behind = []
+        for other in others:
+            if other is block or any(other is one for one in behind):
+                continue
+            pair = self.number(other), self.number(block)
+            if self.known.get(pair, -1) < len(other.operations) or self.rng.random() < 0.1:
+                behind.append(other)
+        if not self.sure and behind and self.rng.random() < 0.15:
+            behind.pop()
+        if not behind:
+            return
+        if self.shared or (len(behind) > 1 and self.rng.random() < 0.5):
+            gate = self.p.semaphore(block.rank)
+            for other in behind:
+                other.signal(gate, relaxed=self.rng.random() < 0.02)
+            block.wait(gate, len(behind))
+        else:
+            for other in behind:
+                pair = self.number(other), self.number(block)
+                if pair not in self.channel:
+                    self.channel[pair] = self.p.semaphore(block.rank)
+                other.signal(self.channel[pair], relaxed=self.rng.random() < 0.02)
+                block.wait(self.channel[pair])
+        for other in behind:
+            self.known[self.number(other), self.number(block)] = len(other.operations)
+
+    def barrier(self) -> None:
+        every = [block for blocks in self.blocks.values() for block in blocks]
+        self.p.barrier(every)
+        for one in every:
+            for two in every:
+                self.known[self.number(one), self.number(two)] = len(one.operations)
+
+    def move(self, rank: int, sources: list[Chunk], targets: list[Chunk]) -> None:
+        """Let a block of a rank move chunks, after everything that this depends on."""
+        if self.rng.random() < 0.04:
+            self.barrier()
+        block = self.rng.choice(self.blocks[rank])
+        before: list[Block] = [self.writer[c] for c in (*sources, *targets) if c in self.writer]
+        for chunk in targets:
+            before += self.readers.pop(chunk, [])
+        self.after(block, before)
+        block.move(sources, targets)
+        for chunk in sources:
+            self.readers.setdefault(chunk, []).append(block)
+        held = frozenset[_Part]().union(*(self.holds(c) for c in sources))
+        for chunk in targets:
+            self.writer[chunk] = block
+            self.held[chunk] = held
+
+    def holds(self, chunk: Chunk) -> frozenset[_Part]:
+        if chunk in self.held:
+            return self.held[chunk]
+        return frozenset({(chunk.rank, chunk.index)} if chunk.buffer == "input" else ())
+
+    def slot(self, rank: int) -> Chunk:
+        return self.p.scratch(rank)[self.rng.randrange(self.slots)]
+
+    def where(self, part: frozenset[_Part], rank: int, *, here: bool) -> Chunk | None:
+        """Find a chunk with these contributions: on a rank or on any."""
+        found = [c for c, held in self.held.items() if held == part and (c.rank == rank or not here)]
+        found = [c for c in found if c.channel == self.p.channel]
+        if len(part) == 1:
+            ((owner, index),) = part
+            chunk = self.p.input(owner)[index]
+            if chunk not in self.held and (owner == rank or not here):
+                found.append(chunk)
+        return self.rng.choice(found) if found else None
+
+    def bring(self, part: frozenset[_Part], rank: int, target: Chunk) -> None:
+        """Store contributions at a chunk of a rank."""
+        rng = self.rng
+        whole = self.where(part, rank, here=False)
+        if whole is not None:
+            if whole == target:
+                return
+            if rng.random() < 0.2:
+                relay = rng.randrange(self.p.ranks)
+                slot = self.slot(relay)
+                if slot not in (whole, target):
+                    self.move(rng.choice((relay, whole.rank)), [whole], [slot])
+                    whole = slot
+            self.move(rng.choice((whole.rank, rank)), [whole], [target])
+            return
+        # A sum: bring some of it here first, read the rest where it is.
+        parts = sorted(part)
+        rng.shuffle(parts)
+        sources: list[Chunk] = []
+        for one in parts:
+            single = frozenset({one})
+            there = self.where(single, rank, here=False)
+            assert there is not None
+            if there.rank != rank and rng.random() < 0.6:
+                slot = self.p.scratch(rank)[self.slots + len(sources)]
+                if there != slot:
+                    self.move(rng.choice((there.rank, rank)), [there], [slot])
+                    there = slot
+            sources.append(there)
+        self.move(rank, sources, [target])
+
+    def collective(self, kind: str, root: int) -> None:
+        """Write the collective: every promised output in a random order, then what each rank waits for."""
+        p, rng = self.p, self.rng
+        ranks = [root] if COLLECTIVES[kind].root_only else list(range(p.ranks))
+        cells = [(rank, index) for rank in ranks for index in range(p.output_chunks)]
+        times, of_chunk = promised(
+            kind, root, p.ranks, np.array([r for r, _ in cells]), np.array([i for _, i in cells])
+        )
+        order = list(range(len(cells)))
+        rng.shuffle(order)
+        for k in order:
+            rank, index = cells[k]
+            part = frozenset((int(r), int(of_chunk[k])) for r in np.flatnonzero(times[k]))
+            self.bring(part, rank, p.output(rank)[index])
+        for rank in ranks:
+            writers = [self.writer[c] for c in self.writer if c.buffer == "output" and c.rank == rank]
+            self.after(rng.choice(self.blocks[rank]), [w for w in writers if w.rank != rank])
+
+
+def random_program(seed: int) -> Sketch:
+    """Return a random program; most are right, some have forgotten a dependency."""
+    rng = random.Random(seed)
+    kind = rng.choice(_KINDS)
+    ranks = rng.choice((2, 2, 3, 3, 4))
+    root = rng.randrange(ranks)
+    channels = rng.choice((1, 1, 1, 1, 2))
+    protocol = rng.choice(("Simple", "Simple", "LL", "LL128"))
+    chunks = max(COLLECTIVES[kind].input_chunks(ranks), COLLECTIVES[kind].output_chunks(ranks))
+    size = chunks * channels * LINE * rng.choice((1, 2, 2, 3))
+    if rng.random() < 0.15:  # the last chunks are short or empty
+        size = rng.randint(1, size)
+
+    def write(p: Program) -> None:
+        if kind == "broadcast":  # eight chunks are many for a small program
+            p.output_chunks = p.input_chunks = 2
+        _Author(p, rng).collective(kind, root)
+
+    if kind == "broadcast":
+        size //= 4
+
+    def made(with_packets: str) -> Sketch:
+        collective = Collective.of(kind, size, write, channels=channels, root=root, protocol=with_packets)
+        return Sketch.of(collective, ranks).but(label=f"random {seed}")
+
+    try:
+        return made(protocol)
+    except InputError:  # no packets for this program
+        return made("Simple")
+
+
+# Damage -------------------------------------------------------------------------
+
+
+def _anywhere(
+    sketch: Sketch, rng: random.Random, wanted: Callable[[Operation], bool]
+) -> tuple[int, int] | None:
+    places = [
+        (b, i) for b, lines in enumerate(sketch.blocks) for i, op in enumerate(lines.operations) if wanted(op)
+    ]
+    return rng.choice(places) if places else None
+
+
+def _set(sketch: Sketch, b: int, operations: list[Operation]) -> Sketch:
+    changed = replace(sketch.blocks[b], operations=_waits(sketch.blocks[b].operations, operations))
+    return sketch.but(blocks=(*sketch.blocks[:b], changed, *sketch.blocks[b + 1 :]))
+
+
+def _waits(before: tuple[Operation, ...], after: list[Operation]) -> tuple[Operation, ...]:
+    """Keep what each wait rises by: values count from the start of the launch."""
+    rises: dict[int, int] = {}
+    reached: dict[int, int] = {}
+    for op in before:
+        if op.kind == "wait" and op.semaphore is not None:
+            rises[id(op)] = op.value - reached.get(op.semaphore.number, 0)
+            reached[op.semaphore.number] = op.value
+    found, reached = [], {}
+    for op in after:
+        if op.kind == "wait" and op.semaphore is not None and id(op) in rises:
+            reached[op.semaphore.number] = reached.get(op.semaphore.number, 0) + max(1, rises[id(op)])
+            op = replace(op, value=reached[op.semaphore.number])
+        found.append(op)
+    return tuple(found)
+
+
+def _drop(sketch: Sketch, rng: random.Random, kinds: tuple[str, ...]) -> Sketch | None:
+    place = _anywhere(sketch, rng, lambda op: op.kind in kinds)
+    if place is None:
+        return None
+    b, i = place
+    operations = list(sketch.blocks[b].operations)
+    del operations[i]
+    return _set(sketch, b, operations)
+
+
+def _drop_wait(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    return _drop(sketch, rng, ("wait",))
+
+
+def _drop_signal(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    return _drop(sketch, rng, ("signal",))
+
+
+def _drop_move(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    return _drop(sketch, rng, ("move",))
+
+
+def _drop_wait_and_signal(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Forget a dependency whole: nobody waits and nobody signals."""
+    place = _anywhere(sketch, rng, lambda op: op.kind == "wait")
+    if place is None:
+        return None
+    number = sketch.blocks[place[0]].operations[place[1]].semaphore
+    less = _drop_at(sketch, *place)
+    there = _anywhere(less, rng, lambda op: op.kind == "signal" and op.semaphore == number)
+    return _drop_at(less, *there) if there else None
+
+
+def _drop_at(sketch: Sketch, b: int, i: int) -> Sketch:
+    operations = list(sketch.blocks[b].operations)
+    del operations[i]
+    return _set(sketch, b, operations)
+
+
+def _shift(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Move an operation within its block."""
+    place = _anywhere(sketch, rng, lambda _: True)
+    if place is None or len(sketch.blocks[place[0]].operations) < 2:
+        return None
+    b, i = place
+    operations = list(sketch.blocks[b].operations)
+    op = operations.pop(i)
+    j = rng.randrange(len(operations) + 1)
+    if i == j:
+        return None
+    operations.insert(j, op)
+    return _set(sketch, b, operations)
+
+
+def _double(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Do an operation twice, the second time somewhere later in the block."""
+    place = _anywhere(sketch, rng, lambda op: op.kind != "compute")
+    if place is None:
+        return None
+    b, i = place
+    operations = list(sketch.blocks[b].operations)
+    operations.insert(rng.randint(i + 1, len(operations)), replace(operations[i]))
+    return _set(sketch, b, operations)
+
+
+def _change(sketch: Sketch, b: int, i: int, **changes: object) -> Sketch:
+    operations = list(sketch.blocks[b].operations)
+    operations[i] = replace(operations[i], **changes)  # type: ignore[arg-type]
+    lines = replace(sketch.blocks[b], operations=tuple(operations))
+    return sketch.but(blocks=(*sketch.blocks[:b], lines, *sketch.blocks[b + 1 :]))
+
+
+def _other_chunk(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Read or write another chunk that the program uses: another index, buffer or rank."""
+    place = _anywhere(sketch, rng, lambda op: op.kind == "move")
+    if place is None:
+        return None
+    op = sketch.blocks[place[0]].operations[place[1]]
+    used = sorted(
+        {c for lines in sketch.blocks for one in lines.operations for c in (*one.sources, *one.targets)},
+        key=lambda c: (c.rank, c.buffer, c.index, c.channel),
+    )
+    side = rng.choice(("sources", "targets"))
+    chunks = list(getattr(op, side))
+    k = rng.randrange(len(chunks))
+    # Packets are moved as packets, and a block reads only those of its own rank.
+    near = [c for c in used if (c.buffer == "packets") == (chunks[k].buffer == "packets")]
+    near = [c for c in near if c not in chunks and c.channel == chunks[k].channel]
+    if chunks[k].buffer == "packets" and side == "sources":
+        near = [c for c in near if c.rank == chunks[k].rank]
+    if not near:
+        return None
+    chunks[k] = rng.choice(near)
+    return _change(sketch, *place, **{side: tuple(chunks)})
+
+
+def _other_semaphore(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    place = _anywhere(sketch, rng, lambda op: op.semaphore is not None)
+    if place is None or len(sketch.semaphores) < 2:
+        return None
+    b, i = place
+    op = sketch.blocks[b].operations[i]
+    numbers = [
+        number
+        for number, rank in enumerate(sketch.semaphores)
+        if op.semaphore is not None
+        and number != op.semaphore.number
+        and (op.kind == "signal" or rank == sketch.blocks[b].rank)
+    ]
+    if not numbers:
+        return None
+    number = rng.choice(numbers)
+    changed = replace(op, semaphore=Semaphore(sketch.semaphores[number], number))
+    if op.kind == "wait":
+        changed = replace(changed, value=1)
+    operations = list(sketch.blocks[b].operations)
+    operations[i] = changed
+    return _set(sketch, b, operations)
+
+
+def _relaxed(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    place = _anywhere(sketch, rng, lambda op: op.kind == "signal" and not op.relaxed)
+    return _change(sketch, *place, relaxed=True) if place else None
+
+
+def _value(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Signal or wait for one more or one less."""
+    place = _anywhere(sketch, rng, lambda op: op.semaphore is not None)
+    if place is None:
+        return None
+    value = sketch.blocks[place[0]].operations[place[1]].value + rng.choice((1, -1))
+    return _change(sketch, *place, value=value) if value > 0 else None
+
+
+def _other_block(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Let another block of the rank, perhaps a new one, do an operation."""
+    place = _anywhere(sketch, rng, lambda op: op.kind == "move")
+    if place is None:
+        return None
+    b, i = place
+    lines = sketch.blocks[b]
+    less = _drop_at(sketch, b, i)
+    there = [k for k, one in enumerate(sketch.blocks) if one.rank == lines.rank and k != b]
+    if not there or rng.random() < 0.3:
+        return less.but(blocks=(*less.blocks, Lines(lines.rank, (lines.operations[i],), lines.channel)))
+    k = rng.choice(there)
+    operations = list(less.blocks[k].operations)
+    operations.insert(rng.randint(0, len(operations)), lines.operations[i])
+    return _set(less, k, operations)
+
+
+def _stray(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Add a block that copies something somewhere, waiting for nobody."""
+    place = _anywhere(sketch, rng, lambda op: op.kind == "move")
+    if place is None:
+        return None
+    op = sketch.blocks[place[0]].operations[place[1]]
+    plain = [c for c in (*op.sources, *op.targets) if c.buffer != "packets"]
+    if not plain:
+        return None
+    used = sorted(
+        {
+            c
+            for lines in sketch.blocks
+            for one in lines.operations
+            for c in (*one.sources, *one.targets)
+            if c.buffer != "packets" and c.channel == plain[0].channel
+        },
+        key=lambda c: (c.rank, c.buffer, c.index),
+    )
+    one, two = rng.choice(plain), rng.choice(used)
+    if one == two:
+        return None
+    source, target = (one, two) if rng.random() < 0.5 else (two, one)
+    stray = Lines(rng.choice((source.rank, target.rank)), (Operation("move", 0, (source,), (target,)),), one.channel)
+    return sketch.but(blocks=(*sketch.blocks, stray))
+
+
+MUTATIONS: dict[str, Callable[[Sketch, random.Random], Sketch | None]] = {
+    "drop a wait": _drop_wait,
+    "drop a signal": _drop_signal,
+    "drop a move": _drop_move,
+    "drop a wait and its signal": _drop_wait_and_signal,
+    "shift an operation": _shift,
+    "double an operation": _double,
+    "another chunk": _other_chunk,
+    "another semaphore": _other_semaphore,
+    "relax a signal": _relaxed,
+    "another value": _value,
+    "another block": _other_block,
+    "a stray block": _stray,
+}
+"""Ways to damage a program; None where it does not apply."""
+
+
+def mutant(sketch: Sketch, rng: random.Random, name: str | None = None) -> Sketch:
+    """Damage a program once."""
+    while True:
+        chosen = name or rng.choice(list(MUTATIONS))
+        changed = MUTATIONS[chosen](sketch, rng)
+        if changed is not None and any(lines.operations for lines in changed.blocks):
+            return changed.but(label=f"{sketch.label}, {chosen}")
+        name = None

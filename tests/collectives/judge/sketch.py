@@ -1,0 +1,121 @@
+"""Programs as data: built, changed and printed without the functions that wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from astranb.collectives import Block, Collective, Operation, Program, Semaphore
+
+__all__ = ["Lines", "Sketch"]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One thread block: where it runs and what it does."""
+
+    rank: int
+    operations: tuple[Operation, ...]
+    channel: int = 0
+    unit: str = "sm"
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A program as data, with the collective that it should be."""
+
+    kind: str
+    ranks: int
+    size: int
+    blocks: tuple[Lines, ...]
+    semaphores: tuple[int, ...]
+    """The rank of each semaphore."""
+    channels: int = 1
+    root: int = 0
+    protocol: str = "Simple"
+    label: str = ""
+
+    @classmethod
+    def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:
+        """Take a program apart."""
+        program = collective.program(ranks, per_node)
+        return cls(
+            collective.name,
+            ranks,
+            collective.size,
+            tuple(Lines(b.rank, tuple(b.operations), b.channel, b.unit) for b in program.blocks),
+            tuple(semaphore.rank for semaphore in program.semaphores),
+            program.channels,
+            collective.root,
+            collective.protocol,
+            collective.title,
+        )
+
+    def but(self, **changes: Any) -> Sketch:
+        """Return it with some fields changed."""
+        return replace(self, **changes)
+
+    def fill(self, program: Program) -> None:
+        """Add all thread blocks and semaphores to a program."""
+        if program.channel:  # an algorithm is called once for each channel
+            return
+        program.semaphores = [Semaphore(rank, number) for number, rank in enumerate(self.semaphores)]
+        phases = 1 + max((op.phase for lines in self.blocks for op in lines.operations), default=0)
+        program.phases = [f"phase {number}" for number in range(phases)]
+        for lines in self.blocks:
+            block = Block(program, lines.rank, lines.channel, lines.unit)
+            block.operations = list(lines.operations)
+            program.blocks.append(block)
+
+    def collective(self, fill: Callable[[Program], None] | None = None, size: int = 0) -> Collective:
+        """Return the collective that runs it; its packets, where it has any, stay as they are."""
+
+        def write(program: Program) -> None:
+            (fill or self.fill)(program)
+
+        vars(write)["fitted"] = lambda _kind, _size, protocol: protocol
+        return Collective.of(
+            self.kind,
+            size or self.size,
+            write,
+            channels=self.channels,
+            root=self.root,
+            protocol=self.protocol,
+        )
+
+    def program(self) -> Program:
+        """Build it."""
+        return self.collective().program(self.ranks)
+
+    def __str__(self) -> str:
+        """Print it as Python text that builds it."""
+        head = (
+            f"# {self.label}\np = Program('x', ranks={self.ranks}, channels={self.channels}, root={self.root}, "
+            f"protocol={self.protocol!r}, ...)  # {self.kind}, {self.size} B"
+        )
+        rows = [head, *(f"s{number} = p.semaphore({rank})" for number, rank in enumerate(self.semaphores))]
+        for number, lines in enumerate(self.blocks):
+            rows.append(f"b{number} = p.{'block' if lines.unit == 'sm' else 'engine'}({lines.rank})")
+            rows[-1] += f"  # channel {lines.channel}" if self.channels > 1 else ""
+            waited: dict[int, int] = {}
+            for op in lines.operations:
+                rows.append(f"b{number}.{_text(op, waited)}")
+        return "\n".join(rows)
+
+
+def _text(op: Operation, waited: dict[int, int]) -> str:
+    if op.kind == "move":
+        sources, targets = (
+            ", ".join(f"p.{c.buffer}({c.rank})[{c.index}]" + (f"@{c.channel}" if c.channel else "") for c in side)
+            for side in (op.sources, op.targets)
+        )
+        return f"move([{sources}], [{targets}]{f', {op.in_switch}' if op.in_switch else ''})"
+    if op.semaphore is None:
+        return "fence()" if op.kind == "fence" else f"compute({op.value})"
+    name = f"s{op.semaphore.number}"
+    if op.kind == "signal":
+        return f"signal({name}, {op.value}{', relaxed=True' if op.relaxed else ''})"
+    rise = op.value - waited.get(op.semaphore.number, 0)
+    waited[op.semaphore.number] = op.value
+    return f"wait({name}, {rise})"

@@ -1,0 +1,140 @@
+"""The verifier is judged: by an exhaustive search, and by runs under many timings."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from astranb.collectives import ALGORITHMS, Collective, Program
+
+from .oracle import Finding, TooMany, find_fault
+from .programs import MUTATIONS, mutant, random_program
+from .sketch import Sketch
+from .timings import Judge
+from .verdict import judge, sample
+
+SHIPPED = [
+    (a.collective, a.name, protocol, ranks)
+    for a in ALGORITHMS.values()
+    for protocol in a.protocols
+    for ranks in (2, 3)
+    if not (a.power_of_two and ranks & (ranks - 1))
+]
+
+
+def judged(seeds: range, timings: int) -> Counter[str]:
+    """Judge random programs; all verdicts must agree."""
+    count: Counter[str] = Counter()
+    for seed in seeds:
+        verdict = judge(sample(seed), seed, timings=timings)
+        assert verdict.agreed, f"program {seed}\n{verdict}"
+        count["wrong" if verdict.flaws else "right"] += 1
+        count["shown by " + verdict.shown.partition(":")[0]] += bool(verdict.shown)
+        count[verdict.argued] += not verdict.shown
+    # Both kinds are common, and what is only argued is rare.
+    assert count["right"] > len(seeds) // 4 < count["wrong"]
+    assert count["same data"] <= len(seeds) // 50
+    assert count["packets twice"] <= len(seeds) // 50
+    assert count["some of the signals"] <= len(seeds) // 100
+    assert count["too many states"] <= len(seeds) // 100
+    return count
+
+
+def test_random_programs() -> None:
+    judged(range(300), timings=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(300, 10_300, 1_000))
+def test_ten_thousand_random_programs(first: int) -> None:
+    judged(range(first, first + 1_000), timings=6)
+
+
+@pytest.mark.parametrize("kind,name,protocol,ranks", SHIPPED)
+def test_shipped_algorithms_have_no_fault_in_any_order(kind: str, name: str, protocol: str, ranks: int) -> None:
+    collective = Collective.of(kind, "8 KiB", name, protocol=protocol, channels=1, root=ranks - 1)
+    assert find_fault(collective.program(ranks), kind, root=ranks - 1) is None
+
+
+@pytest.mark.parametrize("seeds", [range(200), pytest.param(range(200, 4_000), marks=pytest.mark.slow)], ids=len)
+def test_the_reduction_leaves_out_nothing_that_matters(seeds: range) -> None:
+    """Without it every order is tried, which only the smallest programs allow."""
+    decided = faults = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        sketch = random_program(seed)
+        while rng.random() < 0.6:
+            sketch = mutant(sketch, rng)
+        if sum(len(lines.operations) for lines in sketch.blocks) > 7:
+            continue
+        program = sketch.program()
+        for strict in (False, True):
+            found = find_fault(program, sketch.kind, root=sketch.root, strict=strict, launches=1)
+            try:
+                every = find_fault(
+                    program, sketch.kind, root=sketch.root, strict=strict, launches=1, reduced=False, most=2_000
+                )
+            except TooMany:
+                continue
+            assert (found is None) == (every is None), f"{seed}: {found} {every}\n{sketch}"
+            decided += 1
+            faults += found is not None
+    assert decided > len(seeds) // 8
+    assert faults > len(seeds) // 30
+
+
+def exchange(*, wait: bool = True, relaxed: bool = False, twice: bool = False) -> Sketch:
+    """Two ranks put their chunk to each other and wait for the other one's."""
+
+    def write(p: Program) -> None:
+        arrived = [p.semaphore(rank) for rank in range(2)]
+        for me in p.everyone:
+            block, you = me.block(), me.right
+            block.copy(me.input[0], me.output[me.number])
+            block.put(me.input[0], you.output[me.number])
+            for _ in range(1 + twice):
+                block.signal(arrived[you.number], relaxed=relaxed)
+            if wait:
+                block.wait(arrived[me.number])
+
+    return Sketch.of(Collective.of("all_gather", 1024, write, channels=1), 2)
+
+
+@pytest.mark.parametrize(
+    "sketch,kind,launch",
+    [
+        (exchange(wait=False), "result", 1),
+        (exchange(relaxed=True), "result", 1),
+        (exchange(twice=True), "result", 2),
+    ],
+)
+def test_the_oracle_finds_what_only_some_orders_show(sketch: Sketch, kind: str, launch: int) -> None:
+    found = find_fault(sketch.program(), sketch.kind, strict=False)
+    assert isinstance(found, Finding)
+    assert (found.kind, found.launch) == (kind, launch)
+    assert find_fault(exchange().program(), "all_gather") is None
+
+
+def test_some_timing_shows_most_faults() -> None:
+    """The engine is a judge of its own: of what the oracle calls wrong, runs show most."""
+    shown = wrong = 0
+    for seed in range(60):
+        sketch = sample(seed)
+        if sketch.size % 128 or not find_fault(sketch.program(), sketch.kind, root=sketch.root, strict=False):
+            continue
+        wrong += 1
+        shown += next(Judge(sketch, seed).faults(8), "") != ""
+    assert shown > 0.7 * wrong > 10
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_each_kind_of_damage_is_found_somewhere(name: str) -> None:
+    """A mutation that never breaks a program would judge nothing."""
+    rng = random.Random(name)
+    for seed in range(40):
+        sketch = mutant(random_program(seed), rng, name)
+        if name in sketch.label and find_fault(sketch.program(), sketch.kind, root=sketch.root):
+            return
+    pytest.fail(f"{name} breaks nothing")

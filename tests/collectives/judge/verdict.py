@@ -1,0 +1,108 @@
+"""What the verifier, the exhaustive oracle and the engine say of one program."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from astranb.collectives import Chunk, Flaw, verify
+from astranb.core.errors import InputError
+
+from .oracle import TooMany, find_fault
+from .programs import mutant, random_program
+from .sketch import Sketch
+from .timings import Judge, empty_chunks
+
+__all__ = ["ARGUED", "Verdict", "judge", "sample"]
+
+ARGUED = {
+    "packets twice": "packets are stored twice with the same data: their flags announce the first store only",
+    "some of the signals": "a wait for fewer signals than the blocks give: any of them may be missing",
+    "same data": "two writes of the same data at one time: a run marks them as a mixture, and is wrong",
+    "too many states": "the oracle gives up; the program runs right under every timing tried",
+}
+"""Where verify and what was found differ, and why."""
+
+_LAUNCHES = 5  # surplus signals add up
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A program, the verifier's errors, and what shows a fault: the oracle, a timing, or an argument."""
+
+    sketch: Sketch
+    flaws: list[Flaw]
+    shown: str
+    """``"oracle: ..."``, ``"timing: ..."``, ``"size: ..."``; empty where nothing does."""
+    argued: str = ""
+    """One of :data:`ARGUED`."""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the verifier is right about it, or its error is argued."""
+        return bool(self.shown) == bool(self.flaws) or bool(self.flaws and self.argued)
+
+    def __str__(self) -> str:
+        """Print it, to be copied into a test."""
+        said = "; ".join(flaw.message for flaw in self.flaws[:3]) or "right"
+        return f"{self.sketch}\nverify: {said}\nshown: {self.shown or 'nothing'} {self.argued}"
+
+
+def sample(seed: int) -> Sketch:
+    """Return the random program of a number, damaged up to twice."""
+    rng = random.Random(seed)
+    sketch = random_program(seed)
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        sketch = mutant(sketch, rng)
+    return sketch
+
+
+def judge(sketch: Sketch, seed: int, *, timings: int) -> Verdict:
+    """Compare the verifier with the oracle and, where both find nothing, with runs under several timings."""
+    program = sketch.program()
+    flaws = [f for f in verify(program, sketch.kind, root=sketch.root) if f.severity == "error"]
+    if any(flaw.kind == "bounds" for flaw in flaws):
+        return Verdict(sketch, flaws, "bounds: it cannot run")
+    try:
+        empty = empty_chunks(sketch)
+    except InputError as error:
+        return Verdict(sketch, flaws, f"size: {error}")
+    argued = ""
+    try:
+        found = find_fault(program, sketch.kind, root=sketch.root, empty=empty)
+        if flaws and not found:
+            found = find_fault(program, sketch.kind, root=sketch.root, empty=empty, launches=_LAUNCHES)
+    except TooMany:
+        found, argued = None, "too many states"
+    if found:
+        return Verdict(sketch, flaws, f"oracle: {found.kind} in launch {found.launch}: {found.text}")
+    shown = next(Judge(sketch, seed).faults(timings), "")
+    if shown and not flaws and _only_marks(sketch, empty):
+        return Verdict(sketch, flaws, "", "same data")
+    return Verdict(sketch, flaws, shown and f"timing: {shown}", argued or _argued(sketch, flaws))
+
+
+def _only_marks(sketch: Sketch, empty: set[Chunk]) -> bool:
+    """Whether the check of a run can refuse a right program: it marks writes, and compares no data."""
+    try:
+        marked = find_fault(
+            sketch.program(), sketch.kind, root=sketch.root, empty=empty, strict=False, marks=True
+        )
+    except TooMany:
+        return False
+    return marked is not None
+
+
+def _argued(sketch: Sketch, flaws: list[Flaw]) -> str:
+    if any(flaw.kind == "packets" and "written twice" in flaw.message for flaw in flaws):
+        return "packets twice"
+    given: dict[int, int] = {}
+    for lines in sketch.blocks:
+        for op in lines.operations:
+            if op.kind == "signal" and op.semaphore is not None:
+                given[op.semaphore.number] = given.get(op.semaphore.number, 0) + op.value
+    for lines in sketch.blocks:
+        for op in lines.operations:
+            if op.kind == "wait" and op.semaphore is not None and op.value < given[op.semaphore.number]:
+                return "some of the signals" if flaws else ""
+    return ""
