@@ -19,7 +19,7 @@ Elsewhere all orders are tried, and states that were met before are left out.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,8 +67,11 @@ class _Op:
     packets: frozenset[Chunk]
 
 
-def _as_started(operations: list[Operation], empty: Set[Chunk]) -> list[_Op]:
-    """Add the fences and loops that the language documents; empty chunks are neither read nor written."""
+def _as_started(operations: list[Operation], empty: Set[Chunk], same: Mapping[Chunk, Chunk]) -> list[_Op]:
+    """Add the fences and loops that the language documents, and name the memory of each chunk.
+
+    Empty chunks are neither read nor written.
+    """
     found: list[_Op] = []
     stored: set[Chunk] = set()
     reading: set[Chunk] | None = None
@@ -85,6 +88,9 @@ def _as_started(operations: list[Operation], empty: Set[Chunk]) -> list[_Op]:
         reading = None if op.kind != "move" else sources | (reading if ahead and reading else set())
         if op.kind == "move" and not empty.isdisjoint(op.sources):
             op = replace(op, sources=(), targets=())
+        elif same:
+            sides = (tuple(same.get(c, c) for c in side) for side in (op.sources, op.targets))
+            op = replace(op, **dict(zip(("sources", "targets"), sides, strict=True)))
         packets = frozenset(chunk for chunk in op.sources if chunk.buffer == "packets")
         found.append(_Op(op, fence, ahead, packets))
     return found
@@ -148,8 +154,9 @@ class _Search:
         reduced: bool,
     ) -> None:
         self.program, self.kind, self.launches, self.most = program, kind, launches, most
+        self.same = program.same_memory
         self.strict, self.marks, self.reduced = strict, marks, reduced
-        self.ops = [_as_started(block.operations, empty) for block in program.blocks]
+        self.ops = [_as_started(block.operations, empty, self.same) for block in program.blocks]
         self.rank = [block.rank for block in program.blocks]
         self.of_rank = [[b for b, r in enumerate(self.rank) if r == rank] for rank in range(program.ranks)]
         self.waited: list[dict[int, int]] = []  # by one launch of each block, for each semaphore
@@ -161,14 +168,9 @@ class _Search:
             self.waited.append(reached)
         self.promise = {c: what for c, what in self._promise(root).items() if c not in empty}
         self.outputs = [[c for c in self.promise if c.rank == rank] for rank in range(program.ranks)]
+        used = (c for block in program.blocks for op in block.operations for c in (*op.sources, *op.targets))
         self.inputs = sorted(
-            {
-                chunk
-                for block in program.blocks
-                for op in block.operations
-                for chunk in (*op.sources, *op.targets)
-                if chunk.buffer == "input"
-            },
+            {chunk for chunk in (*used, *self.same) if chunk.buffer == "input"},
             key=lambda c: (c.rank, c.index, c.channel),
         )
         # Who accesses a chunk, and who writes it: most chunks have one block only.
@@ -181,7 +183,7 @@ class _Search:
                 for chunk in one.op.targets:
                     self.writers.setdefault(chunk, set()).add(b)
         # What the end of a rank looks at: its outputs and, strictly, all of its inputs and outputs.
-        self.looked = [set(outputs) for outputs in self.outputs]
+        self.looked = [{self.same.get(c, c) for c in outputs} for outputs in self.outputs]
         for chunk in self.writers if strict else ():
             if chunk.buffer in ("input", "output"):
                 self.looked[chunk.rank].add(chunk)
@@ -220,7 +222,8 @@ class _Search:
         state.moves = [{} for _ in self.ops]
         state.ended = [False] * self.program.ranks
         for chunk in self.inputs:
-            state.memory[chunk] = ((state.launch, chunk.rank, chunk.index, chunk.channel),)
+            content = ((state.launch, chunk.rank, chunk.index, chunk.channel),)
+            state.memory[self.same.get(chunk, chunk)] = content
         for chunk in [c for c in state.memory if c.buffer == "packets"]:
             del state.memory[chunk]
 
@@ -394,7 +397,8 @@ class _Search:
 
     def _wrong(self, state: _State, outputs: list[Chunk], when: str) -> Finding | None:
         for chunk in outputs:
-            value: _Value = state.memory.get(chunk, _NEVER) if chunk not in state.writing else _TORN
+            place = self.same.get(chunk, chunk)
+            value: _Value = state.memory.get(place, _NEVER) if place not in state.writing else _TORN
             if value != self.wanted(chunk, state.launch):
                 return Finding("result", state.launch, f"{chunk} holds {value} {when}", self.steps)
         return None

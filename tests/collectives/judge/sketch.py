@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from astranb.collectives import Block, Collective, Operation, Program, Semaphore
+from astranb.collectives import Block, Chunk, Collective, Operation, Program, Semaphore
 
 __all__ = ["Lines", "Sketch"]
 
@@ -35,6 +35,8 @@ class Sketch:
     root: int = 0
     protocol: str = "Simple"
     label: str = ""
+    same_memory: tuple[tuple[Chunk, Chunk], ...] = ()
+    """For a plan in place: chunks, each with the chunk whose memory it shares."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:
@@ -44,12 +46,15 @@ class Sketch:
             collective.name,
             ranks,
             collective.size,
-            tuple(Lines(b.rank, tuple(b.operations), b.channel, b.unit) for b in program.blocks),
+            tuple(
+                Lines(b.rank, tuple(b.operations), b.channel, b.unit) for b in program.blocks if not b.added
+            ),
             tuple(semaphore.rank for semaphore in program.semaphores),
             program.channels,
             collective.root,
             collective.protocol,
             collective.title,
+            tuple(program.same_memory.items()),
         )
 
     def but(self, **changes: Any) -> Sketch:
@@ -61,6 +66,7 @@ class Sketch:
         if program.channel:  # an algorithm is called once for each channel
             return
         program.semaphores = [Semaphore(rank, number) for number, rank in enumerate(self.semaphores)]
+        program.same_memory = dict(self.same_memory)
         phases = 1 + max((op.phase for lines in self.blocks for op in lines.operations), default=0)
         program.phases = [f"phase {number}" for number in range(phases)]
         for lines in self.blocks:

@@ -29,7 +29,7 @@ from .sketch import Lines, Sketch
 __all__ = ["NETWORKS", "Judge", "empty_chunks", "probed"]
 
 _LAST_PS = 2**62
-_MOST_EVENTS = 400_000
+_MOST_EVENTS = 20_000_000
 
 NETWORKS = (
     Network(),
