@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from astranb.collectives import ALGORITHMS, Collective, read_algorithm, verify
-from astranb.core.errors import InputError
+from astranb.core.errors import AstranbError, InputError
 
 from .oracle import TooMany, find_fault
 from .programs import mutant
@@ -84,11 +84,22 @@ def shipped(ranks: int) -> Iterator[Sketch]:
             yield Sketch.of(collective, ranks)
 
 
-def _of_file(path: Path) -> Sketch:
-    plan = read_algorithm(str(path))
-    summary = plan.summary()
-    collective = Collective.of(str(summary["collective"]), "1 MiB", plan)
-    return Sketch.of(collective, int(str(summary["ranks"]))).but(label=path.name)
+def _of_files(paths: list[Path]) -> Iterator[Sketch]:
+    """Yield the plans of files that are right as they are; print why others are left out."""
+    for path in paths:
+        try:
+            plan = read_algorithm(str(path))
+            summary = plan.summary()
+            collective = Collective.of(str(summary["collective"]), "1 MiB", plan)
+            sketch = Sketch.of(collective, int(str(summary["ranks"]))).but(label=path.name)
+        except AstranbError as error:
+            print(f"{path.name}: {error}")
+            continue
+        flaws = [f for f in verify(sketch.program(), sketch.kind, root=sketch.root) if f.severity == "error"]
+        if flaws:
+            print(f"{path.name}: wrong as it is: {flaws[0].message}")
+        else:
+            yield sketch
 
 
 def main() -> int:
@@ -102,7 +113,7 @@ def main() -> int:
     head = "".join(f"{name:>11}" for name in ("mutants", "killed", "equivalent", "undecided", "survived"))
     print(f"{'program':<42}{head}")
     total = Score("total")
-    for sketch in map(_of_file, options.files) if options.files else shipped(options.ranks):
+    for sketch in _of_files(options.files) if options.files else shipped(options.ranks):
         one = score(sketch, options.seed, options.mutants)
         print(one, flush=True)
         total.add(one)

@@ -19,7 +19,7 @@ Elsewhere all orders are tried, and states that were met before are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -149,6 +149,7 @@ class _Search:
         launches: int,
         most: int,
         *,
+        slots: tuple[int, int] | None,
         strict: bool,
         marks: bool,
         reduced: bool,
@@ -158,6 +159,10 @@ class _Search:
         self.strict, self.marks, self.reduced = strict, marks, reduced
         self.ops = [_as_started(block.operations, empty, self.same) for block in program.blocks]
         self.rank = [block.rank for block in program.blocks]
+        # The blocks before each one that take the same slots of its rank, and how many slots there are.
+        self.slots = [len(self.ops) if slots is None else slots[block.unit != "sm"] for block in program.blocks]
+        units = [(block.rank, block.unit) for block in program.blocks]
+        self.before = [[other for other in range(b) if units[other] == units[b]] for b in range(len(units))]
         self.of_rank = [[b for b, r in enumerate(self.rank) if r == rank] for rank in range(program.ranks)]
         self.waited: list[dict[int, int]] = []  # by one launch of each block, for each semaphore
         for block in program.blocks:
@@ -233,6 +238,11 @@ class _Search:
         """Whether all stores of a block are visible."""
         return not state.moves[block]
 
+    def resident(self, b: int, at: list[int], moves: Sequence[Mapping[int, object]]) -> bool:
+        """Whether a block has a slot: blocks begin in order, each when one before it has ended."""
+        running = sum(at[other] < len(self.ops[other]) or bool(moves[other]) for other in self.before[b])
+        return running < self.slots[b]
+
     def has_read(self, state: _State, block: int) -> bool:
         return all(result is not None for _, result, _ in state.moves[block].values())
 
@@ -242,6 +252,8 @@ class _Search:
         if i == len(self.ops[b]):
             return None
         one = self.ops[b][i]
+        if i == 0 and not self.resident(b, state.at, state.moves):
+            return None
         if one.acknowledged and not self.stored(state, b):
             return None
         if not one.ahead and not self.has_read(state, b):
@@ -488,6 +500,8 @@ class _Search:
                     if i == len(ops) or (holds and kind in ("move", "signal", "wait", "fence", "compute")):
                         break
                     one = ops[i]
+                    if i == 0 and not self.resident(b, at, under_way):
+                        break
                     if one.acknowledged and under_way[b]:
                         break
                     unread = [j for j, move in under_way[b].items() if move[1] is None]
@@ -562,6 +576,7 @@ def find_fault(
     *,
     root: int = 0,
     empty: Set[Chunk] = frozenset(),
+    slots: tuple[int, int] | None = None,
     strict: bool = True,
     launches: int = 2,
     most: int = 20_000,
@@ -578,6 +593,8 @@ def find_fault(
     root : int
     empty : set of Chunk
         The chunks that have no bytes at the program's size.
+    slots : tuple of (int, int), optional
+        How many thread blocks and copy engines of a rank work at once; by default all.
     strict : bool
         Whether accesses of different data at one time are faults although the results are right.
     launches : int
@@ -596,6 +613,15 @@ def find_fault(
         There are more.
     """
     search = _Search(
-        program, kind, root, empty, launches, most, strict=strict, marks=marks, reduced=reduced
+        program,
+        kind,
+        root,
+        empty,
+        launches,
+        most,
+        slots=slots,
+        strict=strict,
+        marks=marks,
+        reduced=reduced,
     )
     return search.run()

@@ -28,9 +28,12 @@ class _Author:
 
     def __init__(self, program: Program, rng: random.Random) -> None:
         self.p, self.rng = program, rng
-        self.blocks: dict[int, list[Block]] = {
-            rank: [program.block(rank) for _ in range(rng.choice((1, 1, 2)))] for rank in range(program.ranks)
-        }
+        engines = rng.random() < 0.15
+        self.blocks: dict[int, list[Block]] = {}
+        for rank in range(program.ranks):
+            self.blocks[rank] = [program.block(rank) for _ in range(rng.choice((1, 1, 2)))]
+            if engines and rng.random() < 0.5:
+                self.blocks[rank].append(program.engine(rank))
         self.held: dict[Chunk, frozenset[_Part]] = {}
         self.readers: dict[Chunk, list[Block]] = {}
         self.writer: dict[Chunk, Block] = {}
@@ -84,21 +87,25 @@ class _Author:
         if self.rng.random() < 0.04:
             self.barrier()
         block = self.rng.choice(self.blocks[rank])
-        before: list[Block] = [self.writer[c] for c in (*sources, *targets) if c in self.writer]
-        for chunk in targets:
+        reads, writes = [self.memory(c) for c in sources], [self.memory(c) for c in targets]
+        before: list[Block] = [self.writer[c] for c in (*reads, *writes) if c in self.writer]
+        for chunk in writes:
             before += self.readers.pop(chunk, [])
         self.after(block, before)
         block.move(sources, targets)
-        for chunk in sources:
+        for chunk in reads:
             self.readers.setdefault(chunk, []).append(block)
         held = frozenset[_Part]().union(*(self.holds(c) for c in sources))
-        for chunk in targets:
+        for chunk in writes:
             self.writer[chunk] = block
             self.held[chunk] = held
 
+    def memory(self, chunk: Chunk) -> Chunk:
+        return self.p.same_memory.get(chunk, chunk)
+
     def holds(self, chunk: Chunk) -> frozenset[_Part]:
-        if chunk in self.held:
-            return self.held[chunk]
+        if self.memory(chunk) in self.held:
+            return self.held[self.memory(chunk)]
         return frozenset({(chunk.rank, chunk.index)} if chunk.buffer == "input" else ())
 
     def slot(self, rank: int) -> Chunk:
@@ -111,7 +118,7 @@ class _Author:
         if len(part) == 1:
             ((owner, index),) = part
             chunk = self.p.input(owner)[index]
-            if chunk not in self.held and (owner == rank or not here):
+            if self.memory(chunk) not in self.held and (owner == rank or not here):
                 found.append(chunk)
         return self.rng.choice(found) if found else None
 
@@ -120,12 +127,12 @@ class _Author:
         rng = self.rng
         whole = self.where(part, rank, here=False)
         if whole is not None:
-            if whole == target:
+            if self.memory(whole) == self.memory(target):
                 return
             if rng.random() < 0.2:
                 relay = rng.randrange(self.p.ranks)
                 slot = self.slot(relay)
-                if slot not in (whole, target):
+                if slot not in (self.memory(whole), self.memory(target)):
                     self.move(rng.choice((relay, whole.rank)), [whole], [slot])
                     whole = slot
             self.move(rng.choice((whole.rank, rank)), [whole], [target])
@@ -161,7 +168,8 @@ class _Author:
             part = frozenset((int(r), int(of_chunk[k])) for r in np.flatnonzero(times[k]))
             self.bring(part, rank, p.output(rank)[index])
         for rank in ranks:
-            writers = [self.writer[c] for c in self.writer if c.buffer == "output" and c.rank == rank]
+            mine = [self.memory(p.output(rank)[index]) for index in range(p.output_chunks)]
+            writers = [self.writer[c] for c in mine if c in self.writer]
             self.after(rng.choice(self.blocks[rank]), [w for w in writers if w.rank != rank])
 
 
@@ -177,10 +185,14 @@ def random_program(seed: int) -> Sketch:
     size = chunks * channels * LINE * rng.choice((1, 2, 2, 3))
     if rng.random() < 0.15:  # the last chunks are short or empty
         size = rng.randint(1, size)
+    in_place = rng.random() < 0.2
+    slots = (rng.randint(1, 3), rng.randint(1, 2)) if rng.random() < 0.1 else None
 
     def write(p: Program) -> None:
         if kind == "broadcast":  # eight chunks are many for a small program
             p.output_chunks = p.input_chunks = 2
+        if in_place:
+            p.same_memory.update(_one_buffer(p, kind))
         _Author(p, rng).collective(kind, root)
 
     if kind == "broadcast":
@@ -188,12 +200,28 @@ def random_program(seed: int) -> Sketch:
 
     def made(with_packets: str) -> Sketch:
         collective = Collective.of(kind, size, write, channels=channels, root=root, protocol=with_packets)
-        return Sketch.of(collective, ranks).but(label=f"random {seed}")
+        return Sketch.of(collective, ranks).but(label=f"random {seed}", slots=slots)
 
     try:
         return made(protocol)
     except InputError:  # no packets for this program
         return made("Simple")
+
+
+def _one_buffer(p: Program, kind: str) -> list[tuple[Chunk, Chunk]]:
+    """Return the chunks of a collective in place, as NCCL defines it: each input with its output."""
+    pairs = []
+    for rank in range(p.ranks):
+        if kind in ("all_reduce", "broadcast"):
+            places = [(index, index) for index in range(p.input_chunks)]
+        elif kind == "all_gather":
+            places = [(0, rank)]
+        elif kind == "reduce_scatter":
+            places = [(rank, 0)]
+        else:
+            places = []
+        pairs += [(p.input(rank)[one], p.output(rank)[two]) for one, two in places]
+    return pairs
 
 
 # Damage -------------------------------------------------------------------------

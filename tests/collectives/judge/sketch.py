@@ -37,6 +37,8 @@ class Sketch:
     label: str = ""
     same_memory: tuple[tuple[Chunk, Chunk], ...] = ()
     """For a plan in place: chunks, each with the chunk whose memory it shares."""
+    slots: tuple[int, int] | None = None
+    """How many thread blocks and copy engines of a rank work at once; all if None."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:

@@ -54,7 +54,7 @@ def _fabric(ranks: int, infra: str) -> Fabric:
 @cache
 def _presets(ranks: int) -> list[Preset]:
     # Two warps of two lines each: neighbouring lines of a move are under way in any order.
-    return [preset("h100-sxm").but(sms=16, warps_per_block=2, unroll=2, max_outstanding=64)] * ranks
+    return [preset("h100-sxm").but(sms=16, engines=8, warps_per_block=2, unroll=2, max_outstanding=64)] * ranks
 
 
 def probed(sketch: Sketch, *, twice: bool) -> tuple[Sketch, _Expected]:
