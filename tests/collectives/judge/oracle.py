@@ -431,19 +431,20 @@ class _Search:
             return set(), {op.targets[k]}
         return set(), set()
 
-    def alone(self, state: _State, step: _Step) -> bool:
-        """Whether nothing that can happen before a step touches what it touches, one of the two as a write."""
-        kind, b, i, _ = step
+    def separate(self, step: _Step) -> bool:
+        """Whether no other block ever touches what a step touches, one of the two as a write."""
+        kind, b, *_ = step
         reads, writes = self.touched(step)
-        if kind == "end" and sum(state.ended) == self.program.ranks - 1:
-            return True  # nothing else is left
         mine = {b} if kind != "end" else set()
-        conflicts = any(self.writers.get(c, mine) - mine for c in reads) or any(
+        return not any(self.writers.get(c, mine) - mine for c in reads) and not any(
             self.users.get(c, mine) - mine or c in self.looked[c.rank] for c in writes
         )
-        if not conflicts:
-            return True
-        return not self._reached(state, step, reads, writes)
+
+    def alone(self, state: _State, step: _Step) -> bool:
+        """Whether nothing that can happen before a step touches what it touches, one of the two as a write."""
+        if step[0] == "end" and sum(state.ended) == self.program.ranks - 1:
+            return True  # nothing else is left
+        return not self._reached(state, step, *self.touched(step))
 
     def _reached(self, state: _State, held: _Step, reads: set[Chunk], writes: set[Chunk]) -> bool:
         """Whether a conflicting access can happen while a step is held back."""
@@ -549,8 +550,9 @@ class _Search:
             if not steps:
                 stuck = [b for b, ops in enumerate(self.ops) if state.at[b] < len(ops) or state.moves[b]]
                 return Finding("deadlock", state.launch, f"blocks {stuck} never end", self.steps)
-            one = next((step for step in steps if self.reduced and self.alone(state, step)), None)
-            if one is None:
+            certain = [step for step in steps if self.reduced and self.separate(step)]
+            one = next((step for step in steps if self.reduced and not certain and self.alone(state, step)), None)
+            if not certain and one is None:
                 key = state.key()
                 if key in self.seen:
                     return None
@@ -564,9 +566,10 @@ class _Search:
                         return found
                     todo.append(after)
                 return None
-            found = self.apply(state, one)
-            if found:
-                return found
+            for step in certain or [one]:
+                found = self.apply(state, step)
+                if found:
+                    return found
         return None
 
 
