@@ -8,8 +8,8 @@ before the one before it has read everything. Signals, waits and the end of a bl
 the block, and after all its stores where there is a fence. A rank's outputs are checked when its own
 blocks have ended, and again when all have. Then all launch a second time, with new inputs: semaphores keep
 their values, and what the first launch left in memory is there. Besides, strictly: nothing is read that was
-never written, nothing changes while it is read or written, unless the data is the same, and nothing changes in
-the input or output of a rank that has ended.
+never written, nothing changes while it is read or written, unless the data is the same, and nothing
+changes in the input or output of a rank that has ended.
 
 A step is taken alone, without trying others, where nothing that the others can still do before it touches the
 same chunk (a persistent set of one step: Godefroid, Partial-Order Methods for the Verification of Concurrent
@@ -19,8 +19,10 @@ Elsewhere all orders are tried, and states that were met before are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from astranb.collectives.language.collective import promised
 __all__ = ["Finding", "TooMany", "find_fault"]
 
 _Value = tuple[tuple[int, int, int, int], ...] | str
-"""What a chunk holds: launch, rank, index and channel of each contribution, sorted; or why it holds nothing."""
+"""What a chunk holds: launch, rank, index and channel of each contribution, or why it holds nothing."""
 _TORN, _NEVER = "torn", "never written"
 
 _Sample = tuple[_Value, tuple[int, int] | None]
@@ -67,7 +69,9 @@ class _Op:
     packets: frozenset[Chunk]
 
 
-def _as_started(operations: list[Operation], empty: Set[Chunk], same: Mapping[Chunk, Chunk]) -> list[_Op]:
+def _as_started(
+    operations: list[Operation], empty: AbstractSet[Chunk], same: Mapping[Chunk, Chunk]
+) -> list[_Op]:
     """Add the fences and loops that the language documents, and name the memory of each chunk.
 
     Empty chunks are neither read nor written.
@@ -87,12 +91,12 @@ def _as_started(operations: list[Operation], empty: Set[Chunk], same: Mapping[Ch
         ahead = op.kind == "move" and not fence and reading is not None and not reading & targets
         reading = None if op.kind != "move" else sources | (reading if ahead and reading else set())
         if op.kind == "move" and not empty.isdisjoint(op.sources):
-            op = replace(op, sources=(), targets=())
-        elif same:
-            sides = (tuple(same.get(c, c) for c in side) for side in (op.sources, op.targets))
-            op = replace(op, **dict(zip(("sources", "targets"), sides, strict=True)))
-        packets = frozenset(chunk for chunk in op.sources if chunk.buffer == "packets")
-        found.append(_Op(op, fence, ahead, packets))
+            moved = replace(op, sources=(), targets=())
+        else:
+            reads, writes = (tuple(same.get(c, c) for c in side) for side in (op.sources, op.targets))
+            moved = replace(op, sources=reads, targets=writes)
+        packets = frozenset(chunk for chunk in moved.sources if chunk.buffer == "packets")
+        found.append(_Op(moved, fence, ahead, packets))
     return found
 
 
@@ -103,7 +107,7 @@ class _State:
 
     def __init__(self) -> None:
         self.at: list[int] = []  # the next operation of each block
-        # Of each block the moves under way: operation -> [what was sampled or None, result or None, targets' states]
+        # The moves under way of each block: what was found at first, the result, the state of each target.
         self.moves: list[dict[int, tuple[tuple[_Sample, ...], _Value | None, tuple[int, ...]]]] = []
         self.memory: dict[Chunk, _Value] = {}
         # Writes under way, and whether lines of different ones may remain.
@@ -145,7 +149,7 @@ class _Search:
         program: Program,
         kind: str,
         root: int,
-        empty: Set[Chunk],
+        empty: AbstractSet[Chunk],
         launches: int,
         most: int,
         *,
@@ -160,7 +164,9 @@ class _Search:
         self.ops = [_as_started(block.operations, empty, self.same) for block in program.blocks]
         self.rank = [block.rank for block in program.blocks]
         # The blocks before each one that take the same slots of its rank, and how many slots there are.
-        self.slots = [len(self.ops) if slots is None else slots[block.unit != "sm"] for block in program.blocks]
+        self.slots = [
+            len(self.ops) if slots is None else slots[block.unit != "sm"] for block in program.blocks
+        ]
         units = [(block.rank, block.unit) for block in program.blocks]
         self.before = [[other for other in range(b) if units[other] == units[b]] for b in range(len(units))]
         self.of_rank = [[b for b, r in enumerate(self.rank) if r == rank] for rank in range(program.ranks)]
@@ -213,7 +219,9 @@ class _Search:
     def wanted(self, chunk: Chunk, launch: int) -> _Value:
         times, index = self.promise[chunk]
         return tuple(
-            (launch, rank, index, chunk.channel) for rank in range(self.program.ranks) for _ in range(times[rank])
+            (launch, rank, index, chunk.channel)
+            for rank in range(self.program.ranks)
+            for _ in range(times[rank])
         )
 
     def start(self) -> _State:
@@ -260,7 +268,9 @@ class _Search:
             return None
         if one.ahead:
             for j, (_, result, _) in state.moves[b].items():
-                if result is None and not all(p in state.memory and p not in state.writing for p in self.ops[b][j].packets):
+                if result is None and not all(
+                    p in state.memory and p not in state.writing for p in self.ops[b][j].packets
+                ):
                     return None
         op = one.op
         if op.kind == "wait" and op.semaphore is not None:
@@ -286,11 +296,12 @@ class _Search:
                         found.append(("write", b, i, k))
                     elif what == _WRITES:
                         found.append(("written", b, i, k))
-        for rank in range(self.program.ranks):
-            if not state.ended[rank] and all(
-                state.at[b] == len(self.ops[b]) and not state.moves[b] for b in self.of_rank[rank]
-            ):
-                found.append(("end", rank, 0, 0))
+        found += [
+            ("end", rank, 0, 0)
+            for rank, blocks in enumerate(self.of_rank)
+            if not state.ended[rank]
+            and all(state.at[b] == len(self.ops[b]) and not state.moves[b] for b in blocks)
+        ]
         return found
 
     def apply(self, state: _State, step: _Step) -> Finding | None:
@@ -441,7 +452,7 @@ class _Search:
         )
 
     def alone(self, state: _State, step: _Step) -> bool:
-        """Whether nothing that can happen before a step touches what it touches, one of the two as a write."""
+        """Whether nothing that can happen before a step touches what it touches, one as a write."""
         if step[0] == "end" and sum(state.ended) == self.program.ranks - 1:
             return True  # nothing else is left
         return not self._reached(state, step, *self.touched(step))
@@ -477,9 +488,8 @@ class _Search:
                 if result is None and writes.intersection(op.sources):
                     return True
                 for k, chunk in enumerate(op.targets):
-                    if targets[k] != _WRITTEN:
-                        if chunk in reads | writes:
-                            return True
+                    if targets[k] != _WRITTEN and chunk in reads | writes:
+                        return True
         under_way = [dict(moves) for moves in state.moves]
         moved = True
         while moved:
@@ -551,8 +561,9 @@ class _Search:
                 stuck = [b for b, ops in enumerate(self.ops) if state.at[b] < len(ops) or state.moves[b]]
                 return Finding("deadlock", state.launch, f"blocks {stuck} never end", self.steps)
             certain = [step for step in steps if self.reduced and self.separate(step)]
-            one = next((step for step in steps if self.reduced and not certain and self.alone(state, step)), None)
-            if not certain and one is None:
+            if self.reduced and not certain:
+                certain = list(islice((step for step in steps if self.alone(state, step)), 1))
+            if not certain:
                 key = state.key()
                 if key in self.seen:
                     return None
@@ -566,7 +577,7 @@ class _Search:
                         return found
                     todo.append(after)
                 return None
-            for step in certain or [one]:
+            for step in certain:
                 found = self.apply(state, step)
                 if found:
                     return found
@@ -578,7 +589,7 @@ def find_fault(
     kind: str,
     *,
     root: int = 0,
-    empty: Set[Chunk] = frozenset(),
+    empty: AbstractSet[Chunk] = frozenset(),
     slots: tuple[int, int] | None = None,
     strict: bool = True,
     launches: int = 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,16 @@ from .sketch import Lines, Sketch
 __all__ = ["MUTATIONS", "mutant", "random_program"]
 
 LINE = 128
-_KINDS = ("all_gather", "all_reduce", "broadcast", "reduce_scatter", "all_to_all", "gather", "scatter", "send_recv")
+_KINDS = (
+    "all_gather",
+    "all_reduce",
+    "broadcast",
+    "reduce_scatter",
+    "all_to_all",
+    "gather",
+    "scatter",
+    "send_recv",
+)
 
 _Part = tuple[int, int]
 """A rank's contribution: the rank and the chunk of its input."""
@@ -49,7 +59,7 @@ class _Author:
 
     def after(self, block: Block, others: list[Block]) -> None:
         """Let a block wait until other blocks have done all that they have been given so far."""
-        behind = []
+        behind: list[Block] = []
         for other in others:
             if other is block or any(other is one for one in behind):
                 continue
@@ -253,8 +263,9 @@ def _waits(before: tuple[Operation, ...], after: list[Operation]) -> tuple[Opera
     for op in after:
         if op.kind == "wait" and op.semaphore is not None and id(op) in rises:
             reached[op.semaphore.number] = reached.get(op.semaphore.number, 0) + max(1, rises[id(op)])
-            op = replace(op, value=reached[op.semaphore.number])
-        found.append(op)
+            found.append(replace(op, value=reached[op.semaphore.number]))
+        else:
+            found.append(op)
     return tuple(found)
 
 
@@ -323,9 +334,9 @@ def _double(sketch: Sketch, rng: random.Random) -> Sketch | None:
     return _set(sketch, b, operations)
 
 
-def _change(sketch: Sketch, b: int, i: int, **changes: object) -> Sketch:
+def _change(sketch: Sketch, b: int, i: int, **changes: Any) -> Sketch:
     operations = list(sketch.blocks[b].operations)
-    operations[i] = replace(operations[i], **changes)  # type: ignore[arg-type]
+    operations[i] = replace(operations[i], **changes)
     lines = replace(sketch.blocks[b], operations=tuple(operations))
     return sketch.but(blocks=(*sketch.blocks[:b], lines, *sketch.blocks[b + 1 :]))
 
@@ -351,7 +362,8 @@ def _other_chunk(sketch: Sketch, rng: random.Random) -> Sketch | None:
     if not near:
         return None
     chunks[k] = rng.choice(near)
-    return _change(sketch, *place, **{side: tuple(chunks)})
+    b, i = place
+    return _change(sketch, b, i, **{side: tuple(chunks)})
 
 
 def _other_semaphore(sketch: Sketch, rng: random.Random) -> Sketch | None:
@@ -432,7 +444,9 @@ def _stray(sketch: Sketch, rng: random.Random) -> Sketch | None:
     if one == two:
         return None
     source, target = (one, two) if rng.random() < 0.5 else (two, one)
-    stray = Lines(rng.choice((source.rank, target.rank)), (Operation("move", 0, (source,), (target,)),), one.channel)
+    stray = Lines(
+        rng.choice((source.rank, target.rank)), (Operation("move", 0, (source,), (target,)),), one.channel
+    )
     return sketch.but(blocks=(*sketch.blocks, stray))
 
 

@@ -99,7 +99,8 @@ class Sketch:
     def __str__(self) -> str:
         """Print it as Python text that builds it."""
         head = (
-            f"# {self.label}\np = Program('x', ranks={self.ranks}, channels={self.channels}, root={self.root}, "
+            f"# {self.label}\n"
+            f"p = Program('x', ranks={self.ranks}, channels={self.channels}, root={self.root}, "
             f"protocol={self.protocol!r}, ...)  # {self.kind}, {self.size} B"
         )
         rows = [head, *(f"s{number} = p.semaphore({rank})" for number, rank in enumerate(self.semaphores))]
@@ -107,17 +108,18 @@ class Sketch:
             rows.append(f"b{number} = p.{'block' if lines.unit == 'sm' else 'engine'}({lines.rank})")
             rows[-1] += f"  # channel {lines.channel}" if self.channels > 1 else ""
             waited: dict[int, int] = {}
-            for op in lines.operations:
-                rows.append(f"b{number}.{_text(op, waited)}")
+            rows += [f"b{number}.{_text(op, waited)}" for op in lines.operations]
         return "\n".join(rows)
+
+
+def _chunk(chunk: Chunk) -> str:
+    channel = f"@{chunk.channel}" if chunk.channel else ""
+    return f"p.{chunk.buffer}({chunk.rank})[{chunk.index}]{channel}"
 
 
 def _text(op: Operation, waited: dict[int, int]) -> str:
     if op.kind == "move":
-        sources, targets = (
-            ", ".join(f"p.{c.buffer}({c.rank})[{c.index}]" + (f"@{c.channel}" if c.channel else "") for c in side)
-            for side in (op.sources, op.targets)
-        )
+        sources, targets = (", ".join(map(_chunk, side)) for side in (op.sources, op.targets))
         return f"move([{sources}], [{targets}]{f', {op.in_switch}' if op.in_switch else ''})"
     if op.semaphore is None:
         return "fence()" if op.kind == "fence" else f"compute({op.value})"

@@ -54,7 +54,9 @@ def _fabric(ranks: int, infra: str) -> Fabric:
 @cache
 def _presets(ranks: int) -> list[Preset]:
     # Two warps of two lines each: neighbouring lines of a move are under way in any order.
-    return [preset("h100-sxm").but(sms=16, engines=8, warps_per_block=2, unroll=2, max_outstanding=64)] * ranks
+    return [
+        preset("h100-sxm").but(sms=16, engines=8, warps_per_block=2, unroll=2, max_outstanding=64)
+    ] * ranks
 
 
 def probed(sketch: Sketch, *, twice: bool) -> tuple[Sketch, _Expected]:
@@ -201,17 +203,19 @@ class Judge:
         self.program = lower(
             collective.program(sketch.ranks), kind=sketch.kind, size=size, line_bytes=presets[0].line_bytes
         )
-        infra = self.rng.choice(("fully-connected", "fully-connected", "switch", "ring") if sketch.ranks > 2 else ("fully-connected", "switch"))
+        infra = self.rng.choice(
+            ("fully-connected", "fully-connected", "switch", "ring")
+            if sketch.ranks > 2
+            else ("fully-connected", "switch")
+        )
         # Finite buffers in a ring can wait for each other, whatever runs on it.
         network = self.rng.choice([n for n in NETWORKS if infra != "ring" or not n.buffers])
         self.fabric = _fabric(sketch.ranks, infra)
         plan = MachinePlan(self.fabric, presets, self.program, network)
         self.machine, _ = build(plan, record=False, memory_bytes=2**30)
         slices = self.program.slices
-        keys = zip(
-            slices["gpu"].tolist(), slices["buffer"].tolist(), slices["chunk"].tolist(), slices["channel"].tolist(),
-            strict=True,
-        )  # fmt: skip
+        names = ("gpu", "buffer", "chunk", "channel")
+        keys = zip(*(slices[name].tolist() for name in names), strict=True)
         self.row = {key: number for number, key in enumerate(keys)}
 
     def faults(self, timings: int) -> Iterator[str]:
@@ -242,7 +246,9 @@ class Judge:
             if self.program.slices["lines"][row] == 0:
                 continue
             if (held.times[row] != times).any() or held.chunk[row] != index:
-                return f"{chunk}: {held.times[row].tolist()} of chunk {held.chunk[row]}, not {times} of {index}"
+                return (
+                    f"{chunk}: {held.times[row].tolist()} of chunk {held.chunk[row]}, not {times} of {index}"
+                )
         return ""
 
 
