@@ -21,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .jit import BOUNDS
+
 __all__ = ["cache_folder", "entry_modules", "kernel_sources", "prebuilt", "source_hash"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -135,7 +137,7 @@ def _machine_hash() -> str:
     digest = hashlib.blake2b(_LOADED.encode(), digest_size=8)
     for name in ("numba", "llvmlite"):
         digest.update(_version(name))
-    for fact in (np.__version__, sys.version, platform.machine(), _cpu()):
+    for fact in (np.__version__, sys.version, platform.machine(), _cpu(), f"bounds {BOUNDS}"):
         digest.update(fact.encode())
     return digest.hexdigest()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .handle import Handle, handle
-from .jit import Kernel, Prefetch
+from .jit import BOUNDS, Kernel, Prefetch
 from .targets import Target, host
 
 __all__ = ["Unsupported", "emit", "fallback", "lower", "work"]
@@ -279,7 +279,8 @@ def _dispatcher(kernel: Kernel[..., Any], *, public: bool, kept: bool = False) -
         found = kernel.dispatchers[public] = numba.njit(
             nogil=True,
             error_model="numpy",
-            forceinline=kernel.inline and not kept,
+            boundscheck=BOUNDS,
+            forceinline=kernel.inline and not kept and not BOUNDS,
             **({"cache": True} if kept else {} if public else private),
         )(kernel.function)
     return found

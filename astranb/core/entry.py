@@ -12,6 +12,7 @@ outdated; ``compiler.py`` makes them.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +22,7 @@ import numpy as np
 
 from .code import cache_folder, prebuilt
 from .files import locked, whole_file
-from .jit import JIT
+from .jit import BOUNDS, JIT
 from .progress import announce, notice
 
 __all__ = ["ENTRIES", "Entry", "flat"]
@@ -105,7 +106,7 @@ class Entry:
         def call(_keep: Any = (lengths, arrays)) -> int:
             return cast("int", code(*addresses))
 
-        return call
+        return _checked(call) if BOUNDS else call
 
     def load(self) -> None:
         """Make the machine code ready: from the wheel or the cache where it is, else compiled and kept."""
@@ -129,7 +130,7 @@ class Entry:
         Path or None
             None where this version of Numba cannot make one.
         """
-        if file := prebuilt(self.name):
+        if not BOUNDS and (file := prebuilt(self.name)):
             return file
         folder = cache_folder()
         file = folder / f"{self.name}.o"
@@ -169,15 +170,40 @@ class Entry:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         header, _, code = file.read_bytes().partition(b"\n")
-        # Numba's wrapper refers to helpers that raise Python exceptions. A kernel raises
-        # none, so that they are never called; the linker only wants an address for each.
+        # Numba's wrapper refers to helpers that raise Python exceptions. A kernel raises none unless
+        # it checks bounds, so that they are never called; the linker only wants an address for each.
         trap = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+        helpers = _helpers() if BOUNDS else {}
         for name in header.decode().split():
             if llvm.address_of_symbol(name) is None:
-                llvm.add_symbol(name, trap)
+                llvm.add_symbol(name, helpers.get(name, trap))
         machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
         engine.finalize_object()
         self._keep = engine
         return cast("int", engine.get_function_address(self.symbol))
+
+
+def _helpers() -> dict[str, int]:
+    """Give the addresses of Numba's helpers, which raise exceptions for machine code."""
+    from numba import _helperlib
+
+    return {f"numba_{name}": address for name, address in _helperlib.c_helpers.items()}
+
+
+def _checked(call: Callable[[], int]) -> Callable[[], int]:
+    """Raise the exception that a call has reported: a C function can return none."""
+
+    def checked() -> int:
+        found: list[Any] = []
+        before, sys.unraisablehook = sys.unraisablehook, found.append
+        try:
+            result = call()
+        finally:
+            sys.unraisablehook = before
+        if found:
+            raise found[0].exc_value
+        return result
+
+    return checked
