@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .code import sealed
 from .handle import Handle, handle
 from .jit import BOUNDS, Kernel, Prefetch
 from .targets import Target, host
@@ -199,7 +200,7 @@ def emit(text: str, target: Target) -> bytes:
     Returns
     -------
     bytes
-        A line with the names of external symbols, then the object file.
+        As :func:`.code.read_object` reads it: a checksum, a line with the names of external symbols, the object file.
 
     Raises
     ------
@@ -216,7 +217,7 @@ def emit(text: str, target: Target) -> bytes:
     if unfit := [name for name in externals if name.startswith((foreign, ".numba."))]:
         raise Unsupported(f"{unfit[0]} in code for {target.name}")
     header = " ".join(name for name in externals if not name.startswith("llvm."))
-    return header.encode() + b"\n" + machine.emit_object(module)
+    return sealed(header.encode() + b"\n" + machine.emit_object(module))
 
 
 def fallback(function: Any, folder: Path) -> Callable[..., int]:
