@@ -97,7 +97,8 @@ def load(path: Path) -> Savable:
         history = History(_number(document["budget_bytes"], 0))
         history.take(engine, 0)
         enter()
-        counts = [0, *(edit.events for edit in edits), engine.events]
+        driver = Driver(engine, history)
+        counts = [0, *(edit.events for edit in edits), driver.events]
         if counts != sorted(counts):
             raise InputError("its edits are not in order")
         engine.edits = edits
@@ -105,7 +106,7 @@ def load(path: Path) -> Savable:
         for point in points:
             check_point(point, engine.owners)
         watches = [str(text) for text in document["watches"]]
-        return Savable(Driver(engine, history), points, watches, dict(document["notes"]))
+        return Savable(driver, points, watches, dict(document["notes"]))
     except InputError as error:
         raise InputError(error.what, where=str(path), hint=error.hint or _HINT) from error
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:

@@ -24,6 +24,7 @@ from .instances import pairs
 from .link_ends import reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import READERS, RECORDED_WORDS
+from .rules import check
 from .run import Run
 from .state import MessageState
 from .why import explain_wait
@@ -234,6 +235,11 @@ class MessageEngine(MessageState):
             **{f"about/{name}": getattr(about, name) for name in ABOUT},
             "base_ns": self.base_ns,
         }
+
+    @classmethod
+    def check_tables(cls, machine: Any, start: Any = None) -> None:
+        """Refuse tables of a file that would lead machine code astray."""
+        check(machine, start)
 
     @classmethod
     def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
