@@ -1,7 +1,7 @@
 """Floor 8: the command line, one module for each command.
 
-Exit codes: 0 success, 2 bad input or output that cannot be written (one line on standard error), 3 deadlock, 4 wrong result of a
-collective, 130 interrupted.
+Exit codes: 0 success, 2 bad input or output that cannot be written (one line on standard error),
+3 deadlock, 4 wrong result of a collective, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def main(argv: list[str]) -> int:
     try:
         code = _run(argv)
         sys.stdout.flush()
-        return code
     except AstranbError as error:
         print(f"astranb: {error}", file=sys.stderr)
         return error.exit_code
@@ -58,6 +57,7 @@ def main(argv: list[str]) -> int:
         _drop_output()
         print(f"astranb: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
         return InputError.exit_code
+    return code
 
 
 def _run(argv: list[str]) -> int:

@@ -219,7 +219,7 @@ def _is_private(found: os.stat_result) -> bool:
 
 
 def _temporary() -> Path:
-    """Make a temporary folder that only this user can write to: the same one for all processes, if possible."""
+    """Make a temporary folder that only this user can write to, if possible one for all processes."""
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     folder = Path(tempfile.gettempdir(), f"astranb-{user}")
     with suppress(OSError):

@@ -200,7 +200,8 @@ def emit(text: str, target: Target) -> bytes:
     Returns
     -------
     bytes
-        As :func:`.code.read_object` reads it: a checksum, a line with the names of external symbols, the object file.
+        As :func:`.code.read_object` reads it: a checksum, a line with the names of external symbols,
+        the object file.
 
     Raises
     ------

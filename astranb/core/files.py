@@ -111,7 +111,7 @@ def whole_files(
         try:
             target, mode = _place(path)
             if mode is None:
-                raise OSError("a set of files needs ordinary files")
+                raise OSError("a set of files needs ordinary files")  # noqa: TRY301 - one report for all
             if target.parent not in folders:
                 folders[target.parent] = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
             file = folders[target.parent] / str(len(staged))
@@ -129,7 +129,8 @@ def whole_files(
             # Remove all, the first file first; then put in place all, the first file last.
             for path in (*(target for _, target, _ in staged), *stale):
                 path.unlink(missing_ok=True)
-            for path, target, file in reversed(staged):
+            for given, target, file in reversed(staged):
+                path = given
                 file.replace(target)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None

@@ -186,7 +186,9 @@ def lists(
     following = np.asarray(following).tolist()
     seen = bytearray(len(following))
     found = []
-    for number, head in enumerate(np.asarray(heads if isinstance(heads, np.ndarray) else list(heads)).tolist()):
+    for number, head in enumerate(
+        np.asarray(heads if isinstance(heads, np.ndarray) else list(heads)).tolist()
+    ):
         rows: list[int] = []
         left = len(following) + 1 if most is None else int(most[number])
         one = head

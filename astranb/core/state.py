@@ -98,19 +98,10 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
     InputError
         There is no such file, it is something else, or it is damaged.
     """
+    if not path.is_file():
+        raise InputError("it is no file" if path.exists() else "there is no such file", where=str(path))
     try:
-        if not path.is_file():
-            raise InputError("it is no file" if path.exists() else "there is no such file", where=str(path))
-        with path.open("rb") as raw, zipfile.ZipFile(raw) as file:
-            found = {}
-            left = path.stat().st_size
-            for member in file.infolist():
-                left -= member.file_size
-                if member.compress_type != zipfile.ZIP_STORED or left < 0 or member.filename in found:
-                    raise InputError(f"not {what}", where=str(path), hint=hint)
-                found[member.filename] = _array(file.read(member))
-    except InputError:
-        raise
+        found = _members(path)
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"not {what}", where=str(path), hint=hint) from error
     arrays = {name.removesuffix(".npy"): array for name, array in found.items()}
@@ -121,6 +112,19 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
 
 
 _CHECKSUM = "checksum"
+
+
+def _members(path: Path) -> dict[str, np.ndarray]:
+    """Read all arrays of a file; raises ValueError where one is compressed or not as large as it says."""
+    found: dict[str, np.ndarray] = {}
+    with path.open("rb") as raw, zipfile.ZipFile(raw) as file:
+        left = path.stat().st_size
+        for member in file.infolist():
+            left -= member.file_size
+            if member.compress_type != zipfile.ZIP_STORED or left < 0 or member.filename in found:
+                raise ValueError("compressed")
+            found[member.filename] = _array(file.read(member))
+    return found
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -100,7 +100,7 @@ def load(path: Path) -> Savable:
         driver = Driver(engine, history)
         counts = [0, *(edit.events for edit in edits), driver.events]
         if counts != sorted(counts):
-            raise InputError("its edits are not in order")
+            raise InputError("its edits are not in order")  # noqa: TRY301 - where it is follows below
         engine.edits = edits
         points = [Breakpoint(**point) for point in document["breakpoints"]]
         for point in points:
@@ -109,7 +109,15 @@ def load(path: Path) -> Savable:
         return Savable(driver, points, watches, dict(document["notes"]))
     except InputError as error:
         raise InputError(error.what, where=str(path), hint=error.hint or _HINT) from error
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError, MemoryError) as error:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        IndexError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
         raise InputError(f"not {_WHAT}: {error}"[:200], where=str(path), hint=_HINT) from error
 
 

@@ -101,7 +101,10 @@ MEASURED = {
     "format": "astranb-gpu-microbench",
     "version": 1,
     "device": {"name": "H100", "sms": 132, "clock_MHz": 1980, "memory_GBps": 3350},
-    "measured": [{"what": "streaming reads", "value": 3000, "unit": "GB/s"}, {"what": "memory", "value": 600, "unit": "ns"}],
+    "measured": [
+        {"what": "streaming reads", "value": 3000, "unit": "GB/s"},
+        {"what": "memory", "value": 600, "unit": "ns"},
+    ],
 }
 
 
@@ -223,7 +226,7 @@ READERS = {
     "ASTRA-sim 1.0 network": Reader(astrasim1.read_network, ".json", _json(NETWORK1), AS_JSON),
     "ASTRA-sim 2.0 network": Reader(
         astrasim2.read_network, ".yml",
-        _text("topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 500.0, 1 ]\n"),
+        _text("topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 5, 1 ]\n"),
         AS_TEXT,
     ),
     "ASTRA-sim 2.0 system": Reader(astrasim2.read_system, ".json", _json(SYSTEM2), AS_JSON),
@@ -236,7 +239,8 @@ READERS = {
     "GPU preset": Reader(read_preset, ".json", _presets, AS_JSON),
     "GPU measurement": Reader(read_measured, ".json", _json(MEASURED), AS_JSON),
     "model": Reader(
-        read_model, ".yaml", _text("{layers: 2, hidden: 64, heads: 4, ffn: 256, vocab: 1000, experts: 4, top_k: 2}"),
+        read_model, ".yaml",
+        _text("{layers: 2, hidden: 64, heads: 4, ffn: 256, vocab: 1000, experts: 4, top_k: 2}"),
         AS_TEXT,
     ),
     "systolic shapes": Reader(

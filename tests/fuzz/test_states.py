@@ -38,7 +38,9 @@ from tests.fuzz.test_readers import NETWORK1, SYSTEM1, TABLE
 _ROCE = Roce(Pfc("8 KiB", "4 KiB"), Ecn("2 kB", "9 kB", 0.5), Dcqcn())
 
 
-def _ring(size: str = "4 KiB", name: str = "ring", infra: str = "switch:gpus=4", **more: Any) -> anb.Simulation:
+def _ring(
+    size: str = "4 KiB", name: str = "ring", infra: str = "switch:gpus=4", **more: Any
+) -> anb.Simulation:
     return anb.Simulation(infra, anb.collectives.all_reduce(size, name, **more.pop("how", {})), **more)
 
 
@@ -50,7 +52,9 @@ def _layers() -> anb.Simulation:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "w.txt").write_text(TABLE)
-        (folder / "s.txt").write_text(SYSTEM1.replace("ring\n", "ring_ring\n").replace("direct\n", "direct_direct\n"))
+        (folder / "s.txt").write_text(
+            SYSTEM1.replace("ring\n", "ring_ring\n").replace("direct\n", "direct_direct\n")
+        )
         (folder / "n.json").write_text(json.dumps(with_two))
         read = read_files(folder / "w.txt", folder / "s.txt", folder / "n.json", passes=2)
     return anb.Simulation(None, read)
@@ -70,7 +74,8 @@ RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
     "messages, tree": (lambda: _ring("16 KiB", "tree", fidelity="congestion"), (80,)),
     "layers": (_layers, (0, 20, 40)),
 }  # fmt: skip
-NUMBERS = [-2, -1, 0, 1, 2, 3, 7, 255, 256, 1 << 15, 1 << 16, 1 << 20, (1 << 31) - 1, -(1 << 31), 1 << 40, 1 << 62,
+NUMBERS = [-2, -1, 0, 1, 2, 3, 7, 255, 256, 1 << 15, 1 << 16, 1 << 20, (1 << 31) - 1, -(1 << 31), 1 << 40,
+           1 << 62,
            (1 << 63) - 1, -(1 << 63)]  # fmt: skip
 
 
@@ -117,7 +122,9 @@ def _damaged(tables: dict[str, np.ndarray], chance: random.Random) -> dict[str, 
             del found[name]
             return found
         elif how == 3:
-            found[name] = table.astype([("other", "i8")]) if table.dtype.names is None else table.view(np.uint8)
+            found[name] = (
+                table.astype([("other", "i8")]) if table.dtype.names is None else table.view(np.uint8)
+            )
         elif table.size:
             flat = table.reshape(-1)
             row = chance.choice((0, 0, len(flat) - 1, chance.randrange(len(flat))))

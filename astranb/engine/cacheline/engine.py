@@ -112,6 +112,7 @@ class CacheLineEngine(CacheLineState):
 
     @property
     def owners(self) -> list[Any]:
+        """The tables that conditions may name, in the order of their numbers."""
         return [self.machine.tables[name] for name in RAW]
 
     def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:

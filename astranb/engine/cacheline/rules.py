@@ -53,7 +53,8 @@ def _rest(dtype: np.dtype[Any], rule: Rule, **own: Rule) -> dict[str, Rule]:
 
 RULES: Final[Rules] = {
     "clock": {
-        **_all(COUNT, "events", "timesteps", "instructions", "phases", "hops", "queued", "near", "far", "done"),
+        **_all(COUNT, "events", "timesteps", "instructions", "phases", "hops", "queued", "near", "far",
+        "done"),
         **_all(ANY, "slot", "busy", "spinners", "last_arg"),
         **_all(TIME, "now_ps", "searched_ps", "deadlock_search_ps"),
         "seq": between(0, SEQUENCES),
@@ -345,7 +346,9 @@ class _State:
         require(clock["queued"] == near + far + len(waiting), "clock.queued")
         require(clock["queued"] <= capacity, "clock.queued")
         everything = lists(
-            [*slots[slots >= 0].tolist(), int(clock["free_entry"])], tables["later"]["next"], "lists of events"
+            [*slots[slots >= 0].tolist(), int(clock["free_entry"])],
+            tables["later"]["next"],
+            "lists of events",
         )
         require(sum(len(entries) for entries in everything) == capacity, "clock.free_entry")
         slot = int(clock["slot"])
@@ -373,7 +376,9 @@ class _State:
         }  # fmt: skip
         managed = int(self.clock["managed"])
         require(kind <= t.CNP, "kinds of events")
-        require(managed or not np.isin(kind, (t.WIRE, t.PAUSE, t.RATE_RELEASE, t.CNP)).any(), "kinds of events")
+        require(
+            managed or not np.isin(kind, (t.WIRE, t.PAUSE, t.RATE_RELEASE, t.CNP)).any(), "kinds of events"
+        )
         many: dict[tuple[int, ...], np.ndarray] = {}
         for kinds, name in counted.items():
             some = argument[np.isin(kind, kinds)]
@@ -432,10 +437,15 @@ class _State:
             some = np.flatnonzero(table[size] > 0)
             if name == "queues":
                 require((table[head] >= 0) == (table[size] > 0), "queues.head")
-            found = lists(table[head][some], requests["next_free"], f"lists of {name}", most=table[size][some])
+            found = lists(
+                table[head][some], requests["next_free"], f"lists of {name}", most=table[size][some]
+            )
             require([one[-1] for one in found] == table[tail][some], f"{name}.{tail}")
             if name == "queues":
-                require([requests["next_free"][one[-1]] for one in found] == np.full(len(found), -1), "queues.tail")
+                require(
+                    [requests["next_free"][one[-1]] for one in found] == np.full(len(found), -1),
+                    "queues.tail",
+                )
             for rows in found:
                 waits[rows] = True
                 places[rows] += 1
@@ -477,7 +487,10 @@ class _State:
         require(ops["block"][op] == block, "requests.op")
         of = np.array([t.MOVE, t.MOVE, t.NOTIFY, t.WAIT])[kind]
         require(ops["kind"][op] == of, "requests.kind")
-        for number, first, size in ((t.LOAD, "first_source", "sources"), (t.STORE, "first_target", "targets")):
+        for number, first, size in (
+            (t.LOAD, "first_source", "sources"),
+            (t.STORE, "first_target", "targets"),
+        ):
             inside = (operand >= ops[first][op]) & (operand < ops[first][op] + ops[size][op])
             require(inside | (kind != number), "requests.operand")
         require((operand == ops["first_target"][op]) | (kind != t.SIGNAL), "requests.operand")
@@ -517,7 +530,9 @@ class _State:
         requests, operands, routes = self.requests, self.operands, self.tables["routes"]
         one = requests[rows]
         route, hop = one["route"], one["hop"]
-        require((route < 0) | (hop >= routes["first"][route]) & (hop <= routes["last"][route]), "requests.hop")
+        require(
+            (route < 0) | (hop >= routes["first"][route]) & (hop <= routes["last"][route]), "requests.hop"
+        )
         plain = np.ones(len(rows), bool)
         if self.clock["detailed"]:
             plain = (self.details["parent"][rows] < 0) & (self.details["children"][rows] == 0)

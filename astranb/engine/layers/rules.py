@@ -39,7 +39,8 @@ RULES: Final[Rules] = {
         **_all(COUNT, "events", "issued", "streams_left", "puts", "turns", "ended", "phases", "under_way"),
         "at": row("operations"), "ending": between(0, 2), "heaped": until("events"),
         "within": fixed(between(t.FIFO, t.FEWEST_LEFT)), "concurrent": fixed(COUNT), "by_queue": fixed(FLAG),
-        "passes": until("pass_ends"), "computing": maybe("operations"), "waiting": FLAG, "queues": fixed(COUNT),
+        "passes": until("pass_ends"), "computing": maybe("operations"), "waiting": FLAG,
+        "queues": fixed(COUNT),
     },
     "operations": {
         "kind": fixed(between(t.COMPUTE, t.END)), "slot": fixed(Rule(-1)),
@@ -50,7 +51,8 @@ RULES: Final[Rules] = {
     },
     "collectives": {
         "slot": fixed(row("slots")), "first_chunk": fixed(row("chunks")), "chunks": fixed(COUNT),
-        "first_stream": fixed(until("streams")), "over": COUNT, "priority": fixed(), "update_ps": fixed(COUNT),
+        "first_stream": fixed(until("streams")), "over": COUNT, "priority": fixed(),
+        "update_ps": fixed(COUNT),
         "issued_ps": TIME, "operation": fixed(row("operations")),
     },
     "chunks": {"first_phase": fixed(until("phases")), "phases": fixed(COUNT)},
@@ -67,7 +69,8 @@ RULES: Final[Rules] = {
         "since_ps": TIME,
     },
     "events": {
-        "time_ps": TIME, "rank": between(t.PROGRAM, t.NO_DELAY), **_all(ANY, "last_ps", "message_ps", "queue"),
+        "time_ps": TIME, "rank": between(t.PROGRAM, t.NO_DELAY), **_all(ANY, "last_ps", "message_ps",
+        "queue"),
         "sequence": COUNT, "heap": row("events"),
     },
     "pass_ends": {"time_ps": TIME},
@@ -102,7 +105,9 @@ def check(machine: Any, start: Any = None) -> None:
         _check_program(m)
         require(clock.events == 0, "clock.events")
     else:
-        require([len(one) for one in m[:10]] == np.array([len(one) for one in start[:10]]), "lengths of tables")
+        require(
+            [len(one) for one in m[:10]] == np.array([len(one) for one in start[:10]]), "lengths of tables"
+        )
     kinds, at = m.operations.kind, int(clock.at)
     require(int((kinds[:at] == t.PASS).sum()) == clock.passes, "clock.passes")
     issued = np.zeros(len(m.collectives), bool)

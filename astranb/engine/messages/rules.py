@@ -44,9 +44,12 @@ def _all(rule: Rule, *names: str) -> dict[str, Rule]:
 RULES: Final[Rules] = {
     "config": {
         **_all(fixed(between(1, _MOST)), "npus", "splits", "concurrent", "queues", "dims", "max_phases"),
-        **_all(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim", "bus"),
-        **_all(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1, 1)),
-        "inter": fixed(between(t.ASCENDING, t.THEMIS_FLEX)), "intra": fixed(between(t.FIFO, t.SHORTEST_FIRST)),
+        **_all(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim",
+        "bus"),
+        **_all(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1,
+        1)),
+        "inter": fixed(between(t.ASCENDING, t.THEMIS_FLEX)), "intra": fixed(between(t.FIFO,
+        t.SHORTEST_FIRST)),
         **_all(fixed(COUNT), "endpoint_ns", "local_group_ns", "switch_ns", "bus_L", "bus_o", "bus_g"),
         **_all(fixed(COUNT), "bus_reduce_ns", "memory_shared_by"),
         **_all(fixed(between(0, 1e30)), "reduce_Bps", "bus_G"),
@@ -82,7 +85,8 @@ RULES: Final[Rules] = {
         "place": fixed(between(0, t.ON_NOTHING)), "duration_ns": COUNT, "bytes": fixed(COUNT),
         "peer": fixed(Rule(-1)), **_all(fixed(), "tag", "involved", "priority"),
         "collective": fixed(Rule(-1, t.COLLECTIVES - 1)), "group": fixed(maybe("groups")), "waits": TIME,
-        "first_child": fixed(until("children")), "children": fixed(COUNT), **_all(COUNT, "streams", "streams_done"),
+        "first_child": fixed(until("children")), "children": fixed(COUNT), **_all(COUNT, "streams",
+        "streams_done"),
         **_all(TIME, "start_ns", "end_ns"), **_all(maybe("operations"), "next"),
         **_all(fixed(maybe("operations")), "custom", "owner"), "customs": COUNT, "stream": row("streams"),
     },
@@ -103,7 +107,8 @@ RULES: Final[Rules] = {
     },
     "phases": {
         "algorithm": between(0, t.ROOTED), "collective": between(0, t.COLLECTIVES - 1),
-        **_all(between(0, _MOST), "nodes", "stride"), "group": maybe("groups"), "bytes": COUNT, "queue": COUNT,
+        **_all(between(0, _MOST), "nodes", "stride"), "group": maybe("groups"), "bytes": COUNT,
+        "queue": COUNT,
         "direction": between(-1, 1), "window": Rule(-1), "tree": FLAG,
     },
     "timers": {
@@ -136,7 +141,8 @@ RULES: Final[Rules] = {
     "bus_lists": _all(maybe("messages"), "head", "tail"),
     "queue": {
         "now": COUNT, **_all(maybe("timesteps"), "open", "latest"), "heaped": until("timesteps"),
-        "free_timestep": until("timesteps"), "free_event": until("pending"), **_all(COUNT, "events_left", "turns"),
+        "free_timestep": until("timesteps"), "free_event": until("pending"), **_all(COUNT, "events_left",
+        "turns"),
     },
     "timesteps": {
         "time": COUNT, **_all(maybe("pending"), "head", "tail"), "next": until("timesteps"),
@@ -145,7 +151,8 @@ RULES: Final[Rules] = {
     "pending": {"what": COUNT, "next": until("pending")},
     "watch": {**dict.fromkeys(t.WATCH.names or (), ANY), "recording": FLAG, "passed": COUNT},
     "points": dict.fromkeys(t.POINT.names or (), ANY),  # written before the loop is called
-    "passed": {**dict.fromkeys(t.PASSED.names or (), ANY), "npu": row("npus"), "operation": row("operations")},
+    "passed": {**dict.fromkeys(t.PASSED.names or (), ANY), "npu": row("npus"),
+    "operation": row("operations")},
     "traffic": _all(COUNT, "messages", "bytes", "crossed"),
     "used": _all(COUNT, "messages", "bytes", "busy_ns"),
 }  # fmt: skip
@@ -175,7 +182,9 @@ def check(machine: Any, start: Any = None) -> None:
         _check_inputs(machine)
         require(machine.clock[0].steps == 0, "clock.steps")
     else:
-        for name in (name for name in machine._fields if name not in (*_GROWING, "passed", "traffic", "used")):
+        for name in (
+            name for name in machine._fields if name not in (*_GROWING, "passed", "traffic", "used")
+        ):
             require(len(getattr(machine, name)) == len(getattr(start, name)), f"the length of {name}")
     _State(machine).check()
 
@@ -188,14 +197,18 @@ def _check_inputs(m: Any) -> None:
         "npus": npus, "places": npus * t.PLACES, "queues": npus * dims * queues, "allocators": npus * dims,
         "trees": npus * t.COLLECTIVES * dims, "implementations": t.COLLECTIVES * dims, "schedule": dims,
         "group_streams": npus * len(m.groups), "grants": dims * queues, "wires": len(m.links),
-        "memories": npus, "bus": SIDES * npus if c.bus else 1, "bus_lists": LISTS * (SIDES * npus if c.bus else 1),
+        "memories": npus, "bus": SIDES * npus if c.bus else 1,
+        "bus_lists": LISTS * (SIDES * npus if c.bus else 1),
     }  # fmt: skip
     for name, length in lengths.items():
         require(len(getattr(m, name)) == length, f"the length of {name}")
     require(c.max_phases == max(2 * dims, 1), "config.max_phases")
     require(len(m.dims) > 0, "the length of dims")
     i = m.implementations
-    require((i.algorithm < 0) | (i.nodes > 0) & (i.stride > 0) & (i.nodes * i.stride <= npus), "implementations.nodes")
+    require(
+        (i.algorithm < 0) | (i.nodes > 0) & (i.stride > 0) & (i.nodes * i.stride <= npus),
+        "implementations.nodes",
+    )
     require(m.groups["first"] + m.groups["count"] <= len(m.members), "groups.count")
     _check_network(m, npus)
     o = m.operations
@@ -378,8 +391,12 @@ class _State:
         # What an operation does decides what its phases do, and with it who the root is.
         rooted = operation.collective >= t.BROADCAST
         require((p.algorithm == t.CUSTOM) | ((p.collective >= t.BROADCAST) == rooted), "phases.collective")
-        require(~rooted | (p.algorithm == t.CUSTOM) | (p.collective == operation.collective), "phases.collective")
-        require((p.algorithm != t.ROOTED) | rooted & (p.window >= 0) & (p.window <= t.ROOTED), "phases.window")
+        require(
+            ~rooted | (p.algorithm == t.CUSTOM) | (p.collective == operation.collective), "phases.collective"
+        )
+        require(
+            (p.algorithm != t.ROOTED) | rooted & (p.window >= 0) & (p.window <= t.ROOTED), "phases.window"
+        )
         require((p.algorithm != t.CUSTOM) | (operation.custom >= 0), "phases.algorithm")
         odd = p.nodes & (p.nodes - 1) > 0
         require(~((p.algorithm == t.TREE) & odd), "phases.algorithm")
@@ -512,7 +529,10 @@ class _State:
         require(used[is_grant], "grants.head")
         require(~(is_grant & in_bucket), "grants.head")
         of = np.arange(len(m.queues)) % len(grants)
-        require((m.queues.granted >= grants["first"][of]) & (m.queues.granted <= grants["last"][of]), "queues.granted")
+        require(
+            (m.queues.granted >= grants["first"][of]) & (m.queues.granted <= grants["last"][of]),
+            "queues.granted",
+        )
         waiting = lists(m.links.head, messages.behind, "lists of links")
         for link, found in enumerate(waiting):
             if found:
@@ -569,7 +589,9 @@ class _State:
             used.append(int(queue.open))
         require(queue.latest < 0 or int(queue.latest) in set(used), "queue.latest")
         free = lists([int(queue.free_timestep)], steps.next, "lists of unused timesteps")[0]
-        found = lists([int(queue.free_timestep), *steps.bucket.tolist()], steps.next, "lists of timesteps")[1:]
+        found = lists([int(queue.free_timestep), *steps.bucket.tolist()], steps.next, "lists of timesteps")[
+            1:
+        ]
         require(len(free) + len(used) == len(steps), "queue.free_timestep")
         require(sorted(one for rows in found for one in rows) == sorted(used), "timesteps.bucket")
         for bucket, rows in enumerate(found):
@@ -595,7 +617,9 @@ class _State:
         require(sorted(set_off) == sorted(timers), "timers in the event queue")
         hops = about[kind == t.HOP]
         require(hops < len(m.messages), "pending.what")
-        require(self.messages[hops] & (m.messages.sent[hops] == 1) & (m.messages.dst[hops] >= 0), "pending.what")
+        require(
+            self.messages[hops] & (m.messages.sent[hops] == 1) & (m.messages.dst[hops] >= 0), "pending.what"
+        )
         require(np.bincount(hops, minlength=1) <= 1, "pending.what")
         require((m.messages.dst[hops] < self.npus) & (m.messages.src[hops] >= 0), "messages.dst")
         frees = about[kind == t.FREE]

@@ -425,7 +425,7 @@ class OperationEngine(OperationRun):
     @classmethod
     @abstractmethod
     def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Refuse tables of a file that would lead machine code astray; ``start``: those of the run's start."""
+        """Refuse tables that would lead machine code astray; ``start``: those of the run's start."""
 
     # Comparing ---------------------------------------------------------------
 

@@ -11,7 +11,17 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from astranb.chakra import Attribute, CollectiveType, Distinct, Hole, Node, NodeType, Template, Trace, write_ranks
+from astranb.chakra import (
+    Attribute,
+    CollectiveType,
+    Distinct,
+    Hole,
+    Node,
+    NodeType,
+    Template,
+    Trace,
+    write_ranks,
+)
 from astranb.core.errors import InputError
 from astranb.core.state import require_bytes
 from astranb.workload.astrasim2 import (
