@@ -226,7 +226,7 @@ READERS = {
     "ASTRA-sim 1.0 network": Reader(astrasim1.read_network, ".json", _json(NETWORK1), AS_JSON),
     "ASTRA-sim 2.0 network": Reader(
         astrasim2.read_network, ".yml",
-        _text("topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25 ]\nlatency: [ 5, 1 ]\n"),
+        _text("topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50, 25 ]\nlatency: [ 5, 1 ]\n"),
         AS_TEXT,
     ),
     "ASTRA-sim 2.0 system": Reader(astrasim2.read_system, ".json", _json(SYSTEM2), AS_JSON),
