@@ -63,7 +63,8 @@ Rules = Mapping[str, Mapping[str, Rule]]
 """The rule of every field of every table; of a table without fields the rule is that of ``""``."""
 
 ANY: Final = Rule()
-COUNT: Final = Rule(0)
+COUNT: Final = Rule(0, 1 << 60)
+"""Two of them can be added."""
 TIME: Final = Rule(-1)
 """A time or duration; -1: not yet, or never."""
 FLAG: Final = Rule(0, 1)

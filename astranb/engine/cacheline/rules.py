@@ -109,7 +109,8 @@ RULES: Final[Rules] = {
         "kind": fixed(between(0, len(t.OP_KINDS) - 1)),
         "block": fixed(row("blocks")),
         **_all(fixed(until("operands")), "first_source", "first_target"),
-        **_all(fixed(COUNT), "sources", "targets", "payload", "last_bytes", "before", "lines"),
+        **_all(fixed(COUNT), "sources", "targets", "payload", "last_bytes", "before"),
+        "lines": fixed(between(0, 1 << 31)),
         "semaphore": fixed(maybe("semaphores")),
         "value": _FIXED,
         "phase": fixed(row("phases")),
@@ -224,13 +225,15 @@ def _reach(ops: Any, operands: Any, gpus: Any, op: Any, operand: Any) -> np.ndar
     stride, lines = operands["stride"][operand], np.where(ops["kind"][op] == t.MOVE, ops["lines"][op], 1)
     last = np.maximum(0, lines - 1) * stride // line + np.maximum(1, -(-ops["last_bytes"][op] // line))
     others = np.maximum(0, lines - 2) * stride // line + np.maximum(1, -(-ops["payload"][op] // line))
-    return np.maximum(np.maximum(1, last), np.where(lines > 1, others, 0))
+    return np.asarray(np.maximum(np.maximum(1, last), np.where(lines > 1, others, 0)))
 
 
 def _spans(ops: Any, gpus: Any) -> np.ndarray:
     """Lines of memory that a request of each operation covers at most."""
     line = int(gpus["line_bytes"].min())
-    return np.maximum(1, -(-np.maximum(ops["payload"], ops["last_bytes"]).astype(np.int64) // line))
+    return np.asarray(
+        np.maximum(1, -(-np.maximum(ops["payload"], ops["last_bytes"]).astype(np.int64) // line))
+    )
 
 
 _PROGRAM: Final = {
@@ -295,7 +298,7 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     limit = np.where(direct, gpus["sets"], 1 << 30)
     # A signal and a wait have one operand, which is not counted.
     for first, count, one in (("first_source", "sources", t.WAIT), ("first_target", "targets", t.NOTIFY)):
-        many = np.where(kind == one, 1, ops[count])
+        many = np.where(kind == one, 1, ops[count].astype(np.int64))
         require(ops[first] + many <= len(operands), f"ops.{count}")
         which = _ranges(ops[first], many)
         op = np.repeat(np.arange(len(ops)), many)
@@ -464,11 +467,11 @@ class _State:
         if detailed:
             asked = live & (self.details["children"] > 0)
         require((places == 1) | ~live | (asked & (places == 0)), "requests that are nowhere")
-        rows = np.flatnonzero(live)
-        self._check_live(rows, again[rows])
+        in_use = np.flatnonzero(live)
+        self._check_live(in_use, again[in_use])
         moving = argument[kind == t.HOP]
         travels = np.union1d(moving, np.flatnonzero(waits))
-        self._check_way(rows, travels)
+        self._check_way(in_use, travels)
         for event, low, high in ((t.L2, 0, 0), (t.HBM, 0, 0), (t.RETURN, 1, 2)):
             state = requests["returning"][argument[kind == event]]
             require((state >= low) & (state <= high), "requests.returning")
@@ -605,8 +608,8 @@ class _State:
             require(not rows or rows[-1] == sms["ready_tail"][number], "sms.ready_tail")
             queued[rows] = True
         require(queued == (warps["queued"] == 1), "warps.queued")
-        rows = np.flatnonzero(queued)
-        one, block = warps[rows], blocks[warps["block"][rows]]
+        ready = np.flatnonzero(queued)
+        one, block = warps[ready], blocks[warps["block"][ready]]
         require(np.isin(block["state"], (t.MOVING, t.SIGNALLING, t.WAITING)), "warps.queued")
         op = block["op"]
         kind = ops["kind"][op]
@@ -619,4 +622,4 @@ class _State:
         require(~moves | under | more, "warps.queued")
         require((kind != t.COMPUTE) | (one["next_line"] > 0), "warps.next_line")
         alone = (kind == t.NOTIFY) | (kind == t.WAIT)
-        require(~alone | (rows == block["first_warp"]), "warps.queued")
+        require(~alone | (ready == block["first_warp"]), "warps.queued")

@@ -147,13 +147,13 @@ def _check_streams(m: Any, issued: np.ndarray) -> None:
         require(s.phase[rows] >= 0, "streams.phase")
         require(m.phases.queue[s.phase[rows]] == queue, "streams.phase")
         inside[rows] = True
-    rows = np.flatnonzero(inside)
-    some, chunk = m.collectives[s.collective[rows]], m.chunks[s.chunk[rows]]
-    require(issued[s.collective[rows]], "streams.collective")
-    nth = rows - some.first_stream
+    in_use = np.flatnonzero(inside)
+    some, chunk = m.collectives[s.collective[in_use]], m.chunks[s.chunk[in_use]]
+    require(issued[s.collective[in_use]], "streams.collective")
+    nth = in_use - some.first_stream
     require((nth >= 0) & (nth < some.chunks), "streams.collective")
-    require(s.chunk[rows] == some.first_chunk + nth, "streams.chunk")
-    phase = s.phase[rows] - chunk.first_phase
+    require(s.chunk[in_use] == some.first_chunk + nth, "streams.chunk")
+    phase = s.phase[in_use] - chunk.first_phase
     require((phase >= 0) & (phase < chunk.phases), "streams.phase")
     require(inside | (s.running == 0), "streams.running")
 

@@ -28,7 +28,7 @@ from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, link_count
 from . import tables as t
 from .bus import LISTS, SIDES
 
-__all__ = ["RULES", "check"]
+__all__ = ["RULES", "check", "check_about"]
 
 _MOST: Final = 1 << 24
 """More NPUs, dimensions or queues than any run has."""
@@ -187,6 +187,42 @@ def check(machine: Any, start: Any = None) -> None:
         ):
             require(len(getattr(machine, name)) == len(getattr(start, name)), f"the length of {name}")
     _State(machine).check()
+
+
+def check_about(about: Any, base_ns: Any, machine: Any) -> None:
+    """Refuse what is said of operations where it does not fit their table.
+
+    Parameters
+    ----------
+    about : About
+    base_ns : ndarray
+        Their durations at first.
+    machine : MessageMachine
+    """
+    o = machine.operations
+    count = len(o)
+    for name in ("npu", "kind", "collective", "size", "name", "first", "parents"):
+        column = getattr(about, name)
+        require(column.dtype == np.int64 and column.ndim == 1, f"the table of {name}")
+        require(len(column) == count + (name == "first") or name == "parents", f"the length of {name}")
+    require(base_ns.dtype == np.int64 and base_ns.shape == (count,), "the length of base_ns")
+    require((base_ns >= 0) & (base_ns < 1 << 60), "base_ns")
+    require(about.npu == o.npu, "npu")
+    require(type(about.own) is int and 0 <= about.own <= count, "own")
+    require((np.arange(count) < about.own) == (o.owner < 0), "own")
+    require(np.diff(about.npu[: about.own]) >= 0, "npu")
+    require((about.kind >= t.COMPUTE) & (about.kind <= t.REPLAY), "kind")
+    require((about.collective >= -1) & (about.collective < t.COLLECTIVES), "collective")
+    require((about.kind != t.COLLECTIVE) | (about.collective >= 0), "collective")
+    require((about.size >= 0) & (about.size < 1 << 60), "size")
+    require((about.name >= -1) & (about.name < len(about.names)), "name")
+    require(about.first[0] == 0 and about.first[-1] == len(about.parents), "first")
+    require(np.diff(about.first) >= 0, "first")
+    require((about.parents >= 0) & (about.parents < count), "parents")
+    require(isinstance(about.infra, str), "infra")
+    for name in ("names", "topology", "links"):
+        words = getattr(about, name)
+        require(isinstance(words, list) and all(one is None or isinstance(one, str) for one in words), name)
 
 
 def _check_inputs(m: Any) -> None:
@@ -352,18 +388,18 @@ class _State:
             require(int(s.running[rows].sum()) == m.queues.running[queue], "queues.running")
             inside[rows] = True
         require(inside == used, "streams in use")
-        rows = np.flatnonzero(used)
-        one = s[rows]
+        in_use = np.flatnonzero(used)
+        one = s[in_use]
         width = int(c.max_phases)
         require((one.phase >= 1) & (one.phase <= one.phases) & (one.phases <= width), "streams.phase")
         operation = m.operations[one.operation]
         require((operation.kind == t.COLLECTIVE) & (operation.npu == one.npu), "streams.operation")
         local = int(c.queues * c.dims)
         for at in range(width):
-            some = rows[one.phases > at]
+            some = in_use[one.phases > at]
             p = m.phases[some * width + at]
             self._check_phase(p, s.npu[some], m.operations[s.operation[some]], local)
-        p = m.phases[rows * width + one.phase - 1]
+        p = m.phases[in_use * width + one.phase - 1]
         require(one.queue == one.npu * local + p.queue, "streams.queue")
         for name in ("algorithm", "collective", "nodes", "stride", "group"):
             require(one[name] == p[name], f"streams.{name}")
