@@ -12,7 +12,7 @@ from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
-from ._file import rank_file, read, read_ranks, write
+from ._file import rank_file, read, read_ranks, write, write_ranks
 from ._layer_table import layer_table_trace
 from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
@@ -52,5 +52,6 @@ __all__ = [
     "synthesize",
     "topological_order",
     "write",
+    "write_ranks",
     "write_timeline",
 ]

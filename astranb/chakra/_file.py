@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from astranb.core.document import contents
 from astranb.core.errors import InputError
-from astranb.core.files import whole_file
+from astranb.core.files import whole_file, whole_files
 
 from ._trace import Trace
 
-__all__ = ["MOST_BYTES", "MOST_RATIO", "rank_file", "read", "read_ranks", "write"]
+__all__ = ["MOST_BYTES", "MOST_RATIO", "rank_file", "read", "read_ranks", "write", "write_ranks"]
 
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
@@ -119,6 +121,55 @@ def write(path: str | Path, trace: Trace) -> None:
         out.write(gzip.compress(trace.data, mtime=0) if packed else trace.data)
 
 
+def write_ranks(
+    prefix: str | Path, ranks: int, data: Callable[[int], bytes], others: Mapping[Path, bytes] | None = None
+) -> list[Path]:
+    """Write ``PREFIX.RANK.et`` for each rank: all of them or none.
+
+    Traces of further ranks with this prefix are removed, because they would be read as part of the set.
+
+    Parameters
+    ----------
+    prefix : str or Path
+    ranks : int
+        How many.
+    data : callable
+        Gives the contents of a rank's trace.
+    others : mapping of Path to bytes, optional
+        Further files of the set.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written; the old files are still there.
+    """
+    files = [Path(f"{prefix}.{rank}.et") for rank in range(ranks)]
+    stale: list[Path] = []
+    with suppress(OSError):  # writing says why
+        stale = [file for file in _rank_files(Path(prefix)) if file not in set(files)]
+    others = others or {}
+    with whole_files(stale=stale) as add:
+        for rank, file in enumerate(files):
+            with add(file) as out:
+                out.write(data(rank))
+        for file, content in others.items():
+            with add(file) as out:
+                out.write(content)
+    return [*files, *others]
+
+
+def _rank_files(base: Path) -> dict[Path, int]:
+    """Find the traces with a prefix, and their ranks; raises OSError where there is no such folder."""
+    name = re.compile(re.escape(base.name) + r"\.(\d+)\.et(?:\.gz)?")
+    matches = [(file, name.fullmatch(file.name)) for file in base.parent.iterdir()]
+    return {file: int(match[1]) for file, match in matches if match}
+
+
 def rank_file(prefix: str | Path, rank: int) -> Path:
     """The file of one rank: ``PREFIX.RANK.et``, or else ``PREFIX.RANK.et.gz``."""
     plain = Path(f"{prefix}.{rank}.et")
@@ -147,14 +198,12 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         There is none, one is missing, or one cannot be read.
     """
     base = Path(prefix)
-    name = re.compile(re.escape(base.name) + r"\.(\d+)\.et(?:\.gz)?")
     try:
-        matches = [name.fullmatch(file.name) for file in base.parent.iterdir()]
+        found = set(_rank_files(base).values())
     except OSError as error:
         raise InputError(
             error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"
         ) from None
-    found = {int(match[1]) for match in matches if match}
     if not found:
         what = f"no trace {base.name}.0.et"
         raise InputError(what, where=str(base.parent), hint="give the part of the files' names before .0.et")

@@ -196,7 +196,10 @@ def _bits(kind: ValueLayout, value: Any, name: str) -> bytes:
     """Encode one element, without a tag."""
     if kind.form == "text":
         if isinstance(value, str):
-            return framed(value.encode("utf-8", "surrogateescape"))
+            try:
+                return framed(value.encode("utf-8", "surrogateescape"))
+            except UnicodeEncodeError:  # JSON can hold half a character
+                raise InputError(f"{value!r:.60} is not Unicode text", where=ascii(name)[1:-1]) from None
     elif kind.form == "bytes":
         if isinstance(value, bytes):
             return framed(value)

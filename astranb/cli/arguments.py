@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -33,6 +34,10 @@ class Parser(argparse.ArgumentParser):
         """Raise what argparse would print."""
         _, _, command = self.prog.partition(" ")
         raise InputError(message.removeprefix("argument "), where=command, hint=f"see {self.prog} --help")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or a version; argparse would ignore a full disk."""
+        (file or sys.stdout).write(message)
 
 
 def join_negative_values(argv: list[str]) -> list[str]:

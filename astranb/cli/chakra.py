@@ -176,7 +176,7 @@ def _list_models() -> Report:
 
 def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
     """Write one file, or the same trace for each rank; returns the files."""
-    from astranb.chakra import write
+    from astranb.chakra import write, write_ranks
 
     if npus is None:
         if not output.lower().endswith((".et", ".et.gz")):
@@ -185,10 +185,7 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
         return [output]
     if not 1 <= npus <= _MOST_RANKS:
         raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {_MOST_RANKS}")
-    files = [f"{output}.{rank}.et" for rank in range(npus)]
-    for file in files:
-        write(file, trace)
-    return files
+    return [str(file) for file in write_ranks(output, npus, lambda _rank: trace.data)]
 
 
 def _convert(args: argparse.Namespace) -> Report:

@@ -41,8 +41,8 @@ def load_entries() -> list[str]:
 
 def compile_all() -> None:
     """Compile all entries that neither the wheel nor the user's cache has, the quickest first."""
-    files = [ENTRIES[name].object_file() for name in reversed(load_entries())]
-    if all(files):
+    ready = [ENTRIES[name].is_ready() for name in reversed(load_entries())]
+    if all(ready):
         _done().touch()
 
 

@@ -4,6 +4,9 @@ Folders are named by a hash over *all* kernel sources: an edit anywhere, in a ca
 too, is seen. Object files in the user's cache are this machine's own, so that their folder's
 name also depends on the processor and on the versions of Numba and Python. Those of a wheel
 depend on the kernel sources alone: they call nothing of Numba or Python.
+
+Machine code is run as it is read. So an object file begins with its checksum, and the cache is
+used only where nobody else can write to it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import hashlib
 import os
 import platform
 import re
+import stat
 import sys
 import tempfile
 from contextlib import suppress
@@ -21,7 +25,18 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["cache_folder", "entry_modules", "kernel_sources", "prebuilt", "source_hash"]
+from .jit import BOUNDS
+from .progress import notice
+
+__all__ = [
+    "cache_folder",
+    "entry_modules",
+    "kernel_sources",
+    "prebuilt",
+    "read_object",
+    "sealed",
+    "source_hash",
+]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER = (
@@ -135,34 +150,90 @@ def _machine_hash() -> str:
     digest = hashlib.blake2b(_LOADED.encode(), digest_size=8)
     for name in ("numba", "llvmlite"):
         digest.update(_version(name))
-    for fact in (np.__version__, sys.version, platform.machine(), _cpu()):
+    for fact in (np.__version__, sys.version, platform.machine(), _cpu(), f"bounds {BOUNDS}"):
         digest.update(fact.encode())
     return digest.hexdigest()
+
+
+def sealed(code: bytes) -> bytes:
+    """Put a checksum in front of machine code."""
+    return hashlib.blake2b(code, digest_size=16).hexdigest().encode() + b"\n" + code
+
+
+def read_object(file: Path, *, own: bool) -> bytes | None:
+    """Read the machine code of an object file; None where there is none, or it must not be run.
+
+    Parameters
+    ----------
+    file : Path
+        Its contents are from :func:`sealed`.
+    own : bool
+        Whether it must be this user's, and nobody else's to write.
+    """
+    try:
+        with file.open("rb") as opened:
+            if own and not _is_private(os.fstat(opened.fileno())):
+                return None
+            code = opened.read().partition(b"\n")[2]
+            opened.seek(0)
+            return code if sealed(code) == opened.read() else None
+    except OSError:
+        return None
 
 
 def cache_folder() -> Path:
     """Name (and make) the folder of machine code for exactly these sources and this machine.
 
-    ``ASTRANB_CACHE_DIR`` wins; else the user's cache folder; else, where that cannot be
-    written, a temporary one.
+    ``ASTRANB_CACHE_DIR`` wins; else the user's cache folder; else, where that cannot be written or
+    others can write to it, a temporary one, which the user's next process finds again.
     """
-    from platformdirs import user_cache_path
-
-    chosen = os.environ.get("ASTRANB_CACHE_DIR")
-    name = f"kernels-{_machine_hash()}"
-    folder = (Path(chosen) if chosen else user_cache_path("astranb")) / name
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    if os.access(folder, os.W_OK):
-        return folder
-    folder = _temporary() / name
-    folder.mkdir(exist_ok=True)
-    return folder
+    return _cache_folder(os.environ.get("ASTRANB_CACHE_DIR"))
 
 
 @cache
+def _cache_folder(chosen: str | None) -> Path:
+    from platformdirs import user_cache_path
+
+    name = f"kernels-{_machine_hash()}"
+    root = Path(chosen) if chosen else user_cache_path("astranb")
+    with suppress(OSError):
+        root.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (root, root / name):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if not _is_private(folder.stat()):
+                notice(f"{folder} is not used for machine code: others can write to it (chmod go-w it)")
+                break
+        else:
+            if os.access(root / name, os.W_OK):
+                return root / name
+    folder = _temporary() / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _is_private(found: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else may write to it."""
+    if not hasattr(os, "geteuid"):  # Windows
+        return True
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 def _temporary() -> Path:
-    return Path(tempfile.mkdtemp(prefix="astranb-"))
+    """Make a temporary folder that only this user can write to, if possible one for all processes."""
+    user = os.geteuid() if hasattr(os, "geteuid") else "user"
+    folder = Path(tempfile.gettempdir(), f"astranb-{user}")
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and _is_private(found):
+            return folder
+    # Somebody else has taken the name.
+    import atexit
+    import shutil
+
+    folder = Path(tempfile.mkdtemp(prefix="astranb-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _cpu() -> str:

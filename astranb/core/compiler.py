@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .code import sealed
 from .handle import Handle, handle
-from .jit import Kernel, Prefetch
+from .jit import BOUNDS, Kernel, Prefetch
 from .targets import Target, host
 
 __all__ = ["Unsupported", "emit", "fallback", "lower", "work"]
@@ -199,7 +200,8 @@ def emit(text: str, target: Target) -> bytes:
     Returns
     -------
     bytes
-        A line with the names of external symbols, then the object file.
+        As :func:`.code.read_object` reads it: a checksum, a line with the names of external symbols,
+        the object file.
 
     Raises
     ------
@@ -216,7 +218,7 @@ def emit(text: str, target: Target) -> bytes:
     if unfit := [name for name in externals if name.startswith((foreign, ".numba."))]:
         raise Unsupported(f"{unfit[0]} in code for {target.name}")
     header = " ".join(name for name in externals if not name.startswith("llvm."))
-    return header.encode() + b"\n" + machine.emit_object(module)
+    return sealed(header.encode() + b"\n" + machine.emit_object(module))
 
 
 def fallback(function: Any, folder: Path) -> Callable[..., int]:
@@ -279,7 +281,8 @@ def _dispatcher(kernel: Kernel[..., Any], *, public: bool, kept: bool = False) -
         found = kernel.dispatchers[public] = numba.njit(
             nogil=True,
             error_model="numpy",
-            forceinline=kernel.inline and not kept,
+            boundscheck=BOUNDS,
+            forceinline=kernel.inline and not kept and not BOUNDS,
             **({"cache": True} if kept else {} if public else private),
         )(kernel.function)
     return found

@@ -12,16 +12,19 @@ outdated; ``compiler.py`` makes them.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
 
-from .code import cache_folder, prebuilt
+from .code import cache_folder, prebuilt, read_object
+from .errors import InputError
 from .files import locked, whole_file
-from .jit import JIT
+from .jit import BOUNDS, JIT
 from .progress import announce, notice
 
 __all__ = ["ENTRIES", "Entry", "flat"]
@@ -105,37 +108,39 @@ class Entry:
         def call(_keep: Any = (lengths, arrays)) -> int:
             return cast("int", code(*addresses))
 
-        return call
+        return _checked(call) if BOUNDS else call
 
     def load(self) -> None:
         """Make the machine code ready: from the wheel or the cache where it is, else compiled and kept."""
         if self._code is not None or self._dispatcher is not None or not JIT:
             return
-        file = self.object_file()
-        if file is None:
+        code = self._machine_code()
+        if code is None:
             from .compiler import fallback
 
             self._dispatcher = fallback(self.function, cache_folder())
             return
-        address = self._link(file)
+        address = self._link(code)
         types = [ctypes.c_void_p] * (len(self.dtypes) + 1)
         self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
 
-    def object_file(self) -> Path | None:
-        """Return the object file, from the wheel or the user's cache; compile it where there is none.
+    def is_ready(self) -> bool:
+        """Compile the entry unless the wheel or the user's cache has it; returns whether one has it now."""
+        return self._machine_code() is not None
 
-        Returns
-        -------
-        Path or None
-            None where this version of Numba cannot make one.
+    def _machine_code(self) -> bytes | None:
+        """Return the machine code, compiled where there is none or it is damaged.
+
+        None where this version of Numba cannot make any.
         """
-        if file := prebuilt(self.name):
-            return file
+        found = None if BOUNDS else prebuilt(self.name)
+        if found and (code := read_object(found, own=False)):
+            return code
         folder = cache_folder()
         file = folder / f"{self.name}.o"
         unsupported = folder / f"{self.name}.unsupported"
-        if file.exists():
-            return file
+        if code := read_object(file, own=True):
+            return code
         if unsupported.exists():
             return None
         from .compiler import Unsupported, emit, lower, work
@@ -143,35 +148,42 @@ class Entry:
 
         # How long it took here the last time, whatever the sources were then.
         measured = folder.parent / f"{self.name}.seconds"
-        seconds = float(measured.read_text()) if measured.exists() else work(self.function)
+        seconds = _seconds(measured) or work(self.function)
         what = f"compiling {self.name}, once for each version of astranb"
         # Two processes that need it (`make lab` compiles in the background) compile it once.
         with announce(what, seconds), locked(folder / f"{self.name}.lock"):
-            if file.exists():
-                return file
+            if code := read_object(file, own=True):
+                return code
             began = perf_counter()
             try:
-                code = emit(lower(self.function, self.parts, self.symbol), host())
+                made = emit(lower(self.function, self.parts, self.symbol), host())
             except Unsupported as reason:
                 notice(f"{self.name} is compiled and cached by numba.njit, which is slower ({reason})")
                 unsupported.touch()
                 return None
-            with whole_file(file) as out:
-                out.write(code)
-            with whole_file(measured) as out:
-                out.write(f"{perf_counter() - began:.1f}".encode())
-        return file
+            with suppress(InputError, OSError):  # on a full disk it is compiled again the next time
+                file.unlink(missing_ok=True)
+                with whole_file(file) as out:
+                    out.write(made)
+                file.chmod(0o644)
+                with whole_file(measured) as out:
+                    out.write(f"{perf_counter() - began:.1f}".encode())
+        return made.partition(b"\n")[2]
 
-    def _link(self, file: Path) -> int:
-        """Load the object file with llvmlite and return the address of the entry."""
+    def _link(self, contents: bytes) -> int:
+        """Load an object file with llvmlite and return the address of the entry."""
         import llvmlite.binding as llvm
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        header, _, code = file.read_bytes().partition(b"\n")
-        # Numba's wrapper refers to helpers that raise Python exceptions. A kernel raises
-        # none, so that they are never called; the linker only wants an address for each.
+        header, _, code = contents.partition(b"\n")
+        # Numba's wrapper refers to helpers that raise Python exceptions. A kernel raises none unless
+        # it checks bounds, so that they are never called; the linker only wants an address for each.
         trap = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+        if BOUNDS:
+            from numba.core.registry import cpu_target
+
+            _ = cpu_target.target_context  # knows the helpers
         for name in header.decode().split():
             if llvm.address_of_symbol(name) is None:
                 llvm.add_symbol(name, trap)
@@ -181,3 +193,28 @@ class Entry:
         engine.finalize_object()
         self._keep = engine
         return cast("int", engine.get_function_address(self.symbol))
+
+
+def _seconds(measured: Path) -> float:
+    """Read how long a compilation took; 0 where nothing is known."""
+    try:
+        return max(0.0, float(measured.read_text()))
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _checked(call: Callable[[], int]) -> Callable[[], int]:
+    """Raise the exception that a call has reported: a C function can return none."""
+
+    def checked() -> int:
+        found: list[Any] = []
+        before, sys.unraisablehook = sys.unraisablehook, found.append
+        try:
+            result = call()
+        finally:
+            sys.unraisablehook = before
+        if found:
+            raise found[0].exc_value
+        return result
+
+    return checked

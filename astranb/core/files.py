@@ -1,22 +1,27 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, one by one and in sets."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from .errors import InputError
 
-__all__ = ["locked", "whole_file"]
+__all__ = ["locked", "whole_file", "whole_files"]
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing; it appears at its place when the block has ended well.
+
+    A symbolic link stays, and its target is written. A device or FIFO gets the contents when the
+    block has ended, and is never replaced.
 
     Parameters
     ----------
@@ -43,19 +48,113 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """
     name = ""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        target, mode = _place(path)
+        if mode is None:
+            with tempfile.TemporaryFile() as file:
+                yield file
+                file.seek(0)
+                with target.open("wb", buffering=0) as out:
+                    shutil.copyfileobj(file, out)
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:_NAME]}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # a temporary file is its owner's alone
-        Path(name).replace(path)
+        Path(name).chmod(mode)  # a temporary file is its owner's alone
+        Path(name).replace(target)
     except OSError as error:
         _forget(name)
         raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
     except BaseException:
         _forget(name)
         raise
+
+
+@contextmanager
+def whole_files(
+    *, stale: Iterable[Path] = ()
+) -> Iterator[Callable[[Path], AbstractContextManager[BinaryIO]]]:
+    """Write a set of files; they appear at their places when the block has ended well.
+
+    Whenever the process is killed, the old files or the new ones are there, never some of each, and a
+    part of a set lacks its first file. So a reader that needs the first file refuses such a part.
+
+    Parameters
+    ----------
+    stale : iterable of Path
+        Files of an older set that the new one does not have: they are removed.
+
+    Yields
+    ------
+    callable
+        Opens one file of the set for writing, given its path, as :func:`whole_file` does.
+
+    Raises
+    ------
+    InputError
+        One of the files cannot be written. The old set is still there.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with whole_files() as add:
+    ...     for rank in range(2):
+    ...         with add(folder / f"step.{rank}.et") as file:
+    ...             _ = file.write(b"trace")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['step.0.et', 'step.1.et']
+    """
+    staged: list[tuple[Path, Path, Path]] = []  # as given, where it is to be, where it is now
+    folders: dict[Path, Path] = {}
+
+    @contextmanager
+    def add(path: Path) -> Iterator[BinaryIO]:
+        try:
+            target, mode = _place(path)
+            if mode is None:
+                raise OSError("a set of files needs ordinary files")  # noqa: TRY301 - one report for all
+            if target.parent not in folders:
+                folders[target.parent] = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
+            file = folders[target.parent] / str(len(staged))
+            with file.open("wb") as out:
+                yield out
+            file.chmod(mode)
+            staged.append((path, target, file))
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+
+    try:
+        yield add
+        path = Path()
+        try:
+            # Remove all, the first file first; then put in place all, the first file last.
+            for path in (*(target for _, target, _ in staged), *stale):
+                path.unlink(missing_ok=True)
+            for given, target, file in reversed(staged):
+                path = given
+                file.replace(target)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+    finally:
+        for folder in folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_NAME = 100
+"""Characters of a name that a temporary file's repeats: names have at most 255 bytes."""
+
+
+def _place(path: Path) -> tuple[Path, int | None]:
+    """Follow symbolic links; give the file's mode, None for a device or FIFO."""
+    target = Path(os.path.realpath(path))
+    try:
+        found = target.stat().st_mode
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        return target, 0o666 & ~umask
+    if stat.S_ISDIR(found):
+        raise IsADirectoryError(21, "it is a folder")
+    return target, stat.S_IMODE(found) if stat.S_ISREG(found) else None
 
 
 @contextmanager

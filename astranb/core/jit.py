@@ -5,6 +5,8 @@ few *entries* (``entry.py``) are called from Python, and those are compiled with
 (``compiler.py``).
 
 ``ASTRANB_JIT=0`` runs the same functions as plain Python, for a debugger.
+``ASTRANB_BOUNDS=1`` compiles them with a check of every index: one that is out of bounds is an
+``IndexError`` instead of a wrong read or write. It is meant for tests, and slower.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
+    "BOUNDS",
     "JIT",
     "Kernel",
     "Prefetch",
@@ -28,6 +31,9 @@ __all__ = [
 
 JIT = os.environ.get("ASTRANB_JIT", "1") != "0"
 """Whether entries are compiled (``ASTRANB_JIT=0`` turns it off)."""
+
+BOUNDS = JIT and os.environ.get("ASTRANB_BOUNDS", "0") == "1"
+"""Whether compiled kernels check their indices (``ASTRANB_BOUNDS=1`` turns it on)."""
 
 Records: TypeAlias = "np.recarray[Any, Any]"
 """A structured array with fields as attributes: ``links[i].free_at_ps``."""

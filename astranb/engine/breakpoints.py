@@ -17,6 +17,7 @@ __all__ = [
     "ConditionField",
     "at_time",
     "called",
+    "check_point",
     "condition",
     "found_at",
     "install",
@@ -135,6 +136,27 @@ def condition(
         for row in found.rows
     ]
     return Breakpoint(f"{found.path}.{found.word} {match['relation']} {value}", rows=rows, object=found.path)
+
+
+def check_point(point: Breakpoint, owners: Sequence[Any]) -> None:
+    """Refuse a breakpoint from a file that names no field of a table.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none.
+    """
+    at_ps = 0 if point.at_ps is None else point.at_ps
+    fine = isinstance(point.text, str) and isinstance(point.object, str) and isinstance(point.enabled, bool)
+    numbers = [at_ps, *(value for row in point.rows for value in row.values())]
+    if not fine or not all(type(number) is int and abs(number) < 1 << 63 for number in numbers):
+        raise TypeError("a breakpoint is none")
+    for row in point.rows:
+        if row.get("owner", -1) < 0:
+            continue
+        words = owners[row["owner"]].size * len(owners[row["owner"]].dtype.names)
+        if not (0 <= row["place"] < words and 0 <= row["relation"] < len(_RELATIONS)):
+            raise ValueError("a breakpoint names no field")
 
 
 def install(points: Sequence[Breakpoint], table: Any, owners: Sequence[Any]) -> list[Breakpoint]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
-from astranb.core.files import whole_file
+from astranb.core.files import whole_files
 from astranb.core.perfetto import write_trace
 from astranb.core.units import format_time
 
@@ -196,13 +196,12 @@ class Result:
         except OSError as error:
             hint = "name a folder that can be made"
             raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from error
-        written = []
-        for name in self.tables:
-            frame = self.to_dataframe(name)
-            if len(frame):
-                with whole_file(place / f"{name}.csv") as file:
-                    file.write(frame.to_csv(index=False).encode())
-                written.append(name)
+        frames = {name: self.to_dataframe(name) for name in self.tables}
+        written = [name for name, frame in frames.items() if len(frame)]
+        with whole_files(stale=[place / f"{name}.csv" for name in frames if name not in written]) as add:
+            for name in written:
+                with add(place / f"{name}.csv") as file:
+                    file.write(frames[name].to_csv(index=False).encode())
         return written
 
     def to_perfetto(self, path: str | Path, **options: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.state import read_tables, write_tables
-from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.breakpoints import Breakpoint, check_point
 from astranb.engine.cacheline import CacheLineEngine
-from astranb.engine.edits import Edit
+from astranb.engine.edits import RECORD, Edit
 from astranb.engine.layers import LayerEngine
 from astranb.engine.messages import MessageEngine
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Savable", "load", "save"]
 
-_FORMAT: Final = "astranb simulation 7"
+_FORMAT: Final = "astranb simulation 8"
 _WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
 _ENGINES: Final[dict[str, Any]] = {
     "cacheline": CacheLineEngine,
@@ -82,22 +83,57 @@ def load(path: Path) -> Savable:
     """
     data = read_tables(path, _WHAT, _HINT)
     try:
-        document = json.loads(data["inputs"].tobytes())
+        document = json.loads(data.pop("inputs").tobytes())
         version = document["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"not {_WHAT}", where=str(path), hint=_HINT) from error
     if version != _FORMAT:
         raise InputError(f"written by another version ({version})", where=str(path))
     try:
         edits = [Edit(**{**edit, "rows": tuple(edit["rows"])}) for edit in document["edits"]]
         engine, enter = _ENGINES[document["engine"]].loaded(document, data, edits)
-        history = History(document["budget_bytes"])
+        for edit in edits:
+            _check_edit(edit, engine)
+        history = History(_number(document["budget_bytes"], 0))
         history.take(engine, 0)
         enter()
+        driver = Driver(engine, history)
+        counts = [0, *(edit.events for edit in edits), driver.events]
+        if counts != sorted(counts):
+            raise InputError("its edits are not in order")  # noqa: TRY301 - where it is follows below
         engine.edits = edits
         points = [Breakpoint(**point) for point in document["breakpoints"]]
-        return Savable(Driver(engine, history), points, list(document["watches"]), dict(document["notes"]))
+        for point in points:
+            check_point(point, engine.owners)
+        watches = [str(text) for text in document["watches"]]
+        return Savable(driver, points, watches, dict(document["notes"]))
     except InputError as error:
         raise InputError(error.what, where=str(path), hint=error.hint or _HINT) from error
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise InputError(f"not {_WHAT}: {error}", where=str(path), hint=_HINT) from error
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        IndexError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
+        raise InputError(f"not {_WHAT}: {error}"[:200], where=str(path), hint=_HINT) from error
+
+
+def _number(value: Any, least: int) -> int:
+    if type(value) is not int or not least <= value < 1 << 62:
+        raise TypeError(f"{value!r:.40} is no number")
+    return value
+
+
+def _check_edit(edit: Edit, engine: Any) -> None:
+    """Refuse an edit that :meth:`Simulation.set` would not have made of its text."""
+    for number in (edit.events, edit.at_ps, *edit.rows):
+        _number(number, 0)
+    if edit.path == RECORD:
+        made = replace(edit, kind="recorder", field="paused", rows=(0,), number=int(edit.value == "off"))
+    else:
+        made = replace(engine.read_edit(edit.path, edit.value), events=edit.events, at_ps=edit.at_ps)
+    if made != edit:
+        raise InputError(f"its edit of {edit.path!r:.60} is not what its text says")

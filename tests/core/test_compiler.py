@@ -54,6 +54,7 @@ OBJECTS = """
 import sys
 from pathlib import Path
 import llvmlite.binding as llvm
+from astranb.core.code import read_object
 from astranb.core.compiler import emit, lower
 from astranb.core.targets import PORTABLE
 
@@ -68,7 +69,7 @@ for target in PORTABLE:
     if processor in target.name and ("v3" not in target.name or sys.argv[2] == "v3"):
         llvm.Target.from_default_triple = lambda: from_triple(target.triple)
         llvm.parse_assembly = lambda _: parse(f'target triple = "{target.triple}"')
-        ENTRY.object_file = lambda: file
+        ENTRY._machine_code = lambda: read_object(file, own=False)
         ENTRY._code = None
         print(outcome(ENTRY))
         llvm.parse_assembly = parse

@@ -111,12 +111,13 @@ class CacheLineEngine(CacheLineState):
     # Stopping and changing ---------------------------------------------------
 
     @property
-    def _owners(self) -> list[Any]:
+    def owners(self) -> list[Any]:
+        """The tables that conditions may name, in the order of their numbers."""
         return [self.machine.tables[name] for name in RAW]
 
     def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
         """Write breakpoints into the machine; returns the breakpoint of each row."""
-        owners = breakpoints.install(points, self.machine.breaks, self._owners)
+        owners = breakpoints.install(points, self.machine.breaks, self.owners)
         self.machine.control["breaks"] = len(owners)
         return owners
 
@@ -131,11 +132,11 @@ class CacheLineEngine(CacheLineState):
     def condition(self, text: str) -> Breakpoint:
         """Stop when a condition on a field becomes true."""
         found = partial(find, fabric=self.fabric, machine=self.machine)
-        return breakpoints.condition(text, found, self._owners, ANY, "gpu[3].sm.0.waiting > 0")
+        return breakpoints.condition(text, found, self.owners, ANY, "gpu[3].sm.0.waiting > 0")
 
     def reason(self, point: Breakpoint) -> tuple[str, str]:
         """Where a breakpoint was hit, and what was found there."""
-        found = breakpoints.found_at(point, self._owners)
+        found = breakpoints.found_at(point, self.owners)
         if found or point.at_ps is not None:
             return point.object, found
         return point.object or self.concerned(), self.narrate()

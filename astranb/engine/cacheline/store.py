@@ -23,6 +23,7 @@ from astranb.workload.astrasim2.operations import COLUMN
 
 from .build import MachinePlan, build, lower_for
 from .loop import OWNERS
+from .rules import check, check_program
 from .state import CacheLineState
 from .workload import Graph
 
@@ -107,17 +108,21 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         work = Collective(**inputs["collective"])
         tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
         plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
+        check_program({**tables, **plain}, inputs["program"], len(presets))
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
         program = Lowered(**words, **tables, **plain, source=_source(inputs, data, len(tables["ops"])))
-    start, _ = build(MachinePlan(fabric, presets, program, network, launch), record=inputs["record"])
+    start, _ = build(MachinePlan(fabric, presets, program, network, launch), record=bool(inputs["record"]))
+    check(start.tables)
     assumed = list(inputs["assumed"])
     engine = make(infra, work, fabric, chosen, presets, program, network, launch, start, assumed)
 
     def enter() -> None:
+        tables = {name: data[f"state/{name}"] for name in OWNERS}
         for name, dtype in OWNERS.items():
-            table = data[f"state/{name}"]
-            if table.dtype != dtype or table.shape != start.tables[name].shape:
+            if tables[name].dtype != dtype or tables[name].shape != start.tables[name].shape:
                 raise InputError(f"the table {name!r} does not fit", hint="save it again")
+        check(tables, start.tables)
+        for name, table in tables.items():
             start.tables[name][...] = table
         if inputs["record"]:
             start.recording.recorder[0].since_ps = int(

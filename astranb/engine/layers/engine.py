@@ -18,6 +18,7 @@ from . import edits, inspection, result_tables
 from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .paths import FIELDS, find
+from .rules import check
 from .run import condition_tables
 from .state import LayerState
 from .store import inputs_of, run_of
@@ -155,6 +156,11 @@ class LayerEngine(LayerState):
         """The inputs, and how phases were planned; the training loop's code is not needed to load them."""
         columns = {"sent": self.run.built.sent, "planned": self.run.built.planned, "base_ps": self.base_ps}
         return {**inputs_of(self.run), "title": self.title}, columns
+
+    @classmethod
+    def check_tables(cls, machine: Any, start: Any = None) -> None:
+        """Refuse tables of a file that would lead machine code astray."""
+        check(machine, start)
 
     @classmethod
     def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from astranb.core.errors import InputError
-from astranb.core.files import whole_file
+from astranb.core.files import whole_files
 
 from .result import LayerResult
 
@@ -130,14 +130,15 @@ def write_tables(
     except OSError as error:
         raise InputError(error.strerror or str(error), where=str(folder), hint="name a folder") from None
     files = []
-    for name, placed in result_tables(result, run_name, row=row, rows=rows).items():
-        lines = _lines(place / name) if row else []
-        for number, cells in placed:
-            lines += [[] for _ in range(number + 1 - len(lines))]
-            lines[number] = cells
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(lines)
-        with whole_file(place / name) as file:
-            file.write(text.getvalue().encode())
-        files.append(place / name)
+    with whole_files() as add:
+        for name, placed in result_tables(result, run_name, row=row, rows=rows).items():
+            lines = _lines(place / name) if row else []
+            for number, cells in placed:
+                lines += [[] for _ in range(number + 1 - len(lines))]
+                lines[number] = cells
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(lines)
+            with add(place / name) as file:
+                file.write(text.getvalue().encode())
+            files.append(place / name)
     return files

@@ -24,6 +24,7 @@ from .instances import pairs
 from .link_ends import reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import READERS, RECORDED_WORDS
+from .rules import check, check_about
 from .run import Run
 from .state import MessageState
 from .why import explain_wait
@@ -236,6 +237,11 @@ class MessageEngine(MessageState):
         }
 
     @classmethod
+    def check_tables(cls, machine: Any, start: Any = None) -> None:
+        """Refuse tables of a file that would lead machine code astray."""
+        check(machine, start)
+
+    @classmethod
     def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
         """Make one of what :meth:`saved` gave and of tables.
 
@@ -250,6 +256,9 @@ class MessageEngine(MessageState):
                 names=inputs["names"], topology=inputs["topology"], own=inputs["own"],
                 name_links=partial(list, inputs["links"]), infra=inputs["infra"],
             )  # fmt: skip
+            check_about(about, data["base_ns"], machine)
+            if not isinstance(inputs["title"], str):
+                raise TypeError("the title is no text")
             collective = inputs["collective"] and tuple(inputs["collective"])
             run = Run.of_machine(cast("t.MessageMachine", machine))
             return cls(run, inputs["title"], collective, about, data["base_ns"])

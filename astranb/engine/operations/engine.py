@@ -400,8 +400,10 @@ class OperationEngine(OperationRun):
     ) -> tuple[Self, Callable[[], None]]:
         """Make an engine at its start of what a file holds, and what enters the saved state."""
         del edits
-        engine = cls._restored(inputs, data, cls._tables(data, "start"))
-        machine = cls._tables(data, "state")
+        start, machine = cls._tables(data, "start"), cls._tables(data, "state")
+        cls.check_tables(start)
+        cls.check_tables(machine, start)
+        engine = cls._restored(inputs, data, start)
 
         def enter() -> None:
             engine.run.machine = machine
@@ -415,7 +417,15 @@ class OperationEngine(OperationRun):
         for name, table in tables.items():
             if table.ndim != 1 or table.dtype != cls.dtypes[name]:
                 raise InputError(f"the table {name!r} does not fit", hint="save it again")
-        return cls.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})
+        found = cls.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})
+        if len(found.watch):
+            found.watch.points = 0  # written before the loop is called
+        return found
+
+    @classmethod
+    @abstractmethod
+    def check_tables(cls, machine: Any, start: Any = None) -> None:
+        """Refuse tables that would lead machine code astray; ``start``: those of the run's start."""
 
     # Comparing ---------------------------------------------------------------
 

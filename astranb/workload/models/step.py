@@ -11,9 +11,18 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from astranb.chakra import Attribute, CollectiveType, Distinct, Hole, Node, NodeType, Template, Trace
+from astranb.chakra import (
+    Attribute,
+    CollectiveType,
+    Distinct,
+    Hole,
+    Node,
+    NodeType,
+    Template,
+    Trace,
+    write_ranks,
+)
 from astranb.core.errors import InputError
-from astranb.core.files import whole_file
 from astranb.core.state import require_bytes
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
@@ -189,7 +198,9 @@ class ModelStep:
         return Trace(self.trace_bytes(rank), f"rank {rank}")
 
     def write(self, prefix: str | Path) -> list[Path]:
-        """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``.
+        """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``: all of them or none.
+
+        Traces of further ranks with this prefix are removed.
 
         Returns
         -------
@@ -201,16 +212,8 @@ class ModelStep:
         InputError
             A file cannot be written.
         """
-        written = []
-        for rank in range(self.ranks):
-            file = Path(f"{prefix}.{rank}.et")
-            with whole_file(file) as out:
-                out.write(self.trace_bytes(rank))
-            written.append(file)
-        file = Path(f"{prefix}.groups.json")
-        with whole_file(file) as out:
-            out.write(json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode())
-        return [*written, file]
+        groups = json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode()
+        return write_ranks(prefix, self.ranks, self.trace_bytes, {Path(f"{prefix}.groups.json"): groups})
 
     def operations(self) -> list[Operations]:
         """Give the operations of all ranks; ranks that do the same share them.

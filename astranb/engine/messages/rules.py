@@ -1,0 +1,663 @@
+"""What may stand in the tables of a run of messages, and what its numbers have to do with each other."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.core.rules import (
+    ANY,
+    COUNT,
+    FLAG,
+    TIME,
+    Rule,
+    Rules,
+    between,
+    check_fields,
+    fixed,
+    lists,
+    maybe,
+    require,
+    row,
+    until,
+)
+from astranb.core.timesteps import bucket_of
+from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, link_count
+
+from . import tables as t
+from .bus import LISTS, SIDES
+
+__all__ = ["RULES", "check", "check_about"]
+
+_MOST: Final = 1 << 24
+"""More NPUs, dimensions or queues than any run has."""
+_PLACE: Final = Rule(-1, _MOST)
+_RATE: Final = between(1e-9, 1e18)
+_WAIT: Final = between(0, 1e18)
+
+
+def _all(rule: Rule, *names: str) -> dict[str, Rule]:
+    return dict.fromkeys(names, rule)
+
+
+RULES: Final[Rules] = {
+    "config": {
+        **_all(fixed(between(1, _MOST)), "npus", "splits", "concurrent", "queues", "dims", "max_phases"),
+        **_all(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim",
+        "bus"),
+        **_all(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1,
+        1)),
+        "inter": fixed(between(t.ASCENDING, t.THEMIS_FLEX)), "intra": fixed(between(t.FIFO,
+        t.SHORTEST_FIRST)),
+        **_all(fixed(COUNT), "endpoint_ns", "local_group_ns", "switch_ns", "bus_L", "bus_o", "bus_g"),
+        **_all(fixed(COUNT), "bus_reduce_ns", "memory_shared_by"),
+        **_all(fixed(between(0, 1e30)), "reduce_Bps", "bus_G"),
+    },
+    "clock": {
+        **_all(COUNT, "steps", "finished", "timers_left", "messages_left", "streams_left"),
+        **_all(COUNT, "messages", "bytes", "ended", "delivered", "phases"),
+        "fired": until("npus"), "timer_npu": row("npus"), "head": Rule(-1, table="timers"),
+        "cursor": maybe("timers"), "free_timer": until("timers"), "free_message": until("messages"),
+        "free_stream": until("streams"), "no_route": between(0, 0),
+    },
+    "dims": {
+        "kind": fixed(between(0, ROUTED)), **_all(fixed(between(1, _MOST)), "nodes", "stride"),
+        "latency_ns": _WAIT, "rate_Bpns": _RATE, **_all(fixed(COUNT), "first_link", "back_link"),
+    },
+    "implementations": {
+        "algorithm": fixed(between(-1, t.ROOTED)), "window": fixed(Rule(-1)),
+        **_all(fixed(between(0, _MOST)), "nodes", "stride"),
+    },
+    "npus": {
+        "timers": maybe("timers"), **_all(COUNT, "next_stream", "ongoing", "ready", "compute_ns"),
+        "priority": ANY, "end_ns": TIME, "first_dim": row("schedule"),
+    },
+    "places": {"first": fixed(until("ready")), "ready": COUNT, "busy": FLAG},
+    "queues": {"head": maybe("streams"), "running": COUNT, "granted": COUNT},
+    "allocators": _all(COUNT, "around", "first", "last"),
+    "trees": {"value": COUNT},
+    "groups": {"first": fixed(until("members")), "count": fixed(COUNT)},
+    "members": {"value": fixed(row("npus"))},
+    "group_streams": {"value": COUNT},
+    "operations": {
+        "npu": fixed(row("npus")), "kind": fixed(between(t.COMPUTE, t.REPLAY)),
+        "place": fixed(between(0, t.ON_NOTHING)), "duration_ns": COUNT, "bytes": fixed(COUNT),
+        "peer": fixed(Rule(-1)), **_all(fixed(), "tag", "involved", "priority"),
+        "collective": fixed(Rule(-1, t.COLLECTIVES - 1)), "group": fixed(maybe("groups")), "waits": TIME,
+        "first_child": fixed(until("children")), "children": fixed(COUNT), **_all(COUNT, "streams",
+        "streams_done"),
+        **_all(TIME, "start_ns", "end_ns"), **_all(maybe("operations"), "next"),
+        **_all(fixed(maybe("operations")), "custom", "owner"), "customs": COUNT, "stream": row("streams"),
+    },
+    "children": {"value": fixed(row("operations"))},
+    "ready": {"value": row("operations")},
+    "memories": {"head": maybe("operations"), "running": FLAG, "granted": ANY},
+    "streams": {
+        "npu": row("npus"), "tag": ANY, "operation": row("operations"), "priority": ANY,
+        **_all(COUNT, "phase", "phases"), "queue": maybe("queues"), "running": FLAG, "largest": COUNT,
+        "before": maybe("streams"), "next": until("streams"), "algorithm": between(0, t.ROOTED),
+        "collective": between(0, t.COLLECTIVES - 1), **_all(between(0, _MOST), "nodes", "stride"),
+        **_all(_PLACE, "index", "origin", "parent", "node", "packet_peer", "state"),
+        "left": Rule(-1, 1 << 40), "right": _PLACE, "group": maybe("groups"), "direction": between(-1, 1),
+        **_all(COUNT, "message_bytes", "packet_bytes"), **_all(Rule(-_MOST, 1 << 50), "to_send", "free"),
+        **_all(COUNT, "inserted", "sent", "received", "window", "delay_ns"),
+        **_all(ANY, "plain", "reduced"), "toggle": FLAG, "distance": COUNT, "doubling": FLAG,
+        **_all(TIME, "queued_ns", "begun_ns"),
+    },
+    "phases": {
+        "algorithm": between(0, t.ROOTED), "collective": between(0, t.COLLECTIVES - 1),
+        **_all(between(0, _MOST), "nodes", "stride"), "group": maybe("groups"), "bytes": COUNT,
+        "queue": COUNT,
+        "direction": between(-1, 1), "window": Rule(-1), "tree": FLAG,
+    },
+    "timers": {
+        "time": COUNT, "kind": between(t.BUNDLE, t.SWITCH_DONE), **_all(COUNT, "arg", "bytes"),
+        "next": until("timers"), "later": maybe("timers"), "tail": row("timers"),
+    },
+    "messages": {
+        **_all(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
+        **_all(COUNT, "sent", "posted"), **_all(COUNT, "sender", "receiver"), "next": until("messages"),
+        "behind": Rule(-1, _MOST), "at": COUNT, "heading": COUNT,
+    },
+    "buckets": _all(maybe("messages"), "head", "tail"),
+    "links": {"busy": between(0, 3), **_all(maybe("messages"), "head", "tail")},
+    "routes": {
+        "key": fixed(Rule(0, 1 << 50)), "count": fixed(COUNT), "first_hop": fixed(until("hops")),
+        "hops": fixed(COUNT), "latency_ns": fixed(_WAIT), "rate_Bpns": fixed(between(0, 1e18)),
+        "gap_ns": fixed(_WAIT),
+    },
+    "hops": {"value": fixed(row("links"))},
+    "wires": {"latency_ns": _WAIT, "rate_Bpns": between(0, 1e18), "gap_ns": fixed(_WAIT)},
+    "schedule": {
+        **_all(row("schedule"), "order", "dim"), "nodes": fixed(between(1, _MOST)), "rate": _RATE,
+        "load": between(-1e300, 1e300), "nodes_of_load": COUNT, "links": fixed(row("dims")),
+    },
+    "grants": {**_all(until("messages"), "head", "tail"), **_all(COUNT, "first", "last")},
+    "bus": {
+        **_all(between(0, 2), "state", "previous"), "last_ns": TIME, **_all(COUNT, "reads", "receiving"),
+        "busy": FLAG,
+    },
+    "bus_lists": _all(maybe("messages"), "head", "tail"),
+    "queue": {
+        "now": COUNT, **_all(maybe("timesteps"), "open", "latest"), "heaped": until("timesteps"),
+        "free_timestep": until("timesteps"), "free_event": until("pending"), **_all(COUNT, "events_left",
+        "turns"),
+    },
+    "timesteps": {
+        "time": COUNT, **_all(maybe("pending"), "head", "tail"), "next": until("timesteps"),
+        "heap": row("timesteps"), "bucket": maybe("timesteps"),
+    },
+    "pending": {"what": COUNT, "next": until("pending")},
+    "watch": {**dict.fromkeys(t.WATCH.names or (), ANY), "recording": FLAG, "passed": COUNT},
+    "points": dict.fromkeys(t.POINT.names or (), ANY),  # written before the loop is called
+    "passed": {**dict.fromkeys(t.PASSED.names or (), ANY), "npu": row("npus"),
+    "operation": row("operations")},
+    "traffic": _all(COUNT, "messages", "bytes", "crossed"),
+    "used": _all(COUNT, "messages", "bytes", "busy_ns"),
+}  # fmt: skip
+
+_GROWING: Final = ("streams", "phases", "timers", "messages", "timesteps", "pending")
+_MASK: Final = (1 << t.KIND_BITS) - 1
+
+
+def check(machine: Any, start: Any = None) -> None:
+    """Refuse a state in which a number would lead machine code astray.
+
+    Parameters
+    ----------
+    machine : MessageMachine
+    start : MessageMachine, optional
+        The same run at its start; where not given, ``machine`` is that start.
+
+    Raises
+    ------
+    InputError
+        It names the table, field and row.
+    """
+    for name in ("config", "clock", "queue", "watch"):
+        require(len(getattr(machine, name)) == 1, f"the length of {name}")
+    check_fields(machine._asdict(), RULES, None if start is None else start._asdict())
+    if start is None:
+        _check_inputs(machine)
+        require(machine.clock[0].steps == 0, "clock.steps")
+    else:
+        for name in (
+            name for name in machine._fields if name not in (*_GROWING, "passed", "traffic", "used")
+        ):
+            require(len(getattr(machine, name)) == len(getattr(start, name)), f"the length of {name}")
+    _State(machine).check()
+
+
+def check_about(about: Any, base_ns: Any, machine: Any) -> None:
+    """Refuse what is said of operations where it does not fit their table.
+
+    Parameters
+    ----------
+    about : About
+    base_ns : ndarray
+        Their durations at first.
+    machine : MessageMachine
+    """
+    o = machine.operations
+    count = len(o)
+    for name in ("npu", "kind", "collective", "size", "name", "first", "parents"):
+        column = getattr(about, name)
+        require(column.dtype == np.int64 and column.ndim == 1, f"the table of {name}")
+        require(len(column) == count + (name == "first") or name == "parents", f"the length of {name}")
+    require(base_ns.dtype == np.int64 and base_ns.shape == (count,), "the length of base_ns")
+    require((base_ns >= 0) & (base_ns < 1 << 60), "base_ns")
+    require(about.npu == o.npu, "npu")
+    require(type(about.own) is int and 0 <= about.own <= count, "own")
+    require((np.arange(count) < about.own) == (o.owner < 0), "own")
+    require(np.diff(about.npu[: about.own]) >= 0, "npu")
+    require((about.kind >= t.COMPUTE) & (about.kind <= t.REPLAY), "kind")
+    require((about.collective >= -1) & (about.collective < t.COLLECTIVES), "collective")
+    require((about.kind != t.COLLECTIVE) | (about.collective >= 0), "collective")
+    require((about.size >= 0) & (about.size < 1 << 60), "size")
+    require((about.name >= -1) & (about.name < len(about.names)), "name")
+    require(about.first[0] == 0 and about.first[-1] == len(about.parents), "first")
+    require(np.diff(about.first) >= 0, "first")
+    require((about.parents >= 0) & (about.parents < count), "parents")
+    require(isinstance(about.infra, str), "infra")
+    for name in ("names", "topology", "links"):
+        words = getattr(about, name)
+        require(isinstance(words, list) and all(one is None or isinstance(one, str) for one in words), name)
+
+
+def _check_inputs(m: Any) -> None:
+    """Refuse tables that do not fit the numbers of NPUs, dimensions and queues."""
+    c = m.config[0]
+    npus, dims, queues = int(c.npus), int(c.dims), int(c.queues)
+    lengths = {
+        "npus": npus, "places": npus * t.PLACES, "queues": npus * dims * queues, "allocators": npus * dims,
+        "trees": npus * t.COLLECTIVES * dims, "implementations": t.COLLECTIVES * dims, "schedule": dims,
+        "group_streams": npus * len(m.groups), "grants": dims * queues, "wires": len(m.links),
+        "memories": npus, "bus": SIDES * npus if c.bus else 1,
+        "bus_lists": LISTS * (SIDES * npus if c.bus else 1),
+    }  # fmt: skip
+    for name, length in lengths.items():
+        require(len(getattr(m, name)) == length, f"the length of {name}")
+    require(c.max_phases == max(2 * dims, 1), "config.max_phases")
+    require(len(m.dims) > 0, "the length of dims")
+    i = m.implementations
+    require(
+        (i.algorithm < 0) | (i.nodes > 0) & (i.stride > 0) & (i.nodes * i.stride <= npus),
+        "implementations.nodes",
+    )
+    require(m.groups["first"] + m.groups["count"] <= len(m.members), "groups.count")
+    _check_network(m, npus)
+    o = m.operations
+    require(o.first_child + o.children <= len(m.children), "operations.children")
+    require(~np.isin(o.kind, (t.SEND, t.RECV)) | (o.peer >= 0) & (o.peer < npus), "operations.peer")
+    collectives = np.flatnonzero(o.kind == t.COLLECTIVE)
+    require(o.collective[collectives] >= 0, "operations.collective")
+    for at in collectives.tolist():
+        one = o[at]
+        members = None
+        if one.group >= 0:
+            group = m.groups[one.group]
+            members = m.members.value[group["first"] : group["first"] + group["count"]]
+            require((members == one.npu).any(), "operations.group")
+        if one.collective >= t.BROADCAST and one.custom < 0:
+            inside = 0 <= one.peer < npus if members is None else (members == one.peer).any()
+            require(inside, "operations.peer")
+    owned = o.owner >= 0
+    own = np.flatnonzero(owned)
+    above = o[o.owner[own]]
+    require((own >= above.custom) & (own < above.custom + above.customs), "operations.owner")
+    require((o.custom < 0) | (o.custom + o.customs <= len(o)) & (o.kind == t.COLLECTIVE), "operations.custom")
+    for at in np.flatnonzero(o.custom >= 0).tolist():
+        require(o.owner[o.custom[at] : o.custom[at] + o.customs[at]] == at, "operations.customs")
+    parents = np.repeat(np.arange(len(o)), o.children)
+    child = m.children.value[_ranges(o.first_child, o.children)]
+    require(o.npu[child] == o.npu[parents], "children.value")
+    require(o.owner[child] == o.owner[parents], "children.value")
+    key = (o.npu * t.PLACES + o.place)[~owned]
+    room = np.bincount(key, minlength=len(m.places))
+    require(m.places["first"] == np.cumsum(room) - room, "places.first")
+    require(room.sum() <= len(m.ready), "the length of ready")
+
+
+def _ranges(first: Any, count: Any) -> np.ndarray:
+    """Give the members of many ranges, one range after the other."""
+    begins = np.repeat(first - np.cumsum(count) + count, count)
+    return np.asarray(begins + np.arange(len(begins)))
+
+
+def _check_network(m: Any, npus: int) -> None:
+    """Links and routes lie within their tables."""
+    c, dims = m.config[0], m.dims
+    if c.routed:
+        r = m.routes
+        require(np.diff(r.key) >= 0, "routes.key")
+        require(r.first_hop + r.hops <= len(m.hops), "routes.hops")
+        require((r.hops > 0) | (r.count == 0), "routes.hops")
+        # A key's first route has the number of its routes.
+        first = np.searchsorted(r.key, r.key)
+        last = np.searchsorted(r.key, r.key, "right")
+        require(first + r.count[first] <= last, "routes.count")
+        require((r.rate_Bpns > 0) | (r.count == 0), "routes.rate_Bpns")
+        return
+    require(dims.stride == np.concatenate([[1], np.cumprod(dims.nodes)[:-1]]), "dims.stride")
+    require(int(np.prod(dims.nodes.astype(object))) == npus, "dims.nodes")
+    require(dims.kind < ROUTED, "dims.kind")
+    if c.congestion:
+        at = 0
+        for dim in dims:
+            count = link_count(int(dim.kind), int(dim.nodes), npus)
+            require(dim.first_link == at, "dims.first_link")
+            require(dim.kind == FULLY_CONNECTED or dim.back_link == at + npus, "dims.back_link")
+            at += count
+        require(at <= len(m.links), "the length of links")
+        require(m.wires.rate_Bpns[:at] > 0, "wires.rate_Bpns")
+
+
+class _State:
+    """The tables of a state, and which of their rows are in use."""
+
+    def __init__(self, m: Any) -> None:
+        self.m = m
+        self.npus = int(m.config[0].npus)
+
+    def check(self) -> None:
+        """Check everything."""
+        m = self.m
+        require(len(m.phases) == len(m.streams) * int(m.config[0].max_phases), "the length of phases")
+        require(len(m.timesteps) == len(m.pending), "the length of timesteps")
+        for name in ("pending", "buckets"):
+            count = len(getattr(m, name))
+            require(count > 0 and count & (count - 1) == 0, f"the length of {name}")
+        clock = m.clock[0]
+        self.timers = self._used("timers", clock.free_timer, clock.timers_left)
+        self.messages = self._used("messages", clock.free_message, clock.messages_left)
+        self.streams = self._used("streams", clock.free_stream, clock.streams_left)
+        self.pending = self._used("pending", m.queue[0].free_event, m.queue[0].events_left)
+        self._check_operations()
+        self._check_streams()
+        timers = self._check_timers()
+        self._check_messages()
+        self._check_queue(timers)
+        watch = m.watch[0]
+        if watch.recording:
+            require(len(m.passed) > 0, "the length of passed")
+            require(len(m.traffic) >= self.npus * len(m.dims), "the length of traffic")
+            require(len(m.used) >= len(m.links), "the length of used")
+
+    def _used(self, name: str, free: int, left: int) -> np.ndarray:
+        """Give which rows are in no list of unused rows, of which there must be so many."""
+        rows = getattr(self.m, name)
+        require(left <= len(rows), f"unused {name}")
+        used = np.ones(len(rows), bool)
+        used[lists([int(free)], rows["next"], f"lists of unused {name}", most=[int(left)])[0]] = False
+        return used
+
+    def _check_operations(self) -> None:
+        """Operations that are ready wait for nothing, and each is in the heap of its place once."""
+        m = self.m
+        o, places = m.operations, m.places
+        own = o.owner < 0
+        key = o.npu * t.PLACES + o.place
+        room = np.bincount(key[own], minlength=len(places))
+        require(places.ready <= room, "places.ready")
+        ready = m.ready.value[_ranges(places["first"], places.ready)]
+        require(key[ready] == np.repeat(np.arange(len(places)), places.ready), "ready.value")
+        require(own[ready] & (o.waits[ready] == 0) & (o.start_ns[ready] < 0), "ready.value")
+        require(np.bincount(ready, minlength=1) <= 1, "ready.value")
+        require((o.waits <= 0) | (o.start_ns < 0), "operations.waits")
+        shared = int(m.config[0].memory_shared_by)
+        if shared:
+            heads = m.memories.head
+            for rows in lists(heads, o.next, "lists of memories"):
+                require(o.kind[rows] == t.MEMORY, "memories.head")
+
+    def _check_streams(self) -> None:
+        """Each chunk under way is in one queue, at a phase of its own."""
+        m, used = self.m, self.streams
+        s, c = m.streams, m.config[0]
+        found = lists(m.queues.head, s.next, "lists of streams")
+        inside = np.zeros(len(s), bool)
+        for queue, rows in enumerate(found):
+            if not rows:
+                require(m.queues.running[queue] == 0, "queues.running")
+                continue
+            require(used[rows], "queues.head")
+            require(s.queue[rows] == queue, "streams.queue")
+            require(s.before[rows] == np.array([-1, *rows[:-1]]), "streams.before")
+            require(s.next[rows[-1]] == -1, "streams.next")
+            require(int(s.running[rows].sum()) == m.queues.running[queue], "queues.running")
+            inside[rows] = True
+        require(inside == used, "streams in use")
+        in_use = np.flatnonzero(used)
+        one = s[in_use]
+        width = int(c.max_phases)
+        require((one.phase >= 1) & (one.phase <= one.phases) & (one.phases <= width), "streams.phase")
+        operation = m.operations[one.operation]
+        require((operation.kind == t.COLLECTIVE) & (operation.npu == one.npu), "streams.operation")
+        local = int(c.queues * c.dims)
+        for at in range(width):
+            some = in_use[one.phases > at]
+            p = m.phases[some * width + at]
+            self._check_phase(p, s.npu[some], m.operations[s.operation[some]], local)
+        p = m.phases[in_use * width + one.phase - 1]
+        require(one.queue == one.npu * local + p.queue, "streams.queue")
+        for name in ("algorithm", "collective", "nodes", "stride", "group"):
+            require(one[name] == p[name], f"streams.{name}")
+        require(np.abs(one.direction) == np.abs(p.direction), "streams.direction")
+        grouped = one.group >= 0
+        for stream in one[grouped]:
+            group = m.groups[stream.group]
+            members = m.members.value[group["first"] : group["first"] + group["count"]]
+            require(0 <= stream.index < len(members) and members[stream.index] == stream.npu, "streams.index")
+        plain = one[~grouped]
+        require(plain.index == plain.npu // plain.stride % plain.nodes, "streams.index")
+        require(plain.origin == plain.npu - plain.index * plain.stride, "streams.origin")
+        self._check_algorithms(one, p)
+
+    def _check_phase(self, p: Any, npu: np.ndarray, operation: Any, local: int) -> None:
+        """Check phases to come, under way or over."""
+        m = self.m
+        require(p.queue < local, "phases.queue")
+        require((p.nodes >= 1) & (p.stride >= 1), "phases.nodes")
+        require(p.group == np.where(p.algorithm == t.CUSTOM, -1, operation.group), "phases.group")
+        grouped = p.group >= 0
+        require(~grouped | (p.nodes == m.groups["count"][p.group]), "phases.nodes")
+        last = npu - npu // p.stride % p.nodes * p.stride + (p.nodes - 1) * p.stride
+        require(grouped | (last < self.npus), "phases.nodes")
+        # What an operation does decides what its phases do, and with it who the root is.
+        rooted = operation.collective >= t.BROADCAST
+        require((p.algorithm == t.CUSTOM) | ((p.collective >= t.BROADCAST) == rooted), "phases.collective")
+        require(
+            ~rooted | (p.algorithm == t.CUSTOM) | (p.collective == operation.collective), "phases.collective"
+        )
+        require(
+            (p.algorithm != t.ROOTED) | rooted & (p.window >= 0) & (p.window <= t.ROOTED), "phases.window"
+        )
+        require((p.algorithm != t.CUSTOM) | (operation.custom >= 0), "phases.algorithm")
+        odd = p.nodes & (p.nodes - 1) > 0
+        require(~((p.algorithm == t.TREE) & odd), "phases.algorithm")
+        at = p.queue // int(m.config[0].queues)
+        switch = p.algorithm == t.IN_NETWORK
+        require(~switch | ~grouped & (m.dims.kind[m.schedule.links[at]] == 2), "phases.algorithm")
+
+    def _check_algorithms(self, one: Any, p: Any) -> None:
+        """Check the places of NPUs in their trees, and in the order from a root."""
+        m = self.m
+        tree = one[one.algorithm == t.TREE]
+        which = p.tree[one.algorithm == t.TREE]
+        half, shift = tree.nodes // 2, 1 - which
+        root = np.where(which == 0, tree.nodes - 1, 0)
+        is_root = tree.index == root
+        number = tree.index + shift
+        height = number & -number
+        parent = np.where(number & (2 * height) == 0, number + height, number - height) - shift
+        parent = np.where(number == half, root, parent)
+        node = np.where(is_root, 2, np.where(height > 1, 1, 0))
+        require(tree.node == node, "streams.node")
+        require((tree.parent == parent) | is_root, "streams.parent")
+        left = np.where(is_root, half - shift, np.where(height > 1, number - height // 2 - shift, tree.left))
+        require(tree.left == left, "streams.left")
+        require((tree.right == number + height // 2 - shift) | (node != 1), "streams.right")
+        require(tree.state <= 6, "streams.state")
+        rooted = one[one.collective >= t.BROADCAST]
+        rooted = rooted[np.isin(rooted.algorithm, (t.ROOTED, t.IN_NETWORK))]
+        require((rooted.parent >= 0) & (rooted.parent < rooted.nodes), "streams.parent")
+        require((rooted.node >= 0) & (rooted.node < rooted.nodes), "streams.node")
+        some = one[one.algorithm == t.ROOTED]
+        require((some.left >= 0) & (some.left <= t.ROOTED), "streams.left")
+        require((some.free >= 0) & (some.free <= some.nodes), "streams.free")
+        steps = one[one.algorithm <= t.HALVING]
+        require(steps.window <= np.maximum(1, steps.nodes), "streams.window")
+        halving = one[one.algorithm == t.HALVING]
+        require((halving.packet_peer >= 0) & (halving.packet_peer < self.npus), "streams.packet_peer")
+        require(m.config[0].rendezvous >= 0, "config.rendezvous")
+
+    def _check_timers(self) -> set[tuple[int, int]]:
+        """Check the callbacks of NPUs; returns the NPU and time of each list of them."""
+        m, timers, clock = self.m, self.m.timers, self.m.clock[0]
+        heads = lists(m.npus.timers, timers.later, "lists of timers")
+        found: set[tuple[int, int]] = set()
+        firsts = [(npu, one) for npu, rows in enumerate(heads) for one in rows]
+        current = int(clock.cursor)
+        each = []
+        for npu, one in firsts:
+            rows = [one, current] if current >= 0 and one == clock.head else [one]
+            each.append(rows)
+            key = (npu, int(timers.time[one]))
+            require(key not in found, "timers.time")
+            found.add(key)
+        # Of the list that expires now, the callbacks before the next one are free again.
+        follows = [int(timers.next[one]) for _, one in firsts]
+        if current >= 0:
+            require((int(clock.timer_npu), int(clock.head)) in firsts, "clock.head")
+            require(timers.time[clock.head] == m.queue[0].now, "clock.head")
+            at = firsts.index((int(clock.timer_npu), int(clock.head)))
+            follows[at] = current if current != clock.head else int(timers.next[current])
+        chains = lists(follows, np.where(self.timers, timers.next, -1), "lists of timers")
+        seen = np.zeros(len(timers), bool)
+        for (npu, one), rows in zip(firsts, chains, strict=True):
+            require(not seen[one], "lists of timers")
+            require(not seen[rows].any() and one not in rows, "lists of timers")
+            seen[one] = True
+            seen[rows] = True
+            require(timers.time[rows] == timers.time[one], "timers.time")
+            require(timers.tail[one] == (rows[-1] if rows else one), "timers.tail")
+            require(timers.next[rows[-1] if rows else one] == -1 or current == -2, "timers.next")
+            del npu
+        require(seen == self.timers, "timers in use")
+        # The first callback of the list that expires now stays until the list is over.
+        left = self.timers.copy()
+        if current >= 0 and current != clock.head:
+            left[clock.head] = False
+        one = timers[left]
+        count = len(m.operations)
+        by_stream = np.isin(one.kind, (t.BUNDLE, t.BUNDLE_REDUCED, t.SWITCH_DONE))
+        require(one.arg[by_stream] < len(m.streams), "timers.arg")
+        require(self.streams[one.arg[by_stream]], "timers.arg")
+        by_operation = np.isin(one.kind, (t.DONE, t.MEMORY_FREE, t.CUSTOM_DONE))
+        require(one.arg[by_operation] < count, "timers.arg")
+        custom = one.arg[one.kind == t.CUSTOM_DONE]
+        require(m.operations.owner[custom] >= 0, "timers.arg")
+        require(m.config[0].memory_shared_by > 0 or not (one.kind == t.MEMORY_FREE).any(), "timers.kind")
+        by_side = np.isin(one.kind, (t.BUS_SENT, t.BUS_RECEIVED, t.BUS_PROCESSED))
+        require(m.config[0].bus == 1 or not by_side.any(), "timers.kind")
+        require(one.arg[by_side] < len(m.bus), "timers.arg")
+        for kind, which in ((t.BUS_RECEIVED, 1), (t.BUS_PROCESSED, 2)):
+            sides = one.arg[one.kind == kind]
+            require(m.bus_lists.head[sides * LISTS + which] >= 0, "bus_lists.head")
+        return found
+
+    def _handlers(self, handlers: np.ndarray, what: str) -> None:
+        """Check who is notified."""
+        m = self.m
+        who, about = handlers & _MASK, handlers >> t.KIND_BITS
+        require(who <= t.REDUCING, what)
+        for kinds, name in (((t.STREAM, t.REDUCING), "streams"), ((t.OPERATION,), "operations"),
+                            ((t.SENDING, t.RECEIVING), "messages")):  # fmt: skip
+            some = about[np.isin(who, kinds)]
+            require(some < len(getattr(m, name)), what)
+            if name != "operations":
+                require(getattr(self, name)[some], what)
+
+    def _check_messages(self) -> None:
+        """Each message is in one list at most, and heads for somewhere."""
+        m, used, c = self.m, self.messages, self.m.config[0]
+        messages = m.messages
+        rows = np.flatnonzero(used)
+        buckets = lists(m.buckets.head, messages.next, "lists of messages")
+        for bucket, found in enumerate(buckets):
+            if found:
+                require(used[found], "buckets.head")
+                require(messages.next[found[-1]] == -1, "messages.next")
+                require(m.buckets.tail[bucket] == found[-1], "buckets.tail")
+            else:
+                require(m.buckets.tail[bucket] == -1, "buckets.tail")
+        grants = m.grants
+        many = grants["last"] - grants["first"]
+        require((many >= 0) & (many <= len(messages)), "grants.last")
+        some = np.flatnonzero(many > 0)
+        granted = lists(grants["head"][some], messages.next, "lists of grants", most=many[some])
+        require(np.array([found[-1] for found in granted], int) == grants["tail"][some], "grants.tail")
+        in_bucket = np.zeros(len(messages), bool)
+        in_bucket[[one for found in buckets for one in found]] = True
+        is_grant = np.zeros(len(messages), bool)
+        is_grant[[one for found in granted for one in found]] = True
+        require(used[is_grant], "grants.head")
+        require(~(is_grant & in_bucket), "grants.head")
+        of = np.arange(len(m.queues)) % len(grants)
+        require(
+            (m.queues.granted >= grants["first"][of]) & (m.queues.granted <= grants["last"][of]),
+            "queues.granted",
+        )
+        waiting = lists(m.links.head, messages.behind, "lists of links")
+        for link, found in enumerate(waiting):
+            if found:
+                require(used[found], "links.head")
+                require(messages.behind[found[-1]] == -1, "messages.behind")
+            require(m.links.tail[link] == (found[-1] if found else -1), "links.tail")
+        sent = rows[(messages.sent[rows] == 1) & ~is_grant[rows]]
+        self._handlers(messages.sender[rows[messages.dst[rows] >= 0]], "messages.sender")
+        self._handlers(messages.receiver[rows[messages.dst[rows] >= 0]], "messages.receiver")
+        if c.congestion and c.routed:
+            moving = np.unique([one for found in waiting for one in found]).astype(int)
+            require(messages.heading[moving] < len(m.hops), "messages.heading")
+        if c.congestion and c.routed and len(sent):
+            some = sent[messages.dst[sent] >= 0]
+            require(messages.heading[some] + messages.at[some] <= len(m.hops), "messages.heading")
+        if c.congestion and not c.routed:
+            queued = np.array([one for found in waiting for one in found], np.int64)
+            require((messages.dst[queued] >= 0) & (messages.dst[queued] < self.npus), "messages.dst")
+            # Those of a higher number are at a switch.
+            some = np.union1d(sent[(messages.dst[sent] >= 0) & (messages.dst[sent] < self.npus)], queued)
+            require(messages.at[some] < self.npus, "messages.at")
+            require(messages.heading[some] < 2 * len(m.dims), "messages.heading")
+        if c.bus:
+            self._check_bus()
+
+    def _check_bus(self) -> None:
+        """Requests on buses carry messages of chunks, or requests that wait for the memory."""
+        m = self.m
+        found = lists(m.bus_lists.head, m.messages.behind, "lists of buses")
+        for number, rows in enumerate(found):
+            require(self.messages[rows], "bus_lists.head")
+            require(m.bus_lists.tail[number] == (rows[-1] if rows else -1), "bus_lists.tail")
+            inner = number // LISTS % SIDES >= SIDES // 2
+            for request in m.messages[rows]:
+                require(request.src == number // LISTS // SIDES, "messages.src")
+                carried = int(request.sender)
+                if inner:
+                    require(carried < len(m.messages) and self.messages[carried], "messages.sender")
+                    carried = int(m.messages.sender[carried])
+                require(carried >> 1 < len(m.streams) and self.streams[carried >> 1], "messages.sender")
+
+    def _check_queue(self, timers: set[tuple[int, int]]) -> None:
+        """Check the event queue, and that each event is about something in use."""
+        m, queue, steps = self.m, self.m.queue[0], self.m.timesteps
+        heap = steps.heap[: int(queue.heaped)]
+        require(np.bincount(heap, minlength=1) <= 1, "timesteps.heap")
+        times = steps.time[heap].tolist()
+        require(all(times[(at - 1) >> 1] <= times[at] for at in range(1, len(times))), "timesteps.heap")
+        require(steps.time[heap] >= queue.now, "timesteps.time")
+        used = heap.tolist()
+        if queue.open >= 0:
+            require(queue.open not in set(used), "queue.open")
+            require(steps.time[queue.open] == queue.now, "queue.open")
+            used.append(int(queue.open))
+        require(queue.latest < 0 or int(queue.latest) in set(used), "queue.latest")
+        free = lists([int(queue.free_timestep)], steps.next, "lists of unused timesteps")[0]
+        found = lists([int(queue.free_timestep), *steps.bucket.tolist()], steps.next, "lists of timesteps")[
+            1:
+        ]
+        require(len(free) + len(used) == len(steps), "queue.free_timestep")
+        require(sorted(one for rows in found for one in rows) == sorted(used), "timesteps.bucket")
+        for bucket, rows in enumerate(found):
+            for one in rows:
+                require(bucket_of(int(steps.time[one]), len(steps)) == bucket, "timesteps.bucket")
+        order = np.array(used, np.int64)
+        events = lists(steps.head[order], m.pending.next, "lists of events")
+        for one, rows in zip(used, events, strict=True):
+            require(steps.tail[one] == (rows[-1] if rows else -1), "timesteps.tail")
+            require(bool(rows) or one == queue.open, "timesteps.head")
+        listed = np.zeros(len(m.pending), bool)
+        rows = [one for found in events for one in found]
+        listed[rows] = True
+        require(listed == self.pending, "pending in use")
+        what = m.pending.what[rows]
+        at = np.repeat(steps.time[order], [len(found) for found in events])
+        kind, about = what & _MASK, what >> t.KIND_BITS
+        require(kind <= t.LATE, "pending.what")
+        set_off = list(zip(about[kind == t.TIMERS].tolist(), at[kind == t.TIMERS].tolist(), strict=True))
+        clock = m.clock[0]
+        if clock.cursor >= 0:
+            set_off.append((int(clock.timer_npu), int(queue.now)))
+        require(sorted(set_off) == sorted(timers), "timers in the event queue")
+        hops = about[kind == t.HOP]
+        require(hops < len(m.messages), "pending.what")
+        require(
+            self.messages[hops] & (m.messages.sent[hops] == 1) & (m.messages.dst[hops] >= 0), "pending.what"
+        )
+        require(np.bincount(hops, minlength=1) <= 1, "pending.what")
+        require((m.messages.dst[hops] < self.npus) & (m.messages.src[hops] >= 0), "messages.dst")
+        frees = about[kind == t.FREE]
+        require(frees < len(m.links), "pending.what")
+        self._handlers(about[kind == t.LATE], "pending.what")

@@ -1,0 +1,240 @@
+"""A saved state that is damaged is refused in one line, or runs: no table leads machine code astray.
+
+The checksum is written anew, as somebody would who wants to do harm. The slow test has kernels that check
+every index: ``ASTRANB_BOUNDS=1 python -m tests.fuzz.test_states "layers" 0 1000``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.core.errors import InputError
+from astranb.core.state import read_tables, write_tables
+from astranb.engine.cacheline.loop import OWNERS
+from astranb.engine.cacheline.rules import RULES as CACHELINE_RULES
+from astranb.engine.layers.loop import DTYPES as LAYER_DTYPES
+from astranb.engine.layers.rules import RULES as LAYER_RULES
+from astranb.engine.messages.rules import RULES as MESSAGE_RULES
+from astranb.engine.messages.tables import DTYPES as MESSAGE_DTYPES
+from astranb.net import Network
+from astranb.net.roce import Dcqcn, Ecn, Pfc, Roce
+from astranb.sim.engines import read_files
+from tests.fuzz.support import VALUES, refused_or_read
+from tests.fuzz.test_readers import NETWORK1, SYSTEM1, TABLE
+
+_ROCE = Roce(Pfc("8 KiB", "4 KiB"), Ecn("2 kB", "9 kB", 0.5), Dcqcn())
+
+
+def _ring(
+    size: str = "4 KiB", name: str = "ring", infra: str = "switch:gpus=4", **more: Any
+) -> anb.Simulation:
+    return anb.Simulation(infra, anb.collectives.all_reduce(size, name, **more.pop("how", {})), **more)
+
+
+def _layers() -> anb.Simulation:
+    with_two = {
+        **NETWORK1, "dimensions-count": 2, "topologies-per-dim": ["Ring", "Switch"], "units-count": [4, 4],
+        "links-count": [2, 1], "link-latency": [500, 300], "link-bandwidth": [50, 25],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "w.txt").write_text(TABLE)
+        (folder / "s.txt").write_text(
+            SYSTEM1.replace("ring\n", "ring_ring\n").replace("direct\n", "direct_direct\n")
+        )
+        (folder / "n.json").write_text(json.dumps(with_two))
+        read = read_files(folder / "w.txt", folder / "s.txt", folder / "n.json", passes=2)
+    return anb.Simulation(None, read)
+
+
+RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
+    "cache lines": (_ring, (0, 300, 2500)),
+    "cache lines, packets": (lambda: _ring("2 KiB", "allpairs", how={"protocol": "LL"}, record=True), (900,)),
+    "cache lines, Ethernet": (
+        lambda: _ring("16 KiB", infra="clos:servers=2", network=Network(roce=_ROCE, buffers=8)), (3000,),
+    ),
+    "cache lines, in the switch": (lambda: _ring("8 KiB", "switch", "dgx-h100"), (700,)),
+    "messages": (lambda: _ring("16 KiB", fidelity="analytical", record=True), (0, 60, 200)),
+    "messages, congestion": (
+        lambda: _ring("16 KiB", "halving_doubling", "dgx-h100", fidelity="congestion"), (300,),
+    ),
+    "messages, tree": (lambda: _ring("16 KiB", "tree", fidelity="congestion"), (80,)),
+    "layers": (_layers, (0, 20, 40)),
+}  # fmt: skip
+NUMBERS = [-2, -1, 0, 1, 2, 3, 7, 255, 256, 1 << 15, 1 << 16, 1 << 20, (1 << 31) - 1, -(1 << 31), 1 << 40,
+           1 << 62,
+           (1 << 63) - 1, -(1 << 63)]  # fmt: skip
+
+
+def _saved(name: str, folder: Path) -> list[dict[str, np.ndarray]]:
+    """Save a run at its moments, and read the tables of the files."""
+    make, moments = RUNS[name]
+    sim, found = make(), []
+    for at in moments:
+        sim.step(at - sim.events)
+        sim.save(folder / "x.npz")
+        found.append(read_tables(folder / "x.npz", "", ""))
+    return found
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, np.ndarray]]]:
+    folder = tmp_path_factory.mktemp("saved")
+    return {name: _saved(name, folder) for name in RUNS}
+
+
+def _damaged(tables: dict[str, np.ndarray], chance: random.Random) -> dict[str, np.ndarray]:
+    """Change a few numbers of a few tables, or a value of the inputs."""
+    found = dict(tables)
+    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+        name = chance.choice(list(found))
+        if name == "inputs":
+            document = json.loads(found[name].tobytes())
+            key = chance.choice(list(document))
+            inner = document[key]
+            if isinstance(inner, dict | list) and inner and chance.random() < 0.8:
+                place = chance.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
+                inner[place] = chance.choice(VALUES)
+            else:
+                document[key] = chance.choice(VALUES)
+            found[name] = np.frombuffer(json.dumps(document).encode(), np.uint8)
+            continue
+        table = np.array(found[name])
+        how = chance.randrange(40)
+        if how == 0:
+            found[name] = table[: len(table) // 2] if table.ndim else table
+        elif how == 1:
+            found[name] = np.concatenate([table, table]) if table.ndim else table
+        elif how == 2:
+            del found[name]
+            return found
+        elif how == 3:
+            found[name] = (
+                table.astype([("other", "i8")]) if table.dtype.names is None else table.view(np.uint8)
+            )
+        elif table.size:
+            flat = table.reshape(-1)
+            row = chance.choice((0, 0, len(flat) - 1, chance.randrange(len(flat))))
+            field = chance.choice(table.dtype.names) if table.dtype.names else None
+            column = flat[field] if field else flat
+            if column.dtype.kind in "iu":
+                low, high = (int(v) for v in (np.iinfo(column.dtype).min, np.iinfo(column.dtype).max))
+                value = chance.choice((
+                    chance.choice(NUMBERS), int(column[row]) + chance.choice((-1, 1, 2, 8)),
+                    int(column[chance.randrange(len(flat))]), chance.randrange(1 + min(high, 4 * len(flat))),
+                ))  # fmt: skip
+                column[row] = min(max(value, low), high)
+            elif column.dtype.kind == "f":
+                column[row] = chance.choice((0.0, -1.0, 1e300, float("nan"), float("inf"), 1e-300))
+            found[name] = table
+    return found
+
+
+def _use(path: Path, most: int = 20_000) -> None:
+    """Load a file and go on with it; an edit is applied, and time goes back."""
+    sim = anb.Simulation.load(path)
+    before = sim.events
+    sim.step(most)
+    sim.state_hash()
+    sim.back(min(3000, sim.events))
+    sim.step(before % 1000)
+    sim.result.summary()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_file_that_is_not_damaged_is_loaded(name: str, saved: Any, tmp_path: Path):
+    for tables in saved[name]:
+        write_tables(tmp_path / "x.npz", tables)
+        _use(tmp_path / "x.npz")
+
+
+def _try(name: str, tables: list[dict[str, np.ndarray]], numbers: range, folder: Path) -> int:
+    """Damage a file so often; returns how often it was not refused."""
+    file, ran = folder / "damaged.npz", 0
+    for number in numbers:
+        chance = random.Random(f"{name} {number}")
+        write_tables(file, _damaged(chance.choice(tables), chance))
+        try:
+            with refused_or_read(60):
+                _use(file)
+                ran += 1
+        except BaseException as error:
+            error.add_note(f"case {number} of {name}")
+            raise
+    return ran
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_damaged_table_is_refused_or_runs(name: str, saved: Any, tmp_path: Path):
+    _try(name, saved[name], range(40), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_a_damaged_table_never_leads_beyond_its_tables(name: str):
+    """The same in 20,000 cases, with kernels that check their indices."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.fuzz.test_states", name, "0", str(20_000 // len(RUNS))],
+        env={**os.environ, "ASTRANB_BOUNDS": "1", "PYTHONFAULTHANDLER": "1"},
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize(
+    "rules, dtypes", [(CACHELINE_RULES, OWNERS), (MESSAGE_RULES, MESSAGE_DTYPES), (LAYER_RULES, LAYER_DTYPES)]
+)
+def test_every_field_of_every_table_has_a_rule(rules: Any, dtypes: Any):
+    assert rules.keys() == dtypes.keys()
+    for name, fields in rules.items():
+        if name != "roce":  # all of it is that of the start
+            assert set(fields) == set(dtypes[name].names or ("",)), name
+        assert all(rule.table in dtypes for rule in fields.values() if rule.table), name
+
+
+def test_nothing_compressed_and_nothing_larger_than_the_file(tmp_path: Path, saved: Any):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, inputs=np.zeros(1 << 26, np.uint8))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(InputError, match="not a saved simulation"):
+        anb.Simulation.load(path)
+    tables = saved["layers"][0]
+    write_tables(path, tables)
+    data = bytearray(path.read_bytes())
+    for at in random.Random(1).sample(range(len(data)), 300):
+        data[at] ^= 8
+        path.write_bytes(data)
+        with refused_or_read():
+            anb.Simulation.load(path)
+        data[at] ^= 8
+    header = np.lib.format.magic(1, 0) + (118).to_bytes(2, "little")
+    text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1152921504606846976,), }"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("inputs.npy", header + text.ljust(117) + b"\n")
+    with pytest.raises(InputError, match="not a saved simulation"):
+        anb.Simulation.load(path)
+
+
+def _main(name: str, first: str, count: str) -> None:
+    """Print how many of so many damaged files were not refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = _saved(name, Path(folder))
+        ran = _try(name, tables, range(int(first), int(first) + int(count)), Path(folder))
+    print(f"{name}: {count} damaged files, {ran} ran")
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
