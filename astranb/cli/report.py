@@ -82,6 +82,8 @@ def _rows(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _collective_document(subject: Subject) -> dict[str, Any]:
+    from astranb.collectives import COLLECTIVES
+
     sim: Any = subject.sim
     collective = subject.inputs.what
     by_lines = sim.fidelity == "cacheline"
@@ -90,6 +92,7 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "algorithm": collective.algorithm_name,
         "protocol": collective.protocol if by_lines else None,
         "size_bytes": collective.size,
+        "checked": by_lines and not COLLECTIVES[collective.name].silent,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": sim.result.busbw_Bps / 1e9,
         **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
