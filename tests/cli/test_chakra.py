@@ -197,7 +197,7 @@ def test_a_picture(file, tmp_path, capsys):
         ("draw FILE --output x.png", "use FILE.svg or FILE.dot"),
         ("timeline FILE --output x.txt", "use FILE.json"),
         ("compare FILE none.et", "No such file"),
-        ("link FILE FILE --output x.json", "not JSON"),
+        ("link FILE FILE --output x.json", "this is a Chakra trace"),
     ],
 )
 def test_bad_input_is_one_line(command, said, file, capsys):
