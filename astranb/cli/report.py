@@ -64,7 +64,8 @@ def report_of(subject: Subject) -> Report:
             "state_hash": subject.sim.state_hash(),
         }
         return Report({**common, **document(subject)})
-    return Report(None, [result.explain() if args.explain else text(subject)])
+    notes = subject.inputs.what.notes if subject.kind == TRACES else ()
+    return Report(None, [result.explain() if args.explain else text(subject)], notes=notes)
 
 
 def _rows(subject: Subject) -> list[dict[str, Any]]:
@@ -134,6 +135,7 @@ def _traces_document(subject: Subject) -> dict[str, Any]:
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "cost_dollars": run.workload.network.cost_dollars(),
+        "notes": run.workload.notes,
         **({"dimensions": subject.sim.result.table("dimensions")} if inspects(subject.args) else {}),
     }
 

@@ -19,6 +19,7 @@ T = TypeVar("T")
 _HEAD: Final = 1 << 14
 _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), for --infra"
 _UNPACK = "unpack it first"
+_XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
 
 class FileFormat(NamedTuple):
@@ -86,10 +87,16 @@ _FORMATS: Final = (
         "give it as --system",
         rb'\A\s*\{.*"(?:scheduling-policy|endpoint-delay|all-reduce-implementation)"\s*:',
     ),
-    _format("network 1.0", "a network of ASTRA-sim 1.0", "give it as --network", rb'"topology-name"\s*:'),
+    _format(
+        "network 1.0",
+        "a network of ASTRA-sim 1.0",
+        "give it as --network",
+        rb'"(?:topology-name|dimensions-count)"\s*:',
+    ),
     _format(
         "system 1.0", "a system of ASTRA-sim 1.0", "give it as --system", rb"\A\s*scheduling-policy:\s*\w"
     ),
+    _format("memory", "a remote memory of ASTRA-sim 2.0", "give it as --memory", rb'"memory-type"\s*:'),
     _format(
         "layer table",
         "a layer table of ASTRA-sim 1.0",
@@ -121,18 +128,18 @@ _FORMATS: Final = (
         rb"\A\s*(?:\{\s*)?(?:[#%-][^\n]*\n\s*)*"
         rb"(?:\"?(?:name|description)\"?\s*:[^\n]*\n\s*){0,2}\"?(?:infrastructure|devices|instances)\"?\s*:",
     ),
-    _format("MSCCL", "an MSCCL algorithm", "give it as --algorithm", rb"\A\s*(?:<\?[^>]*>\s*)?<algo\b"),
+    _format("MSCCL", "an MSCCL algorithm", "give it as --algorithm", _XML + rb"<algo\b"),
     _format(
         "NCCL topology",
         "a topology of NCCL",
         "convert it: astranb infra convert FILE.xml",
-        rb"\A\s*(?:<\?[^>]*>\s*)?<system\b",
+        _XML + rb"<system\b",
     ),
     _format(
         "lstopo",
         "a topology of lstopo",
         "convert it: astranb infra convert FILE.xml",
-        rb"\A\s*(?:<\?[^>]*>\s*)?(?:<!DOCTYPE topology[^>]*>\s*)?<topology\b",
+        _XML + rb"(?:<!DOCTYPE topology[^>]*>\s*)?<topology\b",
     ),
     _format(
         "Chakra",
@@ -153,7 +160,7 @@ _FORMATS: Final = (
         "HTML",
         "a web page (HTML)",
         "download the file itself",
-        rb"\A\s*(?:<!--.*?-->\s*)?<!(?i:doctype html)",
+        _XML + rb"<!(?i:doctype html)",
     ),
 )
 

@@ -232,7 +232,7 @@ def per_node_graphs(document: DocumentNode, folders: Sequence[Path]) -> tuple[di
     return {int(number): listed.get(number).text() for number in listed.value}, str(found)
 
 
-@names_format()
+@names_format("memory")
 def read_memory(path: str | Path) -> Memory:
     """Read the description of the remote memory.
 
