@@ -194,6 +194,8 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
 def _convert(args: argparse.Namespace) -> Report:
     from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
 
+    if Path(args.file).exists() and not Path(args.file).is_file():  # a pipe would be waited for
+        raise InputError("this is not a regular file", where=args.file, hint="give a file to convert")
     try:
         with Path(args.file).open("rb") as file:
             head = file.read(_HEAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,9 @@ def test_bad_input_is_one_line(command, said, file, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
+
+
+def test_a_pipe_is_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["chakra", "convert", str(tmp_path / "pipe"), "--output", "x.et"]) == 2
+    assert "pipe: this is not a regular file; give a file to convert" in capsys.readouterr().err
