@@ -365,7 +365,7 @@ def test_a_page_loads_nothing(hostile_runs, kind, tmp_path):
     text = anb.Workbench(hostile_runs[kind]).to_html(tmp_path / "a.html").read_text()
     found = Elements(text)
     assert ("http-equiv", "Content-Security-Policy") in found.attributes
-    (policy,) = [value for _, value in found.attributes if str(value).startswith("default-src")]
+    (policy,) = [str(value) for _, value in found.attributes if str(value).startswith("default-src")]
     assert policy.startswith("default-src 'none';")
     assert not re.search(r"https?:|wss?:", policy)
     assert not {name for name, _ in found.attributes} & {"src", "href", "srcset", "action", "data", "poster"}

@@ -209,7 +209,7 @@ def names_format(*own: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 return read(*args, **kwargs)
             except InputError as error:
                 path = args[0] if args and isinstance(args[0], str | os.PathLike) else None
-                found = format_of(path) if path and error.where.startswith(str(path)) else None
+                found = format_of(Path(path)) if path and error.where.startswith(str(path)) else None
                 if found is None or found.key in own:
                     raise
                 raise InputError(f"this is {found.name}", where=str(path), hint=found.hint) from error

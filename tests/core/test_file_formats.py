@@ -11,7 +11,7 @@ from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.core.file_formats import format_of, names_format
 
-SAMPLES = {
+SAMPLES: dict[str, str | bytes] = {
     "ns-3 topology": "3 1 2\n2\n0 2 200Gbps 0.0005ms 0\n1 2 200Gbps 0.0005ms 0\n",
     "SimAI topology": "10 4 1 2 14 H100\n4 8\n0 4 900Gbps 0.000025ms 0\n",
     "HTSim topology": "# two racks\nNodes 4\nTiers 2\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 100\n",
@@ -69,14 +69,18 @@ def sample(tmp_path):
 
 @pytest.mark.parametrize("key", SAMPLES)
 def test_every_format_is_recognized(sample, key):
-    assert format_of(sample(key)).key == key
+    found = format_of(sample(key))
+    assert found is not None
+    assert found.key == key
 
 
 def test_a_chakra_trace_is_recognized(tmp_path, capsys):
     trace = TraceBuilder()
     trace.compute("a", num_ops=1)
     write(tmp_path / "t.0.et", trace.build())
-    assert format_of(tmp_path / "t.0.et").key == "Chakra"
+    found = format_of(tmp_path / "t.0.et")
+    assert found is not None
+    assert found.key == "Chakra"
     assert main(["infra", "check", str(tmp_path / "t.0.et")]) == 2
     assert "this is a Chakra trace; give PREFIX of PREFIX.RANK.et as --workload" in capsys.readouterr().err
 
