@@ -17,13 +17,14 @@ from ._layer_table import layer_table_trace
 from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
-from ._summary import as_document, summary
+from ._summary import NO_DURATIONS, as_document, summary
 from ._synthesize import synthesize
 from ._template import Hole, Template
 from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
 
 __all__ = [
+    "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
     "Distinct",

@@ -12,6 +12,7 @@ from typing import Final
 
 from astranb.core.document import contents
 from astranb.core.errors import InputError
+from astranb.core.file_formats import names_format
 from astranb.core.files import whole_file, whole_files
 
 from ._trace import Trace
@@ -29,6 +30,7 @@ _STEP: Final = 1 << 22
 _GZIP: Final = b"\x1f\x8b"
 
 
+@names_format("Chakra", "gzip")
 def read(path: str | Path) -> Trace:
     """Read the trace of one rank.
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from astranb.core.document import DocumentNode as Value
 from astranb.core.document import read_document
+from astranb.core.file_formats import names_format
 
 __all__ = ["Event", "kineto_events"]
 
@@ -78,6 +79,7 @@ def _id(args: Value, name: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
 
 
+@names_format("Kineto trace")
 def kineto_events(path: str | Path) -> list[Event]:
     """Read all events with a duration in the order of their starts, and compute their own times."""
     document = read_document(path, MOST_BYTES, form="json", strict=False)

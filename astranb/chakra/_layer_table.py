@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from astranb.core.document import contents
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import names_format
 
 from ._builder import TraceBuilder
 from ._trace import Trace
@@ -48,6 +49,7 @@ class _Layer(NamedTuple):
     weights: _Part
 
 
+@names_format("layer table")
 def layer_table_trace(path: str | Path, passes: int = 1) -> Trace:
     r"""Read a layer table; every rank does the same.
 

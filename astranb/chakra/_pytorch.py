@@ -14,6 +14,7 @@ from typing import Any, Final
 from astranb.core.document import DocumentNode as Value
 from astranb.core.document import read_document
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import names_format
 
 from ._check import check
 from ._schema import Attribute, CollectiveType, Node, NodeType
@@ -39,6 +40,7 @@ _INTEGERS: Final = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
 _BIG: Final = 1 << 62
 
 
+@names_format("execution trace")
 def pytorch_document(path: str | Path) -> Value:
     """Read the JSON of a PyTorch execution trace.
 

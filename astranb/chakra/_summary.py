@@ -10,7 +10,10 @@ from ._check import topological_order
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
-__all__ = ["as_document", "summary"]
+__all__ = ["NO_DURATIONS", "as_document", "summary"]
+
+NO_DURATIONS = "no computation has a duration: each takes 1 ns; 'astranb chakra link' adds those of a profile"
+"""What a reader of results should know of such traces."""
 
 
 def summary(trace: Trace) -> dict[str, Any]:

@@ -191,6 +191,8 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
 def _convert(args: argparse.Namespace) -> Report:
     from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
 
+    if Path(args.file).exists() and not Path(args.file).is_file():  # a pipe would be waited for
+        raise InputError("this is not a regular file", where=args.file, hint="give a file to convert")
     try:
         with Path(args.file).open("rb") as file:
             head = file.read(_HEAD)
@@ -208,7 +210,16 @@ def _convert(args: argparse.Namespace) -> Report:
     files = _write_ranks(args.output, trace, args.npus)
     document = {"from": how, "nodes": len(trace), "version": trace.version, "files": files}
     text = f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}"
-    return Report(document, [text])
+    notes = _without_durations(args.file, trace) if how == "PyTorch execution trace" else ()
+    return Report(document, [text], notes=notes)
+
+
+def _without_durations(file: str, trace: Trace) -> list[str]:
+    """Return a note if a trace from PyTorch gives its computations no durations."""
+    from astranb.chakra import NO_DURATIONS, summary
+
+    found = summary(trace)
+    return [f"{file}: {NO_DURATIONS}"] if found["types"].get("COMP") and not found["duration_us"] else []
 
 
 def _link(args: argparse.Namespace) -> Report:
@@ -219,15 +230,18 @@ def _link(args: argparse.Namespace) -> Report:
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
         raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.json")
     found = link(args.host, args.device)
+    notes: list[str] = []
     if args.output.lower().endswith(".json"):
         with whole_file(Path(args.output)) as file:
             file.write(json.dumps(found.document).encode())
     else:
-        write(args.output, pytorch_trace(DocumentNode(found.document, DocumentSource(args.host))))
+        trace = pytorch_trace(DocumentNode(found.document, DocumentSource(args.host)))
+        write(args.output, trace)
+        notes = _without_durations(args.host, trace)
     document = {name: getattr(found, name) for name in ("hosts", "devices", "orphans", "waits")}
     document["nodes"] = len(found.document["nodes"])
     text = f"{found.hosts:,} host operations, {found.devices:,} device operations"
-    return Report(document, [f"{text} ({found.orphans:,} without a caller)"])
+    return Report(document, [f"{text} ({found.orphans:,} without a caller)"], notes=notes)
 
 
 def _timeline(args: argparse.Namespace) -> Report:

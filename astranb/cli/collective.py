@@ -18,6 +18,7 @@ _COLLECTIVE = "name, as all_reduce"
 _ALGORITHM = "as for 'astranb run' (default: that of the collective)"
 _PROTOCOL = "Simple, LL or LL128 (default: Simple)"
 _RIGHT = "correct: no deadlock, no race, the promised result"
+_UNCHECKED = "no deadlock, no race; the result is not checked"
 
 
 def add_commands(commands: Any) -> None:
@@ -25,7 +26,7 @@ def add_commands(commands: Any) -> None:
     verbs = add_verbs(commands, "collective", "list, verify, read and write algorithms")
     add_command(verbs, "list", "list all collectives and their algorithms", _list)
 
-    read = add_command(verbs, "import", "summarise an algorithm's file", _import)
+    read = add_command(verbs, "import", "summarise an algorithm's file, or refuse it", _import)
     read.add_argument("file", help="MSCCL++ execution plan (.json) or MSCCL algorithm (.xml)")
 
     write = add_command(verbs, "export", "write an algorithm to a file", _export)
@@ -153,7 +154,8 @@ def _verify(args: argparse.Namespace) -> Report:
         )
         if count:
             exit_code = max(exit_code, 3 if faults[0].kind == "deadlock" and exit_code != 4 else 4)
-        found = f"{count:,} fault{'s' if count > 1 else ''}" if count else _RIGHT
+        right = _UNCHECKED if wanted.name == "custom" else _RIGHT
+        found = f"{count:,} fault{'s' if count > 1 else ''}" if count else right
         lines.append(f"{wanted.title} ({ranks} ranks): {found}")
         lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
         drawn = next((draw_waits(fault) for fault in faults if fault.waits), "")

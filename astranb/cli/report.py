@@ -64,7 +64,8 @@ def report_of(subject: Subject) -> Report:
             "state_hash": subject.sim.state_hash(),
         }
         return Report({**common, **document(subject)})
-    return Report(None, [result.explain() if args.explain else text(subject)])
+    notes = subject.inputs.what.notes if subject.kind == TRACES else ()
+    return Report(None, [result.explain() if args.explain else text(subject)], notes=notes)
 
 
 def _rows(subject: Subject) -> list[dict[str, Any]]:
@@ -82,6 +83,8 @@ def _rows(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _collective_document(subject: Subject) -> dict[str, Any]:
+    from astranb.collectives import COLLECTIVES
+
     sim: Any = subject.sim
     collective = subject.inputs.what
     by_lines = sim.fidelity == "cacheline"
@@ -90,6 +93,7 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "algorithm": collective.algorithm_name,
         "protocol": collective.protocol if by_lines else None,
         "size_bytes": collective.size,
+        "checked": by_lines and not COLLECTIVES[collective.name].silent,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": sim.result.busbw_Bps / 1e9,
         **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
@@ -131,6 +135,7 @@ def _traces_document(subject: Subject) -> dict[str, Any]:
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "cost_dollars": run.workload.network.cost_dollars(),
+        "notes": run.workload.notes,
         **({"dimensions": subject.sim.result.table("dimensions")} if inspects(subject.args) else {}),
     }
 

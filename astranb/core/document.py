@@ -40,6 +40,9 @@ _MOST_VALUES: Final = 5_000_000
 _MOST_LINED: Final = 32 << 20  # larger JSON is not searched for lines: it takes 50 times as long as reading
 _MOST_NEIGHBOURS: Final = 1000
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ESCAPED: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
 Place = tuple[str | int, ...]
 """Position of a value in a document: keys and list indices from the top."""
 
@@ -267,6 +270,8 @@ def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: 
     except UnicodeDecodeError as error:
         what = f"not {form.upper()}: byte {error.start} is not UTF-8"
         raise InputError(what, where=name, hint="save the file as UTF-8 text") from None
+    if isinstance(data, str) and not text.isascii():
+        text = _SURROGATE.sub("\ufffd", text)
     if form == "json" or text.lstrip()[:1] == "{":
         try:
             return _json(text, name, strict=strict)
@@ -280,7 +285,8 @@ def _json(text: str, name: str, *, strict: bool) -> DocumentNode:
     source = DocumentSource(name, text if len(text) <= _MOST_LINED else None)
     rules: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant} if strict else {}
     try:
-        return DocumentNode(json.loads(text, **rules), source)
+        data = json.loads(text, **rules)
+        return DocumentNode(_without_surrogates(data) if _ESCAPED.search(text) else data, source)
     except _Duplicate as error:
         _refuse_duplicate(source)
         raise InputError(f"duplicate key {error.args[0]!r}", where=name, hint="keep one of them") from None
@@ -291,6 +297,22 @@ def _json(text: str, name: str, *, strict: bool) -> DocumentNode:
         raise InputError("not JSON: nested too deep", where=name, hint="is it the right file?") from None
     except ValueError as error:  # a huge number, NaN
         raise InputError(f"not JSON: {error}"[:200], where=name, hint="correct the file") from None
+
+
+def _without_surrogates(data: Any) -> Any:
+    """Replace halves of surrogate pairs, which no text file, picture or page can hold, in a document."""
+    top = [data]
+    places: list[Any] = [top]
+    while places:
+        inside = places.pop()
+        for key in range(len(inside)) if isinstance(inside, list) else list(inside):
+            value = inside.pop(key) if isinstance(key, str) else inside[key]
+            if isinstance(value, str):
+                value = _SURROGATE.sub("\ufffd", value)
+            elif isinstance(value, dict | list):
+                places.append(value)
+            inside[_SURROGATE.sub("\ufffd", key) if isinstance(key, str) else key] = value
+    return top[0]
 
 
 class _Duplicate(Exception):

@@ -230,7 +230,7 @@ class NodeGraph:
 
     def connected_components(self) -> int:
         """How many connected components there are."""
-        return int(self.component_labels.max()) + 1
+        return int(self.component_labels.max(initial=-1)) + 1
 
     @cached_property
     def component_labels(self) -> I64:

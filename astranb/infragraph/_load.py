@@ -8,6 +8,7 @@ from typing import Any
 
 from astranb.core.document import DocumentSource, Place, contents, parse_document, read_document
 from astranb.core.errors import InputError
+from astranb.core.file_formats import names_format
 from astranb.core.xml import xml_document
 
 from ._detected import DetectedServer
@@ -52,6 +53,11 @@ def load(source: Any, annotations: Any = None) -> Infra:
         if annotations is None:
             return made
         source = made
+    return _load(source, annotations)
+
+
+@names_format("InfraGraph")
+def _load(source: Any, annotations: Any) -> Infra:
     data, place = _read(source, "infrastructure")
     at: Place = ()
     annotations_at: Place = ()
@@ -98,10 +104,11 @@ def _read(source: Any, name: str) -> tuple[Any, DocumentSource]:
 
 
 _READERS: dict[str, type[NcclReader | LstopoReader]] = {"system": NcclReader, "topology": LstopoReader}
-_OTHERS = {"graphs": "a graph of NCCL's (NCCL_GRAPH_DUMP_FILE)", "algo": "an algorithm of MSCCL's"}
+_OTHERS = {"graphs": "a graph of NCCL's (NCCL_GRAPH_DUMP_FILE)"}
 _HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (<topology>)"
 
 
+@names_format("NCCL topology", "lstopo")
 def convert(path: str | Path, name: str | None = None) -> Infra:
     """Convert a topology file to an infrastructure of one host.
 

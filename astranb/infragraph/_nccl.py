@@ -44,6 +44,8 @@ class NcclReader:
         """The CPU that each GPU is connected to."""
 
     def read(self, root: Tag) -> None:
+        if not len(root.element):
+            raise root.error("the system has no content", "write it again with NCCL_TOPO_DUMP_FILE")
         hosts: dict[str, list[DetectedPart]] = {}
         for tag in root.inside("cpu"):
             cpu = DetectedPart("cpu", f"NUMA {tag.text('numaid', '?')}", tag.text("vendor", ""))

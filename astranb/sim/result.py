@@ -110,6 +110,8 @@ class Result:
         algbw, busbw = self.algbw_Bps, self.busbw_Bps
         if algbw is not None and busbw is not None:
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s   busbw {busbw / 1e9:.2f} GB/s   (GB = 10^9 bytes)")
+        if self._engine.collective is not None and self._engine.collective[0] == "custom":
+            lines.append("checks  none: astranb does not know the result that a custom collective must have")
         parts = self.breakdown().items()
         shares = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
         lines.append(f"{whose:<7} {shares}")

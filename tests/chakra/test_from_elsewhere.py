@@ -201,6 +201,29 @@ def test_a_host_trace_alone_is_an_order(run):
     assert trace.metadata["schema"].value == "1.1.1-chakra.0.0.4"
 
 
+def test_a_trace_without_durations_warns(run, capsys):
+    """Each computation takes 1 ns then, which looks like a result."""
+    warning = "no computation has a duration: each takes 1 ns; 'astranb chakra link' adds those of a profile"
+    folder, _, events = run
+    events[5]["args"].pop("Process Group Name")
+    (folder / "device.json").write_text(json.dumps({"traceEvents": events}))
+    host, device = str(folder / "host.json"), str(folder / "device.json")
+    system = {"scheduling-policy": "LIFO", "all-reduce-implementation": ["ring"]}
+    (folder / "system.json").write_text(json.dumps(system))
+    network = "topology: [ Ring ]\nnpus_count: [ 2 ]\nbandwidth: [ 50 ]\nlatency: [ 500 ]\n"
+    (folder / "network.yml").write_text(network)
+    files = ["--system", str(folder / "system.json"), "--network", str(folder / "network.yml")]
+    for command, warns in ((["convert", host], True), (["link", host, device], False)):
+        for rank in range(2):
+            assert main(["chakra", *command, "--output", str(folder / f"t.{rank}.et")]) == 0
+            assert (warning in capsys.readouterr().err) == warns
+        started = ["run", "--workload", str(folder / "t"), *files]
+        assert main(started) == 0
+        assert (warning in capsys.readouterr().err) == warns
+        assert main([*started, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["notes"] == ([warning] if warns else [])
+
+
 def test_bad_traces_of_pytorch_are_refused(run, capsys):
     folder, host, events = run
     file = folder / "bad.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -197,7 +198,7 @@ def test_a_picture(file, tmp_path, capsys):
         ("draw FILE --output x.png", "use FILE.svg or FILE.dot"),
         ("timeline FILE --output x.txt", "use FILE.json"),
         ("compare FILE none.et", "No such file"),
-        ("link FILE FILE --output x.json", "not JSON"),
+        ("link FILE FILE --output x.json", "this is a Chakra trace"),
     ],
 )
 def test_bad_input_is_one_line(command, said, file, capsys):
@@ -206,3 +207,9 @@ def test_bad_input_is_one_line(command, said, file, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
+
+
+def test_a_pipe_is_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["chakra", "convert", str(tmp_path / "pipe"), "--output", "x.et"]) == 2
+    assert "pipe: this is not a regular file; give a file to convert" in capsys.readouterr().err

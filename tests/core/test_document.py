@@ -82,3 +82,15 @@ def test_a_file_that_cannot_be_read_is_said_in_one_line(tmp_path):
         read_document(tmp_path / "system.json", 1)
     with pytest.raises(InputError, match="null byte"):
         read_document("a\0b.json")
+
+
+def test_halves_of_surrogate_pairs_are_replaced():
+    """What a program cut from a longer text can neither be printed nor written."""
+    text = '{"a\\ud800": ["x\\uDFFF", {"k\\udc00": "\\ud83d\\ude00"}], "b": "plain"}'
+    value = {"a\ufffd": ["x\ufffd", {"k\ufffd": "\U0001f600"}], "b": "plain"}
+    assert parse_document(text, "names.json", "json").value == value
+    assert parse_document(text, "names.json", "json", strict=False).value == value
+    assert parse_document("a: \ud800", "text").value == {"a": "\ufffd"}
+    assert parse_document('{"a": "\ud800"}', "text", "json").value == {"a": "\ufffd"}
+    with pytest.raises(InputError, match=r"names\.yml:1: not YAML: "):
+        parse_document('a: "\\ud800"', "names.yml")

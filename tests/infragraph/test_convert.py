@@ -344,3 +344,17 @@ def test_no_document_is_written_over_unasked(
     assert written.read_text() == "mine"
     assert main(["infra", "convert", str(FOUR), "--output", str(written)]) == 0
     assert load(written).summary()["gpus"] == 4
+
+
+def test_a_system_without_content_is_refused(tmp_path: Path) -> None:
+    for text in ('<system version="1"/>', '<system version="1"> </system>'):
+        (tmp_path / "empty.xml").write_text(text)
+        with pytest.raises(InputError, match=r"system: the system has no content; write it again with NCCL_"):
+            convert(tmp_path / "empty.xml")
+
+
+def test_an_infrastructure_without_nodes_has_no_components() -> None:
+    device: dict[str, Any] = {"name": "d", "components": []}
+    infra = load({"devices": [device], "instances": [{"name": "h", "device": "d", "count": 1}]})
+    assert infra.summary()["connected_components"] == 0
+    assert infra.check() == ["there is no GPU: a GPU is a component with choice: xpu"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from astranb.collectives.language.program import Program
 from astranb.core.document import contents
 from astranb.core.errors import InputError
+from astranb.core.file_formats import names_format
 
 from .msccl_xml import read_msccl_xml, write_msccl_xml
 from .mscclpp import read_mscclpp, write_mscclpp
@@ -15,6 +16,7 @@ from .plan import Plan
 __all__ = ["read_algorithm", "write_algorithm"]
 
 
+@names_format("plan", "MSCCL")
 def read_algorithm(path: str | Path) -> Plan:
     """Read an algorithm from a file: an MSCCL++ execution plan or an MSCCL algorithm.
 

@@ -29,6 +29,7 @@ from .plan import (
     collective_name,
     counts,
     protocol_name,
+    unknown_collective,
 )
 
 __all__ = ["read_msccl_xml", "write_msccl_xml"]
@@ -115,7 +116,7 @@ class _XmlReader:
         if root.element.get("maxBytes") is not None:
             self.plan.max_bytes = root.number("maxBytes", 0, 2**63)
         if collective is None:
-            self.plan.notes.append(f"coll={word[:40]!r} is unknown: specify the collective to run it as")
+            self.plan.notes.append(unknown_collective(word))
         self.plan.scratch = max(gpu.number("s_chunks", 0, MOST_CHUNKS) for gpu in gpus)
         blocks = [block for rank, gpu in enumerate(gpus) for block in self._blocks(rank, gpu)]
         self._connections(blocks)

@@ -34,7 +34,7 @@ from astranb.collectives.language.program import (
 )
 from astranb.collectives.lowering.messages import pair
 from astranb.core.document import DocumentNode, contents, parse_document
-from astranb.core.errors import near
+from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 
 from .plan import (
@@ -48,6 +48,7 @@ from .plan import (
     counts,
     gather_waits,
     protocol_name,
+    unknown_collective,
 )
 
 __all__ = ["read_mscclpp", "write_mscclpp"]
@@ -77,13 +78,11 @@ _SHAPES = {
     "recspkt": ("lp*", "lpq*"),
     "glres": ("m", "m"),
     "gstore": ("l", "m"),
-    "gstorepkt": ("p", "n"),
 }
-"""Operands of each operation that moves data; m and n are chunks and packets behind a switch."""
+"""Operands of each operation that moves data; m is a chunk behind a switch."""
 _IN_SWITCH = {
     "glres": SWITCH_READS | SWITCH_WRITES,
     "gstore": SWITCH_WRITES,
-    "gstorepkt": SWITCH_WRITES,
 }
 _PAIRS = ("put", "pws", "pwsf", "get", "ppkt")  # the first goes to the first, the second to the second
 _WITH_UNUSED = ("re", "res", "rre", "rres", "repkt", "respkt", "recpkt", "recspkt")
@@ -137,7 +136,7 @@ class _JsonReader:
         self.ranks = len(gpu_nodes)
         collective = collective_name(word)
         if collective is None:
-            self.notes[f"collective {word[:40]!r} is unknown: specify the one to run it as"] = None
+            self.notes[unknown_collective(word)] = None
         inputs, outputs = self._chunks(collective, gpu_nodes)
         protocol = root.get("protocol")
         protocol.choice(("Simple", "LL", "LL128"))
@@ -181,9 +180,11 @@ class _JsonReader:
             if found[-1] != found[0]:
                 raise node.error(f"{inputs} input and {outputs} output chunks, gpus[0] has others")
         inputs, outputs = found[0]
+        if collective is None:  # it may use scratch only, or nothing
+            return max(1, inputs), max(1, outputs)
         if not inputs or not outputs:
             raise gpu_nodes[0].error("no chunks", "give input_chunks or output_chunks")
-        if collective and (inputs, outputs) != counts(collective, self.ranks, inputs, 0):
+        if (inputs, outputs) != counts(collective, self.ranks, inputs, 0):
             raise gpu_nodes[0].error(
                 f"{inputs} input and {outputs} output chunks make no {collective} of {self.ranks} ranks"
             )
@@ -248,6 +249,8 @@ class _JsonReader:
         steps, rank = block.planned.steps, block.gpu.rank
         if name in _SHAPES:
             self._move(block, op, name)
+        elif name == "gstorepkt":
+            raise _packets_refused(op, name, "switch")
         elif name == "nop":
             steps.append(PlanStep("compute"))
         elif name == "barrier":
@@ -329,10 +332,10 @@ class _JsonReader:
 
     def _move(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
         kind = op.get("channel_type", "none").choice(_TYPES)
-        through_port = kind == "port" and name in ("put", "pws", "pwsf", "ppkt", "rppkt")
+        if kind == "port" and name in ("ppkt", "rppkt"):
+            raise _packets_refused(op, name, kind)
+        through_port = kind == "port" and name in ("put", "pws", "pwsf")
         shape, into = _SHAPES[name]
-        if name == "ppkt" and through_port:
-            shape = "p*"  # a proxy copies packets as they are
         sources = self._operands(block, op, "src_buff", shape, kind)
         targets = self._operands(block, op, "dst_buff", into, kind)
         op.get("reduce_op", "sum").choice(("sum", "min", "max"))
@@ -399,7 +402,7 @@ class _JsonReader:
                 )
             owner, buffer = known[number.number(0, len(known) - 1)]
             owners = [owner]
-        elif letter in "mn":
+        elif letter == "m":
             switches = block.channels.get("switch", [])
             number = node.get("switch_channel_id")
             if not switches:
@@ -407,7 +410,7 @@ class _JsonReader:
             buffer, owners = block.gpu.switches[switches[number.number(0, len(switches) - 1)]]
         else:
             owners, buffer = [block.gpu.rank], node.get("type").choice(("i", "o", "s"))
-        packets = letter in "pqn"
+        packets = letter in "pq"
         if packets and buffer != "s":
             raise node.error("packets must be in scratch", "use a buffer of type 's'")
         scratch = max(self.gpus[owner].scratch for owner in owners)
@@ -429,6 +432,13 @@ class _JsonReader:
         mine = group.get("tb_id").number(0, size - 1)
         each = self.plan.slices // size  # a whole number, see _slices
         return range(mine * each, (mine + 1) * each)
+
+
+def _packets_refused(op: DocumentNode, name: str, kind: str) -> InputError:
+    return op.error(
+        f"operation {name!r} sends packets over a {kind} channel, which astranb does not simulate",
+        "use memory channels, or the protocol Simple",
+    )
 
 
 def _flat(groups: Iterable[tuple[Chunk, ...]]) -> tuple[Chunk, ...]:

@@ -24,6 +24,7 @@ __all__ = [
     "counts",
     "gather_waits",
     "protocol_name",
+    "unknown_collective",
 ]
 
 MOST_CHUNKS = 1 << 16
@@ -165,11 +166,11 @@ class Plan:
 
     def fitted(self, collective: str, size: int, protocol: str) -> str:
         """Check collective and size; return the protocol: the file's, unless another is given."""
-        if self.collective and self.collective != collective:
+        if collective not in (self.collective or collective, "custom"):
             raise InputError(
                 f"it implements {self.collective}, not {collective}",
                 where=f"plan {self.name!r}",
-                hint=f"run it as {self.collective}",
+                hint=f"run it as {self.collective}, or as custom: then the result is not checked",
             )
         if size < self.min_bytes or (self.max_bytes is not None and size > self.max_bytes):
             most = "any size" if self.max_bytes is None else f"{self.max_bytes} B"
@@ -271,6 +272,9 @@ class Plan:
                 hint=f"use an infrastructure with {self.ranks} GPUs",
             )
         kind = program.name.partition("/")[0]
+        if kind == "custom":
+            program.input_chunks, program.output_chunks = self.inputs, self.outputs
+            return 1
         parts, rest = divmod(self.inputs, program.input_chunks)
         if not rest and parts and self.outputs == parts * program.output_chunks:
             return parts
@@ -382,8 +386,14 @@ _BUFFERS = {"i": "input", "o": "output", "s": "scratch", "p": "packets"}
 
 
 def collective_name(word: str) -> str | None:
-    """Return the collective that a file calls ``allreduce`` or ``all_reduce``."""
-    return {name.replace("_", ""): name for name in COLLECTIVES}.get(word.lower().replace("_", ""))
+    """Return the collective that a file calls ``allreduce`` or ``all_reduce``; None if it is none of ours."""
+    names = {name.replace("_", ""): name for name in COLLECTIVES if name != "custom"}
+    return names.get(word.lower().replace("_", ""))
+
+
+def unknown_collective(word: str) -> str:
+    """Return the note for a file that names a collective that astranb does not know."""
+    return f"collective {word[:40]!r} is unknown: run it as custom, unchecked, or as what it implements"
 
 
 def counts(collective: str | None, ranks: int, inputs: int, outputs: int) -> tuple[int, int]:

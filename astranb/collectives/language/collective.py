@@ -22,7 +22,7 @@ class CollectiveKind:
     input_chunks: Callable[[int], int]
     output_chunks: Callable[[int], int]
     busbw: Callable[[int], float]  # factor from algbw for n ranks (nccl-tests, doc/PERFORMANCE.md)
-    default: str
+    default: str  # empty: it has no algorithm of its own
     root_only: bool = False  # only the root's output is promised
     silent: bool = False  # no output is promised
 
@@ -40,6 +40,7 @@ COLLECTIVES = {
         CollectiveKind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
         CollectiveKind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
         CollectiveKind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
+        CollectiveKind("custom", lambda n: n, lambda n: n, lambda _: 1.0, "", silent=True),
     )
 }
 """The collectives by name."""

@@ -154,6 +154,12 @@ class Collective:
         """
         default = collective_kind(name).default
         chosen = algorithm if algorithm is not None else default
+        if not chosen:
+            raise InputError(
+                f"a {name} collective has no algorithm of its own",
+                where="algorithm",
+                hint="give a file of an algorithm, or a function",
+            )
         check_protocol(protocol)
         if isinstance(chosen, str):
             able = find(name, chosen).protocols

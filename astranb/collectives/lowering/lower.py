@@ -172,7 +172,7 @@ class Extents:
         one_part = self.program.input_chunks if chunk.buffer == "input" else self.program.output_chunks
         # In an all-to-all, what a rank receives is every other rank's part for this rank.
         mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
-        return chunk.rank if mine else chunk.index
+        return chunk.rank if mine and self.kind != "custom" else chunk.index
 
     def of_part(self, part: int, channel: int) -> tuple[int, int]:
         """Lines and bytes of one channel's slice of one part of the data."""
@@ -207,7 +207,11 @@ class Extents:
                     )
                 extent = extents.pop()
                 known.update(dict.fromkeys(chunks, extent))
-            if len(still_open) == len(open_moves):
+            if len(still_open) == len(open_moves) and self.kind == "custom":
+                # Nothing is checked, so memory that nobody has written may be read: a whole chunk of it.
+                chunk = still_open[0].sources[0]
+                known[chunk] = self.of_part(0, chunk.channel)
+            elif len(still_open) == len(open_moves):
                 raise ProgramError(
                     f"{still_open[0].sources[0]} is read, but never written",
                     still_open[0].line,

@@ -17,6 +17,7 @@ import numpy as np
 
 from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import names_format
 from astranb.net.cost import PLACES
 
 __all__ = ["HierarchicalNetwork", "read_network"]
@@ -267,6 +268,7 @@ def _yaml_document(path: str | Path) -> DocumentNode:
     return DocumentNode(document, source)
 
 
+@names_format("network", "network 1.0")
 def read_network(
     path: str | Path, *, compat: bool = False, changes: Mapping[str, Sequence[float]] | None = None
 ) -> HierarchicalNetwork:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import names_format
 
 from .words import Words
 
@@ -189,6 +190,7 @@ _KEYS: Final[Mapping[str, Callable[[str], Any]]] = {
 """All keys. Those from ``local-reduction-delay`` on have no effect, as in ASTRA-sim 1.0."""
 
 
+@names_format("system 1.0")
 def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1.0) -> LayerSystem:
     """Read a system file.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from astranb.core.errors import near
+from astranb.core.file_formats import names_format
 from astranb.core.files import whole_file
 
 from .levels import LAYER_POLICIES
@@ -61,6 +62,7 @@ def _part(words: Words, name: str) -> Part:
     return Part(compute, kind, size)
 
 
+@names_format("layer table")
 def read_layer_table(path: str | Path) -> LayerTable:
     """Read a layer table.
 

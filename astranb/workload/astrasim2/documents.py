@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import near
+from astranb.core.file_formats import names_format
 from astranb.net.cost import PLACES
 
 from .memory import Memory
@@ -129,6 +130,7 @@ def _document(node: DocumentNode, checks: Mapping[str, Check]) -> dict[str, Any]
     return {key: checks[key](node.get(key)) for key in node.value}
 
 
+@names_format("system")
 def read_json(path: str | Path) -> DocumentNode:
     """Read a file of ASTRA-sim, which takes the last of duplicate keys."""
     return read_document(path, _MOST_BYTES, form="json", strict=False)
@@ -138,6 +140,7 @@ def _read_yaml(path: str | Path) -> DocumentNode:
     return read_document(path, _MOST_BYTES, form="yaml")
 
 
+@names_format("network")
 def read_network(path: str | Path) -> DimensionNetwork:
     """Read ``network.yml``.
 
@@ -149,6 +152,7 @@ def read_network(path: str | Path) -> DimensionNetwork:
     return DimensionNetwork.from_document(_document(_read_yaml(path), _NETWORK), str(path))
 
 
+@names_format("system")
 def read_system(path: str | Path | DocumentNode, **options: Any) -> System:
     """Read ``system.json``.
 
@@ -228,6 +232,7 @@ def per_node_graphs(document: DocumentNode, folders: Sequence[Path]) -> tuple[di
     return {int(number): listed.get(number).text() for number in listed.value}, str(found)
 
 
+@names_format("memory")
 def read_memory(path: str | Path) -> Memory:
     """Read the description of the remote memory.
 
@@ -239,6 +244,7 @@ def read_memory(path: str | Path) -> Memory:
     return Memory.from_document(_document(read_json(path), _MEMORY), str(path))
 
 
+@names_format()
 def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
     """Read ``comm-group.json``: numbers of groups, each with its ranks.
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from astranb.chakra import read_ranks
+import numpy as np
+
+from astranb.chakra import NO_DURATIONS, read_ranks
 
 from .custom_collectives import read_custom_collectives
 from .documents import read_groups, read_json, read_memory, read_network, read_system
+from .kinds import COMPUTE
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import Operations
@@ -50,6 +53,18 @@ class Workload:
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
     compat: bool = False
     title: str = "workload"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the result should know: that the traces give no durations."""
+        if self.system.roofline and not self.system.replay:
+            return []
+        computed = timed = 0
+        for one in {id(one): one for one in self.operations}.values():
+            on_device = one.rows[one.rows["kind"] == COMPUTE]
+            computed += len(on_device)
+            timed += int(np.count_nonzero(on_device["duration_us"]))
+        return [NO_DURATIONS] if computed and not timed else []
 
 
 def load(

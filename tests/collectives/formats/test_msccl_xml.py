@@ -349,6 +349,18 @@ def test_changed_bytes_are_read_or_refused(tmp_path, text, changes):
     use(bytes(data), tmp_path)
 
 
+def test_a_custom_collective_runs_unchecked(tmp_path, capsys):
+    """As the examples of MSCCL's language that send every rank's buffer to the next one do."""
+    gpus = [[(1, -1, 0, [step(0, "s")])], [(-1, 0, 0, [step(0, "r")])]]
+    file = tmp_path / "next.xml"
+    file.write_text(algo(gpus, 2, "custom"))
+    assert main(["collective", "import", str(file)]) == 0
+    assert "collective 'custom' is unknown: run it as custom, unchecked" in capsys.readouterr().out
+    sized = ["--collective", "custom", "--size", "4KiB", "--algorithm", str(file)]
+    assert main(["run", "--infra", "switch:gpus=2", *sized]) == 0
+    assert "checks  none" in capsys.readouterr().out
+
+
 def test_the_command_line(tmp_path, capsys, written):
     file = str(written(ring(4)))
     assert main(["collective", "import", file]) == 0

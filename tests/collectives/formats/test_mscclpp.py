@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from astranb.cli import main
 from astranb.collectives import Collective, Plan, algorithms, read_algorithm, read_mscclpp, write_mscclpp
 from astranb.collectives.language.program import SWITCH_READS, SWITCH_WRITES
 from astranb.core.errors import InputError
@@ -240,22 +241,19 @@ def test_switch_operations(written):
     gpus = []
     for me in range(2):
         multi = {"switch_channel_id": 0, "index": me, "size": 1}
-        packets = {"switch_channel_id": 1, "index": me, "size": 1}
         ops = [
             {"name": "nop"},
             signal([0], "rlxsignal"),
             signal([0], "rlxwait"),
             op("glres", [multi], [multi], "switch", reduce_op="sum"),
             op("gstore", [local("i", me)], [multi], "switch"),
-            op("gstorepkt", [local("s", 1)], [packets], "switch"),
         ]
         found = gpu(me, 2, [ops], (2, 2), scratch=2)
         found["channels"].append({"channel_type": "switch", "buffer_type": "o", "rank_groups": group})
-        found["channels"].append({"channel_type": "switch", "buffer_type": "s", "rank_groups": group})
-        found["threadblocks"][0]["channels"].append({"channel_type": "switch", "channel_ids": [0, 1]})
+        found["threadblocks"][0]["channels"].append({"channel_type": "switch", "channel_ids": [0]})
         gpus.append(found)
     (block,) = operations(read_mscclpp(written(plan(gpus))), "all_reduce", 2, rank=1)
-    nop, signalled, waited, glres, gstore, gstorepkt = block.operations
+    nop, signalled, waited, glres, gstore = block.operations
     assert (nop.kind, nop.value, signalled.relaxed, waited.kind) == ("compute", 1, True, "wait")
     assert glres.in_switch == SWITCH_READS | SWITCH_WRITES
     assert (
@@ -263,8 +261,89 @@ def test_switch_operations(written):
         == ["rank 0 output[1]", "rank 1 output[1]"]
         == [str(c) for c in glres.targets]
     )
-    assert gstore.in_switch == gstorepkt.in_switch == SWITCH_WRITES
-    assert [str(c) for c in gstorepkt.targets] == ["rank 0 packets[1]", "rank 1 packets[1]"]
+    assert gstore.in_switch == SWITCH_WRITES
+
+
+@pytest.mark.parametrize(
+    "name, channel, chunk",
+    [("ppkt", "port", "i"), ("rppkt", "port", "s"), ("gstorepkt", "switch", "s"), ("glre", "switch", "i")],
+)
+def test_an_operation_that_is_not_simulated_is_refused_by_its_name(written, capsys, name, channel, chunk):
+    gpus = [
+        gpu(me, 2, [[op(name, [local(chunk, 0)], [remote(me, 1 - me, "s", 0)], channel)]], (2, 2), 1, channel)
+        for me in range(2)
+    ]
+    if channel == "switch":
+        for one in gpus:
+            one["channels"] = [
+                {"channel_type": "switch", "buffer_type": "s", "rank_groups": [{"size": 2, "ranks": [0, 1]}]}
+            ]
+    file = str(written(plan(gpus, protocol="LL")))
+    assert main(["collective", "import", file]) == 2
+    error = capsys.readouterr().err
+    assert "ops[0]: " in error
+    assert f"operation {name!r}" in error
+    assert error.count("\n") == 1
+
+
+CUSTOM = ["run", "--infra", "switch:gpus=2", "--collective", "custom", "--size", "6KiB", "--algorithm"]
+
+
+def exchange(chunks, ops):
+    return plan([gpu(me, 2, [ops(me)], chunks, scratch=2) for me in range(2)], "test")
+
+
+@pytest.mark.parametrize(
+    "chunks, ops",
+    [
+        # Output 0 receives the wrong chunk for any collective, and output 1 nothing.
+        (
+            (2, 2),
+            lambda me: [op("put", [local("i", 1)], [remote(me, 1 - me, "o", 0)]), signal([0]), wait([0])],
+        ),
+        ((3, 2), lambda _: [op("re", [local("i", 0), local("i", 2)], [local("o", 1)])]),
+        ((1, 0), lambda _: [op("copy", [local("s", 1)], [local("i", 0)])]),  # scratch that nobody writes
+        ((0, 0), lambda _: [signal([0]), wait([0])]),
+        ((0, 3), lambda _: [{"name": "nop"}]),
+    ],
+)
+def test_a_plan_of_no_known_collective_runs_as_custom_and_unchecked(written, capsys, chunks, ops):
+    file = str(written(exchange(chunks, ops)))
+    assert main(["collective", "import", file]) == 0
+    assert "collective 'test' is unknown: run it as custom, unchecked" in capsys.readouterr().out
+    assert main([*CUSTOM, file, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["time_ps"] > 0
+    assert found["checked"] is False
+    assert main([*CUSTOM, file]) == 0
+    assert "checks  none: astranb does not know the result" in capsys.readouterr().out
+    assert main(["collective", "verify", "custom", "--ranks", "2", "--algorithm", file]) in (0, 4)
+    assert "the promised result" not in capsys.readouterr().out
+
+
+def test_a_custom_plan_that_deadlocks_is_a_deadlock(written, capsys):
+    file = str(written(exchange((1, 1), lambda _: [wait([0])])))
+    assert main([*CUSTOM, file]) == 3
+    assert "deadlock" in capsys.readouterr().err
+
+
+def test_a_plan_of_a_known_collective_may_run_unchecked(written, capsys):
+    wrong = all_pairs(2)
+    del wrong["gpus"][0]["threadblocks"][0]["ops"][0]
+    file = str(written(wrong))
+    assert main([*("all_reduce" if word == "custom" else word for word in CUSTOM), file]) in (2, 3, 4)
+    right = str(written(all_pairs(2)))
+    assert main([*("all_gather" if word == "custom" else word for word in CUSTOM), right]) == 2
+    assert "run it as all_reduce, or as custom: then the result is not checked" in capsys.readouterr().err
+    assert main([*CUSTOM, right, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] is False
+    assert main([*("all_reduce" if word == "custom" else word for word in CUSTOM), right, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] is True
+
+
+def test_custom_needs_an_algorithm(capsys):
+    assert main(CUSTOM[:-1]) == 2
+    assert "a custom collective has no algorithm of its own; give a file" in capsys.readouterr().err
 
 
 def test_a_port_channel_is_a_copy_engine(written):

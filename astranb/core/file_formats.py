@@ -1,0 +1,219 @@
+"""Formats that people have, recognized by a file's first bytes: an error names the one that was given."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Final, NamedTuple, ParamSpec, TypeVar
+
+from .errors import InputError
+
+__all__ = ["FileFormat", "format_of", "names_format"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_HEAD: Final = 1 << 14
+_DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), for --infra"
+_UNPACK = "unpack it first"
+_XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
+
+
+class FileFormat(NamedTuple):
+    """A format, what to do with such a file, and the pattern of its first bytes."""
+
+    key: str
+    name: str
+    hint: str
+    start: re.Pattern[bytes]
+
+
+def _format(key: str, name: str, hint: str, start: bytes) -> FileFormat:
+    return FileFormat(key, name, hint, re.compile(start, re.DOTALL))
+
+
+_FORMATS: Final = (
+    _format(
+        "ns-3 topology",
+        "a topology of ASTRA-sim's ns-3 (nodes, switches, links)",
+        _DRAW,
+        rb"\A\d+(?:[ \t]+\d+){2}[ \t]*\r?\n[^\n]*\n\s*\d+[ \t]+\d+[ \t]+[\d.]+[KMGT]?bps\s",
+    ),
+    _format(
+        "SimAI topology", "a topology of SimAI", _DRAW, rb"\A\d+(?:[ \t]+\d+){4}[ \t]+[A-Za-z]\w*[ \t]*\r?\n"
+    ),
+    _format(
+        "HTSim topology",
+        "a topology of HTSim",
+        "use a blueprint, as --infra clos:servers=16 or fat-tree:ports=16, or " + _DRAW,
+        rb"\A(?:#[^\n]*\n|\s)*Nodes\s+\d+\s+Tiers\s+\d+",
+    ),
+    _format(
+        "HTSim traffic",
+        "a connection matrix of HTSim",
+        "describe the job as a collective, a model or Chakra traces",
+        rb"\A(?:#[^\n]*\n|\s)*Nodes\s+\d+\s+Connections\s+\d+",
+    ),
+    _format(
+        "ns-3 configuration",
+        "a configuration of ns-3",
+        "give link rates and latencies as --network FILE.yml or --infra; --roce sets congestion control",
+        rb"\A\s*(?:ENABLE_QCN|USE_DYNAMIC_PFC_THRESHOLD|ENABLE_TRACE|PACKET_PAYLOAD_SIZE)\s",
+    ),
+    _format(
+        "ns-3 dimensions",
+        "a file of logical dimensions for ASTRA-sim's ns-3",
+        "write npus_count, topology, bandwidth and latency of each dimension as --network FILE.yml",
+        rb'"logical-dims"\s*:',
+    ),
+    _format(
+        "SimAI workload",
+        "a workload of SimAI",
+        "describe the model with 'astranb run --model', or write ASTRA-sim 1.0's header and collectives",
+        rb"\AHYBRID_\w+[^\n]*\b(?:ep|pp|vpp|ga|all_gpus):",
+    ),
+    _format(
+        "network",
+        "a network of ASTRA-sim 2.0",
+        "give it as --network, with --workload and --system",
+        rb"\A(?=(?:.*\n)?[ \t{\"]*topology\"?\s*:)(?=(?:.*\n)?[ \t{\"]*npus_count\"?\s*:)",
+    ),
+    _format(
+        "system",
+        "a system of ASTRA-sim 2.0",
+        "give it as --system",
+        rb'\A\s*\{.*"(?:scheduling-policy|endpoint-delay|all-reduce-implementation)"\s*:',
+    ),
+    _format(
+        "network 1.0",
+        "a network of ASTRA-sim 1.0",
+        "give it as --network",
+        rb'"(?:topology-name|dimensions-count)"\s*:',
+    ),
+    _format(
+        "system 1.0", "a system of ASTRA-sim 1.0", "give it as --system", rb"\A\s*scheduling-policy:\s*\w"
+    ),
+    _format("memory", "a remote memory of ASTRA-sim 2.0", "give it as --memory", rb'"memory-type"\s*:'),
+    _format(
+        "layer table",
+        "a layer table of ASTRA-sim 1.0",
+        "give it as --workload, or convert it with 'astranb chakra convert'",
+        rb"\A(?:DATA|MODEL|HYBRID_\w+|MICRO|DISTRIBUTED_INFERENCE)\b[^\n{]*\n\s*\d+\s*\n",
+    ),
+    _format(
+        "Kineto trace",
+        "a PyTorch profiler trace (Kineto)",
+        "join it with its host trace: astranb chakra link HOST.json DEVICE.json -o FILE.et",
+        rb'"(?:traceEvents|traceName|distributedInfo)"\s*:',
+    ),
+    _format(
+        "execution trace",
+        "a PyTorch execution trace",
+        "convert it: astranb chakra convert FILE.json -o FILE.et",
+        rb'\A\s*\{\s*"schema"\s*:\s*"[\d.]+',
+    ),
+    _format(
+        "plan",
+        "an MSCCL++ execution plan",
+        "give it as --algorithm, or read it with 'astranb collective import'",
+        rb'\A\s*\{(?=.*"collective"\s*:)(?=.*"gpus"\s*:)',
+    ),
+    _format(
+        "InfraGraph",
+        "an InfraGraph document",
+        "give it as --infra",
+        rb"\A\s*(?:\{\s*)?(?:[#%-][^\n]*\n\s*)*"
+        rb"(?:\"?(?:name|description)\"?\s*:[^\n]*\n\s*){0,2}\"?(?:infrastructure|devices|instances)\"?\s*:",
+    ),
+    _format("MSCCL", "an MSCCL algorithm", "give it as --algorithm", _XML + rb"<algo\b"),
+    _format(
+        "NCCL topology",
+        "a topology of NCCL",
+        "convert it: astranb infra convert FILE.xml",
+        _XML + rb"<system\b",
+    ),
+    _format(
+        "lstopo",
+        "a topology of lstopo",
+        "convert it: astranb infra convert FILE.xml",
+        _XML + rb"(?:<!DOCTYPE topology[^>]*>\s*)?<topology\b",
+    ),
+    _format(
+        "Chakra",
+        "a Chakra trace",
+        "give PREFIX of PREFIX.RANK.et as --workload, or see 'astranb chakra info'",
+        rb"\A[\x01-\x7f]\n[\x03-\x20]\d+\.\d+",
+    ),
+    _format("gzip", "a file that gzip packed", _UNPACK, rb"\A\x1f\x8b"),
+    _format(
+        "zip", "a ZIP archive or a saved simulation", "load a saved simulation in Python", rb"\APK\x03\x04"
+    ),
+    _format(
+        "SQLite", "a SQLite database (as nsys exports)", "export it as a PyTorch trace", rb"\ASQLite format 3"
+    ),
+    _format("PDF", "a PDF document", "give the file that it describes", rb"\A%PDF-"),
+    _format("PNG", "a picture (PNG)", "give the file that it shows", rb"\A\x89PNG"),
+    _format(
+        "HTML",
+        "a web page (HTML)",
+        "download the file itself",
+        _XML + rb"<!(?i:doctype html)",
+    ),
+)
+
+
+def format_of(path: str | Path) -> FileFormat | None:
+    r"""Recognize the format of a file by its first bytes; None if it is none that is known or unreadable.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "eight.topo")
+    ...     _ = file.write_text("Nodes 8\nTiers 3\n")
+    ...     found = format_of(file)
+    >>> found.name
+    'a topology of HTSim'
+    """
+    try:
+        if not Path(path).is_file():  # reading a FIFO would wait
+            return None
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
+    except (OSError, ValueError):
+        return None
+    return next((one for one in _FORMATS if one.start.search(head)), None)
+
+
+def names_format(*own: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Make a reader's errors about a file name the file's format, if that is not one of the reader's own.
+
+    Parameters
+    ----------
+    *own : str
+        Keys of the formats that the reader accepts: their errors stay as they are.
+
+    Returns
+    -------
+    callable
+        A decorator of a function whose first argument is the file, or something that is no file.
+    """
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        @wraps(read)
+        def reading(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return read(*args, **kwargs)
+            except InputError as error:
+                path = args[0] if args and isinstance(args[0], str | os.PathLike) else None
+                found = format_of(Path(path)) if path and error.where.startswith(str(path)) else None
+                if found is None or found.key in own:
+                    raise
+                raise InputError(f"this is {found.name}", where=str(path), hint=found.hint) from error
+
+        return reading
+
+    return decorate

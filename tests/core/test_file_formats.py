@@ -1,0 +1,148 @@
+"""A file of another format is named by its format; files of a reader's own formats keep their errors."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from astranb.chakra import TraceBuilder, write
+from astranb.cli import main
+from astranb.core.errors import InputError
+from astranb.core.file_formats import format_of, names_format
+
+SAMPLES: dict[str, str | bytes] = {
+    "ns-3 topology": "3 1 2\n2\n0 2 200Gbps 0.0005ms 0\n1 2 200Gbps 0.0005ms 0\n",
+    "SimAI topology": "10 4 1 2 14 H100\n4 8\n0 4 900Gbps 0.000025ms 0\n",
+    "HTSim topology": "# two racks\nNodes 4\nTiers 2\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 100\n",
+    "HTSim traffic": "Nodes 4\nConnections 1\n0->3 start 0 size 2000\n",
+    "ns-3 configuration": "ENABLE_QCN 1\n\nPACKET_PAYLOAD_SIZE 1000\n",
+    "ns-3 dimensions": '{\n  "logical-dims": ["2", "2"]\n}\n',
+    "SimAI workload": "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 "
+    "all_gpus: 2 checkpoints: 0 checkpoint_initiates: 0\n1\nlayer -1 1 ALLGATHER_EP 8 1 NONE 0 1 NONE 0 1\n",
+    "network": "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50 ]  # GB/s\nlatency: [ 500 ]\n",
+    "system": '{"scheduling-policy": "LIFO", "endpoint-delay": 10, "preferred-dataset-splits": 4}',
+    "network 1.0": '{"topology-name": "Hierarchical", "dimensions-count": 1}',
+    "system 1.0": "scheduling-policy: LIFO\npreferred-dataset-splits: 1\ncollective-optimization: baseline\n",
+    "memory": '{"memory-type": "NO_MEMORY_EXPANSION"}',
+    "layer table": "DATA\n1\nlayer -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 8 1\n",
+    "Kineto trace": '{"schemaVersion": 1, "traceEvents": []}',
+    "execution trace": '{\n  "schema": "1.0.2-chakra.0.0.4", "pid": 1,\n  "nodes": []\n}',
+    "plan": '{"name": "p", "collective": "allreduce", "protocol": "LL", "inplace": true, "gpus": []}',
+    "InfraGraph": "name: box\ndevices:\n- name: server\n",
+    "MSCCL": '<!-- two\n ranks --><!-- by hand -->\n<algo name="a" ngpus="2"></algo>',
+    "NCCL topology": '<system version="1"><cpu numaid="0"/></system>',
+    "lstopo": '<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0"/>',
+    "gzip": gzip.compress(b"x"),
+    "zip": b"PK\x03\x04" + bytes(30),
+    "SQLite": b"SQLite format 3\x00" + bytes(30),
+    "PDF": b"%PDF-1.7\n%\xe2",
+    "PNG": b"\x89PNG\r\n\x1a\n",
+    "HTML": "<!doctype html>\n<html></html>",
+}
+INFRA = ["infra", "check"]
+TRACES = ["run", "--workload", "no/such", "--system", "no/such.json", "--network"]
+LAYERS = ["run", "--workload", "{layers}", "--system", "{system}", "--network"]
+BINARY = {"gzip", "zip", "SQLite"}  # as --workload no text, so a prefix of traces
+READERS = [
+    (INFRA, {"InfraGraph"}),
+    (["infra", "convert"], {"NCCL topology", "lstopo"}),
+    (TRACES, {"network"}),
+    (LAYERS, {"network", "network 1.0"}),
+    (["run", "--network", "{network}", "--system", "{system}", "--workload"], {"layer table", *BINARY}),
+    (["run", "--network", "{network}", "--workload", "{layers}", "--system"], {"system 1.0"}),
+    (["collective", "import"], {"plan", "MSCCL"}),
+    (["chakra", "info"], {"gzip"}),
+]
+
+
+@pytest.fixture
+def sample(tmp_path):
+    def make(key):
+        text = SAMPLES[key]
+        file = tmp_path / f"{key.replace(' ', '_')}.file"
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return file
+
+    return make
+
+
+@pytest.mark.parametrize("key", SAMPLES)
+def test_every_format_is_recognized(sample, key):
+    found = format_of(sample(key))
+    assert found is not None
+    assert found.key == key
+
+
+def test_a_chakra_trace_is_recognized(tmp_path, capsys):
+    trace = TraceBuilder()
+    trace.compute("a", num_ops=1)
+    write(tmp_path / "t.0.et", trace.build())
+    found = format_of(tmp_path / "t.0.et")
+    assert found is not None
+    assert found.key == "Chakra"
+    assert main(["infra", "check", str(tmp_path / "t.0.et")]) == 2
+    assert "this is a Chakra trace; give PREFIX of PREFIX.RANK.et as --workload" in capsys.readouterr().err
+
+
+def test_what_is_none_of_them_is_not_recognized(tmp_path):
+    for text in (
+        "",
+        "hello",
+        "{}",
+        "[]",
+        "1 2",
+        "\0" * 9000,
+        "<a/>",
+        "topology: x",
+        " " * 16_000 + "1 " * 9000,
+    ):
+        (tmp_path / "f").write_text(text)
+        assert format_of(tmp_path / "f") is None, text[:20]
+    assert format_of(tmp_path) is None
+    assert format_of(tmp_path / "missing") is None
+    assert format_of("a\0b") is None
+
+
+@pytest.mark.parametrize("key", SAMPLES)
+def test_every_reader_names_the_format_of_what_it_cannot_read(sample, capsys, key):
+    given = {
+        name: str(sample(of))
+        for name, of in [("layers", "layer table"), ("system", "system 1.0"), ("network", "network 1.0")]
+    }
+    file = str(sample(key))
+    for words, own in READERS:
+        exit_code = main([*(word.format(**given) for word in words), file])
+        error = capsys.readouterr().err
+        if key in own:
+            assert f"{file}: this is " not in error, words
+            continue
+        assert exit_code == 2, words
+        assert error.startswith(f"astranb: {file}: this is "), (words, error)
+        assert error.count("\n") == 1
+        assert "; " in error  # and says what to do
+
+
+def test_only_errors_about_the_file_are_replaced(sample):
+    @names_format("plan")
+    def read(path):
+        raise InputError("broken", where=str(path) if "HTML" in str(path) else "--size")
+
+    with pytest.raises(InputError, match="this is a web page"):
+        read(sample("HTML"))
+    with pytest.raises(InputError, match="--size: broken"):
+        read(sample("PDF"))
+    with pytest.raises(InputError, match="--size: broken"):
+        read({})
+
+
+@pytest.mark.parametrize(
+    "filler", [b" ", b"1", b"1 ", b"\n", b"#\n", b"<?x", b"<!-- -->", b'"', b"{", b"Nodes ", b"topology"]
+)
+def test_no_content_makes_it_slow(tmp_path, filler):
+    from time import perf_counter
+
+    (tmp_path / "f").write_bytes(filler * (20_000 // len(filler)))
+    start = perf_counter()
+    format_of(tmp_path / "f")
+    assert perf_counter() - start < 0.5
