@@ -164,6 +164,13 @@ class Driver:
         del self.edits[checkpoint.edits :]
         self.replay("events", events, kept)
 
+    def restart(self) -> None:
+        """Go back to the start as it was before every edit; all edits are forgotten."""
+        self.keep()
+        self.history.restore(self.engine, self.history.checkpoints[0])
+        self.history.forget_edits(0)
+        self.edits.clear()
+
     def edit(self, edit: Edit) -> None:
         """Carry out an edit now, and remember it."""
         self._take()
