@@ -13,8 +13,8 @@ from hypothesis import Phase, settings
 
 import astranb as anb
 
-# A job that a shell starts in the background (`make test &`, `nohup`) ignores SIGINT, and so does every process
-# that it starts. Tests interrupt themselves, commands, servers and kernels.
+# A job that a shell starts in the background (`make test &`, `nohup`) ignores SIGINT, and so does every
+# process that it starts. Tests interrupt themselves, commands, servers and kernels.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
