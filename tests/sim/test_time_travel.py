@@ -289,7 +289,7 @@ class Traveller:
     def switch(self, a: int, b: int) -> None:
         """Switch the recording: an edit, and no part of the state."""
         del b
-        if not self.case.switched or not self.sim.engine.machine.recorder[0].on:
+        if not self.case.switched or not self.sim.recording:
             return
         before, count = self.sim.state_hash(), len(self.made)
         self.sim.record(on=bool(a % 2))
