@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import sys
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 from hypothesis import Phase, settings
 
 import astranb as anb
+
+# A job that a shell starts in the background (`make test &`, `nohup`) ignores SIGINT, and so does every
+# process that it starts. Tests interrupt themselves, commands, servers and kernels.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is no failure: time is measured by `make bench`, never asserted here.
 # Explaining a failure traces every line of a simulation: ten minutes, and the watchdog ends the run unread.

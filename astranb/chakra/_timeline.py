@@ -20,6 +20,9 @@ __all__ = ["Times", "recorded_times", "write_timeline"]
 
 TRACKS: Final = ("host", "compute", "communication", "receive", "memory")
 
+_MOST_US: Final = 2**61 // 10**6  # its picoseconds are written
+_DAY_US: Final = 24 * 3600 * 10**6
+
 
 class Times(NamedTuple):
     """When the nodes of a trace begin and end.
@@ -52,6 +55,11 @@ def recorded_times(trace: Trace) -> Times:
     durations begin as early as dependencies allow, on each track (host, computation, communication, memory)
     one at a time.
 
+    Raises
+    ------
+    InputError
+        A node begins or ends too late to be shown.
+
     Examples
     --------
     >>> from astranb.chakra import TraceBuilder
@@ -62,13 +70,17 @@ def recorded_times(trace: Trace) -> Times:
     """
     if trace.start_us.any():
         begun = trace.start_us - trace.start_us[trace.start_us > 0].min(initial=np.iinfo(np.int64).max)
+        for row in np.flatnonzero(
+            (trace.start_us > 0) & ((begun > _MOST_US) | (trace.duration_us > _MOST_US - begun))
+        )[:1]:
+            raise _too_late(trace, int(row))
         start = np.where(trace.start_us > 0, begun, -1) * 1000
         start[trace.start_us <= 0] = -1
         end = np.where(start < 0, -1, start + trace.duration_us * 1000)
         return Times(start, end, "recorded starts and durations")
     parents = trace.parents
     offset, flat = parents.offset.tolist(), parents.flat.tolist()
-    track, took = tracks(trace).tolist(), (trace.duration_us * 1000).tolist()
+    track, took = tracks(trace).tolist(), trace.duration_us.tolist()
     begins, ends, free = [0] * len(trace), [0] * len(trace), [0] * len(TRACKS)
     for row in topological_order(trace).tolist():
         when = max((ends[one] for one in flat[offset[row] : offset[row + 1]]), default=0)
@@ -76,8 +88,15 @@ def recorded_times(trace: Trace) -> Times:
             when = max(when, free[track[row]])
             free[track[row]] = when + took[row]
         begins[row], ends[row] = when, when + took[row]
+        if ends[row] > _MOST_US:
+            raise _too_late(trace, row)
     how = "recorded durations, as early as dependencies allow"
-    return Times(np.array(begins, np.int64), np.array(ends, np.int64), how)
+    return Times(np.array(begins, np.int64) * 1000, np.array(ends, np.int64) * 1000, how)
+
+
+def _too_late(trace: Trace, row: int) -> InputError:
+    what = f"it ends more than {_MOST_US // _DAY_US} days after the start"
+    return InputError(what, where=trace.place(row), hint="correct start_time_micros or duration_micros")
 
 
 def write_timeline(

@@ -13,7 +13,13 @@ import numpy as np
 
 from .jit import Records, kernel
 
-__all__ = ["PENDING", "TIMESTEP", "TIMESTEPS", "bucket_of", "next_event", "next_time", "put_event"]
+__all__ = [
+    "NEVER", "PENDING", "TIMESTEP", "TIMESTEPS", "bucket_of", "next_event", "next_time", "put_event",
+    "time_after",
+]  # fmt: skip
+
+NEVER: Final = 2**61 // 1000
+"""No event happens at this time or later: 26 days in nanoseconds, as picoseconds a quarter of an int64."""
 
 TIMESTEPS = np.dtype(
     [
@@ -54,6 +60,13 @@ def bucket_of(time: int, count: int) -> int:
     return int((((time & _LOW) * _MIX) >> 15) & (count - 1))
 
 
+@kernel
+def time_after(queue: Records, delay: int) -> int:
+    """Give the time that is so much later than now, at most ``NEVER``."""
+    time = queue[0].now + delay
+    return NEVER if time >= NEVER or time < queue[0].now else int(time)
+
+
 @kernel(inline=False)
 def _new_timestep(queue: Records, timesteps: Records, time: int, bucket: int) -> int:
     """Add a timestep to its bucket and to the heap."""
@@ -90,12 +103,14 @@ def put_event(queue: Records, timesteps: Records, pending: Records, time: int, w
     pending : recarray of PENDING
         The caller sees to it that one is unused.
     time : int
-        When it happens.
+        When it happens; what does not happen before ``NEVER`` stays in the queue.
     what : int
         What happens.
     """
     row = queue[0].latest
     if row < 0 or timesteps[row].time != time:
+        if time >= NEVER or time < queue[0].now:  # a sum that does not fit is negative
+            time = NEVER
         bucket = bucket_of(time, len(timesteps))
         row = timesteps[bucket].bucket
         while row >= 0 and timesteps[row].time != time:
@@ -169,11 +184,13 @@ def next_time(queue: Records, timesteps: Records) -> int:
 
 @kernel
 def next_event(queue: Records, timesteps: Records, pending: Records) -> int:
-    """Take the next event and move the time to it; returns what it is, -1 where none is left."""
+    """Take the next event and move the time to it; returns what it is, -1 for none before ``NEVER``."""
     row = queue[0].open
     if row < 0 or timesteps[row].head < 0:
         if queue[0].heaped == 0:
             return -1  # and nothing is changed, so that having asked makes no difference
+        if timesteps[timesteps[0].heap].time >= NEVER:
+            return -1
         if row >= 0:
             _close(queue, timesteps, row)
             queue[0].open = -1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["RECORD", "Edit", "Parameter", "checked_edit", "parameters_of", "yes_or_no"]
+__all__ = ["RECORD", "Edit", "Parameter", "checked_edit", "last_of_each", "parameters_of", "yes_or_no"]
 
 RECORD: Final = "record"
 """Path of the edit that switches the recording."""
@@ -89,6 +89,18 @@ class _EditablePart(Protocol):
 
 _P = TypeVar("_P", bound=_EditablePart)
 _Changeable = Mapping[str, Mapping[str, tuple[str, str, str, str]]]
+
+
+def last_of_each(edits: Iterable[Edit]) -> list[Edit]:
+    """Return the last edit of each parameter, in the order in which they were made.
+
+    The order counts: a change of a dimension changes the links that were changed before it.
+    """
+    last: dict[str, Edit] = {}
+    for edit in edits:
+        last.pop(edit.path, None)
+        last[edit.path] = edit
+    return list(last.values())
 
 
 def checked_edit(

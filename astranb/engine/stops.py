@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BREAK", "DEADLOCK", "ENDED", "EXHAUSTED", "GROW", "REACHED", "STEPS", "STRANDED", "TIME"]
+__all__ = [
+    "BREAK",
+    "DEADLOCK",
+    "ENDED",
+    "EXHAUSTED",
+    "GROW",
+    "REACHED",
+    "STEPS",
+    "STRANDED",
+    "TIME",
+    "TOO_LATE",
+]
 
 ENDED: Final = 0  # nothing is left to happen
 STEPS: Final = 1  # as many events as asked for
@@ -15,3 +26,4 @@ BREAK: Final = 5  # a breakpoint
 DEADLOCK: Final = 6  # what is left waits for itself
 STRANDED: Final = 7  # what is left waits for links that are down
 EXHAUSTED: Final = 8  # no more events can be counted
+TOO_LATE: Final = 9  # what is left would happen later than time is counted

@@ -17,7 +17,7 @@ from astranb.core.jit import Records
 from astranb.core.ticks import transfer_ps
 from astranb.infragraph import NodeGraph, NodeKind
 
-from .link import INJECTS, INSIDE, LINK, MARKS, PAUSES
+from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
 from .nearest import Incoming, costs_to
 
 __all__ = ["Fabric", "NextHops", "compile_fabric"]
@@ -328,6 +328,13 @@ def compile_fabric(graph: NodeGraph) -> Fabric:
             hint="a GPU is a component with choice: xpu",
         )
     usable = np.flatnonzero(graph.a != graph.b)
+    for number in usable[graph.latency_ps[usable] >= NEVER][:1]:
+        a, b = (graph.name(int(end[number])) for end in (graph.a, graph.b))
+        raise InputError(
+            f"the latency of {a}->{b} is more than 26 days",
+            where=f"infrastructure {graph.title!r}",
+            hint="use a smaller latency",
+        )
     lanes = graph.lanes[usable].astype(np.int64)
     edge = np.repeat(usable, 2 * lanes)
     within = np.arange(len(edge)) - np.repeat(np.cumsum(2 * lanes) - 2 * lanes, 2 * lanes)

@@ -8,7 +8,7 @@ from typing import Any
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.edits import Edit
 from astranb.engine.protocol import Engine
-from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME
+from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME, TOO_LATE
 
 from .history import History
 
@@ -115,7 +115,7 @@ class Driver:
                 return BREAK, hit
             if self.engine.next_ps < 0:
                 return ENDED, None
-            if why in (REACHED, DEADLOCK, STRANDED, EXHAUSTED):
+            if why in (REACHED, DEADLOCK, STRANDED, EXHAUSTED, TOO_LATE):
                 return why, None
             if self.events >= last:
                 return STEPS, None
@@ -163,6 +163,13 @@ class Driver:
         self.history.forget_edits(number)
         del self.edits[checkpoint.edits :]
         self.replay("events", events, kept)
+
+    def restart(self) -> None:
+        """Go back to the start as it was before every edit; all edits are forgotten."""
+        self.keep()
+        self.history.restore(self.engine, self.history.checkpoints[0])
+        self.history.forget_edits(0)
+        self.edits.clear()
 
     def edit(self, edit: Edit) -> None:
         """Carry out an edit now, and remember it."""

@@ -13,7 +13,7 @@ from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.edits import RECORD, Parameter
+from astranb.engine.edits import RECORD, Parameter, last_of_each
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
@@ -361,13 +361,13 @@ class Simulation:
             parameter: a Reset of a view keeps its parameters). Otherwise edits made after the
             start are undone; those made at the start are a part of it.
         """
-        last = {edit.path: edit for edit in self.driver.edits} if keep else {}
+        if not keep:
+            return self._return_to("events", 0)
+        last = last_of_each(self.driver.edits)
 
         def restart() -> None:
-            if last:
-                self.driver.undo(0)
-            self.driver.back_to("events", 0)
-            for edit in last.values():
+            self.driver.restart()
+            for edit in last:
                 self.driver.edit(dataclasses.replace(edit, events=0, at_ps=0))
 
         return self._rewound(restart)
@@ -475,8 +475,11 @@ class Simulation:
         engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
         other = self._of(Driver(engine, History(self.driver.history.budget_bytes)))
         if keep:
-            for path, value in {e.path: e.value for e in self.driver.edits}.items():
-                other.set(path, value)
+            for edit in last_of_each(self.driver.edits):
+                if edit.path != RECORD:
+                    other.set(edit.path, edit.value)
+                elif engine.recording:
+                    other.record(not edit.number)
         return other
 
     def save(self, path: str | Path) -> None:

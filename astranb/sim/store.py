@@ -52,7 +52,7 @@ def save(what: Savable, path: Path) -> None:
     inputs, tables = engine.saved()
     if not isinstance(engine, CacheLineEngine):  # its start is not built again from inputs: it is in the file
         start = driver.copy()
-        start.back_to("events", 0)
+        start.restart()
         tables = {
             **tables,
             **{f"start/{name}": table for name, table in start.engine.machine._asdict().items()},

@@ -111,3 +111,11 @@ def test_a_simulated_timeline_ends_when_the_run_does(tmp_path, capsys):
     assert [1e6 * (one["ts"] + one["dur"]) for one in spans[1::2]] == pytest.approx([run["time_ps"]] * 2)
     assert main(["chakra", "timeline", str(tmp_path / "t"), "--output", str(out), *files[:2]]) == 2
     assert "--network is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("duration, start", [(2**48, 0), (2**63 - 1, 0), (2**62, 2**62), (1, 2**62)])
+def test_a_timeline_of_times_that_cannot_be_counted_names_the_node(duration, start):
+    nodes = [Node(0, "first", 4, start_us=min(start, 1), duration_us=1)]
+    nodes += [Node(n, f"n{n}", 4, (n - 1,), start_us=start, duration_us=duration) for n in range(1, 40)]
+    with pytest.raises(InputError, match=r"node 1 'n1'.* ends more than 26 days after the start"):
+        recorded_times(Trace.of(nodes))

@@ -53,6 +53,7 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "core/files",
         "core/handle",
         "core/jit",
+        "core/lazy",
         "core/progress",
         "core/targets",
     ):

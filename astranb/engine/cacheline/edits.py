@@ -12,7 +12,7 @@ from astranb.engine.breakpoints import with_unit
 from astranb.engine.edits import RECORD, Edit, Parameter, checked_edit, parameters_of, yes_or_no
 from astranb.net import Fabric
 
-from .faults import bring_up, is_down, take_down
+from .faults import LAST_PS, bring_up, is_down, take_down
 from .machine import CacheLineMachine
 from .occupancy import use_sms
 from .paths import MachinePart, resolve
@@ -109,6 +109,8 @@ def _read(
             raise InputError("link bandwidth must be greater than zero", where=where, hint=hint)
         return number
     number = time_ps(value, where=where)
+    if number > LAST_PS:
+        raise InputError(f"{value!r} is more than 26 days", where=where, hint="use a smaller time")
     if field == "issue_ps" and number == 0:
         raise InputError("the issue time must be greater than zero", where=where)
     return number

@@ -8,11 +8,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from astranb.core.errors import InputError
+from astranb.core.queue import arg_of, kind_of
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.protocol import Rows
+from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
 from astranb.gpu.tables import EVENT_KINDS
@@ -24,6 +26,7 @@ from .breakpoints import ANY, find, on_event
 from .contributions import contributions as contributions_of
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
+from .faults import LAST_PS
 from .inspection import Inspector, numbers
 from .loop import RAW
 from .lost_time import LOSSES
@@ -247,11 +250,22 @@ class CacheLineEngine(CacheLineState):
 
     def concerned(self) -> str:
         """Path of what the last event was about; empty at the start."""
+        clock = self.machine.clock[0]
+        return self._object_of(int(clock.last_kind), int(clock.last_arg)) if clock.events else ""
+
+    def check(self, why: int) -> None:
+        """Raise an error where the run cannot go on, or not before ``NEVER``, or has ended wrongly."""
+        if why == TIME and self.next_ps > LAST_PS:
+            order = int(self.machine.event_queue.near[0].order)
+            kind, where = kind_of(order), self._object_of(kind_of(order), arg_of(order))
+            at = f"{EVENT_KINDS[kind]} of {where}" if where else EVENT_KINDS[kind]
+            what = f"{self.title}: {at} would be after more than 26 days of simulated time"
+            raise InputError(what, hint="use smaller times and sizes, or faster links")
+        super().check(why)
+
+    def _object_of(self, kind: int, arg: int) -> str:
+        """Path of what an event is about."""
         machine, fabric = self.machine, self.fabric
-        clock = machine.clock[0]
-        kind, arg = int(clock.last_kind), int(clock.last_arg)
-        if clock.events == 0:
-            return ""
         link = self._link_of(kind, arg)
         if link >= 0:
             return fabric.name(link).partition("#")[0] if link < len(fabric.links) else ""

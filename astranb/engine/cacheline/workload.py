@@ -17,6 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from astranb.collectives import Joined, Lowered, Section, join, lower
+from astranb.core.errors import InputError
+from astranb.core.timesteps import NEVER
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
 
@@ -110,8 +112,12 @@ class Graph:
         return self.system.speeds.get(rank, Fraction(1))
 
     def __post_init__(self) -> None:
-        """Refuse what does not match before a machine is built."""
+        """Refuse what does not match, or takes too long, before a machine is built."""
         _ = self._calls
+        for rank, one in enumerate(self.operations):
+            if float(self.took_ns(one, rank)[_computes(one)].sum(dtype=float)) >= NEVER:
+                what = f"the computations of rank {rank} take more than 26 days of simulated time"
+                raise InputError(what, where=self.title, hint="use smaller times")
 
     @cached_property
     def size(self) -> int:

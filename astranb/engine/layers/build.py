@@ -17,7 +17,7 @@ from . import tables as t
 from .chunks import Planner
 from .recording import recording_tables
 
-__all__ = ["Built", "ProgramBuilder", "build"]
+__all__ = ["Built", "ProgramBuilder", "build", "check_length"]
 
 _HIGHEST: Final = 100_000_000
 _MOST_OPERATIONS: Final = 5_000_000
@@ -141,6 +141,21 @@ class ProgramBuilder:
                     raise InputError(what, where=self._system.where, hint=hint)
 
 
+def check_length(longest_ps: float, where: str) -> None:
+    """Refuse a run whose times do not fit into a count of picoseconds.
+
+    Parameters
+    ----------
+    longest_ps : float
+        The sum of what it does one after another.
+    where : str
+        The table.
+    """
+    if longest_ps > _MOST_PS:
+        what = "the run takes over 50 days of simulated time"
+        raise InputError(what, where=where, hint="use fewer passes, or smaller times and sizes")
+
+
 def build(inputs: LayerWorkload) -> Built:
     """Make the tables.
 
@@ -151,6 +166,7 @@ def build(inputs: LayerWorkload) -> Built:
     """
     program = ProgramBuilder(inputs)
     program.add_passes(inputs.passes)
+    check_length(sum(time for _, _, time in program.operations), inputs.table.where)
     operations = allocate(len(program.operations), t.OPERATION)
     columns = np.array(program.operations, np.int64)
     for column, name in enumerate(("kind", "slot", "time_ps")):
@@ -168,9 +184,7 @@ def build(inputs: LayerWorkload) -> Built:
         begin = int(chunks[first].first_phase)
         last = chunks[first + count - 1]
         longest += update + float(phases.duration_ps[begin : int(last.first_phase + last.phases)].sum())
-    if longest > _MOST_PS:
-        what = "the run takes over 50 days of simulated time"
-        raise InputError(what, where=inputs.table.where, hint="use fewer passes, or smaller times and sizes")
+    check_length(longest, inputs.table.where)
     system = inputs.system
     streams = allocate(program.streams, t.STREAM)
     streams.before = streams.next = streams.phase = -1

@@ -13,6 +13,7 @@ from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value, wri
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
+from .build import check_length
 from .chunks import retime
 from .paths import LayerPart, resolve
 from .run import LayerRun
@@ -67,7 +68,10 @@ def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray)
         mine = (rows.kind == t.COMPUTE) & (rows.begun_ps < 0)
         if edit.kind == "layer":
             mine &= np.isin(rows.slot, edit.rows)
-        rows["time_ps"][mine] = np.round(base_ps[mine] / edit.number).astype(np.int64)
+        took_ps = np.round(base_ps[mine] / edit.number)
+        rest = rows.time_ps[(rows.kind == t.COMPUTE) & ~mine]
+        check_length(float(took_ps.sum()) + float(rest.sum(dtype=float)), edit.path)
+        rows["time_ps"][mine] = took_ps.astype(np.int64)
         return
     network = _network(run, [*edits, edit])
     retime(m.phases, run.built.planned, network, run.inputs.system, congestion=run.inputs.congestion)

@@ -111,6 +111,8 @@ def build(
     npu_rows.timers = npu_rows.end_ns = -1
     queues = allocate(npus * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
+    tails = allocate(len(queues), t.COUNTER)
+    tails.value = -1
     allocators = allocate(npus * len(counts), t.ALLOCATOR)
     allocators.last = system.queues // 2
     if not compat:
@@ -130,7 +132,7 @@ def build(
     many = 4 * npus + 1024
     machine = t.MessageMachine(
         config=config, clock=clock, dims=links.dims, implementations=implementations, npus=npu_rows,
-        places=places, queues=queues, allocators=allocators,
+        places=places, queues=queues, tails=tails, allocators=allocators,
         trees=allocate(npus * t.COLLECTIVES * len(counts), t.COUNTER),
         groups=group_rows, members=members, group_streams=streams, operations=rows,
         children=children, ready=ready, memories=memories,

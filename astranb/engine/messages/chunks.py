@@ -91,6 +91,8 @@ def unlink(m: MessageMachine, stream: int) -> None:
         m.streams[s.before].next = s.next
     if s.next >= 0:
         m.streams[s.next].before = s.before
+    else:
+        m.tails[s.queue].value = s.before
 
 
 @kernel
@@ -106,6 +108,8 @@ def _link_behind(m: MessageMachine, stream: int, before: int) -> None:
         m.streams[before].next = stream
     if row >= 0:
         m.streams[row].before = stream
+    else:
+        m.tails[s.queue].value = stream
 
 
 @kernel
@@ -113,7 +117,11 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
     """Queue a stream behind those that run and those of the same or a higher priority."""
     s = m.streams[stream]
     before = -1
-    if m.config[0].intra != FIFO and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
+    tail = m.tails[s.queue].value
+    fifo = m.config[0].intra == FIFO
+    if fifo and tail >= 0 and (m.streams[tail].running == 1 or m.streams[tail].priority >= s.priority):
+        before = tail  # the waiting ones are in the order of their priorities
+    elif not fifo and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
         before = place_in_queue(m, stream)
     else:
         row = m.queues[s.queue].head

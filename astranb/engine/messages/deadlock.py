@@ -1,19 +1,28 @@
-"""Explains a deadlock: which ranks wait, in which operation, and for which rank."""
+"""Explains why a run cannot continue: which ranks wait, in which operation, and for which rank."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from astranb.core.timesteps import NEVER
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES
 
 from . import tables as t
 
-__all__ = ["explain_deadlock"]
+__all__ = ["explain_deadlock", "explain_too_late"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
-_KINDS: Final = {t.COMPUTE: "computation", t.MEMORY: "memory access", t.REPLAY: "recorded operation"}
+_KINDS: Final = {
+    t.COMPUTE: "computation",
+    t.MEMORY: "memory access",
+    t.REPLAY: "recorded operation",
+    t.SEND: "send",
+    t.RECV: "receive",
+}
+_DAY_NS: Final = 24 * 3600 * 10**9
 _MOST_RANKS: Final = 8
 """Ranks of a chain of waits that are named."""
 
@@ -48,6 +57,64 @@ def explain_deadlock(m: t.MessageMachine) -> str:
     elif rank is not None:
         text.append("and so on")
     return "; ".join(text)
+
+
+def explain_too_late(m: t.MessageMachine) -> str:
+    """Name the operation that would end later than time is counted.
+
+    Parameters
+    ----------
+    m : Machine
+        No event is left before ``NEVER``.
+
+    Returns
+    -------
+    str
+        One line: ``rank 0, operation 3 (computation) ends after more than 26 days of simulated time``.
+    """
+    late = [row for row in (*_late_timers(m), *_late_messages(m)) if row >= 0]
+    what = "an operation"
+    if late:
+        row = min(late)
+        o = m.operations[row]
+        own = (m.operations.npu[:row] == o.npu) & (m.operations.owner[:row] < 0)
+        kind = _NAMES[int(o.collective)] if o.kind == t.COLLECTIVE else _KINDS[int(o.kind)]
+        size = f" of {int(o.bytes)} bytes" if o.bytes else ""
+        what = f"rank {int(o.npu)}, operation {int(own.sum())} ({kind}{size})"
+    return f"{what} ends after more than {NEVER // _DAY_NS} days of simulated time"
+
+
+def _late_timers(m: t.MessageMachine) -> Iterator[int]:
+    """Give the operations of timers that never expire."""
+    for first in m.npus.timers.tolist():
+        row = first
+        while row >= 0:
+            one = m.timers[row]
+            if one.time >= NEVER:
+                if one.kind in (t.BUNDLE, t.BUNDLE_REDUCED, t.SWITCH_DONE):
+                    yield int(m.streams[one.arg].operation)
+                elif one.kind not in (t.BUS_SENT, t.BUS_RECEIVED, t.BUS_PROCESSED):
+                    yield int(one.arg)
+            row = int(one.later)
+
+
+def _late_messages(m: t.MessageMachine) -> Iterator[int]:
+    """Give the operations of messages that never arrive."""
+    mask = (1 << t.KIND_BITS) - 1
+    for step in m.timesteps.heap[: int(m.queue[0].heaped)].tolist():
+        event = int(m.timesteps[step].head) if m.timesteps[step].time >= NEVER else -1
+        while event >= 0:
+            what = int(m.pending[event].what)
+            if what & mask == t.HOP:
+                message = m.messages[what >> t.KIND_BITS]
+                handler = int(message.sender or message.receiver)
+                who, row = handler & mask, handler >> t.KIND_BITS
+                if who in (t.SENDING, t.RECEIVING):  # a notice about a message
+                    handler = int(m.messages[row].sender)
+                    who, row = handler & mask, handler >> t.KIND_BITS
+                if handler:
+                    yield int(m.streams[row].operation) if who in (t.STREAM, t.REDUCING) else row
+            event = int(m.pending[event].next)
 
 
 def _current(m: t.MessageMachine, rank: int) -> int | None:

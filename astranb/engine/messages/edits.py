@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import Deadlock, InputError
+from astranb.core.timesteps import NEVER
 from astranb.core.units import format_time
 from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
 from astranb.engine.operations.about import About
@@ -68,7 +69,7 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
     if edit.kind == "rank":
         table = machine.operations
         mine = np.flatnonzero(np.isin(table.npu, rows) & (table.kind == t.COMPUTE) & (table.start_ns < 0))
-        table["duration_ns"][mine] = np.floor(base_ns[mine] / edit.number).astype(np.int64)
+        table["duration_ns"][mine] = np.minimum(np.floor(base_ns[mine] / edit.number), NEVER).astype(np.int64)
     elif edit.field == "up":
         for row in rows:
             (_bring_up if edit.number else _take_down)(machine, row)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.about import ABOUT, About
@@ -95,11 +96,11 @@ class MessageEngine(MessageState):
         return True
 
     def check(self, why: int) -> None:
-        """Raise a Deadlock where no event is left and a rank is not done."""
+        """Raise an error where no event is left before ``NEVER`` and a rank is not done."""
         del why
-        if self.next_ps >= 0:
+        if 0 <= self.run.next_ns < NEVER:
             return
-        if self.machine.clock[0].finished < self.ranks:
+        if self.next_ps < 0 and self.machine.clock[0].finished < self.ranks:
             check_links(self.about, self.machine, self.edits)
         self.run.result()
 

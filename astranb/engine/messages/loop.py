@@ -11,7 +11,7 @@ from astranb.core.handle import handle
 from astranb.core.jit import Records, kernel
 from astranb.core.timesteps import next_event, next_time
 from astranb.engine.conditions import check_conditions
-from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME
+from astranb.engine.stops import BREAK, ENDED, GROW, REACHED, STEPS, TIME, TOO_LATE
 
 from .algorithms import at_switch, bundle_passed, message_received, switch_done
 from .bus import LISTS, bus_processed, bus_received, bus_sent, bus_settle
@@ -230,7 +230,7 @@ def run_messages(limits: Records, machine: MessageMachine, words: tuple[Records,
         ):
             return GROW
         if not _step(m):
-            return ENDED
+            return ENDED if queue[0].heaped == 0 else TOO_LATE
         clock[0].steps += 1
         if limits[0].closely == 1 and watch[0].points > 0:
             found = check_conditions(m.points, watch[0].points, words)

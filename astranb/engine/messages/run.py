@@ -9,12 +9,13 @@ import numpy as np
 
 from astranb.core.errors import Deadlock, InputError
 from astranb.core.state import allocate, digest, own
+from astranb.core.timesteps import NEVER
 from astranb.engine.stops import ENDED, GROW
 from astranb.workload.astrasim2 import Workload
 
 from . import tables as t
 from .build import build, margins, recording_tables
-from .deadlock import explain_deadlock
+from .deadlock import explain_deadlock, explain_too_late
 from .folding import foldable, unfold
 from .loop import ENTRY, waiting_ns
 
@@ -192,10 +193,15 @@ class Run:
 
         Raises
         ------
+        InputError
+            An operation would end later than time is counted.
         Deadlock
             An NPU is not done.
         """
         m = self._machine
+        if self.next_ns >= NEVER:
+            hint = "use smaller times and sizes, or faster links"
+            raise InputError(explain_too_late(m), hint=hint)
         if m.clock[0].finished < len(m.npus):
             raise Deadlock(explain_deadlock(m))
         end = np.array(m.npus.end_ns, np.int64)

@@ -386,6 +386,7 @@ class MessageMachine(NamedTuple):
     npus: Records
     places: Records
     queues: Records
+    tails: Records  # the last stream of each queue, -1 for none: what the queue's list implies
     allocators: Records
     trees: Records
     groups: Records
@@ -420,8 +421,8 @@ class MessageMachine(NamedTuple):
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
-        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, ALLOCATOR, COUNTER, GROUP, COUNTER,
-        COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
+        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, COUNTER, ALLOCATOR, COUNTER, GROUP,
+        COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
         WATCH, POINT, PASSED, TRAFFIC, USED,
     ), strict=True)
@@ -529,7 +530,7 @@ def simulated(m: MessageMachine) -> dict[str, np.ndarray]:
     """
     state: dict[str, np.ndarray] = m._asdict()
     scratch = ["timer_npu", "head"] if m.clock[0].cursor < 0 else []
-    for name in (*RECORDED, "timesteps", "pending"):
+    for name in (*RECORDED, "timesteps", "pending", "tails"):
         del state[name]
     for name in ("timers", "messages", "streams"):
         used = in_use(m, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astranb.core.jit import kernel
-from astranb.core.timesteps import put_event
+from astranb.core.timesteps import put_event, time_after
 
 from .tables import KIND_BITS, TIMERS, MessageMachine
 
@@ -15,7 +15,7 @@ def set_timer_inline(m: MessageMachine, npu: int, delay_ns: int, kind: int, arg:
     """Schedule a callback of an NPU; the event queue holds only the first one of each time."""
     clock = m.clock
     timers = m.timers
-    time = m.queue[0].now + delay_ns
+    time = time_after(m.queue, delay_ns)
     new = clock[0].free_timer
     clock[0].free_timer = timers[new].next
     clock[0].timers_left -= 1

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.timesteps import NEVER
 
 from .kinds import COMPUTE, MEMORY, REPLAY
 from .memory import NO_MEMORY, Memory
@@ -28,14 +29,14 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     Returns
     -------
     ndarray of int64
-        0 for operations whose duration the network determines.
+        0 for operations whose duration the network determines; at most ``NEVER``.
 
     Raises
     ------
     InputError
         The roofline or a remote memory is needed and not described.
     """
-    recorded = np.where(rows["duration_us"] > 0, rows["duration_us"] * 1000, 1)
+    recorded = np.where(rows["duration_us"] > 0, np.minimum(rows["duration_us"], NEVER) * 1000, 1)
     if system.replay:
         return recorded.astype(np.int64)
     result = np.where(np.isin(rows["kind"], (COMPUTE, REPLAY)), recorded, 0).astype(np.int64)
@@ -53,7 +54,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
         rate = np.minimum(system.memory_Bps * intensity, system.peak_flops)
         with np.errstate(invalid="ignore"):
             taken = np.where(rate > 0, flops / rate, 0.0)
-        result[some] = (taken * 1e9).astype(np.int64)
+        result[some] = _whole(taken * 1e9)
     remote = rows["kind"] == MEMORY
     if remote.any():
         if memory.kind == NO_MEMORY:
@@ -63,12 +64,18 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
             )
         if memory.pool is not None:
             result[remote] = memory.pool.durations_ns(rows["bytes"][remote])
-            return result
-        moved = (rows["bytes"][remote].astype(np.float64) / memory.rate_Bpns).astype(np.int64)
-        result[remote] = memory.latency_ns + moved
-    return result
+            return np.minimum(result, NEVER)
+        moved = _whole(rows["bytes"][remote].astype(np.float64) / memory.rate_Bpns)
+        result[remote] = min(memory.latency_ns, NEVER) + moved
+    return np.minimum(result, NEVER)
 
 
 def at_speed(took_ns: np.ndarray, speed: Fraction) -> np.ndarray:
     """Give the durations of computations on an NPU with a speed, in nanoseconds, rounded down."""
-    return np.array([ns * speed.denominator // speed.numerator for ns in took_ns.tolist()], np.int64)
+    slower = (ns * speed.denominator // speed.numerator for ns in took_ns.tolist())
+    return np.array([min(ns, NEVER) for ns in slower], np.int64)
+
+
+def _whole(taken_ns: np.ndarray) -> np.ndarray:
+    """Round nanoseconds down; what does not end before ``NEVER`` takes so long."""
+    return np.asarray(np.minimum(taken_ns, NEVER).astype(np.int64))

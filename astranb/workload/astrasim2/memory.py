@@ -39,6 +39,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import InputError, near
+from astranb.core.timesteps import NEVER
 
 __all__ = ["NO_MEMORY", "POOL_TOPOLOGIES", "Memory", "Pool"]
 
@@ -172,7 +173,7 @@ class Pool:
         steps = np.maximum(-(-moved // (self.groups * self.chunk_bytes)), 1)
         stages = self.stages_ns()
         taken = self.latency_ns + sum(stages) + (steps - 1) * max(stages)
-        return np.asarray(taken, np.float64).astype(np.int64)
+        return np.minimum(np.asarray(taken, np.float64), NEVER).astype(np.int64)
 
 
 def _over_the_middle(length: int, lines: int) -> Fraction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,7 +23,10 @@ from .kinds import (
     SCATTER,
 )
 
-__all__ = ["COLLECTIVE_NAMES", "Operations"]
+__all__ = ["COLLECTIVE_NAMES", "MOST_BYTES", "Operations"]
+
+MOST_BYTES: Final = 2**50
+"""Most bytes of one operation: what many ranks send of it together still fits into an int64."""
 
 COLLECTIVE_NAMES = {
     "all_reduce": ALL_REDUCE,
@@ -111,7 +114,10 @@ class Operations:
         table["involved"] = (1 << 62) - 1
         for number, row in enumerate(listed):
             for name, value in row.items():
-                table[number][name] = value
+                try:
+                    table[number][name] = value
+                except OverflowError as error:
+                    raise InputError(f"operation {number}: {name} {value} is too large") from error
         lists = list(deps) or [()] * len(listed)
         counts = [len(each) for each in lists]
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -131,6 +137,14 @@ class Operations:
         collectives = self.rows["kind"] == COLLECTIVE
         if (self.rows["bytes"][collectives] <= 0).any():
             raise InputError("a collective of no bytes", hint="give its size")
+        large = np.flatnonzero(self.rows["bytes"] > MOST_BYTES)
+        if len(large):
+            name = (
+                f" ({self.names.values[int(self.names.index[large[0]])]})" if self.names is not None else ""
+            )
+            size = int(self.rows["bytes"][large[0]])
+            what = f"operation {large[0]}{name} has {size:,} bytes, more than {MOST_BYTES:,}"
+            raise InputError(what, hint="use a smaller size")
 
     def children(self) -> tuple[np.ndarray, np.ndarray]:
         """Give the reversed dependencies: the operations that wait for each one."""
