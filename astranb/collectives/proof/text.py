@@ -74,8 +74,9 @@ def check_text(
 
     The text is compiled and **executed**, as by :func:`text_algorithm`: pass only text that you
     would run yourself. The program is verified: semaphores, deadlocks, races, missing fences,
-    bounds, sizes, what a rank finds when it has ended, and the result. A text that runs too long or adds too many operations is
-    stopped; only a single call into compiled code that never returns cannot be stopped.
+    bounds, sizes, what a rank finds when it has ended, and the result. A text that runs too long or
+    adds too many operations is stopped; only a single call into compiled code that never returns
+    cannot be stopped.
 
     Parameters
     ----------
