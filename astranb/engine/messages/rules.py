@@ -186,7 +186,7 @@ def check(machine: Any, start: Any = None) -> None:
             name for name in machine._fields if name not in (*_GROWING, "passed", "traffic", "used")
         ):
             require(len(getattr(machine, name)) == len(getattr(start, name)), f"the length of {name}")
-    _State(machine).check()
+    _MessagesInUse(machine).check()
 
 
 def check_about(about: Any, base_ns: Any, machine: Any) -> None:
@@ -313,7 +313,7 @@ def _check_network(m: Any, npus: int) -> None:
         require(m.wires.rate_Bpns[:at] > 0, "wires.rate_Bpns")
 
 
-class _State:
+class _MessagesInUse:
     """The tables of a state, and which of their rows are in use."""
 
     def __init__(self, m: Any) -> None:
