@@ -126,7 +126,7 @@ RULES: Final[Rules] = {
         "slice": fixed(maybe("slices")),
         **_all(_FIXED, "out_route", "back_route"),
         **_all(fixed(COUNT), "out_routes", "back_routes", "stride", "line"),
-        "flag": fixed(maybe("flags")),
+        "flag": fixed(Rule(t.LINE_BY_LINE, table="flags")),
         "seen": ANY,
     },
     "slices": {
@@ -209,7 +209,7 @@ def check(tables: Mapping[str, Any], start: Mapping[str, Any] | None = None) -> 
         _check_program(tables)
         return
     require(np.asarray(tables["roce"]) == np.asarray(start["roce"]), "roce has changed")
-    _State(tables).check()
+    _MachineInUse(tables).check()
 
 
 def _ranges(first: Any, count: Any) -> np.ndarray:
@@ -314,7 +314,7 @@ def _check_program(tables: Mapping[str, Any]) -> None:
         require(operands["line"][which][some] >= begins, "operands.line")
 
 
-class _State:
+class _MachineInUse:
     """The tables of a state, and what was found of them so far."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:

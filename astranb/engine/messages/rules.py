@@ -75,6 +75,7 @@ RULES: Final[Rules] = {
     },
     "places": {"first": fixed(until("ready")), "ready": COUNT, "busy": FLAG},
     "queues": {"head": maybe("streams"), "running": COUNT, "granted": COUNT},
+    "tails": {"value": maybe("streams")},
     "allocators": _all(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
     "groups": {"first": fixed(until("members")), "count": fixed(COUNT)},
@@ -186,7 +187,7 @@ def check(machine: Any, start: Any = None) -> None:
             name for name in machine._fields if name not in (*_GROWING, "passed", "traffic", "used")
         ):
             require(len(getattr(machine, name)) == len(getattr(start, name)), f"the length of {name}")
-    _State(machine).check()
+    _MessagesInUse(machine).check()
 
 
 def check_about(about: Any, base_ns: Any, machine: Any) -> None:
@@ -230,7 +231,8 @@ def _check_inputs(m: Any) -> None:
     c = m.config[0]
     npus, dims, queues = int(c.npus), int(c.dims), int(c.queues)
     lengths = {
-        "npus": npus, "places": npus * t.PLACES, "queues": npus * dims * queues, "allocators": npus * dims,
+        "npus": npus, "places": npus * t.PLACES, "tails": npus * dims * queues,
+        "queues": npus * dims * queues, "allocators": npus * dims,
         "trees": npus * t.COLLECTIVES * dims, "implementations": t.COLLECTIVES * dims, "schedule": dims,
         "group_streams": npus * len(m.groups), "grants": dims * queues, "wires": len(m.links),
         "memories": npus, "bus": SIDES * npus if c.bus else 1,
@@ -313,7 +315,7 @@ def _check_network(m: Any, npus: int) -> None:
         require(m.wires.rate_Bpns[:at] > 0, "wires.rate_Bpns")
 
 
-class _State:
+class _MessagesInUse:
     """The tables of a state, and which of their rows are in use."""
 
     def __init__(self, m: Any) -> None:
@@ -378,6 +380,7 @@ class _State:
         found = lists(m.queues.head, s.next, "lists of streams")
         inside = np.zeros(len(s), bool)
         for queue, rows in enumerate(found):
+            require(m.tails.value[queue] == (rows[-1] if rows else -1), "tails.value")
             if not rows:
                 require(m.queues.running[queue] == 0, "queues.running")
                 continue
