@@ -111,15 +111,16 @@ def lower(
     blocks["last_op"] = ends
     blocks["engine"] = [program.blocks[b].unit == "engine" for b in order]
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
-    phases = allocate(len(program.phases), t.PHASE)
-    phases["left"] = np.bincount(ops["phase"], minlength=len(program.phases))
+    phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
+    phases = allocate(len(phase_names), t.PHASE)
+    phases["left"] = np.bincount(ops["phase"], minlength=len(phase_names))
     phases["started_ps"] = phases["ended_ps"] = -1
     return Lowered(
         name=program.name,
         ranks=program.ranks,
         channels=program.channels,
         line_bytes=line_bytes,
-        phase_names=tuple(program.phases),
+        phase_names=phase_names,
         blocks=blocks,
         ops=ops,
         operands=operands,
