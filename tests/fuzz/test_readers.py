@@ -51,7 +51,10 @@ BOX = {
     "instances": [{"name": "host", "device": "box", "count": 1}],
 }
 NOTES = {
-    "nodes": [{"name": "host.0.gpu.0", "attributes": [{"attribute": "astranb.rank", "value": "0"}]}],
+    "nodes": [
+        {"name": f"host.0.gpu.{gpu}", "attributes": [{"attribute": "astranb.rank", "value": str(1 - gpu)}]}
+        for gpu in range(2)
+    ],
     "links": [{"name": "nvlink", "attributes": [{"attribute": "astranb.bandwidth", "value": "9 GB/s"}]}],
 }
 SYSTEM2 = {

@@ -582,8 +582,7 @@ class _MessagesInUse:
         self._handlers(messages.sender[rows[messages.dst[rows] >= 0]], "messages.sender")
         self._handlers(messages.receiver[rows[messages.dst[rows] >= 0]], "messages.receiver")
         if c.congestion and c.routed:
-            moving = np.unique([one for found in waiting for one in found]).astype(int)
-            require(messages.heading[moving] < len(m.hops), "messages.heading")
+            self._check_hops(np.unique([one for found in waiting for one in found]).astype(int))
         if c.congestion and c.routed and len(sent):
             some = sent[messages.dst[sent] >= 0]
             require(messages.heading[some] + messages.at[some] <= len(m.hops), "messages.heading")
@@ -596,6 +595,12 @@ class _MessagesInUse:
             require(messages.heading[some] < 2 * len(m.dims), "messages.heading")
         if c.bus:
             self._check_bus()
+
+    def _check_hops(self, rows: np.ndarray) -> None:
+        """Messages on their route have a link to cross, and the rest of the route behind it."""
+        messages = self.m.messages[rows]
+        require(messages.at >= 1, "messages.at")
+        require(messages.heading + messages.at <= len(self.m.hops), "messages.heading")
 
     def _check_bus(self) -> None:
         """Requests on buses carry messages of chunks, or requests that wait for the memory."""
@@ -661,6 +666,8 @@ class _MessagesInUse:
         )
         require(np.bincount(hops, minlength=1) <= 1, "pending.what")
         require((m.messages.dst[hops] < self.npus) & (m.messages.src[hops] >= 0), "messages.dst")
+        if m.config[0].congestion and m.config[0].routed:
+            self._check_hops(hops)
         frees = about[kind == t.FREE]
         require(frees < len(m.links), "pending.what")
         self._handlers(about[kind == t.LATE], "pending.what")
