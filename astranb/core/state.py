@@ -106,7 +106,9 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
         raise InputError(f"not {what}", where=str(path), hint=hint) from error
     arrays = {name.removesuffix(".npy"): array for name, array in found.items()}
     checksum = arrays.pop(_CHECKSUM, None)
-    if checksum is None or checksum.tobytes() != _checksum(arrays):
+    if checksum is None:
+        raise InputError("without a checksum: written by another version", where=str(path), hint=hint)
+    if checksum.tobytes() != _checksum(arrays):
         raise InputError("damaged: its checksum is another one", where=str(path), hint=hint)
     return arrays
 

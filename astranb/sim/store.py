@@ -129,8 +129,10 @@ def _number(value: Any, least: int) -> int:
 
 def _check_edit(edit: Edit, engine: Any) -> None:
     """Refuse an edit that :meth:`Simulation.set` would not have made of its text."""
-    for number in (edit.events, edit.at_ps, *edit.rows):
+    for number in (edit.events, edit.at_ps):
         _number(number, 0)
+    for number in edit.rows:
+        _number(number, -1)  # -1: all of them
     if edit.path == RECORD:
         made = replace(edit, kind="recorder", field="paused", rows=(0,), number=int(edit.value == "off"))
     else:

@@ -327,6 +327,8 @@ class _MessagesInUse:
         m = self.m
         require(len(m.phases) == len(m.streams) * int(m.config[0].max_phases), "the length of phases")
         require(len(m.timesteps) == len(m.pending), "the length of timesteps")
+        for name in ("around", "first", "last"):
+            require(m.allocators[name] < m.config[0].queues, f"allocators.{name}")
         for name in ("pending", "buckets"):
             count = len(getattr(m, name))
             require(count > 0 and count & (count - 1) == 0, f"the length of {name}")
