@@ -327,6 +327,7 @@ class _MessagesInUse:
         m = self.m
         require(len(m.phases) == len(m.streams) * int(m.config[0].max_phases), "the length of phases")
         require(len(m.timesteps) == len(m.pending), "the length of timesteps")
+        require(m.clock[0].finished == (m.npus.end_ns >= 0).sum(), "clock.finished")
         for name in ("around", "first", "last"):
             require(m.allocators[name] < m.config[0].queues, f"allocators.{name}")
         for name in ("pending", "buckets"):
