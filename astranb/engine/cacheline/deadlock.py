@@ -71,7 +71,8 @@ def explain_deadlock(machine: CacheLineMachine, program: Lowered, fabric: Fabric
                 "which have not all come"
             )
         has = int(semaphores["value"][ops["semaphore"][op]])
-        phase = program.phase_names[int(ops["phase"][op])] if len(program.phase_names) > 1 else ""
+        phase = program.phase_names[int(ops["phase"][op])]
+        phase = "" if phase == program.name else phase  # a program without phases has one, its own name
         return (
             f"{text} waits at operation {int(ops['number'][op])}{f' ({phase})' if phase else ''} "
             f"for semaphore {int(ops['semaphore'][op])} to reach {int(ops['value'][op])} (it is {has})"
