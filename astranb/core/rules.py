@@ -25,9 +25,11 @@ __all__ = [
     "between",
     "check_fields",
     "check_heap",
+    "each",
     "fixed",
     "lists",
     "maybe",
+    "ranges",
     "refuse",
     "require",
     "row",
@@ -93,6 +95,24 @@ def until(table: str) -> Rule:
 def fixed(rule: Rule = ANY) -> Rule:
     """A number that never changes, and what it may be."""
     return replace(rule, fixed=True)
+
+
+def each(rule: Rule, *names: str) -> dict[str, Rule]:
+    """Give several fields the same rule."""
+    return dict.fromkeys(names, rule)
+
+
+def ranges(first: Any, count: Any) -> np.ndarray:
+    """Give the members of many ranges, one range after the other.
+
+    Examples
+    --------
+    >>> ranges([4, 0], [2, 3]).tolist()
+    [4, 5, 0, 1, 2]
+    """
+    count = np.asarray(count, np.int64)
+    begins = np.repeat(np.asarray(first, np.int64) - np.cumsum(count) + count, count)
+    return begins + np.arange(len(begins))
 
 
 def refuse(what: str) -> InputError:

@@ -16,7 +16,7 @@ from tests.engine.operations.support import by_messages, mixed, sim_of
 
 
 class _Page:
-    """A browser that answers: what it was told, in order."""
+    """A browser that answers: what it was sent, in order."""
 
     def __init__(self, bench: anb.Workbench) -> None:
         self.bench, self.sent = bench, []  # type: ignore[var-annotated]
@@ -53,10 +53,10 @@ def test_a_page_is_sent_what_it_needs_and_every_step():
         before = sim.counts[unit]
         page.say("read")
         page.say(unit, n=2)
-        told = page.sent[-1][0]
+        state = page.sent[-1][0]
         assert sim.counts[unit] >= before + 2
-        assert (told["events"], told["now_ps"]) == (sim.events, sim.now_ps)
-        assert told["narration"] == sim.narrate()
+        assert (state["events"], state["now_ps"]) == (sim.events, sim.now_ps)
+        assert state["narration"] == sim.narrate()
     page.say("back", n=3, unit="operation")
     assert "went back" in page.sent[-1][0]["status"]
     page.say("to_end")  # nothing plays without an event loop: it runs

@@ -341,8 +341,8 @@ def order_of(run: Execution, void: Collection[tuple[int, int]] = (), *, in_step:
 class _Ordering:
     """Derives the clocks of a program, the largest that agree with one another.
 
-    Whatever a wait does not need can be late for ever: what is known at an operation is what no
-    execution can do without. So clocks begin with everything and fall until nothing changes.
+    Whatever a wait does not need may not have happened yet: what is known at an operation is what
+    has happened before it in every execution. So clocks begin with everything and fall until nothing changes.
     """
 
     def __init__(self, run: Execution, void: Collection[tuple[int, int]], *, in_step: bool) -> None:

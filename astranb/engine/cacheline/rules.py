@@ -22,9 +22,11 @@ from astranb.core.rules import (
     between,
     check_fields,
     check_heap,
+    each,
     fixed,
     lists,
     maybe,
+    ranges,
     require,
     row,
     until,
@@ -42,10 +44,6 @@ _LAST_PS: Final = 1 << 62
 _RATE = between(1, MAX_RATE_BPS)
 
 
-def _all(rule: Rule, *names: str) -> dict[str, Rule]:
-    return dict.fromkeys(names, rule)
-
-
 def _rest(dtype: np.dtype[Any], rule: Rule, **own: Rule) -> dict[str, Rule]:
     """Give the rules of all fields of a record: the named ones, and one for the rest."""
     return {**dict.fromkeys(dtype.names or (), rule), **own}
@@ -53,17 +51,17 @@ def _rest(dtype: np.dtype[Any], rule: Rule, **own: Rule) -> dict[str, Rule]:
 
 RULES: Final[Rules] = {
     "clock": {
-        **_all(COUNT, "events", "timesteps", "instructions", "phases", "hops", "queued", "near", "far",
+        **each(COUNT, "events", "timesteps", "instructions", "phases", "hops", "queued", "near", "far",
         "done"),
-        **_all(ANY, "slot", "busy", "spinners", "last_arg"),
-        **_all(TIME, "now_ps", "searched_ps", "deadlock_search_ps"),
+        **each(ANY, "slot", "busy", "spinners", "last_arg"),
+        **each(TIME, "now_ps", "searched_ps", "deadlock_search_ps"),
         "seq": between(0, SEQUENCES),
         "free_entry": until("later"),
         "free_request": until("requests"),
         "last_kind": between(0, len(t.EVENT_KINDS) - 1),
         "resumes": between(-1, -1),  # between two events no block is about to go on
         "sprayed": COUNT,
-        **_all(_FIXED, "multipath", "cut_through", "managed", "finite", "arbitration", "detailed"),
+        **each(_FIXED, "multipath", "cut_through", "managed", "finite", "arbitration", "detailed"),
     },
     # What waits for a link that is down is beyond any time that a run reaches.
     "near": {"time_ps": Rule(0), "order": ANY},
@@ -72,16 +70,16 @@ RULES: Final[Rules] = {
     "slots": {"": maybe("later")},
     "gpus": _rest(
         t.GPU, _FIXED,
-        **_all(COUNT, "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "fence_ps"),
-        **_all(TIME, "ended_ps"), usable=row("sms"), blocks_left=COUNT,
+        **each(COUNT, "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "fence_ps"),
+        **each(TIME, "ended_ps"), usable=row("sms"), blocks_left=COUNT,
         next_block=until("blocks"), next_list=until("blocks"),
     ),
     "sms": {
-        **_all(_FIXED, "gpu", "engine"),
-        **_all(FLAG, "scheduled", "stalled"),
-        **_all(COUNT, "outstanding", "waiting", "resident", "issued"),
-        **_all(TIME, "next_issue_ps", "stalled_ps", "stalled_since_ps"),
-        **_all(maybe("warps"), "ready_head", "ready_tail"),
+        **each(_FIXED, "gpu", "engine"),
+        **each(FLAG, "scheduled", "stalled"),
+        **each(COUNT, "outstanding", "waiting", "resident", "issued"),
+        **each(TIME, "next_issue_ps", "stalled_ps", "stalled_since_ps"),
+        **each(maybe("warps"), "ready_head", "ready_tail"),
     },
     "l2_slices": _rest(t.SERVER, TIME, row=ANY),
     "hbm_channels": _rest(t.SERVER, TIME, row=ANY),
@@ -94,10 +92,10 @@ RULES: Final[Rules] = {
     ),
     "warps": {
         "block": fixed(row("blocks")),
-        **_all(maybe("warps"), "next_ready"),
+        **each(maybe("warps"), "next_ready"),
         "queued": FLAG,
-        **_all(maybe("jobs"), "loading", "ready_head", "ready_tail", "free_job"),
-        **_all(maybe("requests"), "retry_head", "retry_tail"),
+        **each(maybe("jobs"), "loading", "ready_head", "ready_tail", "free_job"),
+        **each(maybe("requests"), "retry_head", "retry_tail"),
         "op": row("ops"),
         "next_line": COUNT,
         "under_way": COUNT,
@@ -109,31 +107,31 @@ RULES: Final[Rules] = {
     "ops": {
         "kind": fixed(between(0, len(t.OP_KINDS) - 1)),
         "block": fixed(row("blocks")),
-        **_all(fixed(until("operands")), "first_source", "first_target"),
-        **_all(fixed(COUNT), "sources", "targets", "payload", "last_bytes", "before"),
+        **each(fixed(until("operands")), "first_source", "first_target"),
+        **each(fixed(COUNT), "sources", "targets", "payload", "last_bytes", "before"),
         "lines": fixed(between(0, 1 << 31)),
         "semaphore": fixed(maybe("semaphores")),
         "value": _FIXED,
         "phase": fixed(row("phases")),
-        **_all(fixed(between(0, 3)), "fence", "in_switch"),
-        **_all(fixed(FLAG), "spins", "ahead"),
+        **each(fixed(between(0, 3)), "fence", "in_switch"),
+        **each(fixed(FLAG), "spins", "ahead"),
         "number": _FIXED,
         "left": ANY,
         "acked": COUNT,
-        **_all(TIME, "started_ps", "issued_ps", "ended_ps"),
+        **each(TIME, "started_ps", "issued_ps", "ended_ps"),
     },
     "operands": {
         "gpu": fixed(row("gpus")),
         "slice": fixed(maybe("slices")),
-        **_all(_FIXED, "out_route", "back_route"),
-        **_all(fixed(COUNT), "out_routes", "back_routes", "stride", "line"),
+        **each(_FIXED, "out_route", "back_route"),
+        **each(fixed(COUNT), "out_routes", "back_routes", "stride", "line"),
         "flag": fixed(Rule(t.LINE_BY_LINE, table="flags")),
         "seen": ANY,
     },
     "slices": {
         "gpu": fixed(row("gpus")),
-        **_all(_FIXED, "buffer", "chunk", "channel"),
-        **_all(fixed(COUNT), "line", "lines", "bytes"),
+        **each(_FIXED, "buffer", "chunk", "channel"),
+        **each(fixed(COUNT), "line", "lines", "bytes"),
         "writer": Rule(t.TORN, table="ops"),
         "writing": maybe("ops"),
         "arrived": COUNT,
@@ -145,18 +143,18 @@ RULES: Final[Rules] = {
     "planes": _rest(t.PLANE, _FIXED),
     "route_links": {"": fixed(row("links"))},
     "requests": {
-        **_all(TIME, "issued_ps", "arrives_ps"),
-        **_all(COUNT, "line", "bytes"),
+        **each(TIME, "issued_ps", "arrives_ps"),
+        **each(COUNT, "line", "bytes"),
         "warp": row("warps"), "job": maybe("jobs"), "op": row("ops"), "operand": row("operands"),
         "route": maybe("routes"), "hop": until("route_links"), "link": maybe("links"),
         "next_free": until("requests"), "gpu": row("gpus"), "target": row("gpus"),
         "kind": between(0, len(t.REQUEST_KINDS) - 1), "live": FLAG, "returning": between(0, 2), "leg": FLAG,
     },
     "details": {
-        **_all(COUNT, "index", "span", "children", "router", "to_router", "stored_bytes"),
+        **each(COUNT, "index", "span", "children", "router", "to_router", "stored_bytes"),
         "parent": maybe("requests"),
-        **_all(maybe("queues"), "held", "came", "stored"),
-        **_all(row("links"), "next_link", "exit_link"),
+        **each(maybe("queues"), "held", "came", "stored"),
+        **each(row("links"), "next_link", "exit_link"),
         "marked": FLAG, "pad": ANY, "offered_ps": TIME,
     },
     "tags": {"": Rule(-1)},
@@ -164,28 +162,28 @@ RULES: Final[Rules] = {
     "flags": {"": FLAG},
     "faults": _rest(t.FAULT_ROW, _FIXED),
     "queues": {
-        **_all(maybe("requests"), "head", "tail"),
-        **_all(COUNT, "waiting", "credits", "joined", "stuck", "stuck_bytes", "stuck_messages", "frames"),
-        **_all(ANY, "bytes", "stored"),
-        **_all(FLAG, "stopped", "paused"),
+        **each(maybe("requests"), "head", "tail"),
+        **each(COUNT, "waiting", "credits", "joined", "stuck", "stuck_bytes", "stuck_messages", "frames"),
+        **each(ANY, "bytes", "stored"),
+        **each(FLAG, "stopped", "paused"),
         "paused_at_ps": TIME,
     },
     "roce": {},
     "flows": {
         "link": fixed(row("links")), "target": _FIXED,
-        **_all(between(0, MAX_RATE_BPS), "rate_Bps", "target_Bps", "slowest_Bps"),
+        **each(between(0, MAX_RATE_BPS), "rate_Bps", "target_Bps", "slowest_Bps"),
         "alpha": between(0, 2 * ONE), "limited": FLAG,
-        **_all(TIME, "alpha_at_ps", "timer_at_ps", "next_ps", "next_cnp_ps"),
-        **_all(COUNT, "by_time", "by_bytes", "counted", "waiting", "messages", "bytes", "cnps"),
-        **_all(maybe("requests"), "head", "tail"),
+        **each(TIME, "alpha_at_ps", "timer_at_ps", "next_ps", "next_cnp_ps"),
+        **each(COUNT, "by_time", "by_bytes", "counted", "waiting", "messages", "bytes", "cnps"),
+        **each(maybe("requests"), "head", "tail"),
         "cnp_under_way": FLAG,
     },
     "links": {
-        **_all(TIME, "free_at_ps", "usual_ps", "wire_ps", "busy_ps", "paused_ps", "resumes_ps"),
-        **_all(ANY, "queued_ps", "last_size"),
-        **_all(COUNT, "latency_ps", "messages", "bytes", "marked", "pauses", "most_queued", "most_stored"),
+        **each(TIME, "free_at_ps", "usual_ps", "wire_ps", "busy_ps", "paused_ps", "resumes_ps"),
+        **each(ANY, "queued_ps", "last_size"),
+        **each(COUNT, "latency_ps", "messages", "bytes", "marked", "pauses", "most_queued", "most_stored"),
         "bandwidth_Bps": _RATE,
-        **_all(_FIXED, "gap_ps", "forward_ps", "src", "dst", "lane", "role"),
+        **each(_FIXED, "gap_ps", "forward_ps", "src", "dst", "lane", "role"),
         "awake": FLAG, "last_class": between(0, CLASSES - 1),
     },
 }  # fmt: skip
@@ -211,13 +209,6 @@ def check(tables: Mapping[str, Any], start: Mapping[str, Any] | None = None) -> 
         return
     require(np.asarray(tables["roce"]) == np.asarray(start["roce"]), "roce has changed")
     _MachineInUse(tables).check()
-
-
-def _ranges(first: Any, count: Any) -> np.ndarray:
-    """Give the members of many ranges, one range after the other."""
-    count = np.asarray(count, np.int64)
-    begins = np.repeat(np.asarray(first, np.int64) - np.cumsum(count) + count, count)
-    return begins + np.arange(len(begins))
 
 
 def _reach(ops: Any, operands: Any, gpus: Any, op: Any, operand: Any) -> np.ndarray:
@@ -282,7 +273,7 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     require(blocks["first_op"] <= blocks["last_op"], "blocks.last_op")
     require(blocks["first_warp"] + blocks["warps"] <= len(tables["warps"]), "blocks.warps")
     mine = np.repeat(np.arange(len(blocks)), blocks["last_op"] - blocks["first_op"])
-    rows = _ranges(blocks["first_op"], blocks["last_op"] - blocks["first_op"])
+    rows = ranges(blocks["first_op"], blocks["last_op"] - blocks["first_op"])
     require(len(rows) == len(ops), "blocks.first_op")
     require(np.sort(rows) == np.arange(len(ops)), "blocks.first_op")
     require(ops["block"][rows] == mine, "ops.block")
@@ -301,7 +292,7 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     for first, count, one in (("first_source", "sources", t.WAIT), ("first_target", "targets", t.NOTIFY)):
         many = np.where(kind == one, 1, ops[count].astype(np.int64))
         require(ops[first] + many <= len(operands), f"ops.{count}")
-        which = _ranges(ops[first], many)
+        which = ranges(ops[first], many)
         op = np.repeat(np.arange(len(ops)), many)
         lines = np.where(moves[op], ops["lines"][op], 1)
         reach = operands["line"][which] + _reach(ops, operands, gpus, op, which)
@@ -472,7 +463,7 @@ class _MachineInUse:
         self._check_live(in_use, again[in_use])
         moving = argument[kind == t.HOP]
         travels = np.union1d(moving, np.flatnonzero(waits))
-        self._check_way(in_use, travels)
+        self._check_route(in_use, travels)
         for event, low, high in ((t.L2, 0, 0), (t.HBM, 0, 0), (t.RETURN, 1, 2)):
             state = requests["returning"][argument[kind == event]]
             require((state >= low) & (state <= high), "requests.returning")
@@ -529,7 +520,7 @@ class _MachineInUse:
         require(unacked == self.blocks["unacked"], "blocks.unacked")
         self.loads = np.bincount(one["job"][own & loads], minlength=len(self.jobs))
 
-    def _check_way(self, rows: np.ndarray, travels: np.ndarray) -> None:
+    def _check_route(self, rows: np.ndarray, travels: np.ndarray) -> None:
         """Check routes: that a request is on its own, between the first and the last link of it."""
         requests, operands, routes = self.requests, self.operands, self.tables["routes"]
         one = requests[rows]

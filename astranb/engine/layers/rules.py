@@ -15,6 +15,7 @@ from astranb.core.rules import (
     Rules,
     between,
     check_fields,
+    each,
     fixed,
     lists,
     maybe,
@@ -29,14 +30,10 @@ from .recording import PASSED, POINT, WATCH
 __all__ = ["RULES", "check"]
 
 
-def _all(rule: Rule, *names: str) -> dict[str, Rule]:
-    return dict.fromkeys(names, rule)
-
-
 RULES: Final[Rules] = {
     "clock": {
-        **_all(TIME, "now_ps", "end_ps", "compute_ps"),
-        **_all(COUNT, "events", "issued", "streams_left", "puts", "turns", "ended", "phases", "under_way"),
+        **each(TIME, "now_ps", "end_ps", "compute_ps"),
+        **each(COUNT, "events", "issued", "streams_left", "puts", "turns", "ended", "phases", "under_way"),
         "at": row("operations"), "ending": between(0, 2), "heaped": until("events"),
         "within": fixed(between(t.FIFO, t.FEWEST_LEFT)), "concurrent": fixed(COUNT), "by_queue": fixed(FLAG),
         "passes": until("pass_ends"), "computing": maybe("operations"), "waiting": FLAG,
@@ -44,10 +41,10 @@ RULES: Final[Rules] = {
     },
     "operations": {
         "kind": fixed(between(t.COMPUTE, t.END)), "slot": fixed(Rule(-1)),
-        **_all(TIME, "begun_ps", "ended_ps"), "time_ps": COUNT,
+        **each(TIME, "begun_ps", "ended_ps"), "time_ps": COUNT,
     },
     "slots": {
-        **_all(COUNT, "under_way", "compute_ps", "exposed_ps", "total_ps"), "waiting": FLAG, "since_ps": TIME,
+        **each(COUNT, "under_way", "compute_ps", "exposed_ps", "total_ps"), "waiting": FLAG, "since_ps": TIME,
     },
     "collectives": {
         "slot": fixed(row("slots")), "first_chunk": fixed(row("chunks")), "chunks": fixed(COUNT),
@@ -58,18 +55,18 @@ RULES: Final[Rules] = {
     "chunks": {"first_phase": fixed(until("phases")), "phases": fixed(COUNT)},
     "phases": {
         "queue": fixed(row("queues")), "collective": fixed(between(t.ALL_REDUCE, t.ALL_TO_ALL)),
-        **_all(COUNT, "duration_ps", "over"), "bytes": fixed(COUNT), **_all(ANY, "last_ps", "message_ps"),
+        **each(COUNT, "duration_ps", "over"), "bytes": fixed(COUNT), **each(ANY, "last_ps", "message_ps"),
     },
     "streams": {
         "collective": row("collectives"), "chunk": row("chunks"), "phase": maybe("phases"), "running": FLAG,
-        **_all(maybe("streams"), "before", "next"), **_all(TIME, "started_ps", "queued_ps"),
+        **each(maybe("streams"), "before", "next"), **each(TIME, "started_ps", "queued_ps"),
     },
     "queues": {
-        "head": maybe("streams"), **_all(COUNT, "running", "inside", "chunks", "chunk_ps", "busy_ps"),
+        "head": maybe("streams"), **each(COUNT, "running", "inside", "chunks", "chunk_ps", "busy_ps"),
         "since_ps": TIME,
     },
     "events": {
-        "time_ps": TIME, "rank": between(t.PROGRAM, t.NO_DELAY), **_all(ANY, "last_ps", "message_ps",
+        "time_ps": TIME, "rank": between(t.PROGRAM, t.NO_DELAY), **each(ANY, "last_ps", "message_ps",
         "queue"),
         "sequence": COUNT, "heap": row("events"),
     },

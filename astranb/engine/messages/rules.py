@@ -15,9 +15,11 @@ from astranb.core.rules import (
     Rules,
     between,
     check_fields,
+    each,
     fixed,
     lists,
     maybe,
+    ranges,
     require,
     row,
     until,
@@ -37,46 +39,42 @@ _RATE: Final = between(1e-9, 1e18)
 _WAIT: Final = between(0, 1e18)
 
 
-def _all(rule: Rule, *names: str) -> dict[str, Rule]:
-    return dict.fromkeys(names, rule)
-
-
 RULES: Final[Rules] = {
     "config": {
-        **_all(fixed(between(1, _MOST)), "npus", "splits", "concurrent", "queues", "dims", "max_phases"),
-        **_all(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim",
+        **each(fixed(between(1, _MOST)), "npus", "splits", "concurrent", "queues", "dims", "max_phases"),
+        **each(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim",
         "bus"),
-        **_all(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1,
+        **each(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1,
         1)),
         "inter": fixed(between(t.ASCENDING, t.THEMIS_FLEX)), "intra": fixed(between(t.FIFO,
         t.SHORTEST_FIRST)),
-        **_all(fixed(COUNT), "endpoint_ns", "local_group_ns", "switch_ns", "bus_L", "bus_o", "bus_g"),
-        **_all(fixed(COUNT), "bus_reduce_ns", "memory_shared_by"),
-        **_all(fixed(between(0, 1e30)), "reduce_Bps", "bus_G"),
+        **each(fixed(COUNT), "endpoint_ns", "local_group_ns", "switch_ns", "bus_L", "bus_o", "bus_g"),
+        **each(fixed(COUNT), "bus_reduce_ns", "memory_shared_by"),
+        **each(fixed(between(0, 1e30)), "reduce_Bps", "bus_G"),
     },
     "clock": {
-        **_all(COUNT, "steps", "finished", "timers_left", "messages_left", "streams_left"),
-        **_all(COUNT, "messages", "bytes", "ended", "delivered", "phases"),
+        **each(COUNT, "steps", "finished", "timers_left", "messages_left", "streams_left"),
+        **each(COUNT, "messages", "bytes", "ended", "delivered", "phases"),
         "fired": until("npus"), "timer_npu": row("npus"), "head": Rule(-1, table="timers"),
         "cursor": maybe("timers"), "free_timer": until("timers"), "free_message": until("messages"),
         "free_stream": until("streams"), "no_route": between(0, 0),
     },
     "dims": {
-        "kind": fixed(between(0, ROUTED)), **_all(fixed(between(1, _MOST)), "nodes", "stride"),
-        "latency_ns": _WAIT, "rate_Bpns": _RATE, **_all(fixed(COUNT), "first_link", "back_link"),
+        "kind": fixed(between(0, ROUTED)), **each(fixed(between(1, _MOST)), "nodes", "stride"),
+        "latency_ns": _WAIT, "rate_Bpns": _RATE, **each(fixed(COUNT), "first_link", "back_link"),
     },
     "implementations": {
         "algorithm": fixed(between(-1, t.ROOTED)), "window": fixed(Rule(-1)),
-        **_all(fixed(between(0, _MOST)), "nodes", "stride"),
+        **each(fixed(between(0, _MOST)), "nodes", "stride"),
     },
     "npus": {
-        "timers": maybe("timers"), **_all(COUNT, "next_stream", "ongoing", "ready", "compute_ns"),
+        "timers": maybe("timers"), **each(COUNT, "next_stream", "ongoing", "ready", "compute_ns"),
         "priority": ANY, "end_ns": TIME, "first_dim": row("schedule"),
     },
     "places": {"first": fixed(until("ready")), "ready": COUNT, "busy": FLAG},
     "queues": {"head": maybe("streams"), "running": COUNT, "granted": COUNT},
     "tails": {"value": maybe("streams")},
-    "allocators": _all(COUNT, "around", "first", "last"),
+    "allocators": each(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
     "groups": {"first": fixed(until("members")), "count": fixed(COUNT)},
     "members": {"value": fixed(row("npus"))},
@@ -84,45 +82,45 @@ RULES: Final[Rules] = {
     "operations": {
         "npu": fixed(row("npus")), "kind": fixed(between(t.COMPUTE, t.REPLAY)),
         "place": fixed(between(0, t.ON_NOTHING)), "duration_ns": COUNT, "bytes": fixed(COUNT),
-        "peer": fixed(Rule(-1)), **_all(fixed(), "tag", "involved", "priority"),
+        "peer": fixed(Rule(-1)), **each(fixed(), "tag", "involved", "priority"),
         "collective": fixed(Rule(-1, t.COLLECTIVES - 1)), "group": fixed(maybe("groups")), "waits": TIME,
-        "first_child": fixed(until("children")), "children": fixed(COUNT), **_all(COUNT, "streams",
+        "first_child": fixed(until("children")), "children": fixed(COUNT), **each(COUNT, "streams",
         "streams_done"),
-        **_all(TIME, "start_ns", "end_ns"), **_all(maybe("operations"), "next"),
-        **_all(fixed(maybe("operations")), "custom", "owner"), "customs": COUNT, "stream": row("streams"),
+        **each(TIME, "start_ns", "end_ns"), **each(maybe("operations"), "next"),
+        **each(fixed(maybe("operations")), "custom", "owner"), "customs": COUNT, "stream": row("streams"),
     },
     "children": {"value": fixed(row("operations"))},
     "ready": {"value": row("operations")},
     "memories": {"head": maybe("operations"), "running": FLAG, "granted": ANY},
     "streams": {
         "npu": row("npus"), "tag": ANY, "operation": row("operations"), "priority": ANY,
-        **_all(COUNT, "phase", "phases"), "queue": maybe("queues"), "running": FLAG, "largest": COUNT,
+        **each(COUNT, "phase", "phases"), "queue": maybe("queues"), "running": FLAG, "largest": COUNT,
         "before": maybe("streams"), "next": until("streams"), "algorithm": between(0, t.ROOTED),
-        "collective": between(0, t.COLLECTIVES - 1), **_all(between(0, _MOST), "nodes", "stride"),
-        **_all(_PLACE, "index", "origin", "parent", "node", "packet_peer", "state"),
+        "collective": between(0, t.COLLECTIVES - 1), **each(between(0, _MOST), "nodes", "stride"),
+        **each(_PLACE, "index", "origin", "parent", "node", "packet_peer", "state"),
         "left": Rule(-1, 1 << 40), "right": _PLACE, "group": maybe("groups"), "direction": between(-1, 1),
-        **_all(COUNT, "message_bytes", "packet_bytes"), **_all(Rule(-_MOST, 1 << 50), "to_send", "free"),
-        **_all(COUNT, "inserted", "sent", "received", "window", "delay_ns"),
-        **_all(ANY, "plain", "reduced"), "toggle": FLAG, "distance": COUNT, "doubling": FLAG,
-        **_all(TIME, "queued_ns", "begun_ns"),
+        **each(COUNT, "message_bytes", "packet_bytes"), **each(Rule(-_MOST, 1 << 50), "to_send", "free"),
+        **each(COUNT, "inserted", "sent", "received", "window", "delay_ns"),
+        **each(ANY, "plain", "reduced"), "toggle": FLAG, "distance": COUNT, "doubling": FLAG,
+        **each(TIME, "queued_ns", "begun_ns"),
     },
     "phases": {
         "algorithm": between(0, t.ROOTED), "collective": between(0, t.COLLECTIVES - 1),
-        **_all(between(0, _MOST), "nodes", "stride"), "group": maybe("groups"), "bytes": COUNT,
+        **each(between(0, _MOST), "nodes", "stride"), "group": maybe("groups"), "bytes": COUNT,
         "queue": COUNT,
         "direction": between(-1, 1), "window": Rule(-1), "tree": FLAG,
     },
     "timers": {
-        "time": COUNT, "kind": between(t.BUNDLE, t.SWITCH_DONE), **_all(COUNT, "arg", "bytes"),
+        "time": COUNT, "kind": between(t.BUNDLE, t.SWITCH_DONE), **each(COUNT, "arg", "bytes"),
         "next": until("timers"), "later": maybe("timers"), "tail": row("timers"),
     },
     "messages": {
-        **_all(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
-        **_all(COUNT, "sent", "posted"), **_all(COUNT, "sender", "receiver"), "next": until("messages"),
+        **each(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
+        **each(COUNT, "sent", "posted"), **each(COUNT, "sender", "receiver"), "next": until("messages"),
         "behind": Rule(-1, _MOST), "at": COUNT, "heading": COUNT,
     },
-    "buckets": _all(maybe("messages"), "head", "tail"),
-    "links": {"busy": between(0, 3), **_all(maybe("messages"), "head", "tail")},
+    "buckets": each(maybe("messages"), "head", "tail"),
+    "links": {"busy": between(0, 3), **each(maybe("messages"), "head", "tail")},
     "routes": {
         "key": fixed(Rule(0, 1 << 50)), "count": fixed(COUNT), "first_hop": fixed(until("hops")),
         "hops": fixed(COUNT), "latency_ns": fixed(_WAIT), "rate_Bpns": fixed(between(0, 1e18)),
@@ -131,22 +129,22 @@ RULES: Final[Rules] = {
     "hops": {"value": fixed(row("links"))},
     "wires": {"latency_ns": _WAIT, "rate_Bpns": between(0, 1e18), "gap_ns": fixed(_WAIT)},
     "schedule": {
-        **_all(row("schedule"), "order", "dim"), "nodes": fixed(between(1, _MOST)), "rate": _RATE,
+        **each(row("schedule"), "order", "dim"), "nodes": fixed(between(1, _MOST)), "rate": _RATE,
         "load": between(-1e300, 1e300), "nodes_of_load": COUNT, "links": fixed(row("dims")),
     },
-    "grants": {**_all(until("messages"), "head", "tail"), **_all(COUNT, "first", "last")},
+    "grants": {**each(until("messages"), "head", "tail"), **each(COUNT, "first", "last")},
     "bus": {
-        **_all(between(0, 2), "state", "previous"), "last_ns": TIME, **_all(COUNT, "reads", "receiving"),
+        **each(between(0, 2), "state", "previous"), "last_ns": TIME, **each(COUNT, "reads", "receiving"),
         "busy": FLAG,
     },
-    "bus_lists": _all(maybe("messages"), "head", "tail"),
+    "bus_lists": each(maybe("messages"), "head", "tail"),
     "queue": {
-        "now": COUNT, **_all(maybe("timesteps"), "open", "latest"), "heaped": until("timesteps"),
-        "free_timestep": until("timesteps"), "free_event": until("pending"), **_all(COUNT, "events_left",
+        "now": COUNT, **each(maybe("timesteps"), "open", "latest"), "heaped": until("timesteps"),
+        "free_timestep": until("timesteps"), "free_event": until("pending"), **each(COUNT, "events_left",
         "turns"),
     },
     "timesteps": {
-        "time": COUNT, **_all(maybe("pending"), "head", "tail"), "next": until("timesteps"),
+        "time": COUNT, **each(maybe("pending"), "head", "tail"), "next": until("timesteps"),
         "heap": row("timesteps"), "bucket": maybe("timesteps"),
     },
     "pending": {"what": COUNT, "next": until("pending")},
@@ -154,8 +152,8 @@ RULES: Final[Rules] = {
     "points": dict.fromkeys(t.POINT.names or (), ANY),  # written before the loop is called
     "passed": {**dict.fromkeys(t.PASSED.names or (), ANY), "npu": row("npus"),
     "operation": row("operations")},
-    "traffic": _all(COUNT, "messages", "bytes", "crossed"),
-    "used": _all(COUNT, "messages", "bytes", "busy_ns"),
+    "traffic": each(COUNT, "messages", "bytes", "crossed"),
+    "used": each(COUNT, "messages", "bytes", "busy_ns"),
 }  # fmt: skip
 
 _GROWING: Final = ("streams", "phases", "timers", "messages", "timesteps", "pending")
@@ -191,7 +189,7 @@ def check(machine: Any, start: Any = None) -> None:
 
 
 def check_about(about: Any, base_ns: Any, machine: Any) -> None:
-    """Refuse what is said of operations where it does not fit their table.
+    """Refuse a description of operations that does not fit their table.
 
     Parameters
     ----------
@@ -272,19 +270,13 @@ def _check_inputs(m: Any) -> None:
     for at in np.flatnonzero(o.custom >= 0).tolist():
         require(o.owner[o.custom[at] : o.custom[at] + o.customs[at]] == at, "operations.customs")
     parents = np.repeat(np.arange(len(o)), o.children)
-    child = m.children.value[_ranges(o.first_child, o.children)]
+    child = m.children.value[ranges(o.first_child, o.children)]
     require(o.npu[child] == o.npu[parents], "children.value")
     require(o.owner[child] == o.owner[parents], "children.value")
     key = (o.npu * t.PLACES + o.place)[~owned]
     room = np.bincount(key, minlength=len(m.places))
     require(m.places["first"] == np.cumsum(room) - room, "places.first")
     require(room.sum() <= len(m.ready), "the length of ready")
-
-
-def _ranges(first: Any, count: Any) -> np.ndarray:
-    """Give the members of many ranges, one range after the other."""
-    begins = np.repeat(first - np.cumsum(count) + count, count)
-    return np.asarray(begins + np.arange(len(begins)))
 
 
 def _check_network(m: Any, npus: int) -> None:
@@ -365,7 +357,7 @@ class _MessagesInUse:
         key = o.npu * t.PLACES + o.place
         room = np.bincount(key[own], minlength=len(places))
         require(places.ready <= room, "places.ready")
-        ready = m.ready.value[_ranges(places["first"], places.ready)]
+        ready = m.ready.value[ranges(places["first"], places.ready)]
         require(key[ready] == np.repeat(np.arange(len(places)), places.ready), "ready.value")
         require(own[ready] & (o.waits[ready] == 0) & (o.start_ns[ready] < 0), "ready.value")
         require(np.bincount(ready, minlength=1) <= 1, "ready.value")
