@@ -67,8 +67,8 @@ Rules = Mapping[str, Mapping[str, Rule]]
 ANY: Final = Rule()
 COUNT: Final = Rule(0, 1 << 60)
 """Two of them can be added."""
-TIME: Final = Rule(-1)
-"""A time or duration; -1: not yet, or never."""
+TIME: Final = Rule(-1, 3 << 60)
+"""A time or duration; -1: not yet, or never. What waits for a link that is down has one of 2^61 and more."""
 FLAG: Final = Rule(0, 1)
 
 

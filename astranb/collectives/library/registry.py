@@ -133,6 +133,19 @@ class Collective:
     root: int = 0
     protocol: str = "Simple"
 
+    def __post_init__(self) -> None:
+        """Refuse what no collective can be; a saved simulation may hold anything."""
+        collective_kind(self.name)
+        check_protocol(self.protocol)
+        if not isinstance(self.algorithm, str) and not callable(self.algorithm):
+            raise InputError(
+                f"algorithm must be a name or a function, got {self.algorithm!r:.80}", where="algorithm"
+            )
+        if not isinstance(self.size, int) or self.size < 1:
+            raise InputError("size must be at least 1 B", where="size")
+        if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
+            raise InputError(f"channels must be at least 1, got {self.channels!r:.80}", where="channels")
+
     @classmethod
     def of(
         cls,
@@ -169,15 +182,9 @@ class Collective:
                     where="protocol",
                     hint=f"use {' or '.join(able)}, or another algorithm",
                 )
-        elif not callable(chosen):
-            raise InputError(f"algorithm must be a name or a function, got {chosen!r}", where="algorithm")
         size_in_bytes = size_bytes(size)
-        if size_in_bytes == 0:
-            raise InputError("size must be at least 1 B", where="size")
         if hasattr(chosen, "fitted"):  # a plan from a file
             protocol = chosen.fitted(name, size_in_bytes, protocol)
-        if channels is not None and channels < 1:
-            raise InputError(f"channels must be at least 1, got {channels}", where="channels")
         return cls(name, size_in_bytes, chosen, channels, root, protocol)
 
     @property

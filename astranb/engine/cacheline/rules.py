@@ -125,8 +125,8 @@ RULES: Final[Rules] = {
         "slice": fixed(maybe("slices")),
         **each(_FIXED, "out_route", "back_route"),
         **each(fixed(COUNT), "out_routes", "back_routes", "stride", "line"),
-        "flag": fixed(Rule(t.LINE_BY_LINE, table="flags")),
-        "seen": ANY,
+        "flag": fixed(Rule(t.LINE_BY_LINE, table="flags", beyond=1)),  # the end: of nothing
+        "seen": Rule(-(1 << 60), table="ops"),  # below NEVER_SEEN it counts lines
     },
     "slices": {
         "gpu": fixed(row("gpus")),
@@ -135,7 +135,7 @@ RULES: Final[Rules] = {
         "writer": Rule(t.TORN, table="ops"),
         "writing": maybe("ops"),
         "arrived": COUNT,
-        "flag": fixed(maybe("flags")),
+        "flag": fixed(until("flags")),
     },
     "semaphores": {"gpu": fixed(row("gpus")), "line": fixed(COUNT), "value": ANY},
     "phases": {"left": ANY, "started_ps": TIME, "ended_ps": TIME},
@@ -326,6 +326,7 @@ class _MachineInUse:
         self._check_requests(kind, argument)
         self._check_jobs()
         self._check_warps()
+        self._check_progress()
 
     def _events(self) -> tuple[np.ndarray, np.ndarray]:
         """Check the event queue; returns the kind and the argument of every event to come."""
@@ -395,6 +396,7 @@ class _MachineInUse:
         fenced = argument[kind == t.FENCE]
         require(self.blocks["fenced"][fenced] == 1, "blocks.fenced")
         require(self.blocks["sm"][fenced] >= 0, "blocks.sm")
+        require(self.blocks["op"][fenced] < self.blocks["last_op"][fenced], "blocks.op")
 
     def _check_blocks(self) -> None:
         """Each block is at one of its operations, on an SM of its GPU."""
@@ -405,8 +407,12 @@ class _MachineInUse:
         placed = blocks["sm"] >= 0
         require(placed | (blocks["state"] == t.PENDING), "blocks.sm")
         require(~placed | (sms["gpu"][blocks["sm"]] == blocks["gpu"]), "blocks.sm")
-        waits = blocks["state"] == t.WAITING
-        require(self.ops["kind"][blocks["op"][waits]] == t.WAIT, "blocks.state")
+        for state, kinds in (
+            (t.MOVING, (t.MOVE, t.COMPUTE, t.SPEND)), (t.SIGNALLING, (t.NOTIFY,)), (t.WAITING, (t.WAIT,)),
+        ):  # fmt: skip
+            some = blocks["op"][blocks["state"] == state]
+            require(np.isin(self.ops["kind"][some], kinds), "blocks.state")
+        require((blocks["state"] != t.DONE) | (blocks["op"] == blocks["last_op"]), "blocks.state")
         require(gpus["usable"] <= gpus["sms"], "gpus.usable")
         require(gpus["usable"] > 0, "gpus.usable")
         for following, last in (("next_block", "last_block"), ("next_list", "last_list")):
@@ -491,6 +497,10 @@ class _MachineInUse:
         require((operand == ops["first_target"][op]) | (kind != t.SIGNAL), "requests.operand")
         require((operand == ops["first_source"][op]) | (kind != t.POLL), "requests.operand")
         require(one["target"] == operands["gpu"][operand], "requests.target")
+        polls = kind == t.POLL
+        require(~polls | (op == self.blocks["op"][block]), "requests.op")
+        require(np.bincount(block[polls], minlength=1) <= 1, "requests of waiting blocks")
+        self.polled = block[polls]
         lines = np.where(of == t.MOVE, ops["lines"][op], 1)
         span = 1 if detail is None else detail["span"]
         place = one["line"] - operands["line"][operand]
@@ -574,6 +584,7 @@ class _MachineInUse:
         require(is_free.astype(int) + is_ready + loading <= 1, "lists of jobs")
         used = np.bincount(jobs["warp"][~is_free], minlength=len(warps))
         require(used == warps["under_way"], "warps.under_way")
+        self.under_way = ~is_free
         op = jobs["op"]
         require(is_free | (ops["kind"][op] == t.MOVE) & (jobs["line"] < ops["lines"][op]), "jobs.line")
         require(is_free | (ops["block"][op] == warps["block"][jobs["warp"]]), "jobs.op")
@@ -615,3 +626,36 @@ class _MachineInUse:
         require((kind != t.COMPUTE) | (one["next_line"] > 0), "warps.next_line")
         alone = (kind == t.NOTIFY) | (kind == t.WAIT)
         require(~alone | (ready == block["first_warp"]), "warps.queued")
+        require(~np.isin(block["first_warp"][kind == t.WAIT], blocks["first_warp"][self.polled]), "warps.queued")
+
+    def _check_progress(self) -> None:
+        """Each operation has as much left as its block's warps have to issue."""
+        warps, blocks, ops = self.warps, self.blocks, self.ops
+        computes = np.flatnonzero(
+            (blocks["state"] == t.MOVING) & (ops["kind"][np.minimum(blocks["op"], len(ops) - 1)] == t.COMPUTE)
+        )
+        for block in blocks[computes]:
+            own = warps["next_line"][block["first_warp"] : block["first_warp"] + block["warps"]]
+            require((own >= 0).all() and ops["left"][block["op"]] == own.sum(), "ops.left")
+        # Of moves, each warp has its share of the lines; it is ahead of its block by some operations.
+        moves = ops["kind"] == t.MOVE
+        left = np.where(np.arange(len(ops)) < blocks["op"][ops["block"]], 0, ops["lines"].astype(np.int64))
+        block = warps["block"]
+        moving = blocks["state"] == t.MOVING
+        moving[computes] = False
+        ahead = np.flatnonzero((warps["op"] >= blocks["op"][block]) & moving[block])
+        require(warps["op"][ahead] < blocks["last_op"][block[ahead]], "warps.op")
+        count = warps["op"][ahead] - blocks["op"][block[ahead]] + 1
+        op = ranges(blocks["op"][block[ahead]], count)
+        warp = np.repeat(ahead, count)
+        many = blocks["warps"][block[warp]].astype(np.int64)
+        first = warp - blocks["first_warp"][block[warp]]
+        first = np.where(ops["ahead"][op] == 1, (first - ops["before"][op] % many) % many, first)
+        lines = ops["lines"][op]
+        ends = lines + (first - lines) % many  # the first line of this warp beyond the last one
+        last = warps["op"][warp] == op
+        begun = np.where(last, np.minimum(warps["next_line"][warp], ends), ends) - first
+        require((begun >= 0) & (begun % many == 0) & (lines > 0) | (lines == 0), "warps.next_line")
+        np.subtract.at(left, op, np.where(lines > 0, np.maximum(0, begun) // many, 0))
+        np.add.at(left, self.jobs["op"][self.under_way], 1)
+        require((ops["left"] == left) | ~moves, "ops.left")

@@ -260,11 +260,23 @@ class MessageEngine(MessageState):
             check_about(about, data["base_ns"], machine)
             if not isinstance(inputs["title"], str):
                 raise TypeError("the title is no text")
-            collective = inputs["collective"] and tuple(inputs["collective"])
+            collective = _collective(inputs["collective"])
             run = Run.of_machine(cast("t.MessageMachine", machine))
             return cls(run, inputs["title"], collective, about, data["base_ns"])
         except KeyError as error:
             raise InputError(f"{error} is missing") from error
+
+
+def _collective(document: Any) -> tuple[str, int, int] | None:
+    """Read the only collective that runs; None for a workload."""
+    if document is None:
+        return None
+    from astranb.collectives import COLLECTIVES
+
+    kind, size, ranks = document
+    if kind not in COLLECTIVES or not all(type(one) is int and one > 0 for one in (size, ranks)):
+        raise TypeError("it is no collective")
+    return kind, size, ranks
 
 
 def _read(read: Callable[[t.MessageMachine, RunPart], int], place: RunPart, machine: t.MessageMachine) -> int:
