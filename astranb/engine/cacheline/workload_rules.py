@@ -32,7 +32,7 @@ DTYPES: Final = {
     "rows": COLUMN, "dep_start": _WHOLE, "deps": _WHOLE, "names": _WHOLE, "durations": _WHOLE,
     "words": _WHOLE,
 }  # fmt: skip
-"""The types of the tables of operations; ``words`` numbers the distinct names, which the description holds."""
+"""The types of the tables of operations; ``words`` numbers the distinct names, which the inputs hold."""
 
 _INT64: Final = between(-(1 << 63), (1 << 63) - 1)
 _MOST: Final = 1 << 40
