@@ -61,11 +61,14 @@ def check_tables(tables: Mapping[str, Any]) -> None:
 
     Raises
     ------
+    TypeError
+        A table is of another type.
     InputError
         It names the table, field and row.
     """
     for name, table in tables.items():
-        require(table.dtype == DTYPES[name] and table.ndim == 1, f"the table of {name}")
+        if table.dtype != DTYPES[name] or table.ndim != 1:
+            raise TypeError(f"the table of {name} does not fit")
     check_fields(tables, {name: RULES[name] for name in tables})
     count = len(tables["rows"])
     require(len(tables["dep_start"]) == count + 1, "the length of dep_start")
