@@ -76,7 +76,8 @@ def whole_files(
     """Write a set of files; they appear at their places when the block has ended well.
 
     Whenever the process is killed, the old files or the new ones are there, never some of each, and a
-    part of a set lacks its first file. So a reader that needs the first file refuses such a part.
+    part of a set lacks its first file. So a reader that needs the first file refuses such a part. The
+    files that a killed process had not put in place are removed by the next set in the same folder.
 
     Parameters
     ----------
@@ -105,6 +106,7 @@ def whole_files(
     """
     staged: list[tuple[Path, Path, Path]] = []  # as given, where it is to be, where it is now
     folders: dict[Path, Path] = {}
+    locks: list[int] = []
 
     @contextmanager
     def add(path: Path) -> Iterator[BinaryIO]:
@@ -113,7 +115,9 @@ def whole_files(
             if mode is None:
                 raise OSError("a set of files needs ordinary files")  # noqa: TRY301 - one report for all
             if target.parent not in folders:
-                folders[target.parent] = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
+                _remove_abandoned(target.parent)
+                folders[target.parent], lock = _temporary_folder(target.parent)
+                locks.append(lock)
             file = folders[target.parent] / str(len(staged))
             with file.open("wb") as out:
                 yield out
@@ -137,6 +141,61 @@ def whole_files(
     finally:
         for folder in folders.values():
             shutil.rmtree(folder, ignore_errors=True)
+        for lock in locks:
+            os.close(lock)
+
+
+_WRITING = ".writing-"
+
+
+def _temporary_folder(parent: Path) -> tuple[Path, int]:
+    """Make a folder for the files of a set; returns it with an open descriptor that locks it.
+
+    A process that ends, however it ends, no longer holds the lock.
+    """
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_WRITING, dir=parent))
+        with suppress(FileNotFoundError):
+            lock = _opened(folder)
+            _lock(lock, wait=True)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)  # another process found it before it was locked, and removed it
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of sets whose process was killed: those that nobody has locked."""
+    for folder in parent.glob(f"{_WRITING}*"):
+        with suppress(OSError):  # somebody else's, or removed meanwhile
+            lock = _opened(folder)
+            try:
+                if _lock(lock, wait=False):
+                    for file in folder.iterdir():
+                        if file.name.isdecimal():  # as the files of a set are called; others stay
+                            file.unlink()
+                    folder.rmdir()
+            finally:
+                os.close(lock)
+
+
+def _opened(folder: Path) -> int:
+    """Open a folder to lock it, which Windows cannot."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return os.open(os.devnull, os.O_RDONLY)
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Lock an open file; returns whether that was possible: not every file system has locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
 
 
 _NAME = 100
@@ -168,14 +227,8 @@ def locked(path: Path) -> Iterator[None]:
     path : Path
         The lock's file; it is made, and stays.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
     with path.open("ab") as file:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
+        _lock(file.fileno(), wait=True)
         yield
 
 

@@ -134,6 +134,55 @@ def test_a_killed_writer_leaves_no_mixture(tmp_path: Path, after_ms: int):
         assert "step.0.et" not in found or found.keys() == whole
 
 
+def test_the_next_set_removes_what_a_killed_writer_left(tmp_path: Path):
+    def writing() -> set[str]:
+        return {file.name for file in tmp_path.glob(".writing-*")}
+
+    def begin() -> subprocess.Popen[bytes]:
+        before = writing()
+        child = subprocess.Popen([sys.executable, "-c", _BEGUN, str(tmp_path)], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"begun\n"
+        (mine,) = writing() - before
+        assert [file.name for file in (tmp_path / mine).iterdir()] == ["0"]
+        return child
+
+    def kill(child: subprocess.Popen[bytes]) -> None:
+        child.kill()
+        child.communicate()
+
+    kept = tmp_path / ".writing-notes"  # a person's own
+    kept.mkdir()
+    (kept / "notes.txt").touch()
+    dead = begin()
+    kill(dead)
+    left = writing() - {kept.name}
+    assert len(left) == 1
+    alive = begin()
+    assert not left & writing()
+    mine = writing() - {kept.name}
+    with whole_files() as add, add(tmp_path / "set.0") as file:
+        file.write(b"all of it")
+    assert writing() == mine | {kept.name}  # another process still writes there
+    kill(alive)
+    with whole_files() as add, add(tmp_path / "set.0") as file:
+        file.write(b"again")
+    assert {file.name for file in tmp_path.iterdir()} == {"set.0", kept.name}
+    assert (kept / "notes.txt").exists()
+
+
+_BEGUN = """
+import sys, time
+from pathlib import Path
+from astranb.core.files import whole_files
+with whole_files() as add:
+    with add(Path(sys.argv[1]) / "set.0") as file:
+        file.write(b"a part")
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
+
 def test_a_smaller_set_removes_further_ranks(tmp_path: Path):
     step = TraceBuilder()
     step.collective("all_reduce", "1 MiB")

@@ -25,13 +25,31 @@ from astranb.core.errors import InputError
 from astranb.core.state import read_tables, write_tables
 from astranb.engine.cacheline.loop import OWNERS
 from astranb.engine.cacheline.rules import RULES as CACHELINE_RULES
+from astranb.engine.cacheline.workload_rules import DTYPES as WORKLOAD_DTYPES
+from astranb.engine.cacheline.workload_rules import RULES as WORKLOAD_RULES
 from astranb.engine.layers.loop import DTYPES as LAYER_DTYPES
 from astranb.engine.layers.rules import RULES as LAYER_RULES
 from astranb.engine.messages.rules import RULES as MESSAGE_RULES
 from astranb.engine.messages.tables import DTYPES as MESSAGE_DTYPES
-from astranb.net import Network
+from astranb.infragraph import resolve
+from astranb.net import Fault, Network
 from astranb.net.roce import Dcqcn, Ecn, Pfc, Roce
 from astranb.sim.engines import read_files
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    MEMORY,
+    RECV,
+    REPLAY,
+    SEND,
+    DimensionNetwork,
+    InfraNetwork,
+    Memory,
+    Operations,
+    System,
+    Workload,
+)
 from tests.fuzz.support import VALUES, refused_or_read
 from tests.fuzz.test_readers import NETWORK1, SYSTEM1, TABLE
 
@@ -44,7 +62,7 @@ def _ring(
     return anb.Simulation(infra, anb.collectives.all_reduce(size, name, **more.pop("how", {})), **more)
 
 
-def _layers() -> anb.Simulation:
+def _layers(one: bool = False, **more: Any) -> anb.Simulation:
     with_two = {
         **NETWORK1, "dimensions-count": 2, "topologies-per-dim": ["Ring", "Switch"], "units-count": [4, 4],
         "links-count": [2, 1], "link-latency": [500, 300], "link-bandwidth": [50, 25],
@@ -56,10 +74,65 @@ def _layers() -> anb.Simulation:
             SYSTEM1.replace("ring\n", "ring_ring\n").replace("direct\n", "direct_direct\n")
         )
         (folder / "n.json").write_text(json.dumps(with_two))
-        read = read_files(folder / "w.txt", folder / "s.txt", folder / "n.json", passes=2)
-    return anb.Simulation(None, read)
+        if one:
+            (folder / "s.txt").write_text(SYSTEM1)
+            (folder / "n.json").write_text(json.dumps({**NETWORK1, "units-count": [4]}))
+        read = read_files(folder / "w.txt", folder / "s.txt", folder / "n.json", passes=1 if one else 2)
+    return anb.Simulation(None, read, **more)
 
 
+def _around(rank: int, ranks: int, size: int = 1024) -> Operations:
+    """A collective's own graph: a message to the next rank and from the one before, and a computation."""
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    rows = [{"kind": SEND, "peer": after, "bytes": size, "tag": 5},
+            {"kind": RECV, "peer": before, "bytes": size, "tag": 5}, {"kind": COMPUTE}]  # fmt: skip
+    return Operations.of(rows, [[], [], [1]])
+
+
+_DIMENSIONS = DimensionNetwork(["Ring", "Switch"], [2, 2], [50, 25], [5, 10])
+_MEMORIES = {
+    "node": {"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 9, "remote-mem-bw": 50,
+             "num-npus-per-node": 2},
+    "pool": {"memory-type": "HIERARCHICAL_POOL", "pool-topology": "RING", "num-nodes": 2,
+             "num-npus-per-node": 2, "num-memory-groups": 2, "remote-mem-bw": 50,
+             "num-out-node-switches": 1, "pool-link-bw": 40, "npu-link-bw": 30, "chunk-size": 512},
+}  # fmt: skip
+
+
+def _workload(memory: str = "node", network: Any = _DIMENSIONS, size: int = 2048, **system: Any) -> Workload:
+    """Each kind of operation, with groups, names, a graph of a collective and a remote memory."""
+
+    def call(name: str, **more: Any) -> dict[str, Any]:
+        return {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": size, **more}
+
+    rows = [call("all_reduce"), {"kind": COMPUTE, "bytes": 64, "flops": 999}, call("all_gather"),
+            {"kind": MEMORY, "bytes": 5000}, call("broadcast", group=3, peer=2),
+            call("all_to_all", priority=2), {"kind": COMPUTE, "on_cpu": 1, "duration_us": 1},
+            {"kind": REPLAY, "duration_us": 1}, call("reduce", peer=1)]  # fmt: skip
+    deps = [[], [0], [1], [], [2], [0], [], [6, 3], []]
+    names = [f"operation {number}" for number in range(len(rows))]
+    ranks = [Operations.of(rows, deps, {2: _around(rank, 4)}, names) for rank in range(4)]
+    described = System.from_document({
+        "all-reduce-implementation": ["ring", "halvingDoubling"], "all-to-all-implementation": ["direct"] * 2,
+        "all-gather-implementation": ["ring"] * 2, "npu-speed": {"1": 0.5}, "peak-perf": 1,
+        "local-mem-bw": 10, "roofline-enabled": 1, **system,
+    })  # fmt: skip
+    return Workload(
+        ranks, network, described, Memory.from_document(_MEMORIES[memory]), {3: [2, 3, 0, 1]}, title="all"
+    )
+
+
+def _edited(sim: anb.Simulation, *changes: tuple[int, str, Any]) -> anb.Simulation:
+    """Stop at breakpoints, and make changes at numbers of events."""
+    for events, path, value in changes:
+        sim.step(events - sim.events)
+        sim.set(path, value)
+    sim.break_at("900 us")
+    sim.watch("gpu[1]->gpu[2].bytes")
+    return sim
+
+
+_FLAPPING = Fault("gpu[0]->gpu[1]", "1 us", "2 us", down=True, every="3 us", times=3)
 RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
     "cache lines": (_ring, (0, 300, 2500)),
     "cache lines, packets": (lambda: _ring("2 KiB", "allpairs", how={"protocol": "LL"}, record=True), (900,)),
@@ -74,6 +147,40 @@ RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
     "messages, tree": (lambda: _ring("16 KiB", "tree", fidelity="congestion"), (80,)),
     "layers": (_layers, (0, 20, 40)),
 }  # fmt: skip
+WORKLOADS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
+    "workload, cache lines": (
+        lambda: anb.Simulation(
+            "ring:gpus=4", _workload("pool"), fidelity="cacheline", gpu="h100-sxm", launch="graph"
+        ),
+        (0, 400, 3000),
+    ),
+    "layers, cache lines": (lambda: _layers(one=True, fidelity="cacheline"), (0, 900)),
+    "cache lines, link down": (
+        lambda: _edited(
+            _ring(infra="ring:gpus=4", network=Network(faults=(_FLAPPING,))),
+            (90, "gpu[1]->gpu[2].bandwidth", "9 GB/s"), (200, "gpu[2]->gpu[3].up", "no"),
+            (280, "gpu[2]->gpu[3].up", "yes"),
+        ),
+        (300, 900),
+    ),
+    "workload": (lambda: anb.Simulation(None, _workload(), fidelity="congestion"), (0, 60, 150)),
+    "workload, bus": (
+        lambda: anb.Simulation(
+            None,
+            _workload(**{"model-shared-bus": 1, "L": 1, "o": 2, "g": 3, "G": 0.01,
+                         "preferred-dataset-splits": 2, "active-chunks-per-dimension": 2}),
+            fidelity="analytical",
+        ),
+        (0, 200),
+    ),
+    "workload, routed": (
+        lambda: anb.Simulation(
+            None, _workload("pool", InfraNetwork(resolve("switch:gpus=4"), (2, 2))), fidelity="congestion"
+        ),
+        (100,),
+    ),
+}  # fmt: skip
+RUNS |= WORKLOADS
 NUMBERS = [-2, -1, 0, 1, 2, 3, 7, 255, 256, 1 << 15, 1 << 16, 1 << 20, (1 << 31) - 1, -(1 << 31), 1 << 40,
            1 << 62,
            (1 << 63) - 1, -(1 << 63)]  # fmt: skip
@@ -107,6 +214,9 @@ def _damaged(tables: dict[str, np.ndarray], chance: random.Random) -> dict[str, 
             inner = document[key]
             if isinstance(inner, dict | list) and inner and chance.random() < 0.8:
                 place = chance.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
+                while key == "graph" and isinstance(inner[place], dict | list) and inner[place]:
+                    inner = inner[place]
+                    place = chance.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
                 inner[place] = chance.choice(VALUES)
             else:
                 document[key] = chance.choice(VALUES)
@@ -179,7 +289,7 @@ def _try(name: str, tables: list[dict[str, np.ndarray]], numbers: range, folder:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_damaged_table_is_refused_or_runs(name: str, saved: Any, tmp_path: Path):
-    _try(name, saved[name], range(40), tmp_path)
+    _try(name, saved[name], range(25 if name in WORKLOADS else 40), tmp_path)
 
 
 @pytest.mark.slow
@@ -195,8 +305,12 @@ def test_a_damaged_table_never_leads_beyond_its_tables(name: str):
 
 
 @pytest.mark.parametrize(
-    "rules, dtypes", [(CACHELINE_RULES, OWNERS), (MESSAGE_RULES, MESSAGE_DTYPES), (LAYER_RULES, LAYER_DTYPES)]
-)
+    "rules, dtypes",
+    [
+        (CACHELINE_RULES, OWNERS), (MESSAGE_RULES, MESSAGE_DTYPES), (LAYER_RULES, LAYER_DTYPES),
+        (WORKLOAD_RULES, WORKLOAD_DTYPES),
+    ],
+)  # fmt: skip
 def test_every_field_of_every_table_has_a_rule(rules: Any, dtypes: Any):
     assert rules.keys() == dtypes.keys()
     for name, fields in rules.items():

@@ -19,13 +19,13 @@ from astranb.net import Fault, Network, compile_fabric
 from astranb.net.roce import read_roce
 from astranb.workload.astrasim2 import DimensionAlgorithm, Memory, Operations, System
 from astranb.workload.astrasim2.memory import Pool
-from astranb.workload.astrasim2.operations import COLUMN
 
 from .build import MachinePlan, build, lower_for
 from .loop import OWNERS
 from .rules import check, check_program
 from .state import CacheLineState
 from .workload import Graph
+from .workload_rules import check_tables, check_workload
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
@@ -217,16 +217,22 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
     """
     custom, names = document["custom"], document["names"]
     made: dict[int, Operations] = {}
+    durations = tables.get("durations")
 
     def operations(number: int) -> Operations:
         if number not in made:
-            rows, dep_start, deps = (tables[f"{number}/{name}"] for name in _COLUMNS)
-            if rows.dtype != COLUMN:
-                raise TypeError("the table of operations does not fit")
-            own = {int(row): operations(inner) for row, inner in custom[number].items() if inner > number}
+            own_tables = {name: tables[f"{number}/{name}"] for name in _COLUMNS}
             called = names[number]
             if called is not None:
+                if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
+                    raise TypeError("the names of operations are no texts")
                 called = Distinct(tables[f"{number}/names"], tuple(called))
+                own_tables |= {"names": called.index, "words": np.arange(len(called.values))}
+            if durations is not None:
+                own_tables["durations"] = durations
+            check_tables(own_tables)
+            own = {int(at): operations(inner) for at, inner in custom[number].items() if inner > number}
+            rows, dep_start, deps = (own_tables[name] for name in _COLUMNS)
             made[number] = Operations(rows, dep_start, deps, own, called)
         return made[number]
 
@@ -239,11 +245,8 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
     system["bus"] = None if system["bus"] is None else tuple(system["bus"])
     memory = dict(document["memory"])
     memory["pool"] = None if memory["pool"] is None else Pool(**memory["pool"])
-    return Graph(
-        [operations(number) for number in document["ranks"]],
-        System(**system),
-        {int(group): members for group, members in document["groups"].items()},
-        Memory(**memory),
-        document["title"],
-        tables.get("durations"),
-    )
+    ranks = [operations(number) for number in document["ranks"]]
+    groups = {int(group): members for group, members in document["groups"].items()}
+    described, remote = System(**system), Memory(**memory)
+    check_workload(ranks, described, groups, remote, document["title"])
+    return Graph(ranks, described, groups, remote, document["title"], durations)

@@ -41,10 +41,10 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.timesteps import NEVER
 
-__all__ = ["NO_MEMORY", "POOL_TOPOLOGIES", "Memory", "Pool"]
+__all__ = ["KINDS", "NO_MEMORY", "POOL_TOPOLOGIES", "Memory", "Pool"]
 
 NO_MEMORY: Final = "NO_MEMORY_EXPANSION"
-_KINDS = (
+KINDS = (
     NO_MEMORY,
     "PER_NPU_MEMORY_EXPANSION",
     "PER_NODE_MEMORY_EXPANSION",
@@ -215,10 +215,10 @@ class Memory:
         where : str
             The file's name, for messages.
         """
-        kind = str(document.get("memory-type", _KINDS[0]))
-        if kind not in _KINDS:
-            raise InputError(f"unknown memory-type {kind!r}", where=where, hint=near(kind, _KINDS))
-        if kind == _KINDS[-1]:
+        kind = str(document.get("memory-type", KINDS[0]))
+        if kind not in KINDS:
+            raise InputError(f"unknown memory-type {kind!r}", where=where, hint=near(kind, KINDS))
+        if kind == KINDS[-1]:
             return cls(kind, pool=Pool.from_document(document, where))
         memory = cls(
             kind,
@@ -226,7 +226,7 @@ class Memory:
             float(document.get("remote-mem-bw", 0)),
             int(document.get("num-npus-per-node", 1)),
         )
-        if kind != _KINDS[0] and (memory.rate_Bpns <= 0 or memory.npus_per_node < 1):
+        if kind != KINDS[0] and (memory.rate_Bpns <= 0 or memory.npus_per_node < 1):
             raise InputError("remote-mem-bw is not above 0", where=where, hint="give it in GB/s")
         return memory
 

@@ -203,3 +203,20 @@ def test_a_slow_rank_computes_slowly_and_the_others_wait_for_it():
     assert slow.compute_ps().tolist() == [3_000_000, 3_000_000, 10_000_000, 3_000_000]
     # To the next poll: the others have begun, and look whether anything has come.
     assert 7_000_000 <= run(slow).now_ps - run(even).now_ps < 7_500_000
+
+
+def test_a_number_that_no_operation_has_is_refused(tmp_path):
+    anb.Simulation("ring:gpus=4", workload(), gpu="h100-sxm").save(tmp_path / "run")
+    tables = read_tables(tmp_path / "run", "", "")
+    for field, value in (("kind", 99), ("collective", 8), ("on_cpu", 2)):
+        rows = np.array(tables["graph/0/rows"])
+        rows[field][0] = value
+        write_tables(tmp_path / "bad.npz", tables | {"graph/0/rows": rows})
+        with pytest.raises(InputError, match=f"damaged: rows.{field} is {value}, row 0"):
+            anb.Simulation.load(tmp_path / "bad.npz")
+    inputs = json.loads(tables["inputs"].tobytes())
+    inputs["graph"]["system"]["inter"] = "sideways"
+    text = np.frombuffer(json.dumps(inputs).encode(), np.uint8)
+    write_tables(tmp_path / "bad.npz", tables | {"inputs": text})
+    with pytest.raises(InputError, match=r"damaged: system.inter"):
+        anb.Simulation.load(tmp_path / "bad.npz")
