@@ -237,6 +237,7 @@ _FORWARD = (
         "assumed: a cut-through ASIC",
     ),
 )
+_SWITCH_IN_LINE = re.compile(r"\A.*switch")
 _LONGEST_WORD = 16  # longer than any match but that of "asic … switch"
 _FORWARD_OTHERWISE = {
     "SWITCH": (500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
@@ -258,7 +259,7 @@ def forwarding(kind: str, name: str, description: str = "", device: str = "") ->
     """
     # The device's text is searched once for all its components. A match may begin before it.
     joint = f"{description} {device[:_LONGEST_WORD]}"
-    bridged = f"{description} … switch" if "switch" in device.partition("\n")[0] else ""
+    bridged = f"{description} … switch" if _first_match(_SWITCH_IN_LINE, device) else ""
     for texts in ((name,), (description,), (joint, bridged, device)):
         for known, pattern, ps, label, source in _FORWARD:
             if kind == known and any(_first_match(pattern, text) for text in texts):
