@@ -9,6 +9,7 @@ and imports almost nothing, because imports can be interrupted too.
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,8 @@ def run_interruptible(command: Callable[[], int]) -> NoReturn:
         interrupted.append(number)
         raise KeyboardInterrupt
 
+    # A full collection of the objects of a large document would take longer than an interrupt may.
+    gc.set_threshold(10_000, 10, 1000)
     report = sys.unraisablehook
     sys.unraisablehook = lambda error: None if interrupted else report(error)
     reading, writing = os.pipe()
@@ -55,8 +58,9 @@ def run_interruptible(command: Callable[[], int]) -> NoReturn:
     try:
         code = command()
     except BaseException:  # some libraries replace the KeyboardInterrupt by an error of their own
-        if not interrupted:
-            raise
+        if interrupted:
+            _end()  # here, before what the frames hold is freed
+        raise
     if interrupted:
         _end()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has ended: the interpreter goes
