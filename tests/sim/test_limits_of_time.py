@@ -143,12 +143,12 @@ def test_a_latency_that_would_be_polled_for_too_long_names_its_link() -> None:
             link["physical"] = {"latency": {"ms": 20 * 86_400_000}}
     collective = anb.collectives.all_reduce("4 KiB", algorithm="ring")
     with pytest.raises(InputError, match=r"the latency of \S+->\S+ is .*; at most 1 s"):
-        Simulation(document, collective)
-    Simulation(document, collective, fidelity="congestion").run()
+        Simulation(anb.infragraph.load(document), collective)
+    Simulation(anb.infragraph.load(document), collective, fidelity="congestion").run()
     for device in owner["devices"]:
         for link in device["links"]:
-            link["physical"] = {"latency": {"ms": 1000}}
-    Simulation(document, collective)
+            link["physical"] = {"latency": {"ms": 999}}
+    Simulation(anb.infragraph.load(document), collective)
 
 
 def test_a_collective_of_65535_chunks_begins_at_once() -> None:
