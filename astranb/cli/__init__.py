@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
 
-from astranb import __version__
-from astranb.core.errors import AstranbError, InputError
+from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
 
-from . import chakra, collective, gpu, infra, lab, run
-from .arguments import Parser, join_negative_values
+if TYPE_CHECKING:
+    from .arguments import Parser
 
 __all__ = ["entry", "main", "parser"]
 
-_COMMANDS = (run, infra, collective, chakra, gpu, lab)
-_INTERRUPTED = 130
+# All other imports are inside functions: an interrupt during them is answered as any other.
+_COMMANDS = ("run", "infra", "collective", "chakra", "gpu", "lab")
 
 
 def main(argv: list[str]) -> int:
@@ -42,14 +42,22 @@ def main(argv: list[str]) -> int:
     2
     """
     try:
+        return _answer(argv)
+    except KeyboardInterrupt:
+        sys.stderr.write(MESSAGE)
+        return EXIT_CODE
+
+
+def _answer(argv: list[str]) -> int:
+    """Run one command and report its errors; returns the exit code."""
+    from astranb.core.errors import AstranbError, InputError
+
+    try:
         code = _run(argv)
         sys.stdout.flush()
     except AstranbError as error:
         print(f"astranb: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("astranb: interrupted", file=sys.stderr)
-        return _INTERRUPTED
     except BrokenPipeError:
         _drop_output()
         return 0
@@ -63,7 +71,11 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     """Run one command and print what it answers; returns the exit code."""
     if argv[:1] == ["lab"]:  # argparse would claim the options that are JupyterLab's
+        from . import lab
+
         return lab.command(argv[1:])
+    from .arguments import join_negative_values
+
     try:
         args = parser().parse_args(join_negative_values(argv))
         return int(args.command(args).print(as_json=args.json))
@@ -82,16 +94,23 @@ def _drop_output() -> None:
 
 def entry() -> NoReturn:
     """Run the console script."""
-    raise SystemExit(main(sys.argv[1:]))
+    argv = sys.argv[1:]
+    if argv[:1] == ["lab"]:  # JupyterLab asks whether to stop, and shuts its kernels down
+        raise SystemExit(main(argv))
+    run_interruptible(lambda: _answer(argv))
 
 
 def parser() -> Parser:
     """Return the parser of all commands."""
+    from astranb import __version__
+
+    from .arguments import Parser
+
     top = Parser(
         prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False
     )
     top.add_argument("--version", action="version", version=f"astranb {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    for module in _COMMANDS:
-        module.add_commands(commands)
+    for name in _COMMANDS:
+        import_module(f"{__name__}.{name}").add_commands(commands)
     return top

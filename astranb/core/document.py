@@ -7,10 +7,11 @@ same events, so that correct files pay nothing for them.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
@@ -285,7 +286,8 @@ def _json(text: str, name: str, *, strict: bool) -> DocumentNode:
     source = DocumentSource(name, text if len(text) <= _MOST_LINED else None)
     rules: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant} if strict else {}
     try:
-        data = json.loads(text, **rules)
+        with _no_collection():
+            data = json.loads(text, **rules)
         return DocumentNode(_without_surrogates(data) if _ESCAPED.search(text) else data, source)
     except _Duplicate as error:
         _refuse_duplicate(source)
@@ -297,6 +299,18 @@ def _json(text: str, name: str, *, strict: bool) -> DocumentNode:
         raise InputError("not JSON: nested too deep", where=name, hint="is it the right file?") from None
     except ValueError as error:  # a huge number, NaN
         raise InputError(f"not JSON: {error}"[:200], where=name, hint="correct the file") from None
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the garbage collector: plain data has no cycles, and each collection would visit all of it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _without_surrogates(data: Any) -> Any:

@@ -14,6 +14,10 @@ __all__ = [
 ]
 
 
+_MOST_CHARACTERS = 4000
+_LONGEST_NAME, _MOST_COMPARED = 200, 5000  # comparing names takes time, and no person mistypes longer ones
+
+
 class AstranbError(Exception):
     """Base of every error that astranb raises on purpose.
 
@@ -51,7 +55,10 @@ class InputError(AstranbError, ValueError):
         line = f"{where}: {what}" if where else what
         if hint:
             line = f"{line}; {hint}"
-        super().__init__(" ".join(line.split()))
+        line = " ".join(line.split())
+        if len(line) > _MOST_CHARACTERS:  # a name in a hostile file can have megabytes
+            line = f"{line[: _MOST_CHARACTERS // 2]} … {line[-_MOST_CHARACTERS // 2 :]}"
+        super().__init__(line)
 
 
 class Deadlock(AstranbError):
@@ -89,7 +96,8 @@ def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
     "did you mean 'dgx-h100'?"
     """
     names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, n=most, cutoff=0.6)
+    short = [one for one in names if len(one) <= _LONGEST_NAME][:_MOST_COMPARED]
+    close = difflib.get_close_matches(name, short, n=most, cutoff=0.6) if len(name) <= _LONGEST_NAME else []
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from .errors import InputError
 
-__all__ = ["locked", "whole_file", "whole_files"]
+__all__ = ["locked", "remove_unfinished", "whole_file", "whole_files"]
 
 
 @contextmanager
@@ -57,10 +57,12 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
                     shutil.copyfileobj(file, out)
             return
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:_NAME]}.", dir=target.parent)
+        _UNFINISHED.add(Path(name))
         with os.fdopen(handle, "wb") as file:
             yield file
         Path(name).chmod(mode)  # a temporary file is its owner's alone
         Path(name).replace(target)
+        _UNFINISHED.discard(Path(name))
     except OSError as error:
         _forget(name)
         raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
@@ -117,6 +119,7 @@ def whole_files(
             if target.parent not in folders:
                 _remove_abandoned(target.parent)
                 folders[target.parent], lock = _temporary_folder(target.parent)
+                _UNFINISHED.add(folders[target.parent])
                 locks.append(lock)
             file = folders[target.parent] / str(len(staged))
             with file.open("wb") as out:
@@ -141,6 +144,7 @@ def whole_files(
     finally:
         for folder in folders.values():
             shutil.rmtree(folder, ignore_errors=True)
+            _UNFINISHED.discard(folder)
         for lock in locks:
             os.close(lock)
 
@@ -235,3 +239,18 @@ def locked(path: Path) -> Iterator[None]:
 def _forget(name: str) -> None:
     if name:
         Path(name).unlink(missing_ok=True)
+        _UNFINISHED.discard(Path(name))
+
+
+_UNFINISHED: set[Path] = set()
+"""Temporary files and folders that this process has made and will remove."""
+
+
+def remove_unfinished() -> None:
+    """Remove all temporary files and folders of this process, before it ends without unwinding."""
+    for path in list(_UNFINISHED):
+        with suppress(OSError):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
@@ -22,6 +22,10 @@ from ._link_types import link_type
 from ._plan import Component, Device, ExpansionPlan, Selection, pick
 
 __all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
+
+_MOST_SELECTED = 10**8
+_MOST_TIMES = 16
+"""Nodes that all annotations together select at most: so many, and so many times those that there are."""
 
 _PART = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
 _TRANSFERS = re.compile(r"\s*([0-9.eE+-]+)\s*GT/s\s*\Z")
@@ -195,18 +199,30 @@ def read_annotations(
             place = (*at, f"{kind}s", i)
             declared = _attributes(entry.get("attributes"), kind, source, place)
             among.append(Note(tuple(blocks(entry, key, place) for key in keys), *declared, place))
+    _check_work(found, plan, source, at)
     names = {row.name for row in plan.links}
     for i, entry in enumerate(document.get("links") or []):
         place = (*at, "links", i)
         if entry["name"] not in names:
             raise source.error(f"there is no link {entry['name']!r}", place, near(entry["name"], names))
         attributes, read = _attributes(entry.get("attributes"), "link", source, place)
-        before = found.links.get(entry["name"])
-        if before is not None:
-            attributes, read = {**before.attributes, **attributes}, {**before.read, **read}
-        found.links[entry["name"]] = Note((), attributes, read, place)
+        before = found.links.get(entry["name"], Note((), {}, {}, place))
+        before.attributes.update(attributes)
+        before.read.update(read)
+        found.links[entry["name"]] = replace(before, place=place)
     found.graph = _attributes(document.get("graph"), "graph", source, (*at, "graph"))[0]
     return found
+
+
+def _check_work(found: Annotations, plan: ExpansionPlan, source: DocumentSource, at: Place) -> None:
+    """Refuse annotations that would take minutes to apply: many that each select very many nodes."""
+    selected = sum(b.first.size * b.length for note in (*found.nodes, *found.edges) for b in note.about)
+    if selected > _MOST_SELECTED + _MOST_TIMES * plan.nodes:
+        raise source.error(
+            f"the annotations select {selected:,} nodes, with repetitions, of {plan.nodes:,}",
+            at,
+            "annotate each node and edge once",
+        )
 
 
 def _attributes(

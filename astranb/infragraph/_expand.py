@@ -26,6 +26,8 @@ class Edges:
     def copies(self, starts: Ints) -> Edges:
         """Repeat the edges once for each first node, copy by copy."""
         n = len(starts)
+        if n == 1:  # a document may have very many instances of one copy
+            return Edges(self.a + starts[0], self.b + starts[0], self.link, self.repeats)
         return Edges(
             (starts[:, None] + self.a).ravel(),
             (starts[:, None] + self.b).ravel(),

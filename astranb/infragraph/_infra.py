@@ -82,10 +82,11 @@ class Infra:
         source = source or DocumentSource("infrastructure")
         of_annotations = annotations_source or source
         self._source = source
-        self._document = copy.deepcopy(check_infrastructure(document, source, at))
+        self._document = _own(check_infrastructure(document, source, at), source)
         self._annotated: dict[str, Any] | None = None
         if annotations is not None:
-            self._annotated = copy.deepcopy(check_annotations(annotations, of_annotations, annotations_at))
+            checked = check_annotations(annotations, of_annotations, annotations_at)
+            self._annotated = _own(checked, of_annotations)
         self._plan = plan(self._document, source, at)
         self._stated = check_links(self._plan, source)
         self._annotations: Annotations = read_annotations(
@@ -305,3 +306,8 @@ class Infra:
             if declared[key]
         )
         return f"<div><b>{html.escape(self.name)}</b><table>{body}</table>{lists}</div>"
+
+
+def _own(document: dict[str, Any], source: DocumentSource) -> dict[str, Any]:
+    """Copy a document that the caller can change; one that was parsed from text is not the caller's."""
+    return copy.deepcopy(document) if source.text is None else document

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from astranb.core.errors import InputError, near
 
@@ -120,14 +121,16 @@ DEFAULT = LinkType(
 CABLE = LinkType("cable", DEFAULT.bandwidth_Bps, DEFAULT.bandwidth_source, 150 * _NS, _ETH_NS)
 """An unrecognised link between two instances: its latency is that of a network cable."""
 
-_GPU_NVLINK = (
+_Near = tuple[tuple[re.Pattern[str], str], ...]
+
+_GPU_NVLINK: _Near = (
     (re.compile(r"gb[23]00|b[123]00|blackwell"), "nvlink5"),
     (re.compile(r"h[12]00|h20|gh200|hopper|h800"), "nvlink4"),
     (re.compile(r"a100|a800|ampere"), "nvlink3"),
     (re.compile(r"v100|dgx-?2"), "nvlink2"),
     (re.compile(r"p100|dgx-?1"), "nvlink1"),
 )
-_GPU_PCIE = (
+_GPU_PCIE: _Near = (
     (re.compile(r"gb[23]00|b[123]00|h[12]00|h20|mi300|mi325"), "pcie5"),
     (re.compile(r"a100|mi[12]"), "pcie4"),
     (re.compile(r"v100|p100|dgx-?[12]"), "pcie3"),
@@ -169,10 +172,10 @@ def link_type(name: str, *, where: str = "link type") -> LinkType:
     return LINK_TYPES[name]
 
 
-def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]:
+def recognise(name: str, description: str, *context: str) -> tuple[LinkType, str]:
     """Guess the type of a link from its name, its description and the names around it.
 
-    ``context`` has the names and descriptions of its device and components in lower case: they determine the
+    Each ``context`` has names and descriptions around it in lower case: they determine the
     generation if the link's name does not (``nvlink`` in a box of H100). Returns also the reason, empty
     if the name was enough; an unrecognised link is a `DEFAULT`.
 
@@ -195,7 +198,7 @@ def recognise(name: str, description: str, context: str) -> tuple[LinkType, str]
     return DEFAULT, ""
 
 
-def _generation(family: str, number: str, context: str) -> tuple[LinkType, str]:
+def _generation(family: str, number: str, context: tuple[str, ...]) -> tuple[LinkType, str]:
     if family == "ib":
         rate = _IB_RATE.get(number, number) or "ndr"
         return LINK_TYPES[f"ib-{rate}"], "" if number else "the rate is not specified"
@@ -206,9 +209,18 @@ def _generation(family: str, number: str, context: str) -> tuple[LinkType, str]:
     if number:
         return LINK_TYPES[family + number], ""
     for pattern, found in _GPU_NVLINK if family == "nvlink" else _GPU_PCIE:
-        if match := pattern.search(context):
-            return LINK_TYPES[found], f"{match[0]} is near"
+        for text in context:
+            if match := _first_match(pattern, text):
+                return LINK_TYPES[found], f"{match} is near"
     return LINK_TYPES["nvlink4" if family == "nvlink" else "pcie5"], "the generation is not specified"
+
+
+# All links and components of a device search the text of that device, which may be long.
+@lru_cache(maxsize=64)
+def _first_match(pattern: re.Pattern[str], text: str) -> str:
+    """Return what a pattern finds first in a text, or nothing."""
+    match = pattern.search(text)
+    return match[0] if match else ""
 
 
 # Kind of node (a NodeKind's name), pattern of its component's or device's name, picoseconds, label, source.
@@ -216,8 +228,17 @@ _FORWARD = (
     ("SWITCH", re.compile(r"nv[ _-]?l?(?:ink)?[ _-]?sw"), 100 * _NS, "NVSwitch", _NVSWITCH_NS),
     ("SWITCH", re.compile(r"pci|plx"), 100 * _NS, "PCIe switch", "assumed"),
     ("SWITCH", re.compile(r"infiniband|quantum"), 130 * _NS, "InfiniBand switch", "assumed: port to port"),
-    ("CPU", re.compile(r"asic.*switch"), 500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
+    # From the first "asic" of each line only: otherwise the time is quadratic where it is repeated.
+    (
+        "CPU",
+        re.compile(r"^(?>.*?asic).*switch", re.MULTILINE),
+        500 * _NS,
+        "Ethernet switch",
+        "assumed: a cut-through ASIC",
+    ),
 )
+_SWITCH_IN_LINE = re.compile(r"\A.*switch")
+_LONGEST_WORD = 16  # longer than any match but that of "asic … switch"
 _FORWARD_OTHERWISE = {
     "SWITCH": (500 * _NS, "Ethernet switch", "assumed: a cut-through ASIC"),
     "CPU": (200 * _NS, "CPU", "assumed"),
@@ -225,19 +246,22 @@ _FORWARD_OTHERWISE = {
 }
 
 
-def forwarding(kind: str, *texts: str) -> tuple[int, str, str]:
+def forwarding(kind: str, name: str, description: str = "", device: str = "") -> tuple[int, str, str]:
     """Guess the forwarding latency of a node in ps (0 for ports, slots, memory, GPUs), its label and source.
 
-    ``kind`` is the name of its `NodeKind`; ``texts`` are its names and descriptions in lower case, the most
-    specific first.
+    ``kind`` is the name of its `NodeKind`. The texts are in lower case, and searched in this order: its name,
+    its name and description, and these with the name and description of its device.
 
     Examples
     --------
     >>> forwarding("SWITCH", "nvsw")[:2], forwarding("PORT", "port")[0]
     ((100000, 'NVSwitch'), 0)
     """
-    for text in texts:
+    # The device's text is searched once for all its components. A match may begin before it.
+    joint = f"{description} {device[:_LONGEST_WORD]}"
+    bridged = f"{description} … switch" if _first_match(_SWITCH_IN_LINE, device) else ""
+    for texts in ((name,), (description,), (joint, bridged, device)):
         for known, pattern, ps, label, source in _FORWARD:
-            if kind == known and pattern.search(text):
+            if kind == known and any(_first_match(pattern, text) for text in texts):
                 return ps, label, source
     return _FORWARD_OTHERWISE.get(kind, (0, "", ""))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.document import DocumentSource
+from astranb.core.document import DocumentSource, Place
 from astranb.core.errors import InputError
 from astranb.core.units import format_bandwidth, format_time, time_ps
 
@@ -22,6 +23,7 @@ from ._plan import ExpansionPlan, LinkRow, NodeKind
 __all__ = ["Physical", "check_links", "forward_latencies", "physical", "rank_order"]
 
 Ints = NDArray[np.int64]
+_Value = TypeVar("_Value")
 
 _UNITS = {"gigabits_per_second": "Gbps", "gigabytes_per_second": "GBps", "gigatransfers_per_second": "GT/s"}
 _PCIE_WIDTH = 16
@@ -213,16 +215,26 @@ def check_links(plan: ExpansionPlan, source: DocumentSource) -> list[tuple[Rate 
                 plan.warnings.append(f"{declared}, as the infragraph package writes it: ignored")
         rate = latency = None
         if (chosen := _chosen(row, "bandwidth", source)) is not None:
-            key, value, where = chosen
-            rate = read_rate(f"{value!r} {_UNITS[key]}", where)
+            key, value = chosen
+            rate = _located(
+                source, (*row.place, "physical", "bandwidth", key), read_rate, f"{value!r} {_UNITS[key]}"
+            )
         if (chosen := _chosen(row, "latency", source)) is not None:
-            key, value, where = chosen
-            latency = time_ps(f"{value!r} {key}", where=where)
+            key, value = chosen
+            latency = _located(source, (*row.place, "physical", "latency", key), time_ps, f"{value!r} {key}")
         found.append((rate, latency))
     return found
 
 
-def _chosen(row: LinkRow, what: str, source: DocumentSource) -> tuple[str, Any, str] | None:
+def _located(source: DocumentSource, place: Place, read: Callable[..., _Value], text: str) -> _Value:
+    """Read a value; lines are looked up for an error only, because that takes a second pass over the text."""
+    try:
+        return read(text, where="")
+    except InputError as error:
+        raise source.error(error.what, place, error.hint) from None
+
+
+def _chosen(row: LinkRow, what: str, source: DocumentSource) -> tuple[str, Any] | None:
     document = row.physical.get(what)
     if document is None or document == {"choice": _LEFT_EMPTY[what]}:
         return None
@@ -241,7 +253,7 @@ def _chosen(row: LinkRow, what: str, source: DocumentSource) -> tuple[str, Any, 
         raise source.error(
             f"choice is {choice!r}, but the value is under {key!r}", place, f"write choice: {key}"
         )
-    return key, value, source.where((*place, key))
+    return key, value
 
 
 def physical(
@@ -252,7 +264,11 @@ def physical(
     stated: list[tuple[Rate | None, int | None]],
 ) -> Physical:
     """Find the lanes, bandwidth and latency of every edge."""
-    rows = [_row(plan, i, annotations, stated[i]) for i in range(len(plan.links))]
+    around = _contexts(plan, annotations)
+    rows = [
+        _row(row, annotations, given, around(row.scope))
+        for row, given in zip(plan.links, stated, strict=True)
+    ]
     made = _from_rows(rows, edges, kind)
     made.annotate(annotations, plan.nodes)
     made.share_out()
@@ -260,26 +276,37 @@ def physical(
     return made
 
 
-def _context(plan: ExpansionPlan, row: LinkRow, annotations: Annotations) -> str:
-    """Collect the names and descriptions around a link, in lower case."""
-    words = [row.scope]
-    if device := plan.devices.get(row.scope):
-        words += [device.description, *(f"{c.name} {c.description}" for c in device.components.values())]
-        words += [i.name for i in plan.instances.values() if i.device is device]
-    words += [str(n.read["astranb.profile"]) for n in annotations.nodes if "astranb.profile" in n.read]
-    return " ".join(words).lower()
+def _contexts(plan: ExpansionPlan, annotations: Annotations) -> Callable[[str], tuple[str, str]]:
+    """Return what gives, for a scope, the names and descriptions around its links, in lower case."""
+    instances: dict[str, list[str]] = {}
+    for instance in plan.instances.values():
+        instances.setdefault(instance.device.name, []).append(instance.name)
+    named = (n.read["astranb.profile"] for n in annotations.nodes if "astranb.profile" in n.read)
+    profiles = " ".join(dict.fromkeys(map(str, named))).lower()
+
+    @cache
+    def around(scope: str) -> tuple[str, str]:
+        words = [scope]
+        if device := plan.devices.get(scope):
+            words += [device.description, *(f"{c.name} {c.description}" for c in device.components.values())]
+            words += instances.get(scope, [])
+        return " ".join(words).lower(), profiles
+
+    return around
 
 
 def _row(
-    plan: ExpansionPlan, index: int, annotations: Annotations, stated: tuple[Rate | None, int | None]
+    row: LinkRow,
+    annotations: Annotations,
+    stated: tuple[Rate | None, int | None],
+    around: tuple[str, ...],
 ) -> _Row:
-    row = plan.links[index]
     note = annotations.links.get(row.name)
     declared = note.read if note else {}
     if "astranb.link_type" in declared:
         kind, why = declared["astranb.link_type"], ""
     else:
-        kind, why = recognise(row.name, row.description, _context(plan, row, annotations))
+        kind, why = recognise(row.name, row.description, *around)
         if kind is DEFAULT and not row.scope:
             kind, why = CABLE, "it joins instances"
     rate, latency = stated
@@ -325,13 +352,14 @@ def forward_latencies(
     plan: ExpansionPlan, component: Ints, annotations: Annotations
 ) -> tuple[Ints, list[str]]:
     """Find the forwarding latency of every node in ps, and list the assumed ones."""
+    texts = {d.name: f"{d.name} {d.description}".lower() for d in plan.devices.values()}
 
     @cache
     def guess(row: int) -> tuple[int, str, str]:
         device, c = plan.components[row]
         name, inside = c.name.lower(), f"{c.name} {c.description}".lower()
         kind = c.kind.name if c.kind is not None else ""
-        return forwarding(kind, name, inside, f"{inside} {device.name} {device.description}".lower())
+        return forwarding(kind, name, inside, texts[device.name])
 
     table = np.asarray([guess(i)[0] for i in range(len(plan.components))] or [0], np.int64)
     forward = table[component]

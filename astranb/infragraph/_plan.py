@@ -328,21 +328,26 @@ class _Planner:
         order: list[Device] = []
         for start in devices:
             chain: list[tuple[str, list[str]]] = [(start, self._inner(start))] if start not in depth else []
+            inside = {name for name, _ in chain}
             while chain:
                 name, left = chain[-1]
                 if left:
                     nested = left.pop()
-                    names = [n for n, _ in chain]
-                    if nested in names:
-                        declared = " in ".join(reversed([*names[names.index(nested) :], nested]))
+                    if nested in inside:
+                        names = [n for n, _ in chain]
+                        cycle = [*reversed([*names[names.index(nested) :], nested])]
+                        if len(cycle) > _MAX_NESTING:
+                            cycle = [*cycle[:3], "…", *cycle[-3:]]
+                        declared = " in ".join(cycle)
                         raise self._source.error(
                             f"a device contains itself: {declared}",
                             (*self._at, "devices", devices[nested].index),
                         )
                     if nested not in depth:
                         chain.append((nested, self._inner(nested)))
+                        inside.add(nested)
                     continue
-                chain.pop()
+                inside.remove(chain.pop()[0])
                 depth[name] = 1 + max((depth[n] for n in self._inner(name)), default=0)
                 order.append(devices[name])
                 if depth[name] > _MAX_NESTING:

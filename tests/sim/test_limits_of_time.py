@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import Graph
-from astranb.engine.messages.run import simulate
+from astranb.engine.messages.run import Run, simulate
+from astranb.engine.messages.tables import ALL_REDUCE
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import Layer, Part
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
@@ -131,3 +133,30 @@ def test_a_change_or_a_layer_is_refused_likewise(make: Callable[[], Simulation],
     with pytest.raises(InputError, match=says) as caught:
         make().run()
     assert "\n" not in str(caught.value)
+
+
+def test_a_latency_that_would_be_polled_for_too_long_names_its_link() -> None:
+    document = anb.infragraph.blueprint("ring:gpus=2").to_dict()
+    owner = document.get("infrastructure", document)
+    for device in owner["devices"]:
+        for link in device["links"]:
+            link["physical"] = {"latency": {"ms": 2 * 86_400_000}}
+    collective = anb.collectives.all_reduce("4 KiB", algorithm="ring")
+    with pytest.raises(InputError, match=r"the latency of \S+->\S+ is .*; at most 1 s"):
+        Simulation(anb.infragraph.load(document), collective)
+    Simulation(anb.infragraph.load(document), collective, fidelity="congestion").run()
+    for device in owner["devices"]:
+        for link in device["links"]:
+            link["physical"] = {"latency": {"ms": 999}}
+    Simulation(anb.infragraph.load(document), collective)
+
+
+def test_a_collective_of_65535_chunks_begins_at_once() -> None:
+    system = System.from_document({"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 65535})
+    network = DimensionNetwork(["Ring"], [8], [50.0], [500.0])
+    row = {"kind": COLLECTIVE, "collective": ALL_REDUCE, "bytes": 1 << 30}
+    run = Run(Workload([Operations.of([row])] * 8, network, system))
+    began = perf_counter()
+    run.go(steps=20_000)
+    assert run.events == 20_000
+    assert perf_counter() - began < 20  # it was a minute, within the first event

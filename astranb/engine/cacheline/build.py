@@ -13,7 +13,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
-from astranb.core.units import format_bytes
+from astranb.core.units import format_bytes, format_time
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.gpu.cache import EMPTY
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["BINS", "LAUNCHES", "MachinePlan", "build", "lower_for", "recording_bytes", "recording_tables"]
 
 _BREAKS = 64
+_MOST_LATENCY_PS = 10**12  # a thread block that waits polls each microsecond or so
 _MOST_GPUS = 65_535  # a request names them in 16 bits
 _UNLIMITED = 2**40
 
@@ -146,10 +147,18 @@ def build(
     Raises
     ------
     InputError
-        It would not fit in memory, two GPUs that must talk have no route, or a switch that
+        It would not fit in memory, a link's latency is above a second, two GPUs that must talk
+        have no route, or a switch that
         should add up cannot be found.
     """
     program, fabric, presets = plan.program, plan.fabric, plan.presets
+    delay = fabric.links["latency_ps"] + fabric.links["forward_ps"]
+    for link in np.flatnonzero(delay > _MOST_LATENCY_PS)[:1].tolist():
+        raise InputError(
+            f"the latency of {fabric.name(link)} is {format_time(int(delay[link]))}",
+            where=program.name,
+            hint="at most 1 s in a run by cache lines; use fidelity='congestion'",
+        )
     require_bytes(
         _estimate(plan),
         where=program.name,

@@ -626,7 +626,8 @@ class _MachineInUse:
         require((kind != t.COMPUTE) | (one["next_line"] > 0), "warps.next_line")
         alone = (kind == t.NOTIFY) | (kind == t.WAIT)
         require(~alone | (ready == block["first_warp"]), "warps.queued")
-        require(~np.isin(block["first_warp"][kind == t.WAIT], blocks["first_warp"][self.polled]), "warps.queued")
+        waiting = block["first_warp"][kind == t.WAIT]
+        require(~np.isin(waiting, blocks["first_warp"][self.polled]), "warps.queued")
 
     def _check_progress(self) -> None:
         """Each operation has as much left as its block's warps have to issue."""

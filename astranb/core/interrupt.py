@@ -1,0 +1,90 @@
+"""Ctrl-C on the command line: whatever the process does, it ends soon, with one line and code 130.
+
+Python acts on a signal between two bytecodes of the main thread, so one long call of NumPy or of the
+compiler would delay it. A thread is woken by the signal itself; if the main thread has not ended the
+process after a grace period, that thread does. This file loads before all others of the command line
+and imports almost nothing, because imports can be interrupted too.
+"""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["EXIT_CODE", "MESSAGE", "run_interruptible"]
+
+EXIT_CODE = 130
+MESSAGE = "astranb: interrupted\n"
+
+_GRACE_S = 0.1  # the main thread unwinds in this time, where it can
+_ending = _thread.allocate_lock()
+
+
+def run_interruptible(command: Callable[[], int]) -> NoReturn:
+    """Run a command in the main thread, and end the process with its exit code.
+
+    Parameters
+    ----------
+    command : callable
+        Returns the exit code; raises KeyboardInterrupt where it is interrupted.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
+        raise SystemExit(command())
+    interrupted: list[int] = []
+
+    def remember(number: int, _frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupted.append(number)
+        raise KeyboardInterrupt
+
+    # A full collection of the objects of a large document would take longer than an interrupt may.
+    gc.set_threshold(10_000, 10, 1000)
+    report = sys.unraisablehook
+    sys.unraisablehook = lambda error: None if interrupted else report(error)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    _thread.start_new_thread(_watch, (reading,))
+    signal.signal(signal.SIGINT, remember)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        code = command()
+    except BaseException:  # some libraries replace the KeyboardInterrupt by an error of their own
+        if interrupted:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()  # where it blocks, the thread ends the process
+            _end()  # here, before what the frames hold is freed
+        raise
+    if interrupted:
+        _end()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has ended: the interpreter goes
+    raise SystemExit(code)
+
+
+def _watch(reading: int) -> None:
+    """Wait for the signal, then for the main thread, then end the process."""
+    while os.read(reading, 1) != bytes([signal.SIGINT]):
+        pass
+    time.sleep(_GRACE_S)
+    _end()
+
+
+def _end() -> NoReturn:
+    """End the process at once: the interpreter would need time to free what it holds."""
+    if not _ending.acquire(blocking=False):  # the other thread ends the process
+        while True:
+            time.sleep(1)
+    files = sys.modules.get("astranb.core.files")
+    if files is not None and hasattr(files, "remove_unfinished"):
+        files.remove_unfinished()
+    with suppress(OSError):
+        os.write(2, MESSAGE.encode())
+    os._exit(EXIT_CODE)

@@ -1,0 +1,164 @@
+"""Ctrl-C on the command line: code 130, one line and no traceback, whenever it comes and whatever runs."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+INTERRUPTED = "astranb: interrupted\n"
+AT_IMPORT = """
+import os, signal, sys
+from astranb.cli import entry
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+wanted = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupt())
+entry()
+"""
+IN_A_LIBRARY = """
+import hashlib, sys
+from pathlib import Path
+from astranb.core.files import whole_file
+from astranb.core.interrupt import run_interruptible
+def work():
+    with whole_file(Path(sys.argv[1])) as file:
+        file.write(b"half of it")
+        print("begins", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"x", b"y", 10**9)  # one call of many minutes
+    return 0
+run_interruptible(work)
+"""
+HIDDEN = """
+import os, signal
+from astranb.core.interrupt import run_interruptible
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10**6):
+            pass
+def work():
+    Last()
+    raise ImportError("a library replaces the interrupt")
+run_interruptible(work)
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["argparse", "astranb.core.errors", "astranb.cli.run", "numpy", "numpy.linalg", "yaml", "astranb.net"],
+)
+def test_during_the_imports(module):
+    command = [
+        sys.executable,
+        "-c",
+        AT_IMPORT,
+        module,
+        "run",
+        "--infra",
+        "dgx-h100",
+        "--collective",
+        "all_reduce",
+    ]
+    done = subprocess.run(
+        [*command, "--size", "4KiB"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (130, INTERRUPTED, "")
+
+
+def test_within_one_long_call_of_a_library(tmp_path):
+    file = tmp_path / "out"
+    command = [sys.executable, "-c", IN_A_LIBRARY, str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begins\n"
+    began = time.perf_counter()
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # and again
+    _, err = process.communicate(timeout=30)
+    assert time.perf_counter() - began < 1
+    assert (process.returncode, err) == (130, INTERRUPTED)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_it_is_swallowed_or_replaced():
+    done = subprocess.run(
+        [sys.executable, "-c", HIDDEN], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, INTERRUPTED)
+
+
+def test_in_the_background_of_a_shell_it_stays_ignored():
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code += "from astranb.core.interrupt import run_interruptible\nimport os\n"
+    code += "run_interruptible(lambda: os.kill(os.getpid(), signal.SIGINT) or 7)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 7
+
+
+def _commands(folder):
+    """Commands with large inputs, each with the seconds that it takes about."""
+    ends = [{"instance": f"host[{n}]", "component": "nic"} for n in range(1000)]
+    document = {
+        "name": "large",
+        "devices": [{"name": "box", "components": [{"name": "nic", "count": 1, "choice": "xpu"}]}],
+        "links": [{"name": f"l{n}", "physical": {"latency": {"ns": n}}} for n in range(20_000)],
+        "instances": [{"name": "host", "device": "box", "count": 1000}],
+        "edges": [
+            {"ep1": ends[n % 999], "ep2": ends[n % 999 + 1], "scheme": "one2one", "link": f"l{n}"}
+            for n in range(20_000)
+        ],
+    }
+    large, lists = folder / "large.json", folder / "lists.json"
+    large.write_text(json.dumps(document))
+    note = {"graph": [{"attribute": "a", "value": [[[]]] * 500_000}]}
+    lists.write_text(json.dumps({"infrastructure": document, "annotations": note}))
+    run = ["run", "--infra", "dgx-h100", "--collective", "all_reduce"]
+    step = ["--model", "gpt3-6.7b", "--dp", "8", "--tp", "8", "--pp", "4"]
+    verify = ["collective", "verify", "all_reduce", "--ranks", "32"]
+    return {
+        "cacheline": ([*run, "--size", "64MiB", "--algorithm", "allpairs"], 4),
+        "congestion": ([*run, "--size", "1GiB", "--fidelity", "congestion"], 1),
+        "analytical": ([*run, "--size", "1GiB", "--fidelity", "analytical"], 1),
+        "model": (["run", *step], 4),
+        "saved": ([*run, "--size", "4MiB", "--save", str(folder / "state.npz")], 3),
+        "verify": (verify, 4),
+        "check": (["infra", "check", str(large)], 3),
+        "lists": (["infra", "show", str(lists)], 3),
+        "draw": (["infra", "draw", str(large), "-o", str(folder / "large.svg")], 4),
+        "generate": (["chakra", "generate", *step, "-o", str(folder / "step")], 4),
+    }
+
+
+def _interrupted(argv, after):
+    """Interrupt a command after some seconds; its code, its errors and the seconds it took to end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "astranb", *argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        began = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err, time.perf_counter() - began
+    with process.stderr:
+        return process.returncode, process.stderr.read(), 0.0
+
+
+@pytest.mark.slow
+def test_at_random_moments_of_any_command(tmp_path):
+    draw = random.Random(os.environ.get("ASTRANB_SEED", "17"))
+    worst = {}
+    for name, (argv, seconds) in _commands(tmp_path).items():
+        for _ in range(8):
+            code, err, took = _interrupted(argv, 0.1 + seconds * draw.random())
+            assert (code, err) in {(130, INTERRUPTED), (0, "")}, (name, code, err)
+            worst[name] = max(worst.get(name, 0), took)
+    print({name: round(took, 3) for name, took in worst.items()})
+    assert max(worst.values()) < 0.5, worst  # 0.15 on a machine that does nothing else
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
