@@ -99,7 +99,9 @@ _MEMORIES = {
 }  # fmt: skip
 
 
-def _workload(memory: str = "node", network: Any = _DIMENSIONS, size: int = 2048, **system: Any) -> Workload:
+def _workload(
+    memory: str = "node", network: Any = _DIMENSIONS, size: int = 2048, system: Any = None
+) -> Workload:
     """Each kind of operation, with groups, names, a graph of a collective and a remote memory."""
 
     def call(name: str, **more: Any) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def _workload(memory: str = "node", network: Any = _DIMENSIONS, size: int = 2048
     described = System.from_document({
         "all-reduce-implementation": ["ring", "halvingDoubling"], "all-to-all-implementation": ["direct"] * 2,
         "all-gather-implementation": ["ring"] * 2, "npu-speed": {"1": 0.5}, "peak-perf": 1,
-        "local-mem-bw": 10, "roofline-enabled": 1, **system,
+        "local-mem-bw": 10, "roofline-enabled": 1, **(system or {}),
     })  # fmt: skip
     return Workload(
         ranks, network, described, Memory.from_document(_MEMORIES[memory]), {3: [2, 3, 0, 1]}, title="all"
@@ -167,7 +169,7 @@ WORKLOADS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
     "workload, bus": (
         lambda: anb.Simulation(
             None,
-            _workload(**{"model-shared-bus": 1, "L": 1, "o": 2, "g": 3, "G": 0.01,
+            _workload(system={"model-shared-bus": 1, "L": 1, "o": 2, "g": 3, "G": 0.01,
                          "preferred-dataset-splits": 2, "active-chunks-per-dimension": 2}),
             fidelity="analytical",
         ),

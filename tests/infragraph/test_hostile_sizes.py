@@ -95,7 +95,7 @@ def test_lines_are_looked_up_for_errors_only():
     link = {"name": "eth", "physical": {"bandwidth": {"gigabytes_per_second": 25}, "latency": {"ns": 5}}}
     infra = load(json.dumps(_document(links=[link])))
     assert "_lines" not in vars(infra._source)
-    link["physical"]["latency"]["ns"] = -5
+    link["physical"] = {"latency": {"ns": -5}}
     with pytest.raises(InputError, match=r":1, links\[0\].physical.latency.ns: time must not be negative"):
         load(json.dumps(_document(links=[link])))
 

@@ -111,8 +111,8 @@ def build(
     npu_rows.timers = npu_rows.end_ns = -1
     queues = allocate(npus * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
-    tails = allocate(len(queues), t.COUNTER)
-    tails.value = -1
+    tails = allocate(len(queues), t.TAIL)
+    tails.value = tails.newest = -1
     allocators = allocate(npus * len(counts), t.ALLOCATOR)
     allocators.last = system.queues // 2
     if not compat:

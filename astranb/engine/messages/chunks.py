@@ -93,6 +93,8 @@ def unlink(m: MessageMachine, stream: int) -> None:
         m.streams[s.next].before = s.before
     else:
         m.tails[s.queue].value = s.before
+    if m.tails[s.queue].newest == stream:
+        m.tails[s.queue].newest = -1
 
 
 @kernel
@@ -117,14 +119,19 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
     """Queue a stream behind those that run and those of the same or a higher priority."""
     s = m.streams[stream]
     before = -1
-    tail = m.tails[s.queue].value
+    tail, newest = m.tails[s.queue].value, m.tails[s.queue].newest
     fifo = m.config[0].intra == FIFO
+    m.tails[s.queue].newest = stream
     if fifo and tail >= 0 and (m.streams[tail].running == 1 or m.streams[tail].priority >= s.priority):
         before = tail  # the waiting ones are in the order of their priorities
     elif not fifo and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
         before = place_in_queue(m, stream)
+        m.tails[s.queue].newest = -1
     else:
         row = m.queues[s.queue].head
+        if newest >= 0 and m.streams[newest].priority >= s.priority:
+            before = newest  # whatever that one was queued behind, this one is too
+            row = m.streams[newest].next
         while row >= 0 and (m.streams[row].running == 1 or m.streams[row].priority >= s.priority):
             before = row
             row = m.streams[row].next

@@ -73,7 +73,7 @@ RULES: Final[Rules] = {
     },
     "places": {"first": fixed(until("ready")), "ready": COUNT, "busy": FLAG},
     "queues": {"head": maybe("streams"), "running": COUNT, "granted": COUNT},
-    "tails": {"value": maybe("streams")},
+    "tails": each(maybe("streams"), "value", "newest"),
     "allocators": each(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
     "groups": {"first": fixed(until("members")), "count": fixed(COUNT)},
@@ -376,6 +376,7 @@ class _MessagesInUse:
         inside = np.zeros(len(s), bool)
         for queue, rows in enumerate(found):
             require(m.tails.value[queue] == (rows[-1] if rows else -1), "tails.value")
+            require(m.tails.newest[queue] in {-1, *rows}, "tails.newest")
             if not rows:
                 require(m.queues.running[queue] == 0, "queues.running")
                 continue

@@ -164,6 +164,9 @@ PLACE = np.dtype([("first", "i8"), ("ready", "i8"), ("busy", "i8")])
 """One of what an NPU's operations occupy, and the heap of operations ready for it."""
 
 QUEUE = np.dtype([("head", "i8"), ("running", "i8"), ("granted", "i8")])
+TAIL = np.dtype([("value", "i8"), ("newest", "i8")])
+"""The last stream of a queue, and the one that was queued last by its priority; -1 for none."""
+
 GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8")])
 """The order in which all NPUs begin the chunks of a queue: a list of grants, and their numbers."""
 
@@ -386,7 +389,7 @@ class MessageMachine(NamedTuple):
     npus: Records
     places: Records
     queues: Records
-    tails: Records  # the last stream of each queue, -1 for none: what the queue's list implies
+    tails: Records  # of each queue; they save searches, and change no result
     allocators: Records
     trees: Records
     groups: Records
@@ -421,7 +424,7 @@ class MessageMachine(NamedTuple):
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
-        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, COUNTER, ALLOCATOR, COUNTER, GROUP,
+        CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
         WATCH, POINT, PASSED, TRAFFIC, USED,
