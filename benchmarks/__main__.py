@@ -19,6 +19,7 @@ from astranb.collectives import Collective
 from .astrasim2 import astrasim2
 from .bare_queue import events_per_second
 from .data_centre import data_centre
+from .hostile import hostile
 from .large import large
 from .timelines import lod
 from .wheel import first_step, install_wheel
@@ -64,6 +65,7 @@ def main() -> int:
     lod(row)
     if not options.no_large:
         large(row, bare)
+        hostile(row)
     if not options.no_browser:
         from .browser import browser
 

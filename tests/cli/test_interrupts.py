@@ -1,14 +1,14 @@
 """Ctrl-C on the command line: code 130, one line and no traceback, whenever it comes and whatever runs."""
 
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+
+from benchmarks.hostile import commands, interrupt
 
 INTERRUPTED = "astranb: interrupted\n"
 AT_IMPORT = """
@@ -99,64 +99,13 @@ def test_in_the_background_of_a_shell_it_stays_ignored():
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 7
 
 
-def _commands(folder):
-    """Commands with large inputs, each with the seconds that it takes about."""
-    ends = [{"instance": f"host[{n}]", "component": "nic"} for n in range(1000)]
-    document = {
-        "name": "large",
-        "devices": [{"name": "box", "components": [{"name": "nic", "count": 1, "choice": "xpu"}]}],
-        "links": [{"name": f"l{n}", "physical": {"latency": {"ns": n}}} for n in range(20_000)],
-        "instances": [{"name": "host", "device": "box", "count": 1000}],
-        "edges": [
-            {"ep1": ends[n % 999], "ep2": ends[n % 999 + 1], "scheme": "one2one", "link": f"l{n}"}
-            for n in range(20_000)
-        ],
-    }
-    large, lists = folder / "large.json", folder / "lists.json"
-    large.write_text(json.dumps(document))
-    note = {"graph": [{"attribute": "a", "value": [[[]]] * 500_000}]}
-    lists.write_text(json.dumps({"infrastructure": document, "annotations": note}))
-    run = ["run", "--infra", "dgx-h100", "--collective", "all_reduce"]
-    step = ["--model", "gpt3-6.7b", "--dp", "8", "--tp", "8", "--pp", "4"]
-    verify = ["collective", "verify", "all_reduce", "--ranks", "32"]
-    return {
-        "cacheline": ([*run, "--size", "64MiB", "--algorithm", "allpairs"], 4),
-        "congestion": ([*run, "--size", "1GiB", "--fidelity", "congestion"], 1),
-        "analytical": ([*run, "--size", "1GiB", "--fidelity", "analytical"], 1),
-        "model": (["run", *step], 4),
-        "saved": ([*run, "--size", "4MiB", "--save", str(folder / "state.npz")], 3),
-        "verify": (verify, 4),
-        "check": (["infra", "check", str(large)], 3),
-        "lists": (["infra", "show", str(lists)], 3),
-        "draw": (["infra", "draw", str(large), "-o", str(folder / "large.svg")], 4),
-        "generate": (["chakra", "generate", *step, "-o", str(folder / "step")], 4),
-    }
-
-
-def _interrupted(argv, after):
-    """Interrupt a command after some seconds; its code, its errors and the seconds it took to end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "astranb", *argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        process.wait(after)
-    except subprocess.TimeoutExpired:
-        began = time.perf_counter()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        return process.returncode, err, time.perf_counter() - began
-    assert process.stderr is not None
-    with process.stderr:
-        return process.returncode, process.stderr.read(), 0.0
-
-
 @pytest.mark.slow
 def test_at_random_moments_of_any_command(tmp_path):
     draw = random.Random(os.environ.get("ASTRANB_SEED", "17"))
     worst: dict[str, float] = {}
-    for name, (argv, seconds) in _commands(tmp_path).items():
+    for name, (argv, seconds) in commands(tmp_path).items():
         for _ in range(8):
-            code, err, took = _interrupted(argv, 0.1 + seconds * draw.random())
+            code, err, took = interrupt(argv, 0.1 + seconds * draw.random())
             assert (code, err) in {(130, INTERRUPTED), (0, "")}, (name, code, err)
             worst[name] = max(worst.get(name, 0), took)
     print({name: round(took, 3) for name, took in worst.items()})  # shown by pytest -s

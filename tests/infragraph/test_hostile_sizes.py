@@ -1,17 +1,14 @@
-"""Large and hostile documents are read in time that grows with their size only."""
+"""Large and hostile documents, each of which takes minutes where a search is quadratic."""
 
 import json
 import random
 import re
-from time import perf_counter
 
 import pytest
 
 from astranb.core.errors import InputError, near
 from astranb.infragraph import load
 from astranb.infragraph._link_types import forwarding, recognise
-
-SECONDS = 10  # each case took half a minute or more when it was quadratic
 
 
 def _box(**more):
@@ -29,10 +26,8 @@ def _one_edge(ep1, ep2, link):
 
 
 def _read(document):
-    began = perf_counter()
     infra = load(json.dumps(document))
     infra.expand()
-    assert perf_counter() - began < SECONDS
     return infra
 
 
@@ -75,10 +70,8 @@ def test_a_long_chain_of_devices_is_one_line(last):
         {"name": f"d{k}", "components": [{"name": inner[k], "count": 1, "choice": "device"}]}
         for k in range(n)
     ]
-    began = perf_counter()
     with pytest.raises(InputError, match=r"contains itself: .* …|nested deeper than 32") as caught:
         load(_document(devices=[*devices, _box()]))
-    assert perf_counter() - began < SECONDS
     assert len(str(caught.value)) < 1000
 
 
@@ -108,10 +101,8 @@ def test_an_error_about_a_long_name_is_short():
     with pytest.raises(InputError) as caught:
         load(_document(edges=[edge]))
     assert len(str(caught.value)) < 5000
-    began = perf_counter()
     assert near("x" * 10_000, ["x" * 9_000 + str(n) for n in range(1000)]).startswith("known")
     assert near("gpu1x", [f"gpu{n}" for n in range(100_000)]).startswith("did you mean")
-    assert perf_counter() - began < SECONDS
 
 
 _FORWARDED = {

@@ -10,11 +10,11 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import Graph
-from astranb.engine.messages.run import Run, simulate
-from astranb.engine.messages.tables import ALL_REDUCE
+from astranb.engine.messages.run import simulate
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import Layer, Part
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
+from benchmarks.hostile import ORDERS, many_chunks
 from tests.engine.operations.support import ONE_RING, SYSTEM, by_messages, mixed, sim_of
 
 _LONG = 2**48  # µs
@@ -150,15 +150,9 @@ def test_a_latency_that_would_be_polled_for_too_long_names_its_link() -> None:
     Simulation(anb.infragraph.load(document), collective)
 
 
-@pytest.mark.parametrize("order", ["FIFO", "RG", "smallestFirst", "SCF", "lessRemainingPhaseFirst"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_collective_of_65535_chunks_begins_at_once(order: str) -> None:
     """It is a second of computation; a search of the queue for every chunk would take minutes."""
-    system = System.from_document({
-        "all-reduce-implementation": ["ring"], "preferred-dataset-splits": 65535,
-        "intra-dimension-scheduling": order,
-    })  # fmt: skip
-    network = DimensionNetwork(["Ring"], [8], [50.0], [500.0])
-    row = {"kind": COLLECTIVE, "collective": ALL_REDUCE, "bytes": 1 << 30}
-    run = Run(Workload([Operations.of([row])] * 8, network, system))
+    run = many_chunks(order)
     run.go(steps=20_000)
     assert run.events == 20_000
