@@ -12,6 +12,7 @@ import numpy as np
 from astranb.chakra import Distinct
 from astranb.collectives import Collective, Lowered, ProgramSource, SourceText
 from astranb.core.errors import InputError
+from astranb.core.rules import require
 from astranb.engine.edits import RECORD, Edit
 from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
@@ -109,6 +110,7 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
         plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
         check_program({**tables, **plain}, inputs["program"], len(presets))
+        require(inputs["program"]["flags"] <= len(data["state/flags"]), "flags")
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
         program = Lowered(**words, **tables, **plain, source=_source(inputs, data, len(tables["ops"])))
     start, _ = build(MachinePlan(fabric, presets, program, network, launch), record=bool(inputs["record"]))

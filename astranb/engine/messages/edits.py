@@ -121,7 +121,8 @@ def check_links(about: About, machine: t.MessageMachine, edits: Sequence[Edit]) 
     """
     for link in links_down(machine):
         if waiting := waiting_for(machine, link):
-            since = max(e.at_ps for e in edits if e.field == "up" and link in e.rows)
+            times = (e.at_ps for e in edits if e.field == "up" and link in e.rows)
+            since = max(times, default=0)
             a, b = ends_of(about, machine, link)
             messages = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
             raise Deadlock(

@@ -25,7 +25,7 @@ from astranb.core.rules import (
     until,
 )
 from astranb.core.timesteps import bucket_of
-from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, link_count
+from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, ROUTED, link_count
 
 from . import tables as t
 from .bus import LISTS, SIDES
@@ -588,9 +588,21 @@ class _MessagesInUse:
             # Those of a higher number are at a switch.
             some = np.union1d(sent[(messages.dst[sent] >= 0) & (messages.dst[sent] < self.npus)], queued)
             require(messages.at[some] < self.npus, "messages.at")
-            require(messages.heading[some] < 2 * len(m.dims), "messages.heading")
+            self._check_headings(messages[some])
         if c.bus:
             self._check_bus()
+
+    def _check_headings(self, messages: Any) -> None:
+        """Messages have arrived in the dimensions before that of their link, and move towards their end."""
+        dims = self.m.dims
+        moving = messages.heading >> 1
+        require(moving < len(dims), "messages.heading")
+        for number, dim in enumerate(dims):
+            here, there = ((rank // dim.stride) % dim.nodes for rank in (messages.at, messages.dst))
+            require((number >= moving) | (here == there), "messages.heading")
+            if dim.kind == MESH:
+                towards = np.where(messages.heading & 1, there < here, there > here)
+                require((number != moving) | towards, "messages.heading")
 
     def _check_hops(self, rows: np.ndarray) -> None:
         """Messages on their route have a link to cross, and the rest of the route behind it."""
@@ -628,11 +640,11 @@ class _MessagesInUse:
             require(steps.time[queue.open] == queue.now, "queue.open")
             used.append(int(queue.open))
         require(queue.latest < 0 or int(queue.latest) in set(used), "queue.latest")
-        free = lists([int(queue.free_timestep)], steps.next, "lists of unused timesteps")[0]
-        found = lists([int(queue.free_timestep), *steps.bucket.tolist()], steps.next, "lists of timesteps")[
-            1:
-        ]
-        require(len(free) + len(used) == len(steps), "queue.free_timestep")
+        # After so many rows the list has ended; it does not say so where the table has grown.
+        left = len(steps) - len(used)
+        free = lists([int(queue.free_timestep)], steps.next, "lists of unused timesteps", most=[left])[0]
+        require(not set(free) & set(used), "queue.free_timestep")
+        found = lists(steps.bucket, steps.next, "lists of timesteps")
         require(sorted(one for rows in found for one in rows) == sorted(used), "timesteps.bucket")
         for bucket, rows in enumerate(found):
             for one in rows:

@@ -115,8 +115,8 @@ def _rank(nodes):
     return Operations.of(map(_row, nodes), deps)
 
 
-def rebuilt(case, *, congestion, compat=True):
-    """Simulate a case from its fields."""
+def workload_of(case, compat=True):
+    """Make a case's workload from its fields."""
     network = DimensionNetwork.from_document(TABLE["networks"][case["network"]])
     workload = case["workload"]
     if "nodes_all_ranks" in workload:
@@ -142,10 +142,15 @@ def rebuilt(case, *, congestion, compat=True):
         "groups": {int(number): ranks for number, ranks in case.get("comm_groups", {}).items()},
         "compat": compat,
     }
-    inputs = Workload(operations, network, system, **options)
+    return Workload(operations, network, system, **options)
+
+
+def rebuilt(case, *, congestion, compat=True):
+    """Simulate a case from its fields."""
+    inputs = workload_of(case, compat)
     run = Run(inputs, congestion=congestion)
     run.go()  # nothing is folded
-    if len({id(one) for one in operations}) == 1:
+    if len({id(one) for one in inputs.operations}) == 1:
         at_once = Run(inputs, congestion=congestion)
         at_once.finish()
         assert at_once.digest() == run.digest(), case["id"]
