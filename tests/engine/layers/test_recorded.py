@@ -36,7 +36,8 @@ def _workload(case, folder):
     return file
 
 
-def _run(case, folder):
+def run_of(case, folder):
+    """Make a run of a case's inputs, at its start."""
     (folder / "network.json").write_text(json.dumps(TABLE["networks"][case["network"]]))
     system = TABLE["systems"][case["system"]]
     (folder / "system.txt").write_text("".join(f"{key}: {value}\n" for key, value in system.items()))
@@ -50,7 +51,11 @@ def _run(case, folder):
         passes=flags.get("num-passes", 1),
         compat=True,
     )
-    run = LayerRun(inputs)
+    return LayerRun(inputs)
+
+
+def _run(case, folder):
+    run = run_of(case, folder)
     assert run.go() == ENDED
     return run.result()
 
