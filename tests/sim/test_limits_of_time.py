@@ -14,7 +14,8 @@ from astranb.engine.messages.run import simulate
 from astranb.sim import Simulation
 from astranb.workload.astrasim1 import Layer, Part
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
-from benchmarks.hostile import ORDERS, many_chunks
+from astranb.workload.astrasim2.kinds import INTRA
+from benchmarks.hostile import many_chunks
 from tests.engine.operations.support import ONE_RING, SYSTEM, by_messages, mixed, sim_of
 
 _LONG = 2**48  # µs
@@ -150,7 +151,7 @@ def test_a_latency_that_would_be_polled_for_too_long_names_its_link() -> None:
     Simulation(anb.infragraph.load(document), collective)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", INTRA)
 def test_a_collective_of_65535_chunks_begins_at_once(order: str) -> None:
     """It is a second of computation; a search of the queue for every chunk would take minutes."""
     run = many_chunks(order)

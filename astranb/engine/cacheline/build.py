@@ -148,8 +148,7 @@ def build(
     ------
     InputError
         It would not fit in memory, a link's latency is above a second, two GPUs that must talk
-        have no route, or a switch that
-        should add up cannot be found.
+        have no route, or a switch that should add up cannot be found.
     """
     program, fabric, presets = plan.program, plan.fabric, plan.presets
     delay = fabric.links["latency_ps"] + fabric.links["forward_ps"]

@@ -577,13 +577,12 @@ class _MessagesInUse:
         sent = rows[(messages.sent[rows] == 1) & ~is_grant[rows]]
         self._handlers(messages.sender[rows[messages.dst[rows] >= 0]], "messages.sender")
         self._handlers(messages.receiver[rows[messages.dst[rows] >= 0]], "messages.receiver")
+        queued = np.array([one for found in waiting for one in found], np.int64)
         if c.congestion and c.routed:
-            self._check_hops(np.unique([one for found in waiting for one in found]).astype(int))
-        if c.congestion and c.routed and len(sent):
+            self._check_hops(np.unique(queued))
             some = sent[messages.dst[sent] >= 0]
             require(messages.heading[some] + messages.at[some] <= len(m.hops), "messages.heading")
         if c.congestion and not c.routed:
-            queued = np.array([one for found in waiting for one in found], np.int64)
             require((messages.dst[queued] >= 0) & (messages.dst[queued] < self.npus), "messages.dst")
             # Those of a higher number are at a switch.
             some = np.union1d(sent[(messages.dst[sent] >= 0) & (messages.dst[sent] < self.npus)], queued)

@@ -9,6 +9,7 @@ import pytest
 
 from astranb.core.errors import InputError
 from astranb.engine.layers.rules import check
+from tests.engine.operations.support import check_moments
 
 from .test_recorded import OWN, run_of
 
@@ -16,16 +17,7 @@ from .test_recorded import OWN, run_of
 def test_no_state_of_a_recorded_workload_is_refused(tmp_path: Path):
     chance = random.Random(1)
     for case in OWN:
-        run = run_of(case, tmp_path)
-        start = run.copy().machine
-        check(start)
-        for _ in range(12):
-            run.go(steps=run.events + chance.choice((1, 7, 60, 500, 4000)))
-            try:
-                check(run.machine, start)
-            except InputError as error:
-                error.add_note(f"{case['name']} after {run.events} events")
-                raise
+        check_moments(run_of(case, tmp_path), check, 12, chance, case["name"])
 
 
 def test_a_state_that_no_run_reaches_is_refused(tmp_path: Path):

@@ -11,6 +11,7 @@ import pytest
 from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages.rules import check
 from astranb.engine.messages.run import Run
+from tests.engine.operations.support import check_moments
 
 from .test_recorded import CASES, workload_of
 
@@ -22,18 +23,10 @@ def _check_all(cases: Sequence[Any], congestion: bool, moments: int) -> int:
             run = Run(workload_of(case), congestion=congestion)
         except InputError:  # for the other network only, or refused
             continue
-        start = run.copy().machine
         try:
-            check(start)
-            for _ in range(moments):
-                run.go(steps=run.events + chance.choice((1, 7, 60, 500, 4000)))
-                check(run.machine, start)
-                checked += 1
+            checked += check_moments(run, check, moments, chance, case["id"])
         except Deadlock:  # as the recorded run
             continue
-        except InputError as error:
-            error.add_note(case["id"])
-            raise
     return checked
 
 
