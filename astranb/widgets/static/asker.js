@@ -26,6 +26,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
   let asked = -Infinity;
   let timer = 0;
   let number = 0; // an answer to what has been forgotten is none
+  const closing = new AbortController(); // a view that is closed does not wait for its answer
   const asker = {
     /** @type {Reply<Q> | null} the last answer, with the `options` and the key (`about`) that it answers */
     reply: null,
@@ -50,7 +51,11 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
       wanted = next = asker.reply = null;
       asker.error = "";
     },
-    destroy: () => clearTimeout(timer),
+    destroy() {
+      clearTimeout(timer);
+      next = null;
+      closing.abort();
+    },
   };
   function go() {
     clearTimeout(timer);
@@ -66,7 +71,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
     next = null;
     busy = true;
     asked = performance.now();
-    store.ask(question, now.options).then(
+    store.ask(question, now.options, closing.signal).then(
       (reply) => {
         if (mine !== number) return;
         asker.reply = { ...reply, ...now };

@@ -9,7 +9,7 @@ import { COLUMNS, unpack } from "./messages.js";
 import { slotOf } from "./panels.js";
 import { timeWindow } from "./window.js";
 
-/** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
+/** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Options, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
 
 const VERSION = 4;
 
@@ -79,12 +79,9 @@ export function createStore(model) {
     },
 
     /** Ask the kernel something; the columns of its answer are its `arrays`. */
-    ask(question, options = {}) {
-      const id = (asked += 1);
+    ask(question, options = {}, signal = undefined) {
       return new Promise((resolve, reject) => {
-        questions.set(id, { question, resolve: (answer) => resolve(/** @type {Answer<typeof question>} */ (answer)), reject });
-        kernel.asked();
-        model.send({ type: "ask", id, question, options });
+        send({ question, options, signal, again: false, resolve: (answer) => resolve(/** @type {Answer<typeof question>} */ (answer)), reject });
       });
     },
 
@@ -233,6 +230,7 @@ export function createStore(model) {
     /** A view has been closed; without one, nothing need be sent. */
     close() {
       views -= 1;
+      for (const [id, { signal }] of questions) if (signal?.aborted) questions.delete(id);
       if (views === 0) model.send({ type: "away" });
     },
     .../** @type {ReturnType<typeof timeWindow>} */ ({}),
@@ -252,7 +250,8 @@ export function createStore(model) {
     store.emit("change");
   });
   let asked = 0;
-  /** @type {Map<number, { question: Question, resolve: (answer: object) => void, reject: (error: Error) => void }>} */
+  /** @typedef {{ question: Question, options: Options, signal: AbortSignal | undefined, again: boolean, resolve: (answer: object) => void, reject: (error: Error) => void }} Asked */
+  /** @type {Map<number, Asked>} */
   const questions = new Map(); // asked and not answered, by number
   let expected = 1;
   /** @type {Map<string, number>} by what each one is for */
@@ -262,6 +261,23 @@ export function createStore(model) {
   let lookAgain = false;
   let views = 0;
 
+  /** @param {Asked} one */
+  function send(one) {
+    const id = (asked += 1);
+    questions.set(id, one);
+    kernel.asked();
+    model.send({ type: "ask", id, question: one.question, options: one.options });
+  }
+  /** Answers come in order, and the server drops messages that are too many: what is missing before a number is asked once more. @param {number} number */
+  function askAgain(number) {
+    for (const [id, one] of questions) {
+      if (id >= number) return;
+      questions.delete(id);
+      if (one.signal?.aborted) continue;
+      if (one.again) one.reject(new Error("the answer was lost: the kernel sends more than the server passes on"));
+      else send({ ...one, again: true });
+    }
+  }
   /** Call something later, in place of an earlier call. @param {string} name @param {number} ms @param {() => void} call */
   function later(name, ms, call) {
     clearTimeout(timers.get(name));
@@ -385,6 +401,7 @@ export function createStore(model) {
     answer(message, buffers) {
       const question = questions.get(message.id);
       questions.delete(message.id);
+      askAgain(message.id);
       if (!question) return;
       if (message.error) question.reject(new Error(message.error));
       else question.resolve(isPacked(question.question) ? { ...message, arrays: unpack(question.question, buffers) } : message);

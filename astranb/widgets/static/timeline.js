@@ -58,15 +58,16 @@ export function createTimeline(store, theme) {
   /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
   const table = () => (panel.kind === "phases" ? null : (rows?.[/** @type {"sms" | "blocks"} */ (panel.kind)] ?? null));
 
+  const names = createAsker(store, "rows", {
+    answered(answer, error) {
+      if (error) return;
+      rows = answer;
+      layOut();
+    },
+  });
   store.on("scene", () => {
-    store.ask("rows").then(
-      (answer) => {
-        rows = answer;
-        layOut();
-        store.emit("change");
-      },
-      () => {},
-    );
+    names.again();
+    names.want({});
   });
 
   function chosen() {
@@ -343,6 +344,7 @@ export function createTimeline(store, theme) {
     destroy() {
       panel.destroy();
       words.destroy();
+      names.destroy();
     },
   };
 }

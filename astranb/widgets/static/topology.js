@@ -299,6 +299,7 @@ export function createTopology(store, theme) {
       for (const one of [hot, ports]) one.destroy();
       device.destroy();
       aggregates.destroy();
+      if (store.levels === levels) store.levels = null; // the store outlives this view
     },
   };
 }

@@ -463,7 +463,7 @@ export interface Store {
   on(name: StoreEvent, listener: () => unknown): () => void;
   gather<T>(build: () => T): [T, () => void];
   emit(name: StoreEvent): void;
-  ask<Q extends Question>(question: Q, options?: Options): Promise<Answer<Q>>;
+  ask<Q extends Question>(question: Q, options?: Options, signal?: AbortSignal): Promise<Answer<Q>>;
   /** Reference to the view of the run beside this one. */
   other(): string;
   look(part?: { opened?: string[]; focus?: string }): Promise<void>;

@@ -153,11 +153,11 @@ function show({ store, views, el }) {
   resize();
   store.open();
   return () => {
-    store.close();
     cancelAnimationFrame(asked);
     observer.disconnect();
     theme.destroy();
     panels.destroy();
+    store.close();
     for (const stop of stops) stop();
     deafen();
     root.remove();
