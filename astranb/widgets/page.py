@@ -11,6 +11,7 @@ import base64
 import gzip
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from typing import Any
 
@@ -31,6 +32,8 @@ __all__ = ["VARIABLES", "answers", "page"]
 
 _QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
 _MOST_OBJECTS = 300  # some ms each
+_MOST_EARLIER = 600  # inspections of the main objects before the end
+_MOST_MOMENTS = 24
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
 _POLICY = (
@@ -74,7 +77,7 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
     header = {
         **recording.fields,
         "engine": feed.engine,
-        "inspections": _inspections(feed.sim, recording.objects),
+        "inspections": _inspections(feed, recording.objects, int(recording.fields["oldest"])),
         "answers": answers(feed, columns, answers_of(feed), offline_questions(feed), always(feed)),
         "panels": panels,
         "selection": selection,
@@ -96,22 +99,35 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
     )
 
 
-def _inspections(sim: Any, paths: Sequence[str]) -> dict[str, Any]:
-    """What the inspector shows of objects now, and, as far as there is room, of their parts."""
-    queue = list(paths)
-    found: dict[str, Any] = {}
+def _inspections(feed: AnyFeed, paths: Sequence[str], oldest_ps: int) -> dict[str, list[tuple[int, Any]]]:
+    """What the inspector shows of objects, by moment: now, and at some moments before.
+
+    As far as there is room, of their parts, too; of these only now.
+    """
+    sim, queue = feed.sim, list(paths)
+    found: dict[str, list[tuple[int, Any]]] = {}
+    moments = min(_MOST_MOMENTS, _MOST_EARLIER // max(1, len(paths))) if sim.events <= _QUICK_EVENTS else 0
+    for k in range(moments):
+        at_ps = oldest_ps + (sim.now_ps - oldest_ps) * k // moments
+        past = feed.session.at(at_ps)
+        for path in paths:
+            with suppress(AstranbError):  # a group of nodes is no object
+                found.setdefault(path, []).append((at_ps, past.inspect(path)))
+    seen = set()
     room = _MOST_INSPECTED_BYTES
     for path in queue:  # grows while it is walked
-        if len(found) >= _MOST_OBJECTS or room < 0:
+        if len(seen) >= _MOST_OBJECTS or room < 0:
             break
-        if path in found:
+        if path in seen:
             continue
+        seen.add(path)
         try:
-            found[path] = sim.inspect(path)
+            now = sim.inspect(path)
         except AstranbError:
-            continue  # a group of nodes is no object
-        room -= len(json.dumps(found[path]))
-        queue += [child["path"] for child in found[path]["children"]]
+            continue
+        found.setdefault(path, []).append((sim.now_ps, now))
+        room -= len(json.dumps(now))
+        queue += [child["path"] for child in now["children"]]
     return found
 
 

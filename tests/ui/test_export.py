@@ -101,8 +101,14 @@ def test_what_needs_a_kernel_says_so(alone: Page, sim: anb.Simulation, tmp_path:
     path = bench.get_by_label("Object to inspect")
     path.fill("gpu[2]")
     path.press("Enter")
-    expect(inspector).to_contain_text("press End")
+    expect(inspector).to_contain_text(sim.inspect("gpu[2]")["title"])
+    expect(inspector.locator(".anb-failed")).to_have_count(0)
+    middle = sim.now_ps // 2
+    bench.get_by_label("View cursor").fill("0.5")
+    shows(bench, middle)
+    expect(inspector).to_contain_text("the last moment before the cursor that this page holds")
     button(bench, "End").click()
+    expect(inspector).not_to_contain_text("that this page holds")
     expect(inspector).to_contain_text(sim.inspect("gpu[2]")["title"])
     said = {row.split("\t")[0]: row.split("\t")[1] for row in inspector.get_by_role("row").all_inner_texts()}
     assert said == {label: str(text) for label, text in sim.inspect("gpu[2]")["state"]}

@@ -55,7 +55,11 @@ def test_the_page_holds_what_was_recorded(bench: anb.Workbench, tmp_path: Path) 
     assert (np.frombuffer(events, "<f8") == flights["event"]).all()
     assert (np.diff(np.frombuffer(times, "<f8")) >= 0).all()
     assert header["phases"] == sorted(sim.engine.machine.phases["ended_ps"].tolist())
-    assert header["inspections"]["dgx_h100.0.xpu.3"] == json.loads(json.dumps(sim.inspect("gpu[3]")))
+    assert header["inspections"]["dgx_h100.0.xpu.3"][-1][1] == json.loads(json.dumps(sim.inspect("gpu[3]")))
+    moments = header["inspections"]["dgx_h100.0.xpu.3"]
+    assert [at for at, _ in moments][:: len(moments) - 1] == [0, sim.now_ps]
+    at_ps, found = moments[len(moments) // 2]
+    assert found == json.loads(json.dumps(bench.session.inspect("gpu[3]", at_ps)))
     assert header["modules"] == assets.MODULES
     assert header["state"]["message"]["events"] == sim.events
 

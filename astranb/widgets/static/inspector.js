@@ -1,7 +1,7 @@
 // @ts-check
 // What is known of the selected object at the cursor: state, lines in flight, parts to go on to.
 
-import { formatCount } from "./format.js";
+import { formatCount, formatTime } from "./format.js";
 import { make, makeButton, makeHint, makeLink, makeOptions, makeRow, refill } from "./theme.js";
 
 /** @import { CreateView, Inspected } from "./types" */
@@ -75,7 +75,9 @@ export function createInspector(store) {
     if (!store.selection) body.replaceChildren(makeHint(hint()));
     else if (answer?.error) body.replaceChildren(make("p", { class: "anb-failed", text: answer.error }));
     else if (answer?.found) {
-      refill(body, ...found(answer.found));
+      const then = answer.recorded_ps;
+      const held = then === undefined || then === store.cursor ? [] : [makeHint(`At ${formatTime(then)}, the last moment before the cursor that this page holds.`)];
+      refill(body, ...held, ...found(answer.found));
       body.scrollTop = scrolled;
     }
   }

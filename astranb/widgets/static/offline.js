@@ -205,12 +205,13 @@ export function createRecording(recording, columns) {
     inspect(message) {
       const asked = String(message.path);
       const path = asked.replace(/^gpu\[(\d+)\]/, (short, rank) => recording.gpus[rank] ?? short);
-      const found = recording.inspections[path];
+      const moments = recording.inspections[path];
       const answer = { type: "inspection", for: asked };
-      if (message.at_ps !== null || !ended()) {
-        send({ ...answer, error: `${asked}: ${AT_END}` });
-      } else if (!found) send({ ...answer, error: `${asked}: not among the objects that were recorded. It needs the kernel.` });
-      else send({ ...answer, found });
+      const at = /** @type {number | null} */ (message.at_ps) ?? now;
+      const [then, found] = moments?.findLast(([time]) => time <= at) ?? [];
+      if (!moments) send({ ...answer, error: `${asked}: not among the objects that were recorded. It needs the kernel.` });
+      else if (!found) send({ ...answer, error: `${asked}: ${AT_END}` });
+      else send({ ...answer, found, recorded_ps: then });
     },
     ask(message) {
       const [question, options] = [String(message.question), /** @type {Options} */ (message.options)];

@@ -150,6 +150,7 @@ export interface Inspection {
   type: "inspection";
   for: string;
   found?: Inspected;
+  recorded_ps?: number; // of a recorded page: the moment that it holds
   error?: string;
 }
 export interface AnswerMessage {
@@ -684,7 +685,7 @@ export interface Recording {
   /** ps at which a phase ended. */
   phases: number[];
   oldest: number;
-  inspections: Record<string, Inspected>;
+  inspections: Record<string, [number, Inspected][]>; // by moment
   answers: (Recorded<object> & { question: string; options: Options; always: boolean })[];
   workload?: RecordedWorkload;
   /** Where each column stands, and how long it is. */
