@@ -113,7 +113,7 @@ def _inspections(feed: AnyFeed, paths: Sequence[str], oldest_ps: int) -> dict[st
         for path in paths:
             with suppress(AstranbError):  # a group of nodes is no object
                 found.setdefault(path, []).append((at_ps, past.inspect(path)))
-    seen = set()
+    seen: set[str] = set()
     room = _MOST_INSPECTED_BYTES
     for path in queue:  # grows while it is walked
         if len(seen) >= _MOST_OBJECTS or room < 0:
