@@ -92,10 +92,26 @@ def run_ahead(blocks: Records, warps: Records, ops: Records, block: int, warp: i
 
 
 @kernel
+def leaves_gpu(ops: Records, operands: Records, op: int) -> bool:
+    """Whether a move reads or writes the memory of another GPU."""
+    if ops[op].lines == 0:
+        return False
+    for source in range(ops[op].first_source, ops[op].first_source + ops[op].sources):
+        if operands[source].out_routes > 0:
+            return True
+    for target in range(ops[op].first_target, ops[op].first_target + ops[op].targets):
+        if operands[target].out_routes > 0:
+            return True
+    return False
+
+
+@kernel
 def finish_op(m: Machine, op: int) -> None:
     """An operation has taken effect; the last one of a phase completes the phase."""
     clock = m.clock[0]
     m.ops[op].ended_ps = clock.now_ps
+    if m.ops[op].kind == t.MOVE and leaves_gpu(m.ops, m.operands, op):
+        clock.messages += 1
     phase = m.ops[op].phase
     m.phases[phase].left -= 1
     if m.phases[phase].left == 0:

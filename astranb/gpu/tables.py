@@ -106,6 +106,8 @@ CLOCK = np.dtype(
         ("instructions", "i8"),  # GPU instructions issued
         ("phases", "i8"),  # phases completed
         ("hops", "i8"),  # links crossed by lines
+        ("lines", "i8"),  # requests with data that have arrived at another GPU
+        ("messages", "i8"),  # moves of data between GPUs that have taken effect
         ("seq", "i8"),  # events ever pushed to a heap
         ("queued", "i8"),  # events to come
         ("near", "i8"),  # of these in the open slot

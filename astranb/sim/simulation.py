@@ -293,10 +293,12 @@ class Simulation:
         unit : str
             ``"event"``: one handled event; ``"cycle"``: all events at the next time at which
             something happens; ``"phase"``: up to the end of a phase of a collective (by messages, of
-            one of its chunks). By cache lines also ``"instruction"``: one GPU instruction issued. By
-            messages also ``"operation"``: up to the end of an operation of any rank, and
-            ``"message"``: up to a message's arrival; of ASTRA-sim 1.0's files ``"operation"`` and
-            ``"pass"``: up to the end of a pass of the training loop.
+            one of its chunks). By cache lines also ``"instruction"``: one GPU instruction issued;
+            ``"hop"``: a request enters a link; ``"line"``: data arrive at another GPU's memory, or come
+            back from it; ``"message"``: a move of data between GPUs has taken effect. By messages also
+            ``"operation"``: up to the end of an operation of any rank, and ``"message"``: up to a
+            message's arrival; of ASTRA-sim 1.0's files ``"operation"`` and ``"pass"``: up to the end
+            of a pass of the training loop.
 
         Returns
         -------
@@ -314,7 +316,7 @@ class Simulation:
         target = self.driver.engine.count(field) + n
         if unit == "cycle" and self.driver.next_ps == self.driver.engine.counts()["now_ps"]:
             target -= 1
-        return self._go("phase" if unit == "phase" else "steps", **{field: target})
+        return self._go("steps" if unit in ("event", "cycle") else unit, **{field: target})
 
     def run(self, until: int | str | None = None) -> Stop:
         """Go on to the end, to a breakpoint, or through everything up to a time.
@@ -327,12 +329,19 @@ class Simulation:
         return self._go(until_ps=FOREVER if until is None else time_ps(until, where="until"))
 
     def advance(
-        self, until_ps: int = FOREVER, max_events: int | None = None, max_phases: int = FOREVER
+        self,
+        until_ps: int = FOREVER,
+        max_events: int | None = None,
+        unit: str = "phase",
+        count: int = FOREVER,
     ) -> Stop:
-        """Go on by one short slice: for a view that plays and must stay responsive."""
+        """Go on by one short slice: for a view that plays and must stay responsive.
+
+        It stops early where a count of :attr:`counts` is reached, with ``unit`` as the reason.
+        """
         most = self.driver.engine.slice_events if max_events is None else max_events
-        phases = self.driver.engine.units["phase"]
-        return self._go("phase", until_ps=until_ps, events=self.events + most, **{phases: max_phases})
+        field = self.driver.engine.units[unit]
+        return self._go(unit, until_ps=until_ps, events=self.events + most, **{field: count})
 
     def back(self, n: int = 1, unit: str = "event") -> Stop:
         """Go back by n units of :meth:`step`, exactly.
@@ -402,7 +411,9 @@ class Simulation:
     def _counter(self, n: int, unit: str) -> str:
         units = self.driver.engine.units
         if unit not in units:
-            raise InputError(f"unknown unit {unit!r}", where="unit", hint=near(unit, units))
+            raise InputError(
+                f"unknown unit {unit!r}", where="unit", hint=f"this run counts {', '.join(units)}"
+            )
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             what = f"the number of steps must be a whole number and not negative, got {n!r}"
             raise InputError(what, where="n")

@@ -12,7 +12,13 @@ __all__ = ["Stop"]
 _WORDS = {
     "steps": "stepped",
     "time": "reached the given time",
+    "instruction": "an instruction is issued",
+    "hop": "a line enters a link",
+    "line": "a line has arrived",
+    "message": "a message has arrived",
+    "operation": "an operation has ended",
     "phase": "a phase has ended",
+    "pass": "a pass has ended",
     "breakpoint": "stopped at a breakpoint",
     "end": "nothing is left to happen",
     "back": "went back",
@@ -27,7 +33,8 @@ class Stop:
     Attributes
     ----------
     why : str
-        ``steps``, ``time``, ``phase``, ``breakpoint``, ``end``, ``back`` or ``edit``.
+        ``steps``, ``time``, ``breakpoint``, ``end``, ``back``, ``edit``, or the unit of the step
+        where it is longer than a cycle.
     now_ps : int
         When.
     events : int

@@ -170,17 +170,29 @@ class Workbench(anywidget.AnyWidget, Files):
         """Step forward by n timesteps: all events at each."""
         self._command("cycle", n=n)
 
-    def phase(self, n: int = 1) -> None:
-        """Run to the end of a phase of a collective."""
-        self._command("phase", n=n)
+    def instruction(self, n: int = 1) -> None:
+        """Run to the issue of a GPU instruction (by cache lines)."""
+        self._command("instruction", n=n)
+
+    def hop(self, n: int = 1) -> None:
+        """Run until a request enters a link (by cache lines)."""
+        self._command("hop", n=n)
+
+    def line(self, n: int = 1) -> None:
+        """Run until data arrive from another GPU (by cache lines)."""
+        self._command("line", n=n)
+
+    def message(self, n: int = 1) -> None:
+        """Run until a message has arrived; by cache lines, until a move between GPUs has taken effect."""
+        self._command("message", n=n)
 
     def operation(self, n: int = 1) -> None:
         """Run to the end of an operation of any rank (runs of operations)."""
         self._command("operation", n=n)
 
-    def message(self, n: int = 1) -> None:
-        """Run to the arrival of a message (runs of operations)."""
-        self._command("message", n=n)
+    def phase(self, n: int = 1) -> None:
+        """Run to the end of a phase of a collective."""
+        self._command("phase", n=n)
 
     def loop_pass(self, n: int = 1) -> None:
         """Run to the end of a pass of the training loop (ASTRA-sim 1.0's files)."""

@@ -338,7 +338,8 @@ def test_the_estimate_is_near_the_truth():
 
 
 @pytest.mark.parametrize(
-    "options,says", [({"n": -1}, "not negative"), ({"n": 1.5}, "whole"), ({"unit": "evnt"}, "'event'")]
+    "options,says",
+    [({"n": -1}, "not negative"), ({"n": 1.5}, "whole"), ({"unit": "evnt"}, "counts event, cycle")],
 )
 def test_bad_steps(options, says):
     with pytest.raises(InputError, match=says):

@@ -78,18 +78,19 @@ class Inspector:
         if kind == t.SWITCH:
             return f"in a switch: {what}"
         if kind == t.L2:
-            return f"GPU{request.target} L2: {what}"
+            came = f" arrives from GPU{request.gpu}" if request.gpu != request.target else ""
+            return f"GPU{request.target} L2: {self.request_text(number, going=True)}{came}"
         if kind == t.HBM:
             return f"GPU{request.target} HBM: {what} missed in L2"
         took = format_time(self._engine.now_ps - int(request.issued_ps))
         return f"GPU{request.gpu}: {what} is back after {took}"
 
-    def request_text(self, number: int) -> str:
-        """``store line 17/64 of output[2] of GPU4 (all-gather 1/7)``."""
+    def request_text(self, number: int, *, going: bool = False) -> str:
+        """``store line 17/64 of output[2] of GPU4 (all-gather 1/7)``; ``going``: not what comes back."""
         engine = self._engine
         machine = engine.machine
         request = machine.requests[number]
-        kind = _GOING[int(request.kind)] if not request.returning else _COMING[int(request.kind)]
+        kind = (_GOING if going or not request.returning else _COMING)[int(request.kind)]
         op = machine.ops[int(request.op)]
         phase = f" ({engine.program.phase_names[int(op.phase)]})" if engine.program.phase_names else ""
         operand = machine.operands[int(request.operand)]

@@ -59,9 +59,13 @@ LAST: Final = SEQUENCES - 4096  # more than one event can push
 CONTROL = np.dtype(
     [
         ("until_ps", "i8"),  # handle no event later than this
-        ("max_events", "i8"),  # these five count from the start of the run
+        ("max_events", "i8"),  # these count from the start of the run
         ("max_timesteps", "i8"),
+        ("counted", "i8"),  # 1: one of these is a limit
         ("max_instructions", "i8"),
+        ("max_hops", "i8"),
+        ("max_lines", "i8"),
+        ("max_messages", "i8"),
         ("max_phases", "i8"),
         ("breaks", "i8"),  # rows of the breakpoint table in use
         ("hit", "i8"),  # the row that stopped it
@@ -219,6 +223,8 @@ def run_events(
                 m.links[link].queued_ps += time_ps - came_ps
                 look_again(m, link)
         elif kind == t.RETURN:
+            if m.requests[arg].kind == t.LOAD and m.requests[arg].returning == 1:
+                clock.lines += crosses(m.requests, arg)
             dead = come_back(m, arg)
             if managed == 1 and dead == 0 and time_ps >= clock.deadlock_search_ps:
                 clock.deadlock_search_ps = time_ps + DEADLOCK_SEARCH_PS
@@ -241,6 +247,8 @@ def run_events(
                 gpu = m.requests[arg].target
                 server = m.gpus[gpu].first_l2_slice + slice_of(m.gpus, gpu, m.requests[arg].line)
                 served_ps = max(time_ps, m.l2_slices[server].free_at_ps)
+            if m.requests[arg].kind == t.STORE:
+                clock.lines += crosses(m.requests, arg)
             reach_l2(m, arg)
             if landing and m.requests[arg].kind == t.STORE:
                 record_writes(m, r, arg)
@@ -287,8 +295,19 @@ def run_events(
             if concerned >= 0 or hit >= 0:
                 control[0].hit = concerned if concerned >= 0 else hit
                 return BREAK
-        if clock.instructions >= limits.max_instructions or clock.phases >= limits.max_phases:
-            return REACHED
+        if limits.counted == 1:
+            if clock.instructions >= limits.max_instructions or clock.hops >= limits.max_hops:
+                return REACHED
+            if clock.lines >= limits.max_lines or clock.messages >= limits.max_messages:
+                return REACHED
+            if clock.phases >= limits.max_phases:
+                return REACHED
+
+
+@kernel
+def crosses(requests: Records, request: int) -> int:
+    """1 if a request is about the memory of another GPU, else 0."""
+    return 1 if requests[request].gpu != requests[request].target else 0
 
 
 ENTRY = Entry(

@@ -60,7 +60,7 @@ class CacheLineMachine(Machine):
 
     def counts(self) -> dict[str, int]:
         """Give the clock's counts: what points of the past are named by."""
-        names = ("events", "timesteps", "instructions", "phases", "now_ps")
+        names = ("events", "timesteps", "instructions", "hops", "lines", "messages", "phases", "now_ps")
         return {name: int(self.clock[0][name]) for name in names}
 
     def kept(self) -> dict[str, memoryview]:

@@ -51,8 +51,8 @@ def _rest(dtype: np.dtype[Any], rule: Rule, **own: Rule) -> dict[str, Rule]:
 
 RULES: Final[Rules] = {
     "clock": {
-        **each(COUNT, "events", "timesteps", "instructions", "phases", "hops", "queued", "near", "far",
-        "done"),
+        **each(COUNT, "events", "timesteps", "instructions", "phases", "hops", "lines", "messages", "queued",
+        "near", "far", "done"),
         **each(ANY, "slot", "busy", "spinners", "last_arg"),
         **each(TIME, "now_ps", "searched_ps", "deadlock_search_ps"),
         "seq": between(0, SEQUENCES),

@@ -25,8 +25,19 @@ from .workload import Graph
 
 __all__ = ["UNITS", "CacheLineState"]
 
-UNITS = {"event": "events", "cycle": "timesteps", "instruction": "instructions", "phase": "phases"}
+UNITS = {
+    "event": "events",
+    "cycle": "timesteps",
+    "instruction": "instructions",
+    "hop": "hops",
+    "line": "lines",
+    "message": "messages",
+    "phase": "phases",
+}
 """The units of steps, and the field of the clock that counts each."""
+
+_COUNTED = ("instructions", "hops", "lines", "messages", "phases")
+"""Those that one event may leave as they are."""
 
 _SEARCH = 2**14
 """While links are down, it is checked at every so many events, counted from the start of the run, whether
@@ -185,10 +196,14 @@ class CacheLineState:
         del closely  # limits are always looked at
         control = self.machine.control
         control["until_ps"] = LAST_PS if until_ps is None else min(until_ps, LAST_PS)
-        for name in ("timesteps", "instructions", "phases"):
+        control["max_timesteps"] = most.get("timesteps", _FOREVER)
+        control["counted"] = 0
+        for name in _COUNTED:
             control[f"max_{name}"] = most.get(name, _FOREVER)
-            if name != "timesteps" and self.count(name) >= most.get(name, _FOREVER):
-                return REACHED
+            if name in most:
+                control["counted"] = 1
+                if self.count(name) >= most[name]:
+                    return REACHED
         if not any_down(self.machine):
             return self._run(steps)
         while True:

@@ -138,6 +138,7 @@ class LineFeed(Feed):
             "phases": list(engine.program.phase_names),
             "kinds": list(FLIGHT_KINDS),
             "states": list(SPAN_STATES),
+            "units": list(engine.units),
             "blocks": [int(g) for g in engine.machine.blocks["gpu"]],
             "recording": engine.recorder.on,
             "managed": engine.network.managed,

@@ -19,7 +19,7 @@ __all__ = ["CHANGES", "COMMANDS", "UNITS", "Command", "count_of", "when_of"]
 
 Command = Callable[[Simulation, dict[str, Any]], Stop | str | None]
 
-UNITS = ("event", "cycle", "phase", "operation", "message", "pass")
+UNITS = ("event", "cycle", "instruction", "hop", "line", "message", "operation", "phase", "pass")
 """Units of steps; engines refuse those that they do not count."""
 
 _MOST_STEPS = 10**12

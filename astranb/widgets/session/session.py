@@ -21,13 +21,16 @@ from astranb.core.errors import AstranbError, InputError, near
 from astranb.engine.operations.engine import OperationEngine
 from astranb.sim import Replay, Simulation, Stop
 
-from .commands import COMMANDS, count_of, when_of
+from .commands import COMMANDS, UNITS, count_of, when_of
 from .progress import Progress
 
 __all__ = ["PLAYING", "Owner", "Session", "session_of"]
 
 PLAYING = ("play", "pause", "to_breakpoint", "to_end", "set_speed")
 """Commands of the session itself; the others are in ``commands.py``."""
+
+_LONG = frozenset(UNITS) - {"event", "cycle"}
+"""Steps that may take long: they are played, so that Pause acts at once."""
 
 _PUBLISH_S = 0.05
 """Views are notified at most 20 times a second: JupyterLab drops messages beyond 1,000 in a second."""
@@ -281,7 +284,7 @@ class Session(Owner):
         elif command == "pause":
             self._halt()
             self.show("paused")
-        elif options.pop("background", False) and command in ("goto", "phase"):
+        elif options.pop("background", False) and command in ("goto", *_LONG & self.sim.counts.keys()):
             self._guarded(partial(self._far, command, options))
         else:
             outcome = self._guarded(partial(COMMANDS[command], self.sim, options))
@@ -312,8 +315,9 @@ class Session(Owner):
 
     def _far(self, command: str, options: dict[str, Any]) -> None:
         """Carry out what may take long in the background, so that Pause acts at once."""
-        if command == "phase":
-            self._play(fast=True, max_phases=self.sim.counts["phase"] + count_of(options))
+        if command != "goto":
+            count = self.sim.counts[command] + count_of(options)
+            self._play(fast=True, unit=command, count=count)
             return
         when_ps = when_of(options)
         if when_ps >= self.sim.now_ps:
@@ -342,7 +346,9 @@ class Session(Owner):
 
     # Playing -----------------------------------------------------------------
 
-    def _play(self, *, fast: bool, until_ps: int = _FOREVER, max_phases: int = _FOREVER) -> None:
+    def _play(
+        self, *, fast: bool, until_ps: int = _FOREVER, unit: str = "phase", count: int = _FOREVER
+    ) -> None:
         """Start the task that plays; without an event loop there is nothing to play in, so run."""
         if self.sim.finished:
             self.playing = False
@@ -353,17 +359,17 @@ class Session(Owner):
             self._task = None
         self._halt()
         if self._loop is None or not self._loop.is_running():
-            stop = self._guarded(partial(self.sim.advance, until_ps, _FOREVER, max_phases))
+            stop = self._guarded(partial(self.sim.advance, until_ps, _FOREVER, unit, count))
             if stop is not None:
                 self.show(stop.text)
             return
         self.playing, self.fast = True, fast
-        self.bounded = min(until_ps, max_phases) < _FOREVER
+        self.bounded = min(until_ps, count) < _FOREVER
         self.progress.start()
         self.show("running" if fast else "playing")
-        self._task = self._loop.create_task(self._run(until_ps, max_phases))
+        self._task = self._loop.create_task(self._run(until_ps, unit, count))
 
-    async def _run(self, last_ps: int, max_phases: int) -> None:
+    async def _run(self, last_ps: int, unit: str, count: int) -> None:
         """Alternate slices with whatever else the kernel has to do."""
         sim = self.sim
         last_s, seen_ps, target_ps = perf_counter(), sim.now_ps, float(sim.now_ps)
@@ -374,11 +380,11 @@ class Session(Owner):
             target_ps += min(now_s - last_s, _LONGEST_FRAME_S) * self.speed
             last_s = now_s
             until_ps = last_ps if self.fast else int(min(target_ps, _FOREVER))
-            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE, max_phases))
+            stop = self._guarded(partial(sim.advance, max(until_ps, sim.now_ps), _SLICE, unit, count))
             if stop is None:
                 return
             seen_ps = sim.now_ps
-            if stop.why in ("end", "breakpoint", "phase") or (self.fast and stop.why == "time"):
+            if stop.why in ("end", "breakpoint", unit) or (self.fast and stop.why == "time"):
                 self.playing = False
                 self.show(stop.text)
                 return

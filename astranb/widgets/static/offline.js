@@ -187,7 +187,7 @@ export function createRecording(recording, columns) {
       sequence = 0;
       /** @type {Record<string, string>} */
       const recorded = { to_breakpoint: `breakpoints: ${NEEDS}` };
-      for (const unit of ["message", "pass"]) if (recording.scene.message.units?.includes(unit)) recorded[unit] = `these steps: ${NEEDS}`;
+      for (const unit of recording.scene.message.units) if (!Object.hasOwn(verbs, unit)) recorded[unit] = `these steps: ${NEEDS}`;
       send({ ...recording.scene.message, recorded }, buffersOf(recording.scene.buffers));
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];

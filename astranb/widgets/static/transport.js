@@ -14,30 +14,33 @@ const ICONS = {
   back: "M12 3v10L4 8z",
   play: "M4 2.5v11L13 8z",
   pause: "M4 3h3v10H4z M9 3h3v10H9z",
-  event: "M4 3v10l6-5z M11 3h2v10h-2z",
-  cycle: "M2 3v10l5-5z M7 3v10l5-5z M12.500 3h2v10h-2z",
-  phase: "M2 7h7V3.500L13.500 8 9 12.500V9H2z",
   to_breakpoint: "M1.500 7h5V4L10 8l-3.500 4V9h-5z M13 5.500a2.500 2.500 0 1 0 .01 0z",
   to_end: "M2 3v10l5-5z M7 3v10l5-5z M13 3h1.500v10H13z",
-  operation: "M2 5h8v6H2z M11.500 3h2v10h-2z",
-  pass: "M2 5h8v6H2z M10.500 3l4 5-4 5z",
-  message: "M1.500 4.500h9v7h-9z M3 6l3 2.500L9 6v-.5H3z M12.500 3h2v10h-2z",
 };
-/** @type {[string, string, string][]} */
-const ALL_BUTTONS = [
+/** @type {[string, string, string][]} name, label, title */
+const BEFORE = [
   ["reset", "Reset", "go to the start (Home)"],
-  ["back", "Back", "step back by one event (←) or cycle (Shift+←)"],
-  ["play", "Play", "play or pause (Space)"],
-  ["event", "Event", "step forward by one event (→)"],
+  ["back", "Back", "go back by as many of these as × says (Backspace; Shift and the key of a unit)"],
+];
+/** @type {typeof BEFORE} */
+const PLAY = [["play", "Play", "play or pause (Space)"]];
+/** @type {typeof BEFORE} those that the engine counts have a button (scene.units) */
+const STEPS = [
+  ["event", "Event", "run one event (→)"],
   ["cycle", "Cycle", "run all events of the next timestep (Shift+→)"],
+  ["instruction", "Instruction", "run until a GPU instruction is issued (I)"],
+  ["hop", "Hop", "run until a request enters a link (H)"],
+  ["line", "Line", "run until a cache line arrives from another GPU (L)"],
+  ["message", "Message", "run until a message has arrived: a whole move of data from one GPU to another (M)"],
   ["operation", "Operation", "run until an operation of any rank ends (O)"],
-  ["message", "Message", "run until a message arrives (M)"],
   ["phase", "Phase", "run until a phase ends (N)"],
-  ["pass", "Pass", "run until a pass of the training loop ends"],
+  ["pass", "Pass", "run until a pass of the training loop ends (P)"],
+];
+/** @type {typeof BEFORE} */
+const AFTER = [
   ["to_breakpoint", "Breakpoint", "run to the next breakpoint, or the end (C)"],
   ["to_end", "End", "run to the end, or a breakpoint (End)"],
 ];
-const OF_OPERATIONS = ["operation", "message", "pass"]; // those that a workload has (scene.units)
 const SLOWEST = 3; // powers of ten of ps a second
 const FASTEST = 11;
 
@@ -48,10 +51,9 @@ const icon = (name) => makeSvg("svg", { viewBox: "0 0 16 16", "aria-hidden": "tr
 export function createTransport(store, help) {
   const beat = createBeat(store);
   const workload = store.engine === "operations";
-  const BUTTONS = ALL_BUTTONS.filter(([name]) => workload || !OF_OPERATIONS.includes(name));
   const steps = make(
     "select",
-    { class: "anb-steps", "aria-label": "Steps at once", title: "how many events or cycles one click steps" },
+    { class: "anb-steps", "aria-label": "Steps at once", title: "how many one click steps, forward or back" },
     ...[1, 10, 100, 1000, 10000].map((n) => make("option", { value: n, text: `× ${formatCount(n)}` })),
   );
   /** @type {Record<string, HTMLButtonElement>} */
@@ -63,13 +65,28 @@ export function createTransport(store, help) {
       else store.play();
       return;
     }
-    const many = ["event", "cycle", "back", ...OF_OPERATIONS].includes(name);
-    store.command(name, many ? { n: Number(steps.value) } : {});
+    if (name === "back") back(unit.value);
+    else if (STEPS.some(([step]) => step === name)) {
+      if (!units().includes(name)) return;
+      unit.value = name;
+      store.command(name, { n: Number(steps.value) });
+    } else store.command(name);
   }
-  for (const [name, label, title] of BUTTONS) {
-    buttons[name] = makeButton("", () => press(name), { class: `anb-button anb-${name}`, "aria-label": label, title });
-    buttons[name].append(icon(name), make("span", { text: label }));
+  /** The units that the engine counts. */
+  const units = () => store.scene.units;
+  const unit = make("select", { class: "anb-steps anb-unit", "aria-label": "Back by", title: "what Back goes back by: the unit of the last step, unless another is chosen" });
+  /** @param {string} name */
+  function back(name) {
+    if (units().includes(name)) store.command("back", { n: Number(steps.value), unit: name });
   }
+  for (const [name, label, title] of [...BEFORE, ...PLAY, ...STEPS, ...AFTER]) {
+    const own = ICONS[name] ? `anb-${name}` : `anb-step-${name}`;
+    buttons[name] = makeButton("", () => press(name), { class: `anb-button ${own}`, "aria-label": label, title });
+    if (ICONS[name]) buttons[name].append(icon(name));
+    buttons[name].append(make("span", { text: label }));
+  }
+  /** @param {typeof BEFORE} some */
+  const these = (some) => some.map(([name]) => buttons[name]);
 
   const when = make("input", {
     type: "text", class: "anb-goto", placeholder: "5 µs", "aria-label": "Go to a time", spellcheck: "false",
@@ -136,7 +153,9 @@ export function createTransport(store, help) {
       createSave(store), helpButton,
     ),
     make(
-      "div", { class: "anb-row", role: "toolbar", "aria-label": "Transport" }, ...BUTTONS.map(([name]) => buttons[name]), steps,
+      "div", { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
+      make("div", { class: "anb-joined" }, ...these(BEFORE), unit), ...these(PLAY),
+      make("div", { class: "anb-joined", role: "group", "aria-label": "Step by" }, ...these(STEPS), steps), ...these(AFTER),
       make("label", { class: "anb-label" }, make("span", { class: "anb-go-to", text: "Go to" }), when), record,
     ),
     make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown), live, bar,
@@ -144,7 +163,9 @@ export function createTransport(store, help) {
 
   store.on("scene", () => {
     title.textContent = store.scene.title;
-    for (const name of OF_OPERATIONS) if (workload) buttons[name].hidden = !(store.scene.units ?? []).includes(name);
+    for (const [name] of STEPS) buttons[name].hidden = !units().includes(name);
+    const offered = STEPS.filter(([name]) => units().includes(name) && !store.scene.recorded?.[name]);
+    unit.replaceChildren(...offered.map(([name, label]) => make("option", { value: name, text: `by ${label.toLowerCase()}` })));
   });
 
   // The slider shows what is recorded, what was not or is lost, and what is not simulated.
@@ -199,7 +220,7 @@ export function createTransport(store, help) {
       buttons.play.replaceChildren(icon(playing ? "pause" : "play"), make("span", { text: playing ? "Pause" : "Play" }));
     }
     for (const name of ["reset", "back"]) buttons[name].disabled = store.gone || state.events === 0;
-    for (const name of ["event", "cycle", "phase", "to_breakpoint", "to_end", ...OF_OPERATIONS]) if (buttons[name]) buttons[name].disabled = store.gone || state.finished;
+    for (const [name] of [...STEPS, ...AFTER]) buttons[name].disabled = store.gone || state.finished;
     for (const [name, why] of Object.entries(store.scene.recorded ?? {})) {
       buttons[name].disabled = true;
       buttons[name].title = why;
@@ -218,5 +239,5 @@ export function createTransport(store, help) {
   }
   /** @param {number} by powers of ten */
   const faster = (by) => store.state && store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
-  return { element, draw, press, faster, steps, when, record };
+  return { element, draw, press, back, faster, when, record };
 }

@@ -80,7 +80,7 @@ export interface SceneMessage extends Picture {
   tracks?: string[];
   dims?: string[];
   names?: string[];
-  units?: string[];
+  units: string[]; // of steps
   alike?: number;
   counted?: string;
   hint?: string;

@@ -10,8 +10,8 @@ const KEYS = [
   ["Space", "play or pause"],
   ["→ ←", "step one event forward, back (× sets how many)"],
   ["Shift + → ←", "step one cycle forward, back"],
-  ["N", "run to the end of a phase"],
-  ["O M", "workloads: run to the end of an operation, to the arrival of a message"],
+  ["I H L M O N P", "step by instruction, hop, line, message, operation, phase, pass; with Shift, back"],
+  ["Backspace", "go back by the unit of the last step"],
   ["C", "run to a breakpoint, or the end"],
   ["Home End", "go to the start, to the end"],
   ["F", "follow the simulation"],
@@ -24,6 +24,8 @@ const KEYS = [
   ["Esc", "go up one level; clear selection and interval, show all time"],
   ["?", "show or hide this list"],
 ];
+
+const STEP_KEYS = { i: "instruction", h: "hop", l: "line", m: "message", o: "operation", n: "phase", p: "pass" };
 
 const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
@@ -99,12 +101,13 @@ function show({ store, views, el }) {
   const actions = {
     " ": () => transport.press("play"),
     ArrowRight: (event) => transport.press(event.shiftKey ? "cycle" : "event"),
-    ArrowLeft: (event) =>
-      store.command("back", { n: Number(transport.steps.value), unit: event.shiftKey ? "cycle" : "event" }),
-    n: () => transport.press("phase"),
-    ...(store.engine === "operations"
-      ? { o: () => transport.press("operation"), m: () => transport.press("message") }
-      : {}),
+    ArrowLeft: (event) => transport.back(event.shiftKey ? "cycle" : "event"),
+    Backspace: () => transport.press("back"),
+    ...Object.fromEntries(
+      Object.entries(STEP_KEYS).map(([key, unit]) => [
+        key, (/** @type {KeyboardEvent} */ event) => (event.shiftKey ? transport.back(unit) : transport.press(unit)),
+      ]),
+    ),
     c: () => transport.press("to_breakpoint"),
     Home: () => transport.press("reset"),
     End: () => transport.press("to_end"),
