@@ -11,9 +11,10 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 
@@ -21,6 +22,7 @@ from .source import SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
+    "KINDS",
     "PROTOCOLS",
     "SWITCH_READS",
     "SWITCH_WRITES",
@@ -56,9 +58,11 @@ BUFFERS = ("input", "output", "scratch", "packets")
 
 SWITCH_READS, SWITCH_WRITES = 1, 2
 
+KINDS: Final = ("move", "signal", "wait", "fence", "compute")
+"""Kinds of operations; columns hold their position in this list."""
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+
+class Chunk(NamedTuple):
     """One slice of one chunk of a rank's buffer: the slice that a channel moves."""
 
     rank: int
@@ -71,8 +75,7 @@ class Chunk:
         return f"rank {self.rank} {self.buffer}[{self.index}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Semaphore:
+class Semaphore(NamedTuple):
     """A counter in one rank's memory: blocks of any rank add to it, blocks of its rank wait for it."""
 
     rank: int
@@ -120,13 +123,57 @@ class Buffer:
         return Chunk(self._rank, self._name, index, self._program.channel)
 
 
-@dataclass(slots=True)
+class OperationColumns(NamedTuple):
+    """The operations of a block as integers, one column each.
+
+    Parameters
+    ----------
+    rows : array of int
+        For each operation: position of its kind in :data:`KINDS`, phase, number of sources and of
+        targets, number of its semaphore or -1, value, flags, and number of its source line.
+        Bit 0 of the flags says that a signal is relaxed, the others are ``in_switch``.
+    chunks : array of int
+        For each source and then each target, two numbers: rank, channel and buffer, packed as
+        :func:`pack_place` does, and the index.
+    """
+
+    rows: array[int]
+    chunks: array[int]
+
+
+OPERATION_COLUMNS: Final = 8
+_BUFFER_NUMBERS: Final = {name: number for number, name in enumerate(BUFFERS)}
+_KIND_NUMBERS: Final = {name: number for number, name in enumerate(KINDS)}
+_CHANNEL_BITS: Final = 30
+_BUFFER_BITS: Final = 2
+
+
+def pack_place(rank: Any, channel: Any, buffer: Any) -> Any:
+    """Pack the rank, channel and buffer number of chunks into one integer each.
+
+    Examples
+    --------
+    >>> unpack_place(pack_place(3, 1, 2))
+    (3, 1, 2)
+    """
+    return (rank << _CHANNEL_BITS | channel) << _BUFFER_BITS | buffer
+
+
+def unpack_place(place: Any) -> tuple[Any, Any, Any]:
+    """Return the rank, channel and buffer number that :func:`pack_place` has packed."""
+    channel = place >> _BUFFER_BITS & (1 << _CHANNEL_BITS) - 1
+    return place >> _CHANNEL_BITS + _BUFFER_BITS, channel, place & (1 << _BUFFER_BITS) - 1
+
+
 class Block:
     """One thread block of one rank: a list of operations, executed in order.
 
     A move starts when the one before it has issued all its stores. Where it reads or
     writes what an earlier move of this block stored, and before every signal, the block
     first waits until those stores are acknowledged (a fence); the lowering adds these fences.
+
+    Operations are kept as integers, because a program of a thousand ranks has millions of them.
+    Whoever asks for :attr:`operations` gets a list of objects, which the block uses from then on.
 
     Attributes
     ----------
@@ -140,16 +187,99 @@ class Block:
         Whether it is not in the file: it copies what stays where it is in a plan in place.
     """
 
-    program: Program
-    rank: int
-    channel: int
-    unit: str = "sm"
-    kernel: int = 0
-    operations: list[Operation] = field(default_factory=list)
-    waited: dict[Semaphore, int] = field(default_factory=dict)
-    current: int = 0
-    origin: Origin | None = None
-    added: bool = False
+    __slots__ = (
+        "_chunks", "_operations", "_rows", "added", "channel", "current", "kernel", "origin", "program",
+        "rank", "unit", "waited",
+    )  # fmt: skip
+
+    def __init__(
+        self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0
+    ) -> None:
+        self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
+        self.waited: dict[Semaphore, int] = {}
+        self.current = 0
+        self.origin: Origin | None = None
+        self.added = False
+        self._rows, self._chunks = array("q"), array("q")
+        self._operations: list[Operation] | None = None
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations as objects; a change of the list changes the block."""
+        if self._operations is None:
+            self._operations = self._objects()
+            self._rows, self._chunks = array("q"), array("q")
+        return self._operations
+
+    @operations.setter
+    def operations(self, operations: list[Operation]) -> None:
+        self._operations = operations
+        self._rows, self._chunks = array("q"), array("q")
+
+    @property
+    def columns(self) -> OperationColumns:
+        """The operations as integers."""
+        if self._operations is None:
+            return OperationColumns(self._rows, self._chunks)
+        found = OperationColumns(array("q"), array("q"))
+        for op in self._operations:
+            number = op.semaphore.number if op.semaphore is not None else -1
+            flags = op.relaxed | op.in_switch << 1
+            self._write(
+                found, op.kind, op.phase, op.sources, op.targets, number, op.value, flags, op.line
+            )
+        return found
+
+    def _write(
+        self,
+        to: OperationColumns,
+        kind: str,
+        phase: int,
+        sources: Sequence[Chunk],
+        targets: Sequence[Chunk],
+        semaphore: int,
+        value: int,
+        flags: int,
+        line: SourceLine | None,
+    ) -> None:
+        """Append an operation to columns."""
+        lines, chunks = self.program.lines, to.chunks
+        number = lines.setdefault(line, len(lines))
+        to.rows.extend(
+            (_KIND_NUMBERS[kind], phase, len(sources), len(targets), semaphore, value, flags, number)
+        )
+        for rank, buffer, index, channel in (*sources, *targets):
+            # As pack_place does, without a call: a large program has millions of chunks.
+            chunks.extend(((rank << 30 | channel) << 2 | _BUFFER_NUMBERS[buffer], index))
+
+    def _objects(self) -> list[Operation]:
+        """Return the operations that the columns hold as objects."""
+        found: list[Operation] = []
+        lines, semaphores = list(self.program.lines), self.program.semaphores
+        rows, width = self._rows.tolist(), OPERATION_COLUMNS
+        chunks = []
+        for place, index in zip(self._chunks[::2], self._chunks[1::2], strict=True):
+            rank, channel, buffer = unpack_place(place)
+            chunks.append(Chunk(rank, BUFFERS[buffer], index, channel))
+        first = 0
+        for at in range(0, len(rows), width):
+            kind, phase, reads, writes, number, value, flags, line = rows[at : at + width]
+            middle, last = first + reads, first + reads + writes
+            found.append(
+                Operation(
+                    KINDS[kind],
+                    phase,
+                    tuple(chunks[first:middle]),
+                    tuple(chunks[middle:last]),
+                    semaphores[number] if number >= 0 else None,
+                    value,
+                    bool(flags & 1),
+                    flags >> 1,
+                    lines[line],
+                )
+            )
+            first = last
+        return found
 
     def phase(self, name: str) -> None:
         """Begin a phase of the collective: the following operations belong to it."""
@@ -192,12 +322,12 @@ class Block:
         """
         if not sources or not targets:
             raise InputError("a move needs at least one source and one target", where=self._where)
-        if len(set(targets)) < len(targets):
+        if len(targets) > 1 and len(set(targets)) < len(targets):
             raise InputError("a move cannot store twice to the same chunk", where=self._where)
         for chunk in (*sources, *targets):
             if not isinstance(chunk, Chunk):
                 raise InputError(f"not a chunk: {chunk!r}", where=self._where, hint="index a buffer")
-        self._add("move", sources=tuple(sources), targets=tuple(targets), in_switch=in_switch)
+        self._add("move", sources, targets, flags=in_switch << 1)
 
     def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None:
         """Add to a semaphore once everything that this block has stored is acknowledged.
@@ -212,7 +342,7 @@ class Block:
         self._own(semaphore)
         if value < 1:
             raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
-        self._add("signal", semaphore=semaphore, value=value, relaxed=relaxed)
+        self._add("signal", semaphore=semaphore, value=value, flags=int(relaxed))
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None:
         """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
@@ -246,7 +376,8 @@ class Block:
         return f"program {self.program.name!r}, rank {self.rank}"
 
     def _own(self, semaphore: Semaphore) -> None:
-        if not 0 <= semaphore.number < len(self.program.semaphores):
+        number, known = semaphore.number, self.program.semaphores
+        if not (0 <= number < len(known) and known[number] == semaphore):
             raise InputError("the semaphore is of another program", where=f"program {self.program.name!r}")
 
     def _local(self, chunk: Chunk, what: str) -> None:
@@ -257,10 +388,36 @@ class Block:
                 hint="use copy(), or put() from this rank, or get() to it",
             )
 
-    def _add(self, kind: str, **what: Any) -> None:
+    def _add(
+        self,
+        kind: str,
+        sources: Sequence[Chunk] = (),
+        targets: Sequence[Chunk] = (),
+        semaphore: Semaphore | None = None,
+        value: int = 0,
+        flags: int = 0,
+    ) -> None:
         self.program.count()
         line = line_of_caller()
-        self.operations.append(Operation(kind, self.current, line=line, origin=self.origin, **what))
+        if self._operations is None and self.origin is None:
+            number = semaphore.number if semaphore is not None else -1
+            columns = OperationColumns(self._rows, self._chunks)
+            self._write(columns, kind, self.current, sources, targets, number, value, flags, line)
+            return
+        self.operations.append(
+            Operation(
+                kind,
+                self.current,
+                tuple(sources),
+                tuple(targets),
+                semaphore,
+                value,
+                bool(flags & 1),
+                flags >> 1,
+                line,
+                self.origin,
+            )
+        )
 
 
 class Program:
@@ -287,6 +444,8 @@ class Program:
 
     Attributes
     ----------
+    lines : dict of SourceLine to int
+        The source lines that have written operations, numbered.
     same_memory : dict of Chunk to Chunk
         For a plan in place: the chunk of the buffer whose memory another chunk shares.
     credits : dict of Semaphore to int
@@ -326,6 +485,7 @@ class Program:
         self.same_memory: dict[Chunk, Chunk] = {}
         self.credits: dict[Semaphore, int] = {}
         self.channel = 0
+        self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
         self.phases: list[str] = []
