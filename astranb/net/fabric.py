@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -13,6 +13,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
+from astranb.core.progress import share
 from astranb.infragraph import NodeGraph, NodeKind
 
 from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
@@ -173,17 +174,13 @@ class Fabric:
         sizes = {len(list(group)) for _, group in groupby(owners)}
         return sizes.pop() if len(sizes) == 1 and len(set(owners)) > 1 else len(owners)
 
-    def routes(
-        self, pairs: Iterable[tuple[int, int]], each: Callable[[int, int], None] | None = None
-    ) -> tuple[Routes, list[str]]:
+    def routes(self, pairs: Iterable[tuple[int, int]]) -> tuple[Routes, list[str]]:
         """Find all equal-cost routes for pairs of ranks.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
             Source and target ranks.
-        each : callable, optional
-            Called before each target with the number of targets done, and of all.
 
         Returns
         -------
@@ -200,8 +197,7 @@ class Fabric:
         through = False
         by_target = self._by_target(pairs)
         for done, (target, sources) in enumerate(by_target.items()):
-            if each is not None:
-                each(done, len(by_target))
+            share(done, len(by_target))
             end, starts = int(self.gpus[target]), self.gpus[sources]
             cost = costs_to(self._incoming, end, set(starts.tolist()), _THROUGH_GPU_PS)
             for source in np.flatnonzero(cost[starts] < 0)[:1].tolist():

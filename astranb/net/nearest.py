@@ -150,9 +150,7 @@ def leads_on(job: _Ints, out: Outgoing, cost: _Ints, node: int, row: int) -> int
 
 
 @kernel
-def count_routes(
-    job: _Ints, out: Outgoing, cost: _Ints, wanted: _Ints, routes: _Ints, stack: _Ints
-) -> int:
+def count_routes(job: _Ints, out: Outgoing, cost: _Ints, wanted: _Ints, routes: _Ints, stack: _Ints) -> int:
     """Fill ``routes``, 0 at first, with the number of routes to the target; returns those of wanted nodes.
 
     A route keeps its lane number if the next bundle has it, and wraps around if it has fewer lanes, so

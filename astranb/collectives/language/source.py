@@ -58,14 +58,29 @@ def line_of_caller() -> SourceLine | None:
     shipped = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        kind = _KINDS.get(file) or _kind_of(file)
+        if kind == "user":
             return SourceLine(file, frame.f_lineno)
-        if file == _START:
+        if kind == "start":
             break
-        if shipped is None and file not in _LANGUAGE:
+        if kind == "shipped" and shipped is None:
             shipped = SourceLine(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return shipped
+
+
+_KINDS: dict[str, str] = {}
+
+
+def _kind_of(file: str) -> str:
+    """Say whose a file is that calls the language, and remember it."""
+    kind = "language" if file in _LANGUAGE else "shipped"
+    if file == _START:
+        kind = "start"
+    elif not file.startswith(_PACKAGE):
+        kind = "user"
+    _KINDS[file] = kind
+    return kind
 
 
 @dataclass(frozen=True)

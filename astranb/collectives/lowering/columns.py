@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from astranb.collectives.language.program import OPERATION_COLUMNS, Program, unpack_place
+from astranb.collectives.language.program import BUFFERS, OPERATION_COLUMNS, Program, unpack_place
 
-__all__ = ["Columns", "columns_of"]
+__all__ = ["ChunkKeys", "Columns", "columns_of", "distinct"]
 
 
 @dataclass(frozen=True)
@@ -49,27 +50,46 @@ class Columns:
     index: np.ndarray
     channel: np.ndarray
 
-    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distinct chunks, and for each source and target which of them it is.
 
-        Returns
-        -------
-        chunks : ndarray of int64, shape (4, distinct)
-            Rank, buffer, index and channel of each, in ascending order.
-        number : ndarray of int64
-        """
-        columns = np.stack([self.rank, self.buffer, self.index, self.channel])
-        if not columns.shape[1]:
-            return columns, self.op
-        spans = columns.max(axis=1) + 1
-        if columns.min() >= 0 and float(np.prod(spans.astype(float))) < 2**62:
-            key = columns[0]
-            for column, span in zip(columns[1:], spans[1:], strict=True):
-                key = key * span + column
-            _, first, number = np.unique(key, return_index=True, return_inverse=True)
-        else:
-            _, first, number = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-        return columns[:, first], number.reshape(-1)
+class ChunkKeys:
+    """Chunks as integers, in ascending order of rank, buffer, index and channel.
+
+    Parameters
+    ----------
+    index, channel : ndarray of int64
+        All indices and channels that occur.
+    """
+
+    def __init__(self, index: np.ndarray, channel: np.ndarray) -> None:
+        self.channels = int(channel.max(initial=0)) + 1
+        # Scratch may have any index: they are numbered if they would not fit.
+        self.numbered = bool(index.max(initial=0) >= 2**62 // (2**20 * self.channels))
+        self.known = np.unique(index) if self.numbered else index[:0]
+        self.span = len(self.known) if self.numbered else int(index.max(initial=0)) + 1
+
+    def keys(self, rank: Any, buffer: Any, index: np.ndarray, channel: Any) -> np.ndarray:
+        """Return the integers of chunks."""
+        place = np.searchsorted(self.known, index) if self.numbered else index
+        found: np.ndarray = ((rank * len(BUFFERS) + buffer) * self.span + place) * self.channels + channel
+        return found
+
+    def chunks(self, keys: np.ndarray) -> np.ndarray:
+        """Return rank, buffer, index and channel of chunks, one row each."""
+        rest, channel = np.divmod(keys, self.channels)
+        rest, index = np.divmod(rest, self.span)
+        rank, buffer = np.divmod(rest, len(BUFFERS))
+        return np.stack([rank, buffer, self.known[index] if self.numbered else index, channel])
+
+
+def distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct keys in ascending order, and for each key which of them it is."""
+    most = int(keys.max(initial=0)) + 1
+    if most > 4 * len(keys):
+        found, number = np.unique(keys, return_inverse=True)
+        return found, number.reshape(-1)
+    used = np.zeros(most, bool)  # no need to sort
+    used[keys] = True
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[keys]
 
 
 def columns_of(program: Program, order: list[int]) -> Columns:

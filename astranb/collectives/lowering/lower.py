@@ -19,10 +19,11 @@ from astranb.collectives.language.program import (
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
+from astranb.core.progress import share, stage
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
-from .columns import Columns, columns_of
+from .columns import ChunkKeys, Columns, columns_of, distinct
 from .fences import paces_of
 
 __all__ = ["Extents", "Lowered", "check_packets", "lower"]
@@ -103,17 +104,22 @@ def lower(
     """
     if not program.blocks:
         raise InputError("the algorithm added no thread block", where=f"program {program.name!r}")
+    stage("operations", 0.7)
     order = in_order(program)
     c = columns_of(program, order)
     part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
     packet_bytes = line_bytes * part // whole
-    slices, slice_of, lines, flags = _slices(program, c, Extents(program, kind, size, line_bytes), packet_bytes)
+    slices, slice_of, lines, flags = _slices(
+        program, c, Extents(program, kind, size, line_bytes), packet_bytes
+    )
+    share(1, 3)
     semaphores = _semaphores(program, lines)
     engines = np.array([program.blocks[b].unit == "engine" for b in order], bool)
     _check_packets(program, order, c, engines)
     ops, operands = _operations(
         c, engines, slice_of, slices, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
     )
+    share(1, 1)
     blocks = allocate(len(order), t.BLOCK)
     blocks["gpu"] = [program.blocks[b].rank for b in order]
     blocks["first_op"] = c.first_op[:-1]
@@ -202,7 +208,10 @@ class Extents:
     def of_chunks(self, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lines and bytes of input and output chunks: rows of rank, buffer, index and channel."""
         rank, buffer, index, channel = chunks
-        one = [(count == 1 and self.parts > 1) for count in (self.program.input_chunks, self.program.output_chunks)]
+        one = [
+            (count == 1 and self.parts > 1)
+            for count in (self.program.input_chunks, self.program.output_chunks)
+        ]
         mine = np.where(buffer == 0, one[0], one[1] or self.kind == "all_to_all")
         part = np.where(mine, rank, index) if self.kind != "custom" else index
         end = np.minimum(self.total, (part + 1) * self.chunk_lines)
@@ -251,64 +260,57 @@ class Extents:
 
 
 def _settle(
-    program: Program, c: Columns, extents: Extents, used: np.ndarray, slice_of: np.ndarray
+    program: Program, c: Columns, extents: Extents, chunks: np.ndarray, slice_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Determine the lines and bytes of every chunk that occurs, as :meth:`Extents.settle` does.
+    """Determine the lines and bytes of every chunk, as :meth:`Extents.settle` does.
 
     Parameters
     ----------
-    used : ndarray of int64, shape (4, chunks)
+    chunks : ndarray of int64, shape (4, chunks)
         Rank, buffer, index and channel of each chunk.
     slice_of : ndarray of int64
         The chunk of each source and target.
     """
-    lines, size = np.full((2, used.shape[1]), -1, np.int64)
-    held = used[1] < 2  # inputs and outputs
-    lines[held], size[held] = extents.of_chunks(used[:, held])
-    moves = np.flatnonzero(c.kind == KINDS.index("move"))
-    first, count = c.first_chunk[moves], c.sources[moves] + c.targets[moves]
-    while len(moves):
-        chunks = slice_of[_ranges(first, count)]
+    lines, size = np.full((2, chunks.shape[1]), -1, np.int64)
+    held = np.flatnonzero(chunks[1] < 2)  # inputs and outputs
+    lines[held], size[held] = extents.of_chunks(chunks[:, held])
+    count = c.sources + c.targets
+    count = count[count > 0]  # of moves
+    moved = slice_of
+    while len(count):
         starts = np.cumsum(count) - count
-        most, least = np.maximum.reduceat(lines[chunks], starts), _least(lines[chunks], starts)
-        most_bytes, least_bytes = np.maximum.reduceat(size[chunks], starts), _least(size[chunks], starts)
+        (most, least), (most_bytes, least_bytes) = _bounds(lines[moved], starts), _bounds(size[moved], starts)
         known = most >= 0
         if (known & ((most != least) | (most_bytes != least_bytes))).any() or not known.any():
             # Operation by operation: this finds the error, or what a custom program reads.
-            return _one_by_one(program, c, extents, used)
-        of_chunk = np.repeat(known, count)
-        lines[chunks[of_chunk]] = np.repeat(most[known], count[known])
-        size[chunks[of_chunk]] = np.repeat(most_bytes[known], count[known])
-        # A chunk may have got one size from one move and another from the next.
-        again = np.maximum.reduceat(lines[chunks], starts) != _least(lines[chunks], starts)
-        again |= np.maximum.reduceat(size[chunks], starts) != _least(size[chunks], starts)
-        if (known & again).any():
-            return _one_by_one(program, c, extents, used)
-        moves, first, count = moves[~known], first[~known], count[~known]
+            return _one_by_one(program, c, extents, chunks)
+        of_known = np.repeat(known, count)
+        lines[moved[of_known]] = np.repeat(most[known], count[known])
+        size[moved[of_known]] = np.repeat(most_bytes[known], count[known])
+        (most, least), (most_bytes, least_bytes) = _bounds(lines[moved], starts), _bounds(size[moved], starts)
+        if (known & ((most != least) | (most_bytes != least_bytes))).any():
+            # Two moves give a chunk of scratch different sizes.
+            return _one_by_one(program, c, extents, chunks)
+        count = count[~known]
+        moved = moved[~of_known]
     return lines, size
 
 
-def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the smallest value of each group that is not negative; a huge one where all are."""
-    found: np.ndarray = np.minimum.reduceat(np.where(values < 0, np.iinfo(np.int64).max, values), starts)
-    return found
+def _bounds(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest and the smallest value of each group, without those that are negative."""
+    most = np.maximum.reduceat(values, starts)
+    return most, np.minimum.reduceat(np.where(values < 0, np.iinfo(np.int64).max, values), starts)
 
 
 def _one_by_one(
-    program: Program, c: Columns, extents: Extents, used: np.ndarray
+    program: Program, c: Columns, extents: Extents, chunks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Determine the extents operation by operation, with the error for the first that does not fit."""
     known = extents.settle([op for b in c.order for op in program.blocks[b].operations])
-    rows = (Chunk(rank, BUFFERS[buffer], index, ch) for rank, buffer, index, ch in used.T.tolist())
-    lines, size = np.array([known[chunk] for chunk in rows], np.int64).reshape(-1, 2).T
+    rows = (Chunk(rank, BUFFERS[buffer], index, ch) for rank, buffer, index, ch in chunks.T.tolist())
+    found = [known.get(c) or extents.of_part(extents.place(c), c.channel) for c in rows]
+    lines, size = np.array(found, np.int64).reshape(-1, 2).T
     return lines, size
-
-
-def _ranges(first: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the concatenated ranges of so many numbers from each first one."""
-    ends = np.cumsum(count)
-    found: np.ndarray = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
-    return found
 
 
 def _slices(
@@ -326,31 +328,21 @@ def _slices(
     flags : int
         Flags of packets.
     """
-    used, slice_of = c.distinct()
-    lines, size = _settle(program, c, extents, used, slice_of)
     # The whole input and output exist and are checked, whether moved or not.
-    grids = []
-    for buffer, count in enumerate((program.input_chunks, program.output_chunks)):
-        shape = (program.ranks, 1, count, program.channels)
-        grid = np.indices(shape).reshape(4, -1)
-        grid[1] = buffer
-        grids.append(grid)
-    whole = np.concatenate(grids, axis=1)
-    known = np.concatenate([np.zeros(used.shape[1], bool), np.ones(whole.shape[1], bool)])
-    both = np.concatenate([used, whole], axis=1)
-    more = extents.of_chunks(whole)
-    sizes = np.concatenate([np.stack([lines, size]), np.stack(more)], axis=1)
-    order = np.lexsort((known, both[3], both[2], both[1], both[0]))
-    both, sizes = both[:, order], sizes[:, order]
-    new = np.ones(len(order), bool)
-    new[1:] = (both[:, 1:] != both[:, :-1]).any(axis=0)
-    number = np.empty(len(order), np.int64)
-    number[order] = np.cumsum(new) - 1
-    slice_of = number[slice_of]
-    slices = allocate(int(new.sum()), t.SLICE)
-    for name, column in zip(("gpu", "buffer", "chunk", "channel"), both[:, new], strict=True):
+    counts = np.array([program.input_chunks, program.output_chunks])
+    index, channel = np.arange(counts.max()), np.arange(program.channels)
+    names = ChunkKeys(np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
+    moved = names.keys(c.rank, c.buffer, c.index, c.channel)
+    rank = np.arange(program.ranks)[:, None, None]
+    whole = [
+        names.keys(rank, buffer, index[:count, None], channel).ravel() for buffer, count in enumerate(counts)
+    ]
+    keys, number = distinct(np.concatenate([moved, *whole]))
+    slice_of, chunks = number[: len(moved)], names.chunks(keys)
+    slices = allocate(len(keys), t.SLICE)
+    for name, column in zip(("gpu", "buffer", "chunk", "channel"), chunks, strict=True):
         slices[name] = column
-    slices["lines"], slices["bytes"] = sizes[:, new]
+    slices["lines"], slices["bytes"] = _settle(program, c, extents, chunks, slice_of)
     packed = slices["buffer"] == BUFFERS.index("packets")
     slices["lines"][packed] = -(-slices["bytes"][packed] // packet_bytes)
     in_packets = np.where(packed, slices["lines"], 0)

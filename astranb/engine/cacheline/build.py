@@ -10,6 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Joined, Lowered, lower
 from astranb.core.errors import InputError, near
+from astranb.core.progress import stage
 from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
@@ -83,6 +84,7 @@ def lower_for(
     """Lower what is to run for the GPUs of a fabric; packets always travel line by line."""
     chosen = [p.coalesced(coalesce) for p in presets]
     first = chosen[0]
+    stage("thread blocks", 0.4)
     if isinstance(collective, Graph):
         if len(collective.operations) != len(presets):
             raise InputError(
@@ -173,7 +175,9 @@ def build(
                 where=program.name,
                 hint="reduce the size",
             )
+    stage("routes", 0.9)
     operands, routes, found, notes = route_program(fabric, program)
+    stage("memory and queues", 1.0)
     tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS.items()}
     gpus = _gpus(plan)
     planes, routes, route_links = planes_of(fabric, program, gpus, routes, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from astranb.net.rate import FLOW, ONE
 __all__ = ["chip_links", "flows_of", "planes_of", "route_program"]
 
 
-def route_program(
-    fabric: Fabric, program: Lowered, each: Callable[[int, int], None] | None = None
-) -> tuple[Records, Records, np.ndarray, list[str]]:
+def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, np.ndarray, list[str]]:
     """Find the routes between the ranks that communicate, and enter them in the operands.
 
     Returns
@@ -39,7 +37,7 @@ def route_program(
     remote = np.flatnonzero(operands["gpu"] != issuer)
     here, there = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
     pairs = np.unique(np.concatenate([here * ranks + there, there * ranks + here]))
-    found, notes = fabric.routes(zip(*(column.tolist() for column in divmod(pairs, ranks)), strict=True), each)
+    found, notes = fabric.routes(zip(*(column.tolist() for column in divmod(pairs, ranks)), strict=True))
     keys = found.pairs @ np.array([ranks, 1])
     order = np.argsort(keys)
     first, number = found.first_route[:-1], np.diff(found.first_route)
