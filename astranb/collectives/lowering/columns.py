@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives.language.program import BUFFERS, OPERATION_COLUMNS, Program, unpack_place
+from astranb.core.errors import InputError
 
 __all__ = ["ChunkKeys", "Columns", "columns_of", "distinct"]
 
@@ -56,21 +57,24 @@ class ChunkKeys:
 
     Parameters
     ----------
+    ranks : int
     index, channel : ndarray of int64
         All indices and channels that occur.
+
+    Raises
+    ------
+    InputError
+        An index of scratch is too large.
     """
 
-    def __init__(self, index: np.ndarray, channel: np.ndarray) -> None:
-        self.channels = int(channel.max(initial=0)) + 1
-        # Scratch may have any index: they are numbered if they would not fit.
-        self.numbered = bool(index.max(initial=0) >= 2**62 // (2**20 * self.channels))
-        self.known = np.unique(index) if self.numbered else index[:0]
-        self.span = len(self.known) if self.numbered else int(index.max(initial=0)) + 1
+    def __init__(self, ranks: int, index: np.ndarray, channel: np.ndarray) -> None:
+        self.channels, self.span = int(channel.max(initial=0)) + 1, int(index.max(initial=0)) + 1
+        if self.span > 2**31 or ranks * len(BUFFERS) * self.span * self.channels >= 2**62:
+            raise InputError(f"a chunk of scratch has the index {self.span - 1}", hint="use smaller indices")
 
     def keys(self, rank: Any, buffer: Any, index: np.ndarray, channel: Any) -> np.ndarray:
         """Return the integers of chunks."""
-        place = np.searchsorted(self.known, index) if self.numbered else index
-        found: np.ndarray = ((rank * len(BUFFERS) + buffer) * self.span + place) * self.channels + channel
+        found: np.ndarray = ((rank * len(BUFFERS) + buffer) * self.span + index) * self.channels + channel
         return found
 
     def chunks(self, keys: np.ndarray) -> np.ndarray:
@@ -78,7 +82,7 @@ class ChunkKeys:
         rest, channel = np.divmod(keys, self.channels)
         rest, index = np.divmod(rest, self.span)
         rank, buffer = np.divmod(rest, len(BUFFERS))
-        return np.stack([rank, buffer, self.known[index] if self.numbered else index, channel])
+        return np.stack([rank, buffer, index, channel])
 
 
 def distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

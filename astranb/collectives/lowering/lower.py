@@ -331,7 +331,7 @@ def _slices(
     # The whole input and output exist and are checked, whether moved or not.
     counts = np.array([program.input_chunks, program.output_chunks])
     index, channel = np.arange(counts.max()), np.arange(program.channels)
-    names = ChunkKeys(np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
+    names = ChunkKeys(program.ranks, np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
     moved = names.keys(c.rank, c.buffer, c.index, c.channel)
     rank = np.arange(program.ranks)[:, None, None]
     whole = [
