@@ -216,7 +216,7 @@ class _Joiner:
             block_channel=np.array([self.channels[b] for b in order], np.int64),
             lines=self.lines,
             flags=self.flags,
-            source=source_of([None] * len(ops)),
+            source=source_of([None], np.zeros(len(ops), np.int64)),
             nodes=tuple(self.nodes),
             parts=tuple(self.parts),
             completion=place[completion],

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event, Thread, local
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["announce", "bar", "notice", "visible"]
+__all__ = ["Interrupted", "announce", "bar", "building", "notice", "share", "stage", "visible"]
+
+_SHOWN_AFTER_S: Final = 1.0
+_OFTEN_S: Final = 0.1
 
 
 def visible() -> bool:
@@ -91,3 +94,90 @@ def bar(total: int | None, *, what: str, unit: str) -> Any:
     from tqdm.auto import tqdm
 
     return tqdm(total=total, desc=what, unit=unit, disable=not visible(), leave=False, file=sys.stderr)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user has interrupted something long; a notebook shows one line instead of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"astranb: {self}"]
+
+
+class _Building:
+    """The progress of something that is built in stages."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.began = self.shown = perf_counter()
+        self.stage, self.first, self.until = "", 0.0, 0.0
+        self.bar: Any = None
+
+    def show(self, done: float) -> None:
+        now = perf_counter()
+        if now - self.began < _SHOWN_AFTER_S or now - self.shown < _OFTEN_S:
+            return
+        self.shown = now
+        if self.bar is None:
+            self.bar = bar(100, what=self.what, unit="%")
+        self.bar.set_description_str(f"{self.what}: {self.stage}", refresh=False)
+        self.bar.n = round(100 * (self.first + done * (self.until - self.first)))
+        self.bar.refresh()
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+class _Current(local):
+    building: _Building | None = None
+
+
+_current = _Current()
+
+
+@contextmanager
+def building(what: str) -> Iterator[None]:
+    """Show the progress of something that is built, once it takes longer than a second.
+
+    Parameters
+    ----------
+    what : str
+        What is built. Functions called inside report with :func:`stage` and :func:`share`.
+
+    Raises
+    ------
+    Interrupted
+        The user has interrupted it.
+
+    Examples
+    --------
+    >>> with building("a house"):
+    ...     stage("walls", 0.5)
+    ...     share(1, 4)
+    """
+    if _current.building is not None:
+        yield
+        return
+    mine = _current.building = _Building(what)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted while building {what}; nothing was kept") from None
+    finally:
+        _current.building = None
+        mine.close()
+
+
+def stage(name: str, until: float) -> None:
+    """Begin the next stage of what is built; at its end, so much of the whole is done (0 to 1)."""
+    now = _current.building
+    if now is not None:
+        now.stage, now.first, now.until = name, now.until, until
+        now.show(0.0)
+
+
+def share(done: int, total: int) -> None:
+    """Report how much of the stage is done."""
+    now = _current.building
+    if now is not None:
+        now.show(done / max(1, total))

@@ -57,6 +57,7 @@ SEQUENCES: Final = 1 << (62 - _WHAT_BITS)
 """A run can push so many events: 69 billion."""
 
 _SLOT_BITS: Final = 6  # 64 ps: a few events of a machine of 8 GPUs
+_IN_SLOT: Final = (1 << _SLOT_BITS) - 1
 SLOTS: Final = 1 << 15
 """Slots of the wheel: 2.1 µs."""
 
@@ -109,13 +110,28 @@ def fill(queue: EventQueue, events: list[tuple[int, int, int]]) -> None:
 
     Those of one time are handled in the order given.
     """
-    clock = queue.clock
-    for number, (time_ps, kind, arg) in enumerate(sorted(events, key=lambda event: event[0])):
-        # A list in order is a heap.
-        queue.far[number] = (time_ps, (number << _WHAT_BITS) | (kind << _ARG_BITS) | arg)
-    clock[0].queued = clock[0].far = clock[0].seq = len(events)
-    if events:
-        open_slot(queue, queue.near, queue.near)
+    clock, count = queue.clock, len(events)
+    clock[0].queued = clock[0].seq = clock[0].far = count
+    if not events:
+        return
+    rows = np.array(events, np.int64)
+    time_ps, kind, arg = rows[np.argsort(rows[:, 0], kind="stable")].T
+    what, slot = kind << _ARG_BITS | arg, time_ps >> _SLOT_BITS
+    # The slot of the first event is open; a list in order is a heap.
+    near = int(np.searchsorted(slot, slot[0], "right"))
+    queue.near["time_ps"][:near] = time_ps[:near]
+    queue.near["order"][:near] = (np.arange(near) - near) << _WHAT_BITS | what[:near]
+    # The events of one rotation are in the lists of their slots, each of which begins with the newest.
+    turn = int(np.searchsorted(slot, slot[0] + SLOTS))
+    entries, place = np.arange(turn - near), slot[near:turn] & (SLOTS - 1)
+    last = np.append(place[1:] != place[:-1], True)[: len(place)]
+    queue.later["event"][: len(place)] = what[near:turn] << _SLOT_BITS | time_ps[near:turn] & _IN_SLOT
+    queue.later["next"][: len(place)] = np.where(np.roll(last, 1), -1, entries - 1)
+    queue.slots[place[last]] = entries[last]
+    queue.far["time_ps"][: count - turn] = time_ps[turn:]
+    queue.far["order"][: count - turn] = np.arange(turn, count) << _WHAT_BITS | what[turn:]
+    clock[0].near, clock[0].far = near, count - turn
+    clock[0].slot, clock[0].free_entry = slot[0], len(place)
 
 
 def refill(queue: EventQueue, events: list[tuple[int, int, int]]) -> None:

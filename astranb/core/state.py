@@ -42,7 +42,8 @@ def allocate(count: int, dtype: Any) -> Records:
 def own(table: Any) -> Records:
     """Copy a table, so that what is done to the copy stays in it."""
     copy = allocate(len(table), table.dtype)
-    copy[:] = table
+    # As bytes: NumPy would copy records field by field.
+    np.asarray(copy).view(np.uint8)[:] = np.ascontiguousarray(table).view(np.ndarray).view(np.uint8)
     return copy
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
-from astranb.core.ticks import transfer_ps
+from astranb.core.progress import share
 from astranb.infragraph import NodeGraph, NodeKind
 
 from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
-from .nearest import Incoming, costs_to
+from .nearest import Incoming, Outgoing, costs_to, routes_to
 
-__all__ = ["Fabric", "NextHops", "compile_fabric"]
+__all__ = ["Fabric", "NextHops", "Routes", "compile_fabric"]
 
 _PROBE_BYTES = 4096
 """The cost of a route is the time of one message of this size: among routes of equal length the
@@ -33,51 +32,70 @@ _THROUGH_GPU_PS = 10**9
 """Additional cost of passing through a GPU: used only without another route (rings, tori)."""
 
 
-class Outgoing(NamedTuple):
-    """The links out of each node, as arrays.
-
-    Parameters
-    ----------
-    first : ndarray of int64, shape (nodes + 1,)
-        First row of each node.
-    source, target, price : ndarray of int64
-        The node, the next node, and the cost of the link.
-    ranked : ndarray of bool
-        Whether the next node is a GPU.
-    """
-
-    first: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
-    price: np.ndarray
-    ranked: np.ndarray
-
-
 class NextHops:
     """The next nodes on routes of least cost to a target, for every node.
 
     Parameters
     ----------
     outgoing : Outgoing
-    cost : list of int
+    cost : ndarray of int64
         Of each node to the target.
     target : int
     toll_ps : int
         Additional cost of passing through a GPU.
     """
 
-    def __init__(self, outgoing: Outgoing, cost: list[int], target: int, toll_ps: int) -> None:
-        self.cost = cost
-        costs = np.array(cost, np.int64)
-        behind = costs[outgoing.target]
-        toll = np.where(outgoing.ranked & (outgoing.target != target), toll_ps, 0)
-        good = (behind >= 0) & (behind + outgoing.price + toll == costs[outgoing.source])
+    def __init__(self, outgoing: Outgoing, cost: np.ndarray, target: int, toll_ps: int) -> None:
+        self.cost: list[int] = cost.tolist()
+        behind = cost[outgoing.target]
+        toll = np.where((outgoing.ranked == 1) & (outgoing.target != target), toll_ps, 0)
+        good = (behind >= 0) & (behind + outgoing.price + toll == cost[outgoing.source])
         self._after: list[int] = outgoing.target[good].tolist()
         self._first: list[int] = np.concatenate([[0], np.cumsum(good)])[outgoing.first].tolist()
 
     def __getitem__(self, node: int) -> list[int]:
         """Return the next nodes of a node, in the order of the fabric."""
         return self._after[self._first[node] : self._first[node + 1]]
+
+
+@dataclass(frozen=True)
+class Routes(Mapping[tuple[int, int], list[list[int]]]):
+    """The equal-cost routes of pairs of ranks, each a list of links.
+
+    Attributes
+    ----------
+    pairs : ndarray of int64, shape (pairs, 2)
+        Source and target of each pair.
+    first_route : ndarray of int64, shape (pairs + 1,)
+        First route of each pair.
+    first_link : ndarray of int64, shape (routes + 1,)
+        First place of each route in ``links``.
+    links : ndarray of int32
+        The links of all routes.
+    """
+
+    pairs: np.ndarray
+    first_route: np.ndarray
+    first_link: np.ndarray
+    links: np.ndarray
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, int], int]:
+        return {(source, target): number for number, (source, target) in enumerate(self.pairs.tolist())}
+
+    def __getitem__(self, pair: tuple[int, int]) -> list[list[int]]:
+        """Return the routes of a pair."""
+        number = self._numbers[pair]
+        ends = self.first_link[self.first_route[number] : self.first_route[number + 1] + 1].tolist()
+        return [self.links[first:last].tolist() for first, last in pairwise(ends)]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the pairs."""
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.pairs)
 
 
 @dataclass
@@ -101,7 +119,6 @@ class Fabric:
     lane: np.ndarray
     gpus: np.ndarray
     assumed: list[str] = field(default_factory=list)
-    _out: dict[int, list[tuple[int, list[int], int]]] = field(default_factory=dict, repr=False)
     _names: dict[str, int] = field(default_factory=dict, repr=False)
 
     def name(self, link: int) -> str:
@@ -157,9 +174,7 @@ class Fabric:
         sizes = {len(list(group)) for _, group in groupby(owners)}
         return sizes.pop() if len(sizes) == 1 and len(set(owners)) > 1 else len(owners)
 
-    def routes(
-        self, pairs: Iterable[tuple[int, int]]
-    ) -> tuple[dict[tuple[int, int], list[list[int]]], list[str]]:
+    def routes(self, pairs: Iterable[tuple[int, int]]) -> tuple[Routes, list[str]]:
         """Find all equal-cost routes for pairs of ranks.
 
         Parameters
@@ -169,8 +184,7 @@ class Fabric:
 
         Returns
         -------
-        routes : dict
-            The routes of each pair, each a list of links.
+        routes : Routes
         notes : list of str
             Assumptions.
 
@@ -179,17 +193,25 @@ class Fabric:
         InputError
             A pair has no route; the error names both GPUs.
         """
-        routes: dict[tuple[int, int], list[list[int]]] = {}
+        found: list[tuple[list[tuple[int, int]], np.ndarray, np.ndarray, np.ndarray]] = []
         through = False
-        for target, sources in self._by_target(pairs).items():
-            end, starts = int(self.gpus[target]), {int(self.gpus[source]) for source in sources}
-            cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
-            next_hops = NextHops(self._outgoing, cost, end, _THROUGH_GPU_PS)
-            for source in sources:
-                start = self._start(source, target, cost)
-                through |= cost[start] >= _THROUGH_GPU_PS
-                routes[source, target] = list(self._walk(start, end, next_hops))
+        by_target = self._by_target(pairs)
+        for done, (target, sources) in enumerate(by_target.items()):
+            share(done, len(by_target))
+            end, starts = int(self.gpus[target]), self.gpus[sources]
+            cost = costs_to(self._incoming, end, set(starts.tolist()), _THROUGH_GPU_PS)
+            for source in np.flatnonzero(cost[starts] < 0)[:1].tolist():
+                self._start(sources[source], target, cost)
+            through |= bool((cost[starts] >= _THROUGH_GPU_PS).any())
+            count, hops, links = routes_to(self._outgoing, cost, end, starts, _THROUGH_GPU_PS)
+            found.append(([(source, target) for source in sources], count, hops, links.astype(np.int32)))
         note = "some GPUs reach each other only through other GPUs, which forward their lines"
+        routes = Routes(
+            np.array([pair for listed, *_ in found for pair in listed], np.int64).reshape(-1, 2),
+            _ends([count for _, count, _, _ in found]),
+            _ends([hops for _, _, hops, _ in found]),
+            np.concatenate([np.zeros(0, np.int32), *(links for *_, links in found)]),
+        )
         return routes, [note] if through else []
 
     def next_hops(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], NextHops]]:
@@ -225,6 +247,39 @@ class Fabric:
                 yield (source, target), next_hops
 
     @cached_property
+    def _bundles(self) -> Outgoing:
+        """The lanes from one node to the next, in the order of their first lanes, with their costs."""
+        links = self.links
+        ends = links["src"].astype(np.int64) * len(self.graph) + links["dst"]
+        _, first, bundle, lanes = np.unique(ends, return_index=True, return_inverse=True, return_counts=True)
+        order = np.argsort(first)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        heads, lanes = first[order], lanes[order].astype(np.int64)
+        wire_ps = (_PROBE_BYTES * 10**12 + links["bandwidth_Bps"][heads] - 1) // links["bandwidth_Bps"][heads]
+        return Outgoing(
+            first=np.zeros(0, np.int64),
+            source=links["src"][heads].astype(np.int64),
+            target=links["dst"][heads].astype(np.int64),
+            price=wire_ps + links["latency_ps"][heads] + links["forward_ps"][heads],
+            ranked=np.zeros(0, np.int64),
+            first_lane=np.cumsum(lanes) - lanes,
+            lanes=lanes,
+            numbers=np.argsort(place[bundle], kind="stable"),
+        )
+
+    @cached_property
+    def _out(self) -> dict[int, list[tuple[int, list[int], int]]]:
+        """The bundles out of each node: the next node, the lanes and the cost."""
+        found: dict[int, list[tuple[int, list[int], int]]] = defaultdict(list)
+        b = self._bundles
+        numbers = b.numbers.tolist()
+        columns = (column.tolist() for column in (b.source, b.target, b.price, b.first_lane, b.lanes))
+        for source, target, price, first, lanes in zip(*columns, strict=True):
+            found[source].append((target, numbers[first : first + lanes], price))
+        return dict(found)
+
+    @cached_property
     def bundles(self) -> dict[tuple[int, int], list[int]]:
         """The lanes from one node to the next."""
         return {(src, dst): lanes for src, found in self._out.items() for dst, lanes, _ in found}
@@ -237,7 +292,7 @@ class Fabric:
             wanted[target].append(source)
         return wanted
 
-    def _start(self, source: int, target: int, cost: list[int]) -> int:
+    def _start(self, source: int, target: int, cost: np.ndarray) -> int:
         """Return the node of a rank, after a check that it has a route to another."""
         start = int(self.gpus[source])
         if cost[start] < 0:
@@ -249,19 +304,6 @@ class Fabric:
             )
         return start
 
-    def _walk(self, node: int, target: int, next_hops: NextHops) -> Iterable[list[int]]:
-        """Enumerate the routes of least cost, lane by lane, in a fixed order.
-
-        A message keeps its lane number if the next bundle has it, and wraps around if it has
-        fewer lanes, so that parallel routes do not multiply with every hop.
-        """
-        for to in next_hops[node]:
-            lanes = self.bundles[node, to]
-            tails = [[]] if to == target else list(self._walk(to, target, next_hops))
-            width = max(len(lanes), len(tails))
-            for k in range(width):
-                yield [lanes[k % len(lanes)], *tails[k % len(tails)]]
-
     @cached_property
     def _ranked(self) -> set[int]:
         """Nodes that are GPUs."""
@@ -270,11 +312,12 @@ class Fabric:
     @cached_property
     def _outgoing(self) -> Outgoing:
         """The links out of each node, with their costs."""
-        bundles = sorted(self._out.items())
-        rows = [(src, to, price) for src, found in bundles for to, _, price in found]
-        source, target, price = np.array(rows, np.int64).reshape(-1, 3).T
+        b = self._bundles
+        order = np.argsort(b.source, kind="stable")
+        source, target, price = b.source[order], b.target[order], b.price[order]
         first = np.searchsorted(source, np.arange(len(self.graph) + 1))
-        return Outgoing(first, source, target, price, np.isin(target, self.gpus))
+        ranked = np.isin(target, self.gpus).astype(np.int64)
+        return Outgoing(first, source, target, price, ranked, b.first_lane[order], b.lanes[order], b.numbers)
 
     @cached_property
     def _incoming(self) -> Incoming:
@@ -351,17 +394,26 @@ def compile_fabric(graph: NodeGraph) -> Fabric:
     kind = graph.kind[links["src"]]
     links["gap_ps"] = np.where((kind == NodeKind.NIC) | (kind == NodeKind.XPU), graph.gap_ps[edge], 0)
     links["role"] = _roles(graph, edge, links)
-    bundles: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, (src, dst) in enumerate(zip(links["src"].tolist(), links["dst"].tolist(), strict=True)):
-        bundles[src, dst].append(number)
-    lane = np.zeros(len(links), np.int64)
-    out: dict[int, list[tuple[int, list[int], int]]] = defaultdict(list)
-    for (src, dst), members in bundles.items():
-        lane[members] = links["lane"][members] = np.arange(len(members))
-        first = links[members[0]]
-        wire = transfer_ps(_PROBE_BYTES, int(first.bandwidth_Bps))
-        out[src].append((dst, members, wire + int(first.latency_ps) + int(first.forward_ps)))
-    return Fabric(graph, links, lane, np.asarray(graph.gpus, np.int64), list(graph.assumed), dict(out))
+    lane = _lanes_of(links, len(graph))
+    links["lane"] = lane
+    return Fabric(graph, links, lane, np.asarray(graph.gpus, np.int64), list(graph.assumed))
+
+
+def _ends(counts: list[np.ndarray]) -> np.ndarray:
+    """Return where each of so many rows begins, and the end of the last."""
+    found: np.ndarray = np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts]))
+    return found
+
+
+def _lanes_of(links: Records, nodes: int) -> np.ndarray:
+    """Number the parallel lanes between two nodes in each direction."""
+    ends = links["src"].astype(np.int64) * nodes + links["dst"]
+    order = np.argsort(ends, kind="stable")
+    new = np.ones(len(order), bool)
+    new[1:] = np.diff(ends[order]) != 0
+    lane = np.empty(len(order), np.int64)
+    lane[order] = np.arange(len(order)) - np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    return lane
 
 
 def _roles(graph: NodeGraph, edge: np.ndarray, links: Records) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How far every node is from a GPU: Dijkstra's algorithm, backwards, as a kernel."""
+"""How far every node is from a GPU (Dijkstra's algorithm, backwards), and the routes to it, as kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from astranb.core.entry import Entry
 from astranb.core.jit import kernel
 
-__all__ = ["Incoming", "costs_to"]
+__all__ = ["Incoming", "Outgoing", "costs_to", "routes_to"]
 
 _Ints = NDArray[np.int64]
 
@@ -19,6 +19,7 @@ _TARGET: Final = 0
 _TOLL: Final = 1
 _SOURCES: Final = 2
 # Places of a search's arguments.
+_USUAL_HOPS: Final = 16
 
 
 class Incoming(NamedTuple):
@@ -41,6 +42,33 @@ class Incoming(NamedTuple):
     price: _Ints
     ranked: _Ints
     home: _Ints
+
+
+class Outgoing(NamedTuple):
+    """The links out of each node, as arrays.
+
+    Parameters
+    ----------
+    first : ndarray of int64, shape (nodes + 1,)
+        First row of each node.
+    source, target, price : ndarray of int64
+        The node, the next node, and the cost of the link.
+    ranked : ndarray of int64
+        1 where the next node is a GPU.
+    first_lane, lanes : ndarray of int64
+        First place in ``numbers``, and number of parallel lanes.
+    numbers : ndarray of int64
+        The lanes of all rows.
+    """
+
+    first: _Ints
+    source: _Ints
+    target: _Ints
+    price: _Ints
+    ranked: _Ints
+    first_lane: _Ints
+    lanes: _Ints
+    numbers: _Ints
 
 
 @kernel
@@ -109,12 +137,92 @@ def nearest(
     return left
 
 
-_NEAREST: Final = Entry(nearest, [np.dtype(np.int64)] * 11)
+@kernel
+def leads_on(job: _Ints, out: Outgoing, cost: _Ints, node: int, row: int) -> int:
+    """Return 1 if a route of least cost leaves a node by a row of its links."""
+    to = out.target[row]
+    if cost[to] < 0:
+        return 0
+    own = cost[to] + out.price[row]
+    if out.ranked[row] == 1 and to != job[_TARGET]:
+        own += job[_TOLL]
+    return 1 if own == cost[node] else 0
+
+
+@kernel
+def count_routes(job: _Ints, out: Outgoing, cost: _Ints, wanted: _Ints, routes: _Ints, stack: _Ints) -> int:
+    """Fill ``routes``, 0 at first, with the number of routes to the target; returns those of wanted nodes.
+
+    A route keeps its lane number if the next bundle has it, and wraps around if it has fewer lanes, so
+    that parallel routes do not multiply with every hop.
+    """
+    routes[job[_TARGET]] = 1
+    total = 0
+    for number in range(len(wanted)):
+        stack[0] = wanted[number]
+        size = 1
+        while size > 0:
+            node = stack[size - 1]
+            known = True
+            count = 0
+            for row in range(out.first[node], out.first[node + 1]):
+                if routes[node] == 0 and leads_on(job, out, cost, node, row) == 1:
+                    to = out.target[row]
+                    if routes[to] == 0:
+                        known = False
+                        stack[size] = to
+                        size += 1
+                    count += max(routes[to], out.lanes[row])
+            if known:
+                routes[node] += count
+                size -= 1
+        total += routes[wanted[number]]
+    return total
+
+
+@kernel
+def list_routes(
+    job: _Ints, out: Outgoing, cost: _Ints, wanted: _Ints, routes: _Ints, last: _Ints, links: _Ints
+) -> int:
+    """List the links of all routes of the wanted nodes, as far as there is room; returns how many there are.
+
+    ``last`` is where each route ends in ``links``.
+    """
+    route = 0
+    place = 0
+    for number in range(len(wanted)):
+        for chosen in range(routes[wanted[number]]):
+            node = wanted[number]
+            rest = chosen
+            while node != job[_TARGET]:
+                row = out.first[node]
+                while True:
+                    if leads_on(job, out, cost, node, row) == 1:
+                        width = max(routes[out.target[row]], out.lanes[row])
+                        if rest < width:
+                            break
+                        rest -= width
+                    row += 1
+                if place < len(links):
+                    links[place] = out.numbers[out.first_lane[row] + rest % out.lanes[row]]
+                place += 1
+                node = out.target[row]
+                rest = rest % routes[node]
+            last[route] = place
+            route += 1
+    return place
+
+
+_INT: Final = np.dtype(np.int64)
+_OUT: Final = Outgoing(*[_INT] * 8)  # type: ignore[list-item]
+_NEAREST: Final = Entry(nearest, [_INT] * 11)
+_COUNT: Final = Entry(count_routes, [_INT, _OUT, *[_INT] * 4])
+_LIST: Final = Entry(list_routes, [_INT, _OUT, *[_INT] * 5])
 
 
 def costs_to(
     incoming: Incoming, target: int, sources: set[int], toll: int, homes: Iterable[int] | None = None
-) -> list[int]:
+) -> _Ints:
     """Give the cost of every node to a target, as far as some of them are away.
 
     Parameters
@@ -131,8 +239,8 @@ def costs_to(
 
     Returns
     -------
-    list of int
-        By node; -1 where it is not known.
+    ndarray of int64, shape (nodes,)
+        -1 where it is not known.
     """
     nodes = len(incoming.ranked)
     cost = np.full(nodes, -1, np.int64)
@@ -144,4 +252,42 @@ def costs_to(
     heap = np.empty((2, len(incoming.source) + 1), np.int64)
     job = np.array([target, toll, len(sources)], np.int64)
     _NEAREST(job, *incoming, closed, wanted, cost, heap[0], heap[1])
-    return cost.tolist()
+    return cost
+
+
+def routes_to(
+    outgoing: Outgoing, cost: _Ints, target: int, sources: _Ints, toll: int
+) -> tuple[_Ints, _Ints, _Ints]:
+    """List all routes of least cost to a target, lane by lane, in the order of the fabric.
+
+    Parameters
+    ----------
+    outgoing : Outgoing
+    cost : ndarray of int64
+        Of each node to the target; those of the sources are known.
+    target : int
+        A node.
+    sources : ndarray of int64
+        The nodes whose routes are wanted.
+    toll : int
+        What passing through a GPU costs besides.
+
+    Returns
+    -------
+    count : ndarray of int64, shape (sources,)
+        Number of routes of each source.
+    hops : ndarray of int64, shape (routes,)
+        Number of links of each route.
+    links : ndarray of int64
+        The links of all routes.
+    """
+    job = np.array([target, toll, len(sources)], np.int64)
+    routes = np.zeros(len(cost), np.int64)
+    stack = np.empty(len(outgoing.target) + 2, np.int64)
+    last = np.empty(_COUNT(job, outgoing, cost, sources, routes, stack), np.int64)
+    links = np.empty(_USUAL_HOPS * len(last), np.int64)
+    total = _LIST(job, outgoing, cost, sources, routes, last, links)
+    if total > len(links):
+        links = np.empty(total, np.int64)
+        _LIST(job, outgoing, cost, sources, routes, last, links)
+    return routes[sources], np.diff(last, prepend=0), links[:total]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,10 @@ from astranb.engine.protocol import Movable
 __all__ = ["Checkpoint", "History"]
 
 _PAGE = 4096
+_BLOCK = 256  # pages that are compared together
+_EMPTY = bytes(_PAGE)
+_LARGE = 2**28
+"""A state of so many bytes is not kept as a copy besides its pages."""
 _MOST = 512  # checkpoints: beyond, thinning costs more than it saves
 
 
@@ -69,35 +73,28 @@ class History:
         tables = machine.kept()
         for name, data in tables.items():
             kept = list(last.pages.get(name, ())) if last else []
-            for number in self._changed(name, data, kept):
-                page = bytes(data[number * _PAGE : (number + 1) * _PAGE])
-                new_bytes += len(page)
-                kept[number : number + 1] = [page]
+            if kept and len(kept) == -(-len(data) // _PAGE):
+                for number in self._changed(name, data, kept):
+                    kept[number] = bytes(data[number * _PAGE : (number + 1) * _PAGE])
+                    new_bytes += len(kept[number])
+            else:  # the first checkpoint, or a table that has grown
+                kept = _pages(data)
+                new_bytes += sum(len(page) for page in kept if page is not _EMPTY)
             pages[name] = kept
         self.checkpoints.append(Checkpoint(dict(counts), edits, pages, new_bytes))
         self._remember(tables)
         self._thin()
 
     def _changed(self, name: str, data: memoryview, kept: list[bytes]) -> list[int]:
-        """Pages that differ from the last checkpoint, or are new; in order."""
-        count = -(-len(data) // _PAGE)
-        if len(kept) != count:  # the first checkpoint, or a table that has grown
-            kept.clear()
-            return list(range(count))
-        if self._latest is None or self._latest[0] is not self.checkpoints[-1]:
-            return [n for n, page in enumerate(kept) if page != data[n * _PAGE : (n + 1) * _PAGE]]
-        whole = len(data) // _PAGE
-        now, then = np.frombuffer(data, np.uint8), self._latest[1][name]
-        one, other = (
-            table[: whole * _PAGE].view(np.uint64).reshape(whole, _PAGE // 8) for table in (now, then)
-        )
-        changed = np.flatnonzero((one != other).any(axis=1)).tolist()
-        if not np.array_equal(now[whole * _PAGE :], then[whole * _PAGE :]):
-            changed.append(whole)
-        return changed
+        """Pages that differ from the last checkpoint, in order."""
+        if self._latest is not None and self._latest[0] is self.checkpoints[-1]:
+            return _differing(np.frombuffer(data, np.uint8), self._latest[1][name])
+        return [n for first, now, then in _blocks(kept, data) for n in _differing(now, then, first)]
 
     def _remember(self, tables: dict[str, memoryview]) -> None:
         """Copy the tables, into the memory of the copy before where they fit."""
+        if sum(map(len, tables.values())) >= _LARGE:
+            return
         copies = self._latest[1] if self._latest else {}
         for name, data in tables.items():
             now = np.frombuffer(data, np.uint8)
@@ -126,7 +123,7 @@ class History:
         machine.resize({name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()})
         for name, data in machine.kept().items():
             if name in checkpoint.pages:
-                data[:] = b"".join(checkpoint.pages[name])
+                _put_back(checkpoint.pages[name], data)
         self.forget_after(checkpoint.events)
         if self.checkpoints and self.checkpoints[-1] is checkpoint:
             self._remember(machine.kept())
@@ -152,3 +149,37 @@ class History:
             events = np.array([p.events for p in points], np.int64)
             crowding = (events[2:] - events[:-2]) / (latest - events[1:-1] + 1)
             points.pop(int(np.argmin(crowding)) + 1)
+
+
+def _pages(data: memoryview) -> list[bytes]:
+    """Copy a table as pages; those of zeros are one object."""
+    whole = len(data) // _PAGE
+    words = np.frombuffer(data[: whole * _PAGE], np.uint64).reshape(whole, _PAGE // 8)
+    filled = words.any(axis=1).tolist()
+    found = [bytes(data[n * _PAGE : (n + 1) * _PAGE]) if filled[n] else _EMPTY for n in range(whole)]
+    return [*found, bytes(data[whole * _PAGE :])] if len(data) > whole * _PAGE else found
+
+
+def _put_back(pages: list[bytes], data: memoryview) -> None:
+    """Write what differs: memory that was never written to is not touched."""
+    for _, now, then in _blocks(pages, data):
+        if not np.array_equal(now, then):
+            now[:] = then
+
+
+def _blocks(pages: list[bytes], data: memoryview) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield parts of a table, each with its first page, as they are now and as pages have them."""
+    table = np.frombuffer(data, np.uint8)
+    for first in range(0, len(pages), _BLOCK):
+        then = np.frombuffer(b"".join(pages[first : first + _BLOCK]), np.uint8)
+        yield first, table[first * _PAGE :][: len(then)], then
+
+
+def _differing(now: np.ndarray, then: np.ndarray, first: int = 0) -> list[int]:
+    """Return the pages, counted from ``first``, in which two tables differ."""
+    whole = len(now) // _PAGE
+    one, other = (table[: whole * _PAGE].view(np.uint64).reshape(whole, _PAGE // 8) for table in (now, then))
+    changed: list[int] = (first + np.flatnonzero((one != other).any(axis=1))).tolist()
+    if not np.array_equal(now[whole * _PAGE :], then[whole * _PAGE :]):
+        changed.append(first + whole)
+    return changed

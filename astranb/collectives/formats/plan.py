@@ -198,7 +198,7 @@ class Plan:
 
         def moved(chunk: Chunk) -> Chunk:
             if chunk.buffer not in ("input", "output"):
-                return replace(chunk, channel=first + chunk.channel)
+                return chunk._replace(channel=first + chunk.channel)
             index, rest = divmod(chunk.index, parts)
             return Chunk(chunk.rank, chunk.buffer, index, first + rest * self.slices + chunk.channel)
 

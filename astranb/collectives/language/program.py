@@ -11,16 +11,22 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, overload
+
+import numpy as np
 
 from astranb.core.errors import InputError, near
+from astranb.core.progress import share
+from astranb.core.state import require_bytes
 
 from .source import SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
+    "KINDS",
     "PROTOCOLS",
     "SWITCH_READS",
     "SWITCH_WRITES",
@@ -56,9 +62,11 @@ BUFFERS = ("input", "output", "scratch", "packets")
 
 SWITCH_READS, SWITCH_WRITES = 1, 2
 
+KINDS: Final = ("move", "signal", "wait", "fence", "compute")
+"""Kinds of operations; columns hold their position in this list."""
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+
+class Chunk(NamedTuple):
     """One slice of one chunk of a rank's buffer: the slice that a channel moves."""
 
     rank: int
@@ -71,8 +79,25 @@ class Chunk:
         return f"rank {self.rank} {self.buffer}[{self.index}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Semaphore:
+class Chunks(NamedTuple):
+    """Chunks of one buffer: what a slice of it is."""
+
+    rank: int
+    buffer: str
+    indices: range
+    channel: int
+
+    def __str__(self) -> str:
+        """Name them as errors do: ``rank 3 input[4:8]``."""
+        step = f":{self.indices.step}" if self.indices.step != 1 else ""
+        return f"rank {self.rank} {self.buffer}[{self.indices.start}:{self.indices.stop}{step}]"
+
+    def each(self) -> list[Chunk]:
+        """Return the chunks one by one."""
+        return [Chunk(self.rank, self.buffer, index, self.channel) for index in self.indices]
+
+
+class Semaphore(NamedTuple):
     """A counter in one rank's memory: blocks of any rank add to it, blocks of its rank wait for it."""
 
     rank: int
@@ -104,29 +129,98 @@ class Operation:
 
 
 class Buffer:
-    """One rank's input, output or scratch memory; index it for a chunk."""
+    """One rank's input, output or scratch memory; index it for a chunk, or slice it for several."""
 
     def __init__(self, program: Program, rank: int, name: str, chunks: int | None) -> None:
         self._program, self._rank, self._name, self._chunks = program, rank, name, chunks
 
-    def __getitem__(self, index: int) -> Chunk:
-        """Return a chunk; a negative index or one beyond the buffer is an error."""
+    @overload
+    def __getitem__(self, index: int) -> Chunk: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Chunks: ...
+
+    def __getitem__(self, index: int | slice) -> Chunk | Chunks:
+        """Return a chunk, or chunks; a negative index or one beyond the buffer is an error."""
+        if isinstance(index, slice):
+            return self._slice(index)
         if index < 0 or (self._chunks is not None and index >= self._chunks):
-            raise InputError(
-                f"{self._name}[{index}] of rank {self._rank} does not exist",
-                where=f"program {self._program.name!r}",
-                hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
-            )
+            raise self._missing(str(index))
         return Chunk(self._rank, self._name, index, self._program.channel)
 
+    def _slice(self, part: slice) -> Chunks:
+        stop = self._chunks if part.stop is None else part.stop
+        step = 1 if part.step is None else part.step
+        if stop is None or step < 1:
+            raise InputError(
+                f"{self._name} of rank {self._rank} needs a slice with an end and a positive step",
+                where=f"program {self._program.name!r}",
+                hint="for example [4:8]",
+            )
+        indices = range(part.start or 0, stop, step)
+        if not indices or indices[0] < 0 or (self._chunks is not None and indices[-1] >= self._chunks):
+            raise self._missing(f"{indices.start}:{indices.stop}")
+        return Chunks(self._rank, self._name, indices, self._program.channel)
 
-@dataclass(slots=True)
+    def _missing(self, index: str) -> InputError:
+        return InputError(
+            f"{self._name}[{index}] of rank {self._rank} does not exist",
+            where=f"program {self._program.name!r}",
+            hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
+        )
+
+
+class OperationColumns(NamedTuple):
+    """The operations of a block as integers, one column each.
+
+    Parameters
+    ----------
+    rows : array of int
+        For each operation: position of its kind in :data:`KINDS`, phase, number of sources and of
+        targets, number of its semaphore or -1, value, flags, and number of its source line.
+        Bit 0 of the flags says that a signal is relaxed, the others are ``in_switch``.
+    chunks : array of int
+        For each source and then each target, two numbers: rank, channel and buffer, packed as
+        :func:`pack_place` does, and the index.
+    """
+
+    rows: array[int]
+    chunks: array[int]
+
+
+OPERATION_COLUMNS: Final = 8
+_BUFFER_NUMBERS: Final = {name: number for number, name in enumerate(BUFFERS)}
+_KIND_NUMBERS: Final = {name: number for number, name in enumerate(KINDS)}
+_CHANNEL_BITS: Final = 30
+_BUFFER_BITS: Final = 2
+
+
+def pack_place(rank: Any, channel: Any, buffer: Any) -> Any:
+    """Pack the rank, channel and buffer number of chunks into one integer each.
+
+    Examples
+    --------
+    >>> unpack_place(pack_place(3, 1, 2))
+    (3, 1, 2)
+    """
+    return (rank << _CHANNEL_BITS | channel) << _BUFFER_BITS | buffer
+
+
+def unpack_place(place: Any) -> tuple[Any, Any, Any]:
+    """Return the rank, channel and buffer number that :func:`pack_place` has packed."""
+    channel = place >> _BUFFER_BITS & (1 << _CHANNEL_BITS) - 1
+    return place >> _CHANNEL_BITS + _BUFFER_BITS, channel, place & (1 << _BUFFER_BITS) - 1
+
+
 class Block:
     """One thread block of one rank: a list of operations, executed in order.
 
     A move starts when the one before it has issued all its stores. Where it reads or
     writes what an earlier move of this block stored, and before every signal, the block
     first waits until those stores are acknowledged (a fence); the lowering adds these fences.
+
+    Operations are kept as integers, because a program of a thousand ranks has millions of them.
+    Whoever asks for :attr:`operations` gets a list of objects, which the block uses from then on.
 
     Attributes
     ----------
@@ -140,36 +234,104 @@ class Block:
         Whether it is not in the file: it copies what stays where it is in a plan in place.
     """
 
-    program: Program
-    rank: int
-    channel: int
-    unit: str = "sm"
-    kernel: int = 0
-    operations: list[Operation] = field(default_factory=list)
-    waited: dict[Semaphore, int] = field(default_factory=dict)
-    current: int = 0
-    origin: Origin | None = None
-    added: bool = False
+    __slots__ = (
+        "_chunks", "_operations", "_rows", "added", "channel", "current", "kernel", "origin", "program",
+        "rank", "unit", "waited",
+    )  # fmt: skip
+
+    def __init__(self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0) -> None:
+        self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
+        self.waited: dict[Semaphore, int] = {}
+        self.current = 0
+        self.origin: Origin | None = None
+        self.added = False
+        self._rows, self._chunks = array("q"), array("q")
+        self._operations: list[Operation] | None = None
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations as objects; a change of the list changes the block."""
+        if self._operations is None:
+            self._operations = self._objects()
+            self._rows, self._chunks = array("q"), array("q")
+        return self._operations
+
+    @operations.setter
+    def operations(self, operations: list[Operation]) -> None:
+        self._operations = operations
+        self._rows, self._chunks = array("q"), array("q")
+
+    @property
+    def columns(self) -> OperationColumns:
+        """The operations as integers."""
+        if self._operations is None:
+            return OperationColumns(self._rows, self._chunks)
+        found = OperationColumns(array("q"), array("q"))
+        for op in self._operations:
+            number = op.semaphore.number if op.semaphore is not None else -1
+            flags = op.relaxed | op.in_switch << 1
+            line = self.program.number_of(op.line)
+            found.rows.extend(
+                (
+                    _KIND_NUMBERS[op.kind], op.phase, len(op.sources), len(op.targets), number, op.value,
+                    flags, line,
+                )
+            )  # fmt: skip
+            for rank, buffer, index, channel in (*op.sources, *op.targets):
+                found.chunks.extend((pack_place(rank, channel, _BUFFER_NUMBERS[buffer]), index))
+        return found
+
+    def _objects(self) -> list[Operation]:
+        """Return the operations that the columns hold as objects."""
+        found: list[Operation] = []
+        lines, semaphores = list(self.program.lines), self.program.semaphores
+        rows, width = self._rows.tolist(), OPERATION_COLUMNS
+        chunks = []
+        for place, index in zip(self._chunks[::2], self._chunks[1::2], strict=True):
+            rank, channel, buffer = unpack_place(place)
+            chunks.append(Chunk(rank, BUFFERS[buffer], index, channel))
+        first = 0
+        for at in range(0, len(rows), width):
+            kind, phase, reads, writes, number, value, flags, line = rows[at : at + width]
+            middle, last = first + reads, first + reads + writes
+            found.append(
+                Operation(
+                    KINDS[kind],
+                    phase,
+                    tuple(chunks[first:middle]),
+                    tuple(chunks[middle:last]),
+                    semaphores[number] if number >= 0 else None,
+                    value,
+                    bool(flags & 1),
+                    flags >> 1,
+                    lines[line],
+                )
+            )
+            first = last
+        return found
 
     def phase(self, name: str) -> None:
         """Begin a phase of the collective: the following operations belong to it."""
         self.current = self.program.phase_number(name)
 
-    def copy(self, source: Chunk, *targets: Chunk) -> None:
-        """Load a chunk line by line and store it to one or several chunks, local or remote."""
+    def copy(self, source: Chunk | Chunks, *targets: Chunk | Chunks) -> None:
+        """Load a chunk line by line and store it to one or several chunks, local or remote.
+
+        Here and in all other moves, slices of buffers stand for one operation for each of their chunks.
+        """
         self.move((source,), targets)
 
-    def put(self, source: Chunk, target: Chunk) -> None:
+    def put(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
         """Copy a chunk of this rank to another rank."""
         self._local(source, "put from")
         self.move((source,), (target,))
 
-    def get(self, source: Chunk, target: Chunk) -> None:
+    def get(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
         """Copy a chunk of another rank to this rank."""
         self._local(target, "get to")
         self.move((source,), (target,))
 
-    def reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
+    def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
         """Load the same line of several chunks, add the lines, and store the sum."""
         self.move(tuple(sources), targets)
 
@@ -185,19 +347,23 @@ class Block:
         """Let a switch add the sources and forward the sum to every target."""
         self.move(tuple(sources), targets, SWITCH_READS | SWITCH_WRITES)
 
-    def move(self, sources: Sequence[Chunk], targets: Sequence[Chunk], in_switch: int = 0) -> None:
+    def move(
+        self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks], in_switch: int = 0
+    ) -> None:
         """Load the lines of one or several chunks, add them, and store the sum.
 
         ``in_switch`` says whether a switch adds (``SWITCH_READS``) or forwards (``SWITCH_WRITES``) them.
         """
         if not sources or not targets:
             raise InputError("a move needs at least one source and one target", where=self._where)
-        if len(set(targets)) < len(targets):
+        if len(targets) > 1 and len(set(targets)) < len(targets):
             raise InputError("a move cannot store twice to the same chunk", where=self._where)
-        for chunk in (*sources, *targets):
+        chunks: list[Any] = [*sources, *targets]
+        for chunk in chunks:
             if not isinstance(chunk, Chunk):
-                raise InputError(f"not a chunk: {chunk!r}", where=self._where, hint="index a buffer")
-        self._add("move", sources=tuple(sources), targets=tuple(targets), in_switch=in_switch)
+                return self._add_many(chunks, len(sources), in_switch << 1)
+        self._add("move", len(sources), len(targets), chunks, flags=in_switch << 1)
+        return None
 
     def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None:
         """Add to a semaphore once everything that this block has stored is acknowledged.
@@ -212,7 +378,7 @@ class Block:
         self._own(semaphore)
         if value < 1:
             raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
-        self._add("signal", semaphore=semaphore, value=value, relaxed=relaxed)
+        self._add("signal", semaphore=semaphore, value=value, flags=int(relaxed))
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None:
         """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
@@ -246,10 +412,11 @@ class Block:
         return f"program {self.program.name!r}, rank {self.rank}"
 
     def _own(self, semaphore: Semaphore) -> None:
-        if not 0 <= semaphore.number < len(self.program.semaphores):
+        number, known = semaphore.number, self.program.semaphores
+        if not (0 <= number < len(known) and known[number] == semaphore):
             raise InputError("the semaphore is of another program", where=f"program {self.program.name!r}")
 
-    def _local(self, chunk: Chunk, what: str) -> None:
+    def _local(self, chunk: Chunk | Chunks, what: str) -> None:
         if chunk.rank != self.rank:
             raise InputError(
                 f"rank {self.rank} cannot {what} {chunk}",
@@ -257,10 +424,75 @@ class Block:
                 hint="use copy(), or put() from this rank, or get() to it",
             )
 
-    def _add(self, kind: str, **what: Any) -> None:
+    def _add(
+        self,
+        kind: str,
+        sources: int = 0,
+        targets: int = 0,
+        chunks: Sequence[Chunk] = (),
+        semaphore: Semaphore | None = None,
+        value: int = 0,
+        flags: int = 0,
+    ) -> None:
         self.program.count()
         line = line_of_caller()
-        self.operations.append(Operation(kind, self.current, line=line, origin=self.origin, **what))
+        if self._operations is None and self.origin is None:
+            number = semaphore.number if semaphore is not None else -1
+            at = self.program.number_of(line)
+            self._rows.extend((_KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at))
+            extend = self._chunks.extend
+            for rank, buffer, index, channel in chunks:
+                # As pack_place does, without a call: a large program has millions of chunks.
+                extend(((rank << 30 | channel) << 2 | _BUFFER_NUMBERS[buffer], index))
+            return
+        self.operations.append(
+            Operation(
+                kind,
+                self.current,
+                tuple(chunks[:sources]),
+                tuple(chunks[sources:]),
+                semaphore,
+                value,
+                bool(flags & 1),
+                flags >> 1,
+                line,
+                self.origin,
+            )
+        )
+
+    def _add_many(self, slices: Sequence[Any], sources: int, flags: int) -> None:
+        """Add a move for each chunk of slices."""
+        for one in slices:
+            if not isinstance(one, Chunk | Chunks):
+                raise InputError(f"not a chunk: {one!r}", where=self._where, hint="index a buffer")
+        if len({len(one.indices) if isinstance(one, Chunks) else 1 for one in slices}) > 1:
+            raise InputError(
+                f"a move between slices of different lengths: {', '.join(map(str, slices))}",
+                where=self._where,
+                hint="use slices of equal length",
+            )
+        targets = [(one.rank, one.buffer, one.channel) for one in slices[sources:]]
+        each = (one.each() if isinstance(one, Chunks) else [one] for one in slices)
+        if self._operations is not None or self.origin is not None or len(set(targets)) < len(targets):
+            for chunks in zip(*each, strict=True):
+                self.move(chunks[:sources], chunks[sources:], flags >> 1)
+            return
+        count = len(slices[0].indices) if isinstance(slices[0], Chunks) else 1
+        self.program.count(count)
+        at = self.program.number_of(line_of_caller())
+        row = (_KIND_NUMBERS["move"], self.current, sources, len(targets), -1, 0, flags, at)
+        self._rows.frombytes(np.tile(np.array(row, np.int64), count).tobytes())
+        chunks_of = np.empty((count, len(slices), 2), np.int64)
+        for k, one in enumerate(slices):
+            chunks_of[:, k, 0] = pack_place(one.rank, one.channel, _BUFFER_NUMBERS[one.buffer])
+            chunks_of[:, k, 1] = one.indices if isinstance(one, Chunks) else one.index
+        self._chunks.frombytes(chunks_of.tobytes())
+
+
+_FITTING: Final = 2**18
+"""A program of so few operations is not checked for memory."""
+_BYTES_PER_OPERATION: Final = 800
+"""What lowering a program takes at its peak, measured: about 900 B an operation with 2.5 chunks."""
 
 
 class Program:
@@ -287,6 +519,8 @@ class Program:
 
     Attributes
     ----------
+    lines : dict of SourceLine to int
+        The source lines that have written operations, numbered.
     same_memory : dict of Chunk to Chunk
         For a plan in place: the chunk of the buffer whose memory another chunk shares.
     credits : dict of Semaphore to int
@@ -326,6 +560,7 @@ class Program:
         self.same_memory: dict[Chunk, Chunk] = {}
         self.credits: dict[Semaphore, int] = {}
         self.channel = 0
+        self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
         self.phases: list[str] = []
@@ -333,6 +568,7 @@ class Program:
         self._kernel = 0
         self.most_operations: int | None = None
         self._operations = 0
+        self._fitting = _FITTING
 
     @property
     def everyone(self) -> list[Rank]:
@@ -368,6 +604,7 @@ class Program:
 
     def block(self, rank: int) -> Block:
         """Add a thread block to a rank, in the current channel."""
+        share(self.channel * self.ranks + rank, self.channels * self.ranks)
         block = Block(self, self._rank(rank), self.channel, kernel=self._kernel)
         self.blocks.append(block)
         return block
@@ -420,9 +657,20 @@ class Program:
                 block.signal(arrived[ranks[(ranks.index(block.rank) + 1 + step) % len(ranks)]])
             block.wait(arrived[block.rank], len(blocks))
 
-    def count(self) -> None:
-        """Count an operation; raise an error where it exceeds the limit."""
-        self._operations += 1
+    def number_of(self, line: SourceLine | None) -> int:
+        """Return the number of a source line; a new one gets the next number."""
+        return self.lines.setdefault(line, len(self.lines))
+
+    def count(self, operations: int = 1) -> None:
+        """Count operations; raise an error where they exceed the limit, or memory."""
+        self._operations += operations
+        if self._operations >= self._fitting:
+            self._fitting = 2 * self._operations
+            require_bytes(
+                self._operations * _BYTES_PER_OPERATION,
+                where=f"program {self.name!r}",
+                hint="use fewer ranks or channels, or an algorithm with fewer messages",
+            )
         if self.most_operations is not None and self._operations > self.most_operations:
             raise InputError(
                 f"more than {self.most_operations:,} operations",

@@ -58,14 +58,29 @@ def line_of_caller() -> SourceLine | None:
     shipped = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        kind = _KINDS.get(file) or _kind_of(file)
+        if kind == "user":
             return SourceLine(file, frame.f_lineno)
-        if file == _START:
+        if kind == "start":
             break
-        if shipped is None and file not in _LANGUAGE:
+        if kind == "shipped" and shipped is None:
             shipped = SourceLine(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return shipped
+
+
+_KINDS: dict[str, str] = {}
+
+
+def _kind_of(file: str) -> str:
+    """Say whose a file is that calls the language, and remember it."""
+    kind = "language" if file in _LANGUAGE else "shipped"
+    if file == _START:
+        kind = "start"
+    elif not file.startswith(_PACKAGE):
+        kind = "user"
+    _KINDS[file] = kind
+    return kind
 
 
 @dataclass(frozen=True)
@@ -139,10 +154,19 @@ class ProgramSource:
         return f"{self.parts[int(self.part[op])].name} line {int(self.line[op])}"
 
 
-def source_of(lines: Sequence[SourceLine | None]) -> ProgramSource:
-    """Look up the text that contains the lines of all operations."""
+def source_of(lines: Sequence[SourceLine | None], number: np.ndarray) -> ProgramSource:
+    """Look up the text that contains the lines of all operations.
+
+    Parameters
+    ----------
+    lines : sequence of SourceLine or None
+    number : ndarray of int
+        For each operation, which of these lines has written it.
+    """
+    written = np.unique(number).tolist()
+    first = dict.fromkeys(lines[k] for k in sorted(written, key=lambda k: int(np.argmax(number == k))))
     used: dict[str, set[int]] = {}
-    for line in lines:
+    for line in first:
         if line is not None:
             used.setdefault(line.file, set()).add(line.number)
     parts: list[SourceText] = []
@@ -151,11 +175,9 @@ def source_of(lines: Sequence[SourceLine | None]) -> ProgramSource:
         for part, inside in _parts(file, numbers):
             place |= {SourceLine(file, number): len(parts) for number in inside}
             parts.append(part)
-    return ProgramSource(
-        tuple(parts),
-        np.array([-1 if line is None else place[line] for line in lines], np.int32),
-        np.array([0 if line is None else line.number for line in lines], np.int32),
-    )
+    part_of = np.array([place.get(line, -1) if line else -1 for line in lines] or [-1], np.int32)
+    line_of = np.array([line.number if line else 0 for line in lines] or [0], np.int32)
+    return ProgramSource(tuple(parts), part_of[number], line_of[number])
 
 
 def _parts(file: str, numbers: Iterable[int]) -> list[tuple[SourceText, list[int]]]:

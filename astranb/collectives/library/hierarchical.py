@@ -57,37 +57,34 @@ def all_reduce_hierarchical(p: Program) -> None:
         peers = [node * width + (position + k) % width for k in range(1, width)]
         rails = [(node + k) % nodes * width + position for k in range(1, nodes)]
 
-        def chunk(position: int, node: int) -> int:
-            return position * nodes + node
+        def part(position: int) -> slice:
+            return slice(position * nodes, (position + 1) * nodes)
 
         block.phase("reduce-scatter in the node")
         for peer in peers:
-            for k in range(nodes):
-                block.put(inp[chunk(peer % width, k)], p.scratch(peer)[position * nodes + k])
+            block.put(inp[part(peer % width)], p.scratch(peer)[part(position)])
         for peer in peers:
             block.signal(near[peer])
         if peers:
             block.wait(near[r], len(peers))
         sums = p.ranks
-        for k in range(nodes):
-            got = [mine[peer % width * nodes + k] for peer in peers]
-            block.reduce([inp[chunk(position, k)], *got], mine[sums + k])
+        got = [mine[part(peer % width)] for peer in peers]
+        block.reduce([inp[part(position)], *got], mine[sums : sums + nodes])
         block.phase("reduce-scatter between nodes")
         for rail in rails:
             engines.put(block, mine[sums + rail // width], p.scratch(rail)[sums + nodes + node], far[rail])
         if rails:
             block.wait(far[r], len(rails))
-        got = [mine[sums + nodes + rail // width] for rail in rails]
-        block.reduce([mine[sums + node], *got], out[chunk(position, node)])
+        own = position * nodes + node
+        block.reduce([mine[sums + node], *(mine[sums + nodes + rail // width] for rail in rails)], out[own])
         block.phase("all-gather between nodes")
         for rail in rails:
-            engines.put(block, out[chunk(position, node)], p.output(rail)[chunk(position, node)], back[rail])
+            engines.put(block, out[own], p.output(rail)[own], back[rail])
         if rails:
             block.wait(back[r], len(rails))
         block.phase("all-gather in the node")
-        for k in range(nodes):
-            if peers:
-                block.copy(out[chunk(position, k)], *(p.output(peer)[chunk(position, k)] for peer in peers))
+        if peers:
+            block.copy(out[part(position)], *(p.output(peer)[part(position)] for peer in peers))
         for peer in peers:
             block.signal(last[peer])
         if peers:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from astranb.collectives.language.program import Block
+import numpy as np
+
+from astranb.collectives.language.program import KINDS, Block
 from astranb.gpu import tables as t
 
-__all__ = ["Pace", "paces"]
+from .columns import Columns
+
+__all__ = ["Pace", "paces", "paces_of"]
 
 
 class Pace(NamedTuple):
@@ -60,3 +64,83 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
         dirty.update(writes)
         found.append(Pace(fence, ahead))
     return found
+
+
+def paces_of(c: Columns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return when each operation of all blocks begins, as :func:`paces` does for one block.
+
+    Parameters
+    ----------
+    c : Columns
+    chunk_of : ndarray of int64
+        The number of each source and target.
+    is_source : ndarray of bool
+        Whether it is a source.
+
+    Returns
+    -------
+    fence : ndarray of int64
+    ahead : ndarray of bool
+    """
+    count = len(c.kind)
+    written, read = _before(c, chunk_of, is_source)
+    last_store = np.maximum.accumulate(np.where(c.targets > 0, np.arange(count), -1))
+    stored = np.concatenate([[-1], last_store[:-1]]) if count else last_store
+    fences, aheads = [0] * count, [False] * count
+    move, signal, flush = (KINDS.index(kind) for kind in ("move", "signal", "fence"))
+    firsts = c.first_op.tolist()
+    columns = zip(c.kind.tolist(), c.relaxed.tolist(), written, read, stored.tolist(), strict=True)
+    block = 0
+    clean = 0  # stores since this operation are not acknowledged
+    loop = -1  # where the moves began that warps may still execute, -1: there are none
+    for op, (kind, relaxed, writer, reader, store) in enumerate(columns):
+        while op == firsts[block]:
+            clean, loop, block = op, -1, block + 1
+        if kind == move:
+            fence = t.ACKNOWLEDGED if writer >= clean else 0
+            if loop >= 0 and not fence and reader < loop:
+                aheads[op] = True
+            else:
+                loop = op
+        else:
+            loop = -1
+            dirty = kind == signal and not relaxed and store >= clean
+            fence = t.ACKNOWLEDGED | t.SYSTEM_WIDE if kind == flush or dirty else 0
+        if fence:
+            fences[op] = fence
+            clean = op
+    return np.array(fences, np.int64), np.array(aheads, bool)
+
+
+def _before(c: Columns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[list[int], list[int]]:
+    """Find for each operation the last ones of its block that accessed its chunks before it.
+
+    Returns
+    -------
+    written : list of int
+        The last operation that stored to one of its chunks; -1 for none.
+    read : list of int
+        The last operation that read one of its targets; -1 for none.
+    """
+    count, total = len(c.kind), len(chunk_of)
+    found = np.full((2, count), -1, np.int64)
+    if not total:
+        return found[0].tolist(), found[1].tolist()
+    # Accesses of one chunk follow one another, block by block and in the order of operations.
+    place = np.sort(chunk_of * total + np.arange(total)) % total
+    op, chunk = c.op[place], chunk_of[place]
+    source = is_source[place]
+    new = np.ones(total, bool)
+    new[1:] = (chunk[1:] != chunk[:-1]) | (c.block[op[1:]] != c.block[op[:-1]])
+    group = np.maximum.accumulate(np.where(new, np.arange(total), 0))
+    own = new.copy()  # where the accesses of the same operation begin
+    own[1:] |= op[1:] != op[:-1]
+    begin = np.maximum.accumulate(np.where(own, np.arange(total), 0))
+    for row, accesses, asks in ((0, ~source, None), (1, source, ~source)):
+        last = np.maximum.accumulate(np.where(accesses, np.arange(total), -1))
+        before = np.where(begin > 0, last[begin - 1], -1)
+        there = before >= group
+        if asks is not None:
+            there &= asks
+        np.maximum.at(found[row], op[there], op[before[there]])
+    return found[0].tolist(), found[1].tolist()

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import chain
 
 import numpy as np
 
-from astranb.collectives.language.program import BUFFERS, Block, Chunk, Operation, Program, in_order
+from astranb.collectives.language.program import (
+    BUFFERS,
+    KINDS,
+    Block,
+    Chunk,
+    Operation,
+    Program,
+    in_order,
+)
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
+from astranb.core.progress import share, stage
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
-from .fences import paces
+from .columns import ChunkKeys, Columns, columns_of, distinct
+from .fences import paces_of
 
 __all__ = ["Extents", "Lowered", "check_packets", "lower"]
 
 _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 # The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
 # 8 B of flag in 128 B (NCCL, src/device/prims_ll.h and prims_ll128.h).
+_KINDS = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
 
 
 @dataclass(frozen=True)
@@ -93,23 +104,27 @@ def lower(
     """
     if not program.blocks:
         raise InputError("the algorithm added no thread block", where=f"program {program.name!r}")
+    stage("operations", 0.7)
     order = in_order(program)
-    operations = [op for b in order for op in program.blocks[b].operations]
-    extents = Extents(program, kind, size, line_bytes)
-    numbers = extents.settle(operations)
+    c = columns_of(program, order)
     part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
     packet_bytes = line_bytes * part // whole
-    slices, lines, flags = _slices(program, numbers, extents, packet_bytes)
-    semaphores = _semaphores(program, lines)
-    ops, operands = _operations(
-        program, order, numbers, slices, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
+    slices, slice_of, lines, flags = _slices(
+        program, c, Extents(program, kind, size, line_bytes), packet_bytes
     )
+    share(1, 3)
+    semaphores = _semaphores(program, lines)
+    engines = np.array([program.blocks[b].unit == "engine" for b in order], bool)
+    _check_packets(program, order, c, engines)
+    ops, operands = _operations(
+        c, engines, slice_of, slices, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
+    )
+    share(1, 1)
     blocks = allocate(len(order), t.BLOCK)
-    ends = np.cumsum([len(program.blocks[b].operations) for b in order])
     blocks["gpu"] = [program.blocks[b].rank for b in order]
-    blocks["first_op"] = np.concatenate([[0], ends[:-1]])
-    blocks["last_op"] = ends
-    blocks["engine"] = [program.blocks[b].unit == "engine" for b in order]
+    blocks["first_op"] = c.first_op[:-1]
+    blocks["last_op"] = c.first_op[1:]
+    blocks["engine"] = engines
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -130,7 +145,7 @@ def lower(
         block_channel=np.array([program.blocks[b].channel for b in order], np.int64),
         lines=lines,
         flags=flags,
-        source=source_of([op.line for op in operations]),
+        source=source_of(list(program.lines), c.line),
     )
 
 
@@ -144,6 +159,14 @@ def check_packets(program: Program, block: Block, op: Operation) -> None:
             op.line,
             where=f"program {program.name!r}, rank {block.rank}",
         )
+
+
+def _check_packets(program: Program, order: list[int], c: Columns, engines: np.ndarray) -> None:
+    """Refuse the first operation of which :func:`check_packets` refuses the packets."""
+    packed = np.bincount(c.op[c.buffer == BUFFERS.index("packets")], minlength=len(c.kind)) > 0
+    for op in np.flatnonzero(packed & ((c.in_switch > 0) | engines[c.block]))[:1].tolist():
+        block = program.blocks[order[c.block[op]]]
+        check_packets(program, block, block.operations[op - int(c.first_op[c.block[op]])])
 
 
 class Extents:
@@ -181,6 +204,20 @@ class Extents:
         first = part * self.chunk_lines + channel * self.slice_lines
         lines = max(0, min(end, first + self.slice_lines) - first)
         return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
+
+    def of_chunks(self, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lines and bytes of input and output chunks: rows of rank, buffer, index and channel."""
+        rank, buffer, index, channel = chunks
+        one = [
+            (count == 1 and self.parts > 1)
+            for count in (self.program.input_chunks, self.program.output_chunks)
+        ]
+        mine = np.where(buffer == 0, one[0], one[1] or self.kind == "all_to_all")
+        part = np.where(mine, rank, index) if self.kind != "custom" else index
+        end = np.minimum(self.total, (part + 1) * self.chunk_lines)
+        first = part * self.chunk_lines + channel * self.slice_lines
+        lines = np.maximum(0, np.minimum(end, first + self.slice_lines) - first)
+        return lines, np.minimum(lines * self.line_bytes, np.maximum(0, self.size - first * self.line_bytes))
 
     def settle(self, operations: list[Operation]) -> dict[Chunk, tuple[int, int]]:
         """Determine the extent of every chunk that occurs; scratch has that of what is stored there."""
@@ -222,56 +259,117 @@ class Extents:
         return known
 
 
+def _settle(
+    program: Program, c: Columns, extents: Extents, chunks: np.ndarray, slice_of: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Determine the lines and bytes of every chunk, as :meth:`Extents.settle` does.
+
+    Parameters
+    ----------
+    chunks : ndarray of int64, shape (4, chunks)
+        Rank, buffer, index and channel of each chunk.
+    slice_of : ndarray of int64
+        The chunk of each source and target.
+    """
+    lines, size = np.full((2, chunks.shape[1]), -1, np.int64)
+    held = np.flatnonzero(chunks[1] < 2)  # inputs and outputs
+    lines[held], size[held] = extents.of_chunks(chunks[:, held])
+    count = c.sources + c.targets
+    count = count[count > 0]  # of moves
+    moved = slice_of
+    while len(count):
+        starts = np.cumsum(count) - count
+        (most, least), (most_bytes, least_bytes) = _bounds(lines[moved], starts), _bounds(size[moved], starts)
+        known = most >= 0
+        if (known & ((most != least) | (most_bytes != least_bytes))).any() or not known.any():
+            # Operation by operation: this finds the error, or what a custom program reads.
+            return _one_by_one(program, c, extents, chunks)
+        of_known = np.repeat(known, count)
+        lines[moved[of_known]] = np.repeat(most[known], count[known])
+        size[moved[of_known]] = np.repeat(most_bytes[known], count[known])
+        (most, least), (most_bytes, least_bytes) = _bounds(lines[moved], starts), _bounds(size[moved], starts)
+        if (known & ((most != least) | (most_bytes != least_bytes))).any():
+            # Two moves give a chunk of scratch different sizes.
+            return _one_by_one(program, c, extents, chunks)
+        count = count[~known]
+        moved = moved[~of_known]
+    return lines, size
+
+
+def _bounds(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest and the smallest value of each group, without those that are negative."""
+    most = np.maximum.reduceat(values, starts)
+    return most, np.minimum.reduceat(np.where(values < 0, np.iinfo(np.int64).max, values), starts)
+
+
+def _one_by_one(
+    program: Program, c: Columns, extents: Extents, chunks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Determine the extents operation by operation, with the error for the first that does not fit."""
+    known = extents.settle([op for b in c.order for op in program.blocks[b].operations])
+    rows = (Chunk(rank, BUFFERS[buffer], index, ch) for rank, buffer, index, ch in chunks.T.tolist())
+    found = [known.get(c) or extents.of_part(extents.place(c), c.channel) for c in rows]
+    lines, size = np.array(found, np.int64).reshape(-1, 2).T
+    return lines, size
+
+
 def _slices(
-    program: Program, extents: dict[Chunk, tuple[int, int]], sizes: Extents, packet_bytes: int
-) -> tuple[Records, np.ndarray, int]:
-    """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch."""
-    whole = dict(extents)
+    program: Program, c: Columns, extents: Extents, packet_bytes: int
+) -> tuple[Records, np.ndarray, np.ndarray, int]:
+    """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch.
+
+    Returns
+    -------
+    slices : recarray of SLICE
+    slice_of : ndarray of int64
+        The slice of each source and target.
+    lines : ndarray of int64
+        Lines of memory that each rank uses for them.
+    flags : int
+        Flags of packets.
+    """
     # The whole input and output exist and are checked, whether moved or not.
-    for name, count in (("input", program.input_chunks), ("output", program.output_chunks)):
-        for place in product(range(program.ranks), [name], range(count), range(program.channels)):
-            chunk = Chunk(*place)
-            if chunk not in whole:
-                whole[chunk] = sizes.of_part(sizes.place(chunk), chunk.channel)
-    order = sorted(whole, key=lambda c: (c.rank, BUFFERS.index(c.buffer), c.index, c.channel))
-    extents.clear()
-    extents.update({chunk: (number, whole[chunk][1]) for number, chunk in enumerate(order)})
-    slices = allocate(len(order), t.SLICE)
-    slices["gpu"] = [c.rank for c in order]
-    slices["buffer"] = [BUFFERS.index(c.buffer) for c in order]
-    slices["chunk"] = [c.index for c in order]
-    slices["channel"] = [c.channel for c in order]
-    slices["lines"] = [whole[c][0] for c in order]
-    slices["bytes"] = [whole[c][1] for c in order]
+    counts = np.array([program.input_chunks, program.output_chunks])
+    index, channel = np.arange(counts.max()), np.arange(program.channels)
+    names = ChunkKeys(program.ranks, np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
+    moved = names.keys(c.rank, c.buffer, c.index, c.channel)
+    rank = np.arange(program.ranks)[:, None, None]
+    whole = [
+        names.keys(rank, buffer, index[:count, None], channel).ravel() for buffer, count in enumerate(counts)
+    ]
+    keys, number = distinct(np.concatenate([moved, *whole]))
+    slice_of, chunks = number[: len(moved)], names.chunks(keys)
+    slices = allocate(len(keys), t.SLICE)
+    for name, column in zip(("gpu", "buffer", "chunk", "channel"), chunks, strict=True):
+        slices[name] = column
+    slices["lines"], slices["bytes"] = _settle(program, c, extents, chunks, slice_of)
     packed = slices["buffer"] == BUFFERS.index("packets")
     slices["lines"][packed] = -(-slices["bytes"][packed] // packet_bytes)
     in_packets = np.where(packed, slices["lines"], 0)
     slices["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
     slices["writer"] = np.where(slices["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
     slices["writing"] = -1
+    ends = np.cumsum(slices["lines"])
     lines = np.zeros(program.ranks, np.int64)
-    for rank in range(program.ranks):
-        of_rank = np.flatnonzero(slices["gpu"] == rank)
-        ends = np.cumsum(slices["lines"][of_rank])
-        slices["line"][of_rank] = ends - slices["lines"][of_rank]
-        lines[rank] = ends[-1] if len(ends) else 0
-    return slices, lines, int(in_packets.sum())
+    np.add.at(lines, slices["gpu"], slices["lines"])
+    slices["line"] = ends - slices["lines"] - (np.cumsum(lines) - lines)[slices["gpu"]]
+    return slices, slice_of, lines, int(in_packets.sum())
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
     """Place every semaphore on a line of its own after the buffers of its rank."""
     semaphores = allocate(len(program.semaphores), t.SEMAPHORE)
     for number, semaphore in enumerate(program.semaphores):
-        semaphores[number].gpu = semaphore.rank
-        semaphores[number].line = lines[semaphore.rank]
+        semaphores["gpu"][number] = semaphore.rank
+        semaphores["line"][number] = lines[semaphore.rank]
         lines[semaphore.rank] += 1
     return semaphores
 
 
 def _operations(
-    program: Program,
-    order: list[int],
-    numbers: dict[Chunk, tuple[int, int]],
+    c: Columns,
+    engines: np.ndarray,
+    slice_of: np.ndarray,
     slices: Records,
     semaphores: Records,
     line_bytes: int,
@@ -279,57 +377,48 @@ def _operations(
     bulk: tuple[int, int],
 ) -> tuple[Records, Records]:
     """Fill the tables of operations and operands, and set the fences."""
-    kinds = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
-    rows: list[tuple[int, ...]] = []
-    operands: list[tuple[int, int, int]] = []  # (slice, -1, stride) or (-1, semaphore, 0)
-    for place, b in enumerate(order):
-        engine = program.blocks[b].unit == "engine"
-        before = 0  # lines of the moves that are one loop
-        listed = program.blocks[b].operations
-        read = [[numbers[c][0] for c in op.sources] for op in listed]
-        written = [[numbers[c][0] for c in op.targets] for op in listed]
-        pace = paces(program.blocks[b], read, written)
-        for number, (op, sources, targets, (fence, ahead)) in enumerate(
-            zip(listed, read, written, pace, strict=True)
-        ):
-            before = before if ahead else 0
-            packets = [c.buffer == "packets" for c in (*op.sources, *op.targets)]
-            spins = any(packets[: len(sources)])
-            check_packets(program, program.blocks[b], op)
-            payload = packet_bytes if any(packets) else line_bytes * bulk[engine]
-            first = len(operands)
-            operands.extend(
-                (slice_, -1, line_bytes if packed else payload)
-                for slice_, packed in zip((*sources, *targets), packets, strict=True)
-            )
-            semaphore = op.semaphore.number if op.semaphore else -1
-            if op.semaphore:
-                operands.append((-1, semaphore, 0))
-            size = int(slices["bytes"][sources[0]]) if sources else 0
-            lines = -(-size // payload)
-            rows.append(
-                (
-                    kinds[op.kind], place, first, len(sources), first + len(sources), len(targets),
-                    semaphore, op.value, op.phase, fence, op.in_switch, int(spins), payload,
-                    size - (lines - 1) * payload if lines else 0, number, int(ahead), before,
-                    lines, lines, 0, -1, -1, -1,
-                )
-            )  # fmt: skip
-            before = 0 if spins else before + lines
-    ops = allocate(len(rows), t.OP)
-    ops[:] = rows
-    table = allocate(len(operands), t.OPERAND)
-    slice_, semaphore_of, stride = np.array(operands, np.int64).reshape(-1, 3).T
-    of_slice = slice_ >= 0
-    table["slice"] = slice_
-    table["stride"] = stride
+    kinds = np.array([_KINDS[kind] for kind in KINDS])
+    count, operands = len(c.kind), c.sources + c.targets + (c.semaphore >= 0)
+    packed = c.buffer == BUFFERS.index("packets")
+    is_source = np.arange(len(c.op)) - c.first_chunk[c.op] < c.sources[c.op]
+    any_packets = np.bincount(c.op[packed], minlength=count) > 0
+    spins = np.bincount(c.op[packed & is_source], minlength=count) > 0
+    bulk_bytes = line_bytes * np.array(bulk)[engines[c.block].astype(np.int64)]
+    payload = np.where(any_packets, packet_bytes, bulk_bytes)
+    size = np.zeros(count, np.int64)
+    moving = np.flatnonzero(c.sources > 0)
+    size[moving] = slices["bytes"][slice_of[c.first_chunk[moving]]]
+    lines = -(-size // payload)
+    fence, ahead = paces_of(c, slice_of, is_source)
+    # The lines of the moves before it in its loop: from the last one that began a loop or read packets.
+    starts = ~ahead
+    starts[1:] |= spins[:-1]
+    done = np.cumsum(lines) - lines
+    before = done - np.maximum.accumulate(np.where(starts, done, 0))
+    first = np.cumsum(operands) - operands
+    ops = allocate(count, t.OP)
+    ops["kind"] = kinds[c.kind]
+    ops["block"] = c.block
+    ops["first_source"], ops["sources"] = first, c.sources
+    ops["first_target"], ops["targets"] = first + c.sources, c.targets
+    ops["semaphore"], ops["value"], ops["phase"] = c.semaphore, c.value, c.phase
+    ops["fence"], ops["in_switch"], ops["spins"], ops["payload"] = fence, c.in_switch, spins, payload
+    ops["last_bytes"] = np.where(lines > 0, size - (lines - 1) * payload, 0)
+    ops["number"] = np.arange(count) - c.first_op[c.block]
+    ops["ahead"], ops["before"] = ahead, before
+    ops["lines"] = ops["left"] = lines
+    ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
+    table = allocate(int(operands.sum()), t.OPERAND)
+    row = np.arange(len(c.op)) - c.first_chunk[c.op] + first[c.op]
     table["seen"] = t.NEVER_SEEN
-    table["flag"] = -1
-    table["flag"][of_slice] = slices["flag"][slice_[of_slice]]
-    table["gpu"][of_slice] = slices["gpu"][slice_[of_slice]]
-    table["line"][of_slice] = slices["line"][slice_[of_slice]]
-    table["gpu"][~of_slice] = semaphores["gpu"][semaphore_of[~of_slice]]
-    table["line"][~of_slice] = semaphores["line"][semaphore_of[~of_slice]]
+    table["slice"] = table["flag"] = -1
+    table["slice"][row] = slice_of
+    table["stride"][row] = np.where(packed, line_bytes, payload[c.op])
+    for name in ("flag", "gpu", "line"):
+        table[name][row] = slices[name][slice_of]
+    signalling = np.flatnonzero(c.semaphore >= 0)
+    row, number = (first + c.sources + c.targets)[signalling], c.semaphore[signalling]
+    table["gpu"][row], table["line"][row] = semaphores["gpu"][number], semaphores["line"][number]
     table["flag"][_line_by_line(ops, table)] = t.LINE_BY_LINE
     for number, alike in enumerate(_written_again(ops, table, slices), 1):
         ops["value"][alike] = number

@@ -10,6 +10,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Joined, Lowered, lower
 from astranb.core.errors import InputError, near
+from astranb.core.progress import stage
 from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
@@ -83,6 +84,7 @@ def lower_for(
     """Lower what is to run for the GPUs of a fabric; packets always travel line by line."""
     chosen = [p.coalesced(coalesce) for p in presets]
     first = chosen[0]
+    stage("thread blocks", 0.4)
     if isinstance(collective, Graph):
         if len(collective.operations) != len(presets):
             raise InputError(
@@ -173,7 +175,9 @@ def build(
                 where=program.name,
                 hint="reduce the size",
             )
+    stage("routes", 0.9)
     operands, routes, found, notes = route_program(fabric, program)
+    stage("memory and queues", 1.0)
     tables: dict[str, Records] = {name: allocate(0, dtype) for name, dtype in OWNERS.items()}
     gpus = _gpus(plan)
     planes, routes, route_links = planes_of(fabric, program, gpus, routes, found)
@@ -228,7 +232,7 @@ def build(
     queues["credits"] = plan.network.buffers or _UNLIMITED
     held = gpus["sets"] * gpus["l2_ways"]
     direct = gpus["direct"] == 1
-    tags = allocate(max(1, int(held[~direct].sum())), np.dtype("i4"))
+    tags = allocate(max(1, int(held[~direct].sum())), "i4")
     tags[:] = EMPTY
     channels = allocate(int(gpus["hbm_channels"].sum()), t.SERVER)
     channels["row"] = -1
@@ -260,8 +264,8 @@ def build(
         requests=requests,
         details=allocate(len(requests) if clock[0].detailed else 1, t.DETAIL),
         tags=tags,
-        present=allocate(max(1, int(held[direct].sum())), np.dtype("u1")),
-        flags=allocate(max(1, program.flags), np.dtype("u1")),
+        present=allocate(max(1, int(held[direct].sum())), "u1"),
+        flags=allocate(max(1, program.flags), "u1"),
         faults=faults,
         queues=queues,
         roce=roce,
@@ -412,17 +416,17 @@ def recording_tables(program: Lowered, links: int, gpus: int, sms: int, *, recor
     recorder[0].rows, recorder[0].links = rows, links
     lines = int(program.slices["lines"].sum())
     recorder[0].landing = int(record and lines <= _LANDED)
-    landed = allocate(lines if recorder[0].landing else 1, np.dtype("i4"))
+    landed = allocate(lines if recorder[0].landing else 1, "i4")
     if recorder[0].landing:
         landed[:] = np.repeat(program.slices["writer"], program.slices["lines"])
-    places = allocate(len(program.slices), np.dtype("i8"))
+    places = allocate(len(program.slices), "i8")
     places[:] = np.cumsum(program.slices["lines"]) - program.slices["lines"]
     current = allocate(sms if record else 1, CURRENT)
     current["state"] = -1
     return Recording(
         recorder=recorder,
         flights=allocate(_FLIGHTS if record else 1, FLIGHT),
-        activity=allocate(rows * BINS if record else 1, np.dtype("i8")),
+        activity=allocate(rows * BINS if record else 1, "i8"),
         trace=allocate(1, TRACE),
         bursts=allocate(_BURSTS if record else 1, BURST),
         current=current,

@@ -19,44 +19,40 @@ from astranb.net.rate import FLOW, ONE
 __all__ = ["chip_links", "flows_of", "planes_of", "route_program"]
 
 
-def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, list[int], list[str]]:
+def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, np.ndarray, list[str]]:
     """Find the routes between the ranks that communicate, and enter them in the operands.
 
     Returns
     -------
     operands, routes : recarray
-    route_links : list of int
+    route_links : ndarray of int32
         The links of all routes.
     notes : list of str
         What had to be assumed.
     """
     operands = own(program.operands)
-    ops = program.ops
+    ops, ranks = program.ops, program.ranks
     counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
     issuer = np.repeat(program.blocks["gpu"][ops["block"]], counts)
     remote = np.flatnonzero(operands["gpu"] != issuer)
-    pairs = set(zip(issuer[remote].tolist(), operands["gpu"][remote].tolist(), strict=True))
-    found, notes = fabric.routes(pairs | {(b, a) for a, b in pairs})
-    routes: list[tuple[int, int, int]] = []
-    route_links: list[int] = []
-    place: dict[tuple[int, int], tuple[int, int]] = {}
-    for pair, options in found.items():
-        place[pair] = (len(routes), len(options))
-        for option in options:
-            routes.append((len(route_links), len(route_links) + len(option), -1))
-            route_links += option
-    for operand in remote:
-        here, there = int(issuer[operand]), int(operands["gpu"][operand])
-        operands["out_route"][operand], operands["out_routes"][operand] = place[here, there]
-        operands["back_route"][operand], operands["back_routes"][operand] = place[there, here]
-    table = allocate(max(1, len(routes)), t.ROUTE)
-    if routes:
-        table[:] = routes
-    return operands, table, route_links, notes
+    here, there = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
+    pairs = np.unique(np.concatenate([here * ranks + there, there * ranks + here]))
+    found, notes = fabric.routes(zip(*(column.tolist() for column in divmod(pairs, ranks)), strict=True))
+    keys = found.pairs @ np.array([ranks, 1])
+    order = np.argsort(keys)
+    first, number = found.first_route[:-1], np.diff(found.first_route)
+    for way, wanted in (("out", here * ranks + there), ("back", there * ranks + here)):
+        row = order[np.searchsorted(keys, wanted, sorter=order)]
+        operands[f"{way}_route"][remote] = first[row]
+        operands[f"{way}_routes"][remote] = number[row]
+    table = allocate(max(1, len(found.first_link) - 1), t.ROUTE)
+    if len(found.first_link) > 1:
+        table["first"], table["last"], table["flow"] = found.first_link[:-1], found.first_link[1:], -1
+    return operands, table, found.links, notes
 
 
 def planes_of(
-    fabric: Fabric, program: Lowered, gpus: Records, routes: Records, route_links: list[int]
+    fabric: Fabric, program: Lowered, gpus: Records, routes: Records, route_links: np.ndarray
 ) -> tuple[Records, Records, Records]:
     """Find the lanes between each GPU and the switches that all of them share.
 
@@ -101,9 +97,10 @@ def planes_of(
     if planes:
         table[:] = planes
         routes = np.concatenate([routes, np.array(more, t.ROUTE)]).view(np.recarray)
-    route_links = route_links + links
-    link_table = allocate(max(1, len(route_links)), np.dtype("i4"))
+    count = len(route_links) + len(links)
+    link_table = allocate(max(1, count), "i4")
     link_table[: len(route_links)] = route_links
+    link_table[len(route_links) : count] = links
     return table, routes, link_table
 
 

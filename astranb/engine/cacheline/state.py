@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.collectives import Collective, Joined, Lowered, check
 from astranb.core.errors import AstranbError, Deadlock
+from astranb.core.progress import building
 from astranb.core.units import format_bytes
 from astranb.engine.edits import Edit
 from astranb.engine.stops import DEADLOCK, EXHAUSTED, REACHED, STEPS, STRANDED, TIME
@@ -110,10 +111,13 @@ class CacheLineState:
         ------
         InputError
             Something does not fit together, or not into memory.
+        Interrupted
+            The user has interrupted it.
         """
-        presets, program = lower_for(work, chosen, fabric, network.coalesce, launch)
-        plan = MachinePlan(fabric, presets, program, network, launch)
-        machine, more = build(plan, record=record, memory_bytes=memory_bytes)
+        with building(f"{work.title} on {len(chosen):,} GPUs"):
+            presets, program = lower_for(work, chosen, fabric, network.coalesce, launch)
+            plan = MachinePlan(fabric, presets, program, network, launch)
+            machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         assumed = [*fabric.assumed, *notes, *more]
         return cls(infra, work, fabric, chosen, presets, program, network, launch, machine, assumed)
 

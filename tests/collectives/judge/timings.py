@@ -96,7 +96,7 @@ def probed(sketch: Sketch, *, twice: bool) -> tuple[Sketch, _Expected]:
             if count:
                 probe.append(_wait(over[rank], count * (launch + 1)))
             for chunk, times, index in _promise(sketch, rank, outputs):
-                copy = replace(chunk, buffer="scratch", index=first + launch * outputs + chunk.index)
+                copy = chunk._replace(buffer="scratch", index=first + launch * outputs + chunk.index)
                 probe.append(Operation("move", 0, (chunk,), (copy,)))
                 expected.append((copy, times, index + launch * inputs))
         blocks.append(Lines(rank, tuple(probe)))
@@ -135,7 +135,7 @@ def _new_inputs(sketch: Sketch, rank: int, inputs: int) -> list[Operation]:
     for channel in range(sketch.channels):
         for index in range(inputs):
             fresh = Chunk(rank, "input", inputs + index, channel)
-            found.append(Operation("move", 0, (fresh,), (replace(fresh, index=index),)))
+            found.append(Operation("move", 0, (fresh,), (fresh._replace(index=index),)))
     return found
 
 
@@ -147,7 +147,7 @@ def _again(lines: Lines, first: int) -> list[Operation]:
             reached[op.semaphore] = max(reached.get(op.semaphore, 0), op.value)
 
     def new(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        return tuple(replace(c, index=c.index + first) if c.buffer == "packets" else c for c in chunks)
+        return tuple(c._replace(index=c.index + first) if c.buffer == "packets" else c for c in chunks)
 
     found = []
     for op in lines.operations:

@@ -87,7 +87,7 @@ def overlapping_write(p):
 def off_by_one_rank(p):
     number = find(p, 1, "move", 4)
     op = next(b for b in p.blocks if b.rank == 1).operations[number]
-    edit(p, 1, number, targets=tuple(dataclasses.replace(c, rank=(c.rank + 1) % 4) for c in op.targets))
+    edit(p, 1, number, targets=tuple(c._replace(rank=(c.rank + 1) % 4) for c in op.targets))
 
 
 def missing_fence(p):
@@ -135,7 +135,7 @@ def reused_slot(p):
         for i, op in enumerate(block.operations):
             if op.kind == "move":
                 fold = [
-                    tuple(dataclasses.replace(c, index=0) if c.buffer == "scratch" else c for c in side)
+                    tuple(c._replace(index=0) if c.buffer == "scratch" else c for c in side)
                     for side in (op.sources, op.targets)
                 ]
                 block.operations[i] = dataclasses.replace(op, sources=fold[0], targets=fold[1])
@@ -149,7 +149,7 @@ def output_left_out(p):
 
 def beyond_the_buffer(p):
     number = find(p, 0, "move", 0)
-    edit(p, 0, number, sources=(dataclasses.replace(p.input(0)[0], index=4),))
+    edit(p, 0, number, sources=(p.input(0)[0]._replace(index=4),))
 
 
 def somebody_elses_semaphore(p):
