@@ -8,10 +8,24 @@ from dataclasses import dataclass, field, replace
 
 from .shapes import GraphShape
 
-__all__ = ["COLUMN", "HEADER", "HEIGHT", "ROW", "WIDTH", "PlacedBlock", "by_shape", "rows_of", "stacked"]
+__all__ = [
+    "COLUMN",
+    "HEADER",
+    "HEIGHT",
+    "RAIL_HEIGHT",
+    "ROW",
+    "WIDTH",
+    "PlacedBlock",
+    "by_shape",
+    "railed",
+    "rows_of",
+    "stacked",
+]
 
-WIDTH, HEIGHT = 96.0, 44.0
-COLUMN, ROW = 124.0, 112.0  # from box to box, across and down
+WIDTH, HEIGHT = 96.0, 76.0
+COLUMN, ROW = 124.0, 132.0  # from box to box, across and down
+RAIL_HEIGHT = 22.0
+_RAIL_ROW, _RAIL_END = 52.0, 46.0  # from rail to rail; what it reaches beyond the outer boxes, for its name
 HEADER = 30.0  # of a frame, for its name
 _PAD = 18.0
 _MOST_IN_ROW = 16
@@ -95,6 +109,38 @@ def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
         for place, item in enumerate(row):
             places[item] = (step * (place + 0.5), ROW * (level + 0.5), wide)
     return PlacedBlock(places, width, ROW * len(rows))
+
+
+def railed(boxes: Sequence[int], rails: Sequence[int], *, below: bool = False) -> PlacedBlock:
+    """Place boxes that are all joined with the same few switches: these are rails, all links are vertical.
+
+    One row of boxes has half of the rails above it and half below, or all of them ``below``; of more boxes,
+    half of the rows are above the rails and half below.
+
+    Examples
+    --------
+    >>> {item: y for item, (x, y, wide) in railed([0, 1], [8, 9]).places.items()}
+    {8: 26.0, 0: 118.0, 1: 118.0, 9: 210.0}
+    """
+    rows = rows_of(boxes, max(8, math.ceil(math.sqrt(2 * len(boxes)))))
+    count = len(rows) // 2 if len(rows) > 1 else 0 if below else -(-len(rails) // 2)
+    over: Sequence[Sequence[int]] = rows[:count] if len(rows) > 1 else [[rail] for rail in rails[:count]]
+    under: Sequence[Sequence[int]] = rows[count:] if len(rows) > 1 else [[rail] for rail in rails[count:]]
+    middle: Sequence[Sequence[int]] = [[rail] for rail in rails] if len(rows) > 1 else rows
+    known = set(rails)
+    shifted = len(rows) > 2  # links of the outer rows pass between the boxes of the inner ones
+    width = 2 * _RAIL_END + COLUMN * (len(rows[0]) + shifted / 2)
+    places: dict[int, tuple[float, float, float]] = {}
+    top = 0.0
+    for number, row in enumerate([*over, *middle, *under]):
+        rail = row[0] in known
+        tall = _RAIL_ROW if rail else ROW
+        aside = COLUMN / 2 if shifted and not rail and number % 2 else 0.0
+        for place, item in enumerate(row):
+            x = width / 2 if rail else _RAIL_END + aside + COLUMN * (place + 0.5)
+            places[item] = (x, top + tall / 2, width - 8 if rail else WIDTH)
+        top += tall
+    return PlacedBlock(places, width, top)
 
 
 def by_shape(items: Sequence[int], shape: GraphShape) -> PlacedBlock:

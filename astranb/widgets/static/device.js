@@ -10,7 +10,7 @@ import { createTip } from "./tip.js";
 
 // Shape distinguishes the states, too: how much of a tile is filled, and from where.
 /** @type {Record<SmState, { colour: string, fill: string, words: string }>} */
-const STATE = {
+export const STATE = {
   free: { colour: "", fill: "none", words: "free" },
   done: { colour: "#999999", fill: "dot", words: "its blocks have ended" },
   busy: { colour: "#0072b2", fill: "whole", words: "busy" },
@@ -19,6 +19,13 @@ const STATE = {
   stalled: { colour: "#d55e00", fill: "cross", words: "stalled: no slot for a request" },
 };
 const TOP = 26;
+
+/** A bar for a busy fraction: its length and its colour say the same. @param {Context} context @param {Theme} theme @param {number} part @param {Tile} bar */
+export function drawShare(context, theme, part, { x, y, w, h }) {
+  if (!part) return;
+  context.fillStyle = theme.rampText(part);
+  context.fillRect(x, y, Math.max(1.5, w * part), h);
+}
 
 /** @param {Store} store @param {Theme} theme */
 export function createDevice(store, theme) {

@@ -98,6 +98,19 @@ export function fit(canvas, width, height) {
   return context;
 }
 
+/** A pattern for what is not known. @param {CanvasRenderingContext2D} context @param {string} colour */
+export function hatched(context, colour) {
+  const cell = document.createElement("canvas");
+  cell.width = cell.height = 5;
+  const strokes = contextOf(cell);
+  strokes.strokeStyle = colour;
+  strokes.beginPath();
+  strokes.moveTo(-1, 6);
+  strokes.lineTo(6, -1);
+  strokes.stroke();
+  return context.createPattern(cell, "repeat");
+}
+
 /** Set the text of an element, unless it has it: then the page needs no layout. @param {Element} element @param {string} text */
 export function settle(element, text) {
   if (element.textContent !== text) element.textContent = text;
