@@ -106,9 +106,11 @@ def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
         yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
 
 
-def boxes_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
-    """Give the boxes of the nodes, with their labels."""
+def boxes_of(layout: Layout, colours: Colours, *, rails: bool = False) -> Iterator[Shape]:
+    """Give the boxes of the nodes, with their labels; or the ``rails``, which are below the links."""
     for box in layout.boxes:
+        if box.rail != rails:
+            continue
         is_gpu = box.rank >= 0
         label = f"{box.label} \u00d7{box.count}" if box.kind == "instance" and box.count > 1 else box.label
         yield SvgBox(
@@ -116,10 +118,13 @@ def boxes_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
             box.y - box.height / 2,
             box.width,
             box.height,
-            4 if is_gpu else box.height / 2,
+            4 if is_gpu else min(8, box.height / 2),
             colours.gpu if is_gpu else colours.node,
             colours.line,
             box.name,
         )
-        size = min(15.0, box.height * 0.36)
-        yield Text(box.x, box.y + size * 0.35, label, size, colours.ink, "middle", box.width - 6)
+        size = min(15.0, box.height * (0.5 if rails else 0.36))
+        if rails:
+            yield Text(box.x - box.width / 2 + 6, box.y + size * 0.35, label, size, colours.ink)
+        else:
+            yield Text(box.x, box.y + size * 0.35, label, size, colours.ink, "middle", box.width - 6)

@@ -98,6 +98,7 @@ def topology_picture(
         first,
         (
             *frames_of(layout, colours),
+            *boxes_of(layout, colours, rails=True),
             *(
                 line
                 for number, edge in enumerate(edges)

@@ -59,7 +59,7 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     words, crumbs = bench.locator(".anb-words"), bench.locator(".anb-crumbs")
     expect(words).to_contain_text("128 GPUs: each instance is one box")
     total = evaluate(page, "len(workbench.feed.layout.bundles)")
-    expect(words).to_contain_text(f"lines are drawn on the 40 hottest of {total} links")
+    expect(words).to_contain_text(f"those on the 40 hottest of {total} links are drawn")
     bench.get_by_label("all links").check()
     expect(words).to_have_text(f"lines are drawn on all {total} links")
     bench.get_by_label("all links").uncheck()

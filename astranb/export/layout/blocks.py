@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from .shapes import GraphShape
 
@@ -12,7 +13,9 @@ __all__ = [
     "COLUMN",
     "HEADER",
     "HEIGHT",
+    "LOW_ROW",
     "RAIL_HEIGHT",
+    "RAIL_ROW",
     "ROW",
     "WIDTH",
     "PlacedBlock",
@@ -24,8 +27,9 @@ __all__ = [
 
 WIDTH, HEIGHT = 96.0, 76.0
 COLUMN, ROW = 124.0, 132.0  # from box to box, across and down
-RAIL_HEIGHT = 22.0
-_RAIL_ROW, _RAIL_END = 52.0, 46.0  # from rail to rail; what it reaches beyond the outer boxes, for its name
+LOW_ROW = 84.0  # of boxes without GPUs
+RAIL_HEIGHT, RAIL_ROW = 22.0, 48.0
+_RAIL_END = 46.0  # what a rail reaches beyond the outer boxes, for its name
 HEADER = 30.0  # of a frame, for its name
 _PAD = 18.0
 _MOST_IN_ROW = 16
@@ -70,6 +74,22 @@ class PlacedBlock:
             places[item] = (x + (width - self.width) / 2, y + other.height, w)
         return replace(self, places=places, width=width, height=self.height + other.height, title="")
 
+    def aligned(self, row: Sequence[int], near: Mapping[int, set[int]]) -> PlacedBlock:
+        """The same with each item of a row above or below its neighbours, where there is room for all."""
+        wanted = {}
+        for item in row:
+            others = [
+                self.places[other][0] for other in near[item] if other in self.places and other not in row
+            ]
+            if not others:
+                return self
+            wanted[item] = sum(others) / len(others)
+        order = sorted(wanted.values())
+        if any(b - a < COLUMN - 1 for a, b in pairwise(order)):
+            return self
+        moved = {item: (x, *self.places[item][1:]) for item, x in wanted.items()}
+        return replace(self, places=self.places | moved)
+
     def framed(self, title: str) -> PlacedBlock:
         """The same within a frame."""
         moved = {item: (x + _PAD / 2, y + HEADER, w) for item, (x, y, w) in self.places.items()}
@@ -92,8 +112,8 @@ def rows_of(items: Sequence[int], most: int = _MOST_IN_ROW) -> list[list[int]]:
     return [list(items[k : k + size]) for k in range(0, len(items), size)]
 
 
-def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
-    """Rows one below the other; what has more items than the first has narrower boxes."""
+def stacked(rows: Sequence[Sequence[int]], tall: float = ROW) -> PlacedBlock:
+    """Rows one below the other, each so high; what has more items than the first has narrower boxes."""
     rows = [row for row in rows if row]
     if not rows:
         return PlacedBlock({}, 0.0, 0.0)
@@ -107,22 +127,22 @@ def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
         step = width / len(row)
         wide = min(WIDTH, step - (COLUMN - WIDTH) / 2)
         for place, item in enumerate(row):
-            places[item] = (step * (place + 0.5), ROW * (level + 0.5), wide)
-    return PlacedBlock(places, width, ROW * len(rows))
+            places[item] = (step * (place + 0.5), tall * (level + 0.5), wide)
+    return PlacedBlock(places, width, tall * len(rows))
 
 
-def railed(boxes: Sequence[int], rails: Sequence[int], *, below: bool = False) -> PlacedBlock:
+def railed(boxes: Sequence[int], rails: Sequence[int], *, below: bool = False, most: int = 8) -> PlacedBlock:
     """Place boxes that are all joined with the same few switches: these are rails, all links are vertical.
 
-    One row of boxes has half of the rails above it and half below, or all of them ``below``; of more boxes,
-    half of the rows are above the rails and half below.
+    One row of boxes has half of the rails above it and half below, or all of them ``below``; of more boxes
+    than ``most``, half of the rows are above the rails and half below.
 
     Examples
     --------
     >>> {item: y for item, (x, y, wide) in railed([0, 1], [8, 9]).places.items()}
-    {8: 26.0, 0: 118.0, 1: 118.0, 9: 210.0}
+    {8: 24.0, 0: 114.0, 1: 114.0, 9: 204.0}
     """
-    rows = rows_of(boxes, max(8, math.ceil(math.sqrt(2 * len(boxes)))))
+    rows = rows_of(boxes, max(most, math.ceil(math.sqrt(2 * len(boxes)))))
     count = len(rows) // 2 if len(rows) > 1 else 0 if below else -(-len(rails) // 2)
     over: Sequence[Sequence[int]] = rows[:count] if len(rows) > 1 else [[rail] for rail in rails[:count]]
     under: Sequence[Sequence[int]] = rows[count:] if len(rows) > 1 else [[rail] for rail in rails[count:]]
@@ -134,7 +154,7 @@ def railed(boxes: Sequence[int], rails: Sequence[int], *, below: bool = False) -
     top = 0.0
     for number, row in enumerate([*over, *middle, *under]):
         rail = row[0] in known
-        tall = _RAIL_ROW if rail else ROW
+        tall = RAIL_ROW if rail else ROW
         aside = COLUMN / 2 if shifted and not rail and number % 2 else 0.0
         for place, item in enumerate(row):
             x = width / 2 if rail else _RAIL_END + aside + COLUMN * (place + 0.5)

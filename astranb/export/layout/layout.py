@@ -12,7 +12,7 @@ import numpy as np
 from astranb.infragraph import NodeKind
 from astranb.net import Fabric
 
-from .blocks import HEIGHT, RAIL_HEIGHT, WIDTH, PlacedBlock, by_shape, railed, rows_of, stacked
+from .blocks import HEIGHT, LOW_ROW, RAIL_HEIGHT, WIDTH, PlacedBlock, by_shape, railed, rows_of, stacked
 from .collapse import Detail, Units, contracted, detail_of, natural, units_of
 from .parts import Box, Frame, Layout
 from .shapes import GraphShape, shape_of
@@ -24,6 +24,7 @@ _MARGIN = 8.0
 _FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
 _SWITCH_HEIGHT = 36.0
 _MOST_RAILS = 8
+_WIDE_HOSTS = 4  # up to so many have their GPUs in one row
 _BETWEEN = 0.22  # of the usual distance between ports, where links pass between two other boxes
 _BAND = (1000.0, 60.0, 14.0, 80.0)  # of a tier drawn as one: width, height (and for tiles), gap to the next
 
@@ -223,11 +224,16 @@ class _Picture:
             away = from_gpu.get(item, 2**30)
             on_route = item in to_door and away + to_door[item] <= least
             (outward if on_route or item in doors else inward)[away].append(item)
-        lead = stacked([row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])])
+        leads = [row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])]
+        lead = stacked(leads, LOW_ROW)
         middle = [row for away in sorted(inward) for row in rows_of(inward[away])]
         place = {gpu: k for k, gpu in enumerate(gpus)}
         if len(inward) == 1 and self._joins_all(*inward.values(), gpus):
-            return railed(gpus, *inward.values(), below=bool(lead.places)).below(lead)
+            most = 8 if len(self.hosts) <= _WIDE_HOSTS or self.focus else 4
+            made = railed(gpus, *inward.values(), below=bool(lead.places), most=most).below(lead)
+            for row in reversed(leads) if len(gpus) <= most else ():
+                made = made.aligned(row, near)
+            return made
         if middle or not any(o in place for gpu in gpus for o in near[gpu]):
             return stacked(_between(gpus, middle)).below(lead)
         direct = [{place[o] for o in self.joined[gpu] if o in place} for gpu in gpus]
@@ -250,13 +256,12 @@ class _Picture:
             unit = item - len(graph)
             first = int(self.nodes[np.argmax(units.of[self.nodes] == unit)])
             count = units.gpus[unit] or 1
-            tall = RAIL_HEIGHT if wide > WIDTH else HEIGHT
+            tall = _height(wide, gpus=units.gpus[unit] > 0)
             return Box(first, name, name, "instance", x, y, wide, tall, *units.ranks[unit], count)
         kind = NodeKind(int(graph.kind[item])).name.lower()
         rank = self.rank.get(item, -1)
         label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
-        tall = RAIL_HEIGHT if wide > WIDTH else HEIGHT if rank >= 0 else _SWITCH_HEIGHT
-        return Box(item, name, label, kind, x, y, wide, tall, rank, rank)
+        return Box(item, name, label, kind, x, y, wide, _height(wide, gpus=rank >= 0), rank, rank)
 
     def _aggregates(self) -> Layout:
         """One band a tier, the furthest on top; hosts below all."""
@@ -322,6 +327,10 @@ class _Picture:
             frames, tuple(inside), tuple(bent), _ports(boxes, bundles), tuple(self.shapes), self.detail,
             focus=self.focus, units=self.units,
         )  # fmt: skip
+
+
+def _height(width: float, *, gpus: bool) -> float:
+    return RAIL_HEIGHT if width > WIDTH else HEIGHT if gpus else _SWITCH_HEIGHT
 
 
 def _ports(

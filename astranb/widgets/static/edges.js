@@ -20,13 +20,19 @@ export function classOf(kind) {
 }
 
 /**
- * A scene with the links of each bundle, from what each link is drawn in.
+ * A scene with the links of each bundle, from what each link is drawn in, and its title: `GPU0 → nvsw.1`.
  * @param {SceneMessage} scene
  * @param {Int32Array} bundleOf
  * @returns {Scene}
  */
 export function withLinks(scene, bundleOf) {
-  const bundles = scene.bundles.map((bundle) => ({ ...bundle, lanes: /** @type {number[]} */ ([]) }));
+  const seen = new Set();
+  const several = new Set(scene.boxes.map((box) => box.label).filter((label) => seen.size === seen.add(label).size));
+  /** @param {Box} box */
+  const name = (box) => (several.has(box.label) ? box.name : box.label);
+  const bundles = scene.bundles.map((bundle) => ({
+    ...bundle, lanes: /** @type {number[]} */ ([]), title: `${name(scene.boxes[bundle.from])} → ${name(scene.boxes[bundle.to])}`,
+  }));
   bundleOf.forEach((bundle, link) => {
     if (bundle >= 0) bundles[bundle].lanes.push(link);
   });

@@ -4,13 +4,14 @@
 import { createAsker, momentOf } from "./asker.js";
 import { STATE, drawShare } from "./device.js";
 import { formatShare, formatTime } from "./format.js";
-import { hatched, makeBarKey } from "./theme.js";
+import { makeBarKey } from "./theme.js";
 
 /** @import { Box, Context, SmState, Store, Theme, Tile } from "./types" */
 
 const STALE_MS = 500; // an answer that is not there by then is missed
-const NAMED_FROM = 44; // px: lower boxes have bars without names
-const BARS_FROM = 22; // px: lower boxes have none
+const CELLS_FROM = 34; // px: lower boxes have bars without chunks
+const BARS_FROM = 24; // px: lower boxes have the bar of the SMs alone
+const LEAST = 12;
 const MOST_CELLS = 16; // chunks drawn one by one
 const FINAL = "#009e73";
 const PARTIAL = "#56b4e9";
@@ -101,26 +102,33 @@ export function createInside(store, theme) {
    * @param {number} h
    */
   function draw(context, box, x, y, w, h) {
-    if (h < BARS_FROM) return h;
-    const named = h >= NAMED_FROM && w >= 60;
-    const cells = h >= NAMED_FROM - 10 ? Math.min(7, h * 0.12) : 0;
-    const pitch = Math.min(8, (h * 0.55 - cells) / (BARS.length + 1));
+    if (h < BARS_FROM) {
+      if (h < LEAST) return h;
+      drawBar(context, of(box), 0, { x: x + 2, y: y + h - 4, w: w - 4, h: 3 });
+      return h - 3;
+    }
+    const cells = h >= CELLS_FROM ? Math.min(7, h * 0.12) : 0;
+    const pitch = Math.min(8, (h * 0.65 - cells) / (BARS.length + 1));
+    const named = pitch >= 7.5 && w >= 60;
     const [left, gutter, right] = [x + 4, named ? 24 : 0, x + w - 4];
     const top = y + h - 3 - cells - (BARS.length + 1) * pitch;
     const found = of(box);
     ["SMs", ...BARS.map(([, title]) => title)].forEach((title, row) => {
       const bar = { x: left + gutter, y: top + row * pitch, w: right - left - gutter, h: Math.max(1.5, pitch - 2) };
       if (named) write(context, title, left, bar.y + bar.h / 2);
-      context.fillStyle = theme.back;
-      context.fillRect(bar.x, bar.y, bar.w, bar.h);
-      if (!found || (row > 0 && !found.known)) {
-        context.fillStyle = hatched(context, theme.line) ?? theme.faint;
-        context.fillRect(bar.x, bar.y, bar.w, bar.h);
-      } else if (row === 0) stack(context, found.sms, bar);
-      else drawShare(context, theme, found[BARS[row - 1][0]], bar);
+      drawBar(context, found, row, bar);
     });
     if (cells) drawChunks(context, chunks(box), left, y + h - 2 - cells, right - left, cells);
     return top - y;
+  }
+  /** @param {Context} context @param {Activity | null} found @param {number} row 0: the SMs @param {Tile} bar */
+  function drawBar(context, found, row, bar) {
+    const known = found && (row === 0 || found.known);
+    context.fillStyle = known ? theme.back : theme.unknown(context);
+    context.fillRect(bar.x, bar.y, bar.w, bar.h);
+    if (!known) return;
+    if (row === 0) stack(context, found.sms, bar);
+    else drawShare(context, theme, found[BARS[row - 1][0]], bar);
   }
   /** @param {Context} context @param {string} title @param {number} x @param {number} y */
   function write(context, title, x, y) {

@@ -3,12 +3,12 @@
 
 import { familyKeys } from "./families.js";
 import { insideKeys } from "./inside.js";
-import { KIND_COLOURS, KIND_SHAPES, hatched, fit, make, makeKey } from "./theme.js";
+import { KIND_COLOURS, KIND_SHAPES, fit, make, makeKey } from "./theme.js";
 
 /** @import { Store, Theme } from "./types" */
 
-/** @param {Store} store @param {Theme} theme */
-export function createLegend(store, theme) {
+/** @param {Store} store @param {Theme} theme @param {HTMLElement} words what is drawn, and what is left out */
+export function createLegend(store, theme, words) {
   const ramp = make("i", { class: "anb-ramp" });
   const unknown = make("canvas", { class: "anb-family" });
   const element = make("div", { class: "anb-legend" });
@@ -23,10 +23,16 @@ export function createLegend(store, theme) {
     );
     const entrance = managed ? [makeKey("▯", "buffers behind it"), makeKey("△", "no buffer free"), makeKey("‖", "paused")] : [];
     const busy = make("span", { class: "anb-key", title: "width, colour and number of a link: the part of the time that its wires are busy" }, "0%", ramp, "100% busy");
+    if (store.scene.level === "aggregates") {
+      const about = "how busy the links that leave a tile, or join two bands, are on average";
+      element.replaceChildren(group("Tiles", busy, make("span", { text: about }), makeKey(unknown, "not known")), words);
+      return;
+    }
     element.replaceChildren(
       group("Lines", ...lines, makeKey(make("i", { class: "anb-queue" }), "queue for a link"), ...entrance),
       group("GPU", ...insideKeys()),
       group("Links", ...familyKeys(bundles.map((bundle) => bundle.family)), busy, makeKey(unknown, "not known")),
+      words,
     );
   });
 
@@ -37,7 +43,7 @@ export function createLegend(store, theme) {
     ramp.style.setProperty("--anb-ramp", [0, 0.25, 0.5, 0.75, 1].map(theme.rampText).join(","));
     const context = fit(unknown, 26, 8);
     context.clearRect(0, 0, 26, 8);
-    context.fillStyle = hatched(context, theme.dim) ?? theme.faint;
+    context.fillStyle = theme.unknown(context);
     context.fillRect(0, 1, 26, 6);
   }
   return { element, draw };

@@ -4,7 +4,7 @@
 import { CLASSES, sizeOf, trace } from "./edges.js";
 import { formatCount } from "./format.js";
 import { strokeLink } from "./families.js";
-import { contextOf, hatched } from "./theme.js";
+import { contextOf } from "./theme.js";
 
 /** @import { Box, Context, Drawing, Edge, Geometry, Store, Theme } from "./types" */
 
@@ -25,8 +25,6 @@ export function createSketch(store, theme, p) {
   let tags = []; // numbers written in this frame
   /** @type {{ canvas: HTMLCanvasElement, of: Geometry | null, theme: number }} all links without their load */
   const idle = { canvas: document.createElement("canvas"), of: null, theme: -1 };
-  /** @type {{ pattern: CanvasPattern | null, theme: number }} */
-  const hatch = { pattern: null, theme: -1 };
 
   /** @param {Context} context */
   function drawFrames(context) {
@@ -78,7 +76,7 @@ export function createSketch(store, theme, p) {
       if (p.looked(name) || name === changed) band(context, edge, theme.brand, widest + 4, 0.35);
       if (!p.drawn[number]) return;
       const busy = p.load(number);
-      if (busy === null) band(context, edge, unknown(context), Math.max(4, widest / 2), 0.8);
+      if (busy === null) band(context, edge, theme.unknown(context), Math.max(4, widest / 2), 0.8);
       else if (busy) band(context, edge, theme.rampText(busy), 2 + (widest - 2) * busy, 0.5 + 0.35 * busy);
     });
   }
@@ -89,11 +87,6 @@ export function createSketch(store, theme, p) {
     context.lineWidth = width;
     trace(context, edge);
     context.globalAlpha = 1;
-  }
-  /** Hatched: nothing is known of it. @param {Context} context */
-  function unknown(context) {
-    if (hatch.theme !== theme.version) Object.assign(hatch, { theme: theme.version, pattern: hatched(context, theme.dim) });
-    return hatch.pattern ?? theme.faint;
   }
   /** @type {(context: Context, x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha: number) => void} */
   function line(context, x0, y0, x1, y1, colour, width, alpha) {
@@ -181,15 +174,15 @@ export function createSketch(store, theme, p) {
    * @param {number} y
    */
   function tag(context, text, x, y, asked = true) {
-    context.font = `11px ${theme.font}`;
+    context.font = `10px ${theme.font}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const half = context.measureText(text).width / 2 + 2;
-    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 14)) return;
+    const half = context.measureText(text).width / 2 + 1.5;
+    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 13)) return;
     tags.push({ x, y, half });
     context.fillStyle = theme.back;
     context.globalAlpha = 0.85;
-    context.fillRect(x - half, y - 7, 2 * half, 14);
+    context.fillRect(x - half, y - 6, 2 * half, 12);
     context.globalAlpha = 1;
     context.fillStyle = theme.ink;
     context.fillText(text, x, y);
@@ -220,6 +213,25 @@ export function createSketch(store, theme, p) {
   /** Switches as wide as what they join: below the links, which pass over those that they do not end at. @param {Context} context */
   function drawRails(context) {
     for (const box of store.scene.boxes) if (box.rail) drawBox(context, box);
+  }
+  /** Their names, over the links: numbers keep clear of them. @param {Context} context */
+  function drawRailNames(context) {
+    const { laid } = p;
+    if (!laid) return;
+    for (const box of store.scene.boxes) {
+      const [w, h] = sizeOf(box, laid.place);
+      if (!box.rail || h < 4.5) continue;
+      const [x, y] = [box.x * laid.place.x - w / 2 + 4, box.y * laid.place.y];
+      context.font = `${Math.min(11, Math.max(8, h * 0.7))}px ${theme.font}`;
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      const wide = context.measureText(box.label).width;
+      context.fillStyle = theme.node;
+      context.fillRect(x, y - Math.max(9, h - 2) / 2, wide + 6, Math.max(9, h - 2));
+      context.fillStyle = theme.ink;
+      context.fillText(box.label, x + 3, y + 0.5);
+      tags.push({ x: x + wide / 2 + 3, y, half: wide / 2 + 3 });
+    }
   }
   /** @param {Context} context */
   function drawBoxes(context) {
@@ -252,6 +264,7 @@ export function createSketch(store, theme, p) {
       context.translate(-3, 3);
     }
     sheet();
+    if (box.rail) return;
     const left = gpus ? p.inside.draw(context, box, x, y, w, h) : h;
     drawName(context, box, x, y, w, left);
     if (within && h > 24 && w > 60 && !gpus) {
@@ -263,14 +276,14 @@ export function createSketch(store, theme, p) {
   /** @param {Context} context @param {Box} box @param {number} x @param {number} y @param {number} w @param {number} h */
   function drawName(context, box, x, y, w, h) {
     const badge = box.count > 1 ? ` ×${box.count}` : "";
-    const text = fitting(context, box.label, badge, w, h);
+    const lines = fitting(context, box.label, badge, w, h);
     context.fillStyle = theme.ink;
     context.textBaseline = "middle";
-    context.textAlign = box.rail ? "left" : "center";
-    if (text) context.fillText(text, box.rail ? x + 6 : x + w / 2, y + h / 2 + 0.5);
+    context.textAlign = "center";
+    lines.forEach((text, k) => context.fillText(text, x + w / 2, y + h / 2 + 0.5 + 9 * (k - (lines.length - 1) / 2)));
   }
   /**
-   * As much of a box's name as has room, but never a number alone; sets the font.
+   * A box's name as it has room, in two lines where it is too wide for one; sets the font.
    * @param {Context} context
    * @param {string} label
    * @param {string} badge
@@ -282,11 +295,13 @@ export function createSketch(store, theme, p) {
       for (const tall of [Math.min(14, h * 0.55), 10, 8]) {
         if (tall > h) continue;
         context.font = `${Math.max(8, tall)}px ${theme.font}`;
-        if (context.measureText(text).width <= w - 4) return text;
+        if (context.measureText(text).width <= w - 4) return [text];
       }
     }
-    return "";
+    const [, start, number] = label.match(/^(.*?)(\.?\d+)$/) ?? [];
+    if (h < 16 || !start || context.measureText(start).width > w - 2) return [];
+    return [start, number];
   }
 
-  return { drawFrames, drawRails, drawIdle, drawLinks, drawQueues, drawPorts, drawLoads, drawBetween, drawBoxes };
+  return { drawFrames, drawRails, drawRailNames, drawIdle, drawLinks, drawQueues, drawPorts, drawLoads, drawBetween, drawBoxes };
 }

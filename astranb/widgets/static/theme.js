@@ -57,6 +57,14 @@ export function createTheme(element) {
     const k = Math.min(CIVIDIS.length - 2, Math.floor(at));
     return CIVIDIS[k].map((from, c) => Math.round(from + (at - k) * (CIVIDIS[k + 1][c] - from)));
   };
+  /** @type {CanvasPattern | null} */
+  let hatch = null;
+  let hatchOf = -1;
+  /** Hatched: what is not known. */
+  theme.unknown = (context) => {
+    if (hatchOf !== theme.version) [hatch, hatchOf] = [hatched(context, theme.line), theme.version];
+    return hatch ?? theme.faint;
+  };
   theme.rampText = (fraction) => `rgb(${theme.ramp(fraction).join(" ")})`;
   return theme;
 }
@@ -98,8 +106,8 @@ export function fit(canvas, width, height) {
   return context;
 }
 
-/** A pattern for what is not known. @param {CanvasRenderingContext2D} context @param {string} colour */
-export function hatched(context, colour) {
+/** @param {CanvasRenderingContext2D} context @param {string} colour */
+function hatched(context, colour) {
   const cell = document.createElement("canvas");
   cell.width = cell.height = 5;
   const strokes = contextOf(cell);

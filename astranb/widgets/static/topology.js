@@ -18,13 +18,15 @@ import { busyAt, layOutLinks, sizeOf } from "./edges.js";
 
 /** @import { Box, CreateView, Drawing, Pair } from "./types" */
 
+const MANY = 2000; // lines: fewer are drawn wherever they are
+
 /** @type {CreateView} */
 export function createTopology(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
-  const legend = createLegend(store, theme);
   const note = make("span", { class: "anb-note" });
   const words = make("span", { class: "anb-words", role: "note" });
-  const levels = (store.levels = createLevels(store, words, note));
+  const legend = createLegend(store, theme, words);
+  const levels = (store.levels = createLevels(store, note));
   const device = createDevice(store, theme);
   const inside = createInside(store, theme);
   const aggregates = createAggregates(store, theme);
@@ -95,10 +97,10 @@ export function createTopology(store, theme) {
     if (scene.managed && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
   }
 
-  /** Which bundles have lines: all, or the hottest and what one looks at. */
-  function choose() {
+  /** On which bundles lines are drawn: on all, or where there are many on the hottest and what one looks at. @param {number} total */
+  function choose(total) {
     const { scene } = store;
-    const few = scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.error;
+    const few = total > MANY && scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.error;
     p.drawn.fill(few || scene.level === "aggregates" ? 0 : 1);
     if (scene.level === "aggregates") return;
     if (few && hot.reply?.picture === scene.picture) for (const number of hot.reply.bundles) p.drawn[number] = 1;
@@ -133,8 +135,8 @@ export function createTopology(store, theme) {
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
-    choose();
     const total = collect();
+    choose(total);
     addLive();
     resting = total + queued === 0 && !store.playing;
     sketch.drawFrames(context);
@@ -149,6 +151,7 @@ export function createTopology(store, theme) {
     sketch.drawLinks(context);
     const about = { ...p, ...p.laid, bundleOf: store.scene.bundleOf };
     const shown = dots.draw(context, size, store.flights, store.cursor, found, total, about);
+    sketch.drawRailNames(context);
     sketch.drawQueues(context);
     sketch.drawPorts(context);
     sketch.drawLoads(context);
@@ -176,7 +179,7 @@ export function createTopology(store, theme) {
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
     const plain = (levels.all || hot.error) && store.scene.level !== "aggregates";
     settle(words, plain ? `lines are drawn on all ${formatCount(lines)} links` : store.scene.note);
-    for (const one of [note, words]) if (one.title !== one.textContent) one.title = one.textContent ?? "";
+    if (note.title !== note.textContent) note.title = note.textContent ?? "";
   }
 
   /** How many of the lines in flight are drawn, in words. @param {number} total @param {number} shown */
@@ -277,7 +280,7 @@ export function createTopology(store, theme) {
     const bundle = store.scene.bundles[number];
     const busy = busyAt(store, number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
-    const parts = [name, `${lanes}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
+    const parts = [`${bundle.title}: ${name}`, `${lanes}${bundle.family === "unspecified" ? "" : ` of ${bundle.family}`}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
     parts.push(`${formatCount(p.onBundle[number])} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
     parts.push(`${formatCount(p.waiting[number])} waiting for it`);
     if (busy !== null) parts.push(`${Math.round(100 * busy)}% busy`);

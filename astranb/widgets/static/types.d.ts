@@ -98,7 +98,7 @@ export interface SceneMessage extends Picture {
 }
 /** The scene as views read it: each bundle with its links, each link with its bundle. */
 export interface Scene extends SceneMessage {
-  bundles: (Bundle & { lanes: number[] })[];
+  bundles: (Bundle & { lanes: number[]; title: string })[];
   bundleOf: Int32Array;
 }
 export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "tracks" | "dims" | "names" | "units" | "alike">>;
@@ -559,6 +559,7 @@ export interface Theme {
   destroy(): void;
   ramp(fraction: number): number[];
   rampText(fraction: number): string;
+  unknown(context: CanvasRenderingContext2D): string | CanvasPattern;
 }
 /** A panel: `draw` is called for each frame while it is open, and may give how many lines are in flight. */
 export interface View {
