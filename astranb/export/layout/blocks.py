@@ -30,9 +30,10 @@ COLUMN, ROW = 124.0, 132.0  # from box to box, across and down
 LOW_ROW = 84.0  # of boxes without GPUs
 RAIL_HEIGHT, RAIL_ROW = 22.0, 48.0
 _RAIL_END = 46.0  # what a rail reaches beyond the outer boxes, for its name
-HEADER = 30.0  # of a frame, for its name
+HEADER = 40.0  # of a frame, for its name
 _PAD = 18.0
 _MOST_IN_ROW = 16
+_GRID_COLUMN = 148.0  # room for links from box to box
 _DEEPER = (COLUMN - 14.0, HEIGHT + 16.0)  # from plane to plane: other links pass between the boxes
 
 
@@ -206,7 +207,7 @@ def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
     """Rows and columns; each plane is behind the one before, to the right and below it."""
     rows, columns, planes = shape.rows, shape.columns, shape.planes
     across, down = _DEEPER
-    wide, tall = (COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)
+    wide, tall = (_GRID_COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)
     # Links that wrap leave by stubs at the edge: room for them.
     left = COLUMN / 4 if shape.wrap_columns or shape.wrap_planes else 0.0
     top = ROW / 4 if shape.wrap_rows or shape.wrap_planes else 0.0
@@ -214,7 +215,7 @@ def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
     for number, item in enumerate(order):
         plane, cell = divmod(number, rows * columns)
         row, column = divmod(cell, columns)
-        x = left + COLUMN / 2 + wide * column + across * plane
+        x = left + _GRID_COLUMN / 2 + wide * column + across * plane
         places[item] = (x, top + ROW / 2 + tall * row + down * plane, WIDTH)
     sides = {
         "z": (planes, shape.wrap_planes),

@@ -7,6 +7,7 @@ import { alongTrack, trackOf } from "./edges.js";
 
 const MANY = 6000; // from here on dots are pixels: rectangles would take longer than a frame
 const PIXELS_A_DOT = 3; // along a bundle: closer, dots cannot be distinguished
+const PIXELS_ASLANT = 8; // the same of a bundle that others cross
 
 /** @import { Context, Drawing, Geometry, Pair } from "./types" */
 /** @import { Flights } from "./flights.js" */
@@ -24,8 +25,9 @@ export function createDots() {
 
   /** Of how many lines one is drawn, for each bundle: a power of two, so that a dot stays when there are more. @param {Picture} picture */
   function thin({ edges, onBundle, sparse }) {
-    edges.forEach(({ length, second }, k) => {
-      const crowd = (onBundle[k] * PIXELS_A_DOT) / (second ? 2 * length : length);
+    edges.forEach(({ length, second, ux, uy }, k) => {
+      const apart = Math.min(Math.abs(ux), Math.abs(uy)) < 0.01 ? PIXELS_A_DOT : PIXELS_ASLANT;
+      const crowd = (onBundle[k] * apart) / (second ? 2 * length : length);
       sparse[k] = crowd > 1 ? 2 ** Math.ceil(Math.log2(crowd)) : 1;
     });
   }

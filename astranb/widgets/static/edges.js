@@ -138,7 +138,7 @@ export const trackOf = (link, kind) => link * CLASSES + classOf(kind);
  */
 export function busyAt(store, number) {
   const line = store.timeline;
-  if (!line?.bins) return null;
+  if (!line?.bins || store.state?.gaps?.some(([from, to]) => from < store.cursor && store.cursor <= to)) return null;
   const bin = Math.min(line.bins - 1, Math.floor(store.cursor / line.bin_ps));
   return line.link[number * line.bins + bin] / 255;
 }

@@ -50,6 +50,9 @@ export function createInside(store, theme) {
     current = activity.reply?.about === key || store.playing || performance.now() - since < STALE_MS;
     if (!store.playing) holding.want({ at_ps }, heldKey());
   }
+  /** Whether what has been loaded ends before the cursor, and more has been awaited for too long. */
+  const overdue = () =>
+    !store.playing && performance.now() - since > STALE_MS && (store.timeline?.now_ps ?? 0) + (store.timeline?.bin_ps ?? 0) < store.cursor;
   /** What is held at the cursor; null while time moves. */
   const held = () => (!store.playing && holding.reply?.about === heldKey() ? holding.reply : null);
 
@@ -196,7 +199,7 @@ export function createInside(store, theme) {
     return reply?.phase ? `links: their load in ${reply.phase}, ${formatTime(reply.from_ps, 3)} to ${formatTime(reply.to_ps, 3)}` : "";
   }
   return {
-    ask, draw, describe, ofPhase, phase,
+    ask, draw, describe, ofPhase, overdue, phase,
     forget() {
       holding.forget();
     },

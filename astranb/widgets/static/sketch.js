@@ -10,6 +10,7 @@ import { contextOf } from "./theme.js";
 
 const NUMBERED = 12; // queues whose length is written, the longest ones
 const MOST_NUMBERS = 80; // loads that are written
+const WIDE_NUMBER = 30; // px: between boxes side by side
 const CROWD = 300; // links: more are drawn fainter
 const NO_CREDIT = 1;
 const PAUSED = 2;
@@ -163,6 +164,7 @@ export function createSketch(store, theme, p) {
       .sort((a, b) => Number(b.asked) - Number(a.asked) || (b.busy ?? 0) - (a.busy ?? 0));
     for (const { edge, busy, asked } of found.slice(0, MOST_NUMBERS)) {
       const along = edge.length * (edge.second ? 0.5 : 0.3);
+      if (!asked && edge.length < WIDE_NUMBER && Math.abs(edge.ux) > Math.abs(edge.uy)) continue;
       tag(context, `${Math.round(100 * (busy ?? 0))}%`, edge.x + edge.ux * along, edge.y + edge.uy * along, asked);
     }
   }
@@ -292,9 +294,9 @@ export function createSketch(store, theme, p) {
    */
   function fitting(context, label, badge, w, h) {
     for (const text of badge ? [label + badge, label] : [label]) {
-      for (const tall of [Math.min(14, h * 0.55), 10, 8]) {
+      for (const tall of [Math.min(14, h * 0.55), 10, 8, 7]) {
         if (tall > h) continue;
-        context.font = `${Math.max(8, tall)}px ${theme.font}`;
+        context.font = `${Math.max(7, tall)}px ${theme.font}`;
         if (context.measureText(text).width <= w - 4) return [text];
       }
     }

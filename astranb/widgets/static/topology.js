@@ -61,7 +61,7 @@ export function createTopology(store, theme) {
       return levels.all;
     },
     looked, covers, inside,
-    load: (number) => (resting ? inside.ofPhase(number) : null) ?? busyAt(store, number),
+    load: (number) => (resting ? inside.ofPhase(number) : null) ?? (inside.overdue() ? null : busyAt(store, number)),
     hottest: () => hot.reply?.bundles ?? [],
     ports: () => (ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
   };
@@ -151,11 +151,11 @@ export function createTopology(store, theme) {
     sketch.drawLinks(context);
     const about = { ...p, ...p.laid, bundleOf: store.scene.bundleOf };
     const shown = dots.draw(context, size, store.flights, store.cursor, found, total, about);
+    sketch.drawBoxes(context);
     sketch.drawRailNames(context);
     sketch.drawQueues(context);
     sketch.drawPorts(context);
     sketch.drawLoads(context);
-    sketch.drawBoxes(context);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     showCounts(total, shown);
     tip.write();
