@@ -113,3 +113,14 @@ def test_of_an_all_gather_the_chunks_that_have_arrived() -> None:
     columns = unpack("held", held(found, {})[1])
     assert (columns["final"].reshape(8, 8).sum(axis=1) >= 2).all()
     assert not columns["final"].all()
+
+
+def test_what_was_not_recorded_is_not_taken_for_idle() -> None:
+    found = feed()
+    found.sim.record(on=False)
+    found.sim.run("2 us")
+    found.sim.record(on=True)
+    found.sim.run("6 us")
+    assert inside(found, {"at_ps": 1_500_000})[0]["over_ps"] == 0
+    assert inside(found, {})[0]["over_ps"] > 0
+    assert held(found, {"at_ps": 3_000_000})[0]["phase"] == ""

@@ -228,9 +228,10 @@ class _Picture:
         lead = stacked(leads, LOW_ROW)
         middle = [row for away in sorted(inward) for row in rows_of(inward[away])]
         place = {gpu: k for k, gpu in enumerate(gpus)}
-        if len(inward) == 1 and self._joins_all(*inward.values(), gpus):
+        switches = next(iter(inward.values()), [])
+        if len(inward) == 1 and self._joins_all(switches, gpus):
             most = 8 if len(self.hosts) <= _WIDE_HOSTS or self.focus else 4
-            made = railed(gpus, *inward.values(), below=bool(lead.places), most=most).below(lead)
+            made = railed(gpus, switches, below=bool(lead.places), most=most).below(lead)
             for row in reversed(leads) if len(gpus) <= most else ():
                 made = made.aligned(row, near)
             return made

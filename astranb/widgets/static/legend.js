@@ -29,7 +29,7 @@ export function createLegend(store, theme, words) {
       return;
     }
     element.replaceChildren(
-      group("Lines", ...lines, makeKey(make("i", { class: "anb-queue" }), "queue for a link"), ...entrance),
+      group("Lines", ...lines, makeKey(make("i", { class: "anb-queue" }), "queue for a link, and its lines"), ...entrance),
       group("GPU", ...insideKeys()),
       group("Links", ...familyKeys(bundles.map((bundle) => bundle.family)), busy, makeKey(unknown, "not known")),
       words,

@@ -278,12 +278,12 @@ export function createTopology(store, theme) {
     if (box) return box.rank >= 0 ? [`${box.label}: ${name}`, ...inside.describe(box)].join(" · ") : `${box.kind}: ${name}`;
     if (number < 0) return aggregates.words(name) || name;
     const bundle = store.scene.bundles[number];
-    const busy = busyAt(store, number);
+    const busy = p.load(number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
     const parts = [`${bundle.title}: ${name}`, `${lanes}${bundle.family === "unspecified" ? "" : ` of ${bundle.family}`}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
     parts.push(`${formatCount(p.onBundle[number])} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
     parts.push(`${formatCount(p.waiting[number])} waiting for it`);
-    if (busy !== null) parts.push(`${Math.round(100 * busy)}% busy`);
+    parts.push(busy === null ? "load not known" : `${Math.round(100 * busy)}% busy`);
     return parts.join(" · ");
   }
   canvas.addEventListener("pointerleave", () => store.hovering(""));

@@ -32,6 +32,8 @@ def inside(feed: LineFeed, options: dict[str, Any]) -> Message:
     state, of = sm_states(machine)[engaged], machine.sms["gpu"][engaged]
     counts = np.bincount(of * len(SM_STATES) + state, minlength=gpus * len(SM_STATES))
     over_ps, links, inner = feed.sim.engine.recorder.near(sim.now_ps)
+    if _unrecorded(feed, sim.now_ps - over_ps, sim.now_ps):
+        over_ps = 0
     sizes = [len(out) for out in feed.out_of]
     leaving = links[[link for out in feed.out_of for link in out]]
     out = np.bincount(np.repeat(np.arange(gpus), sizes), leaving, gpus) / np.maximum(1, sizes)
@@ -41,17 +43,25 @@ def inside(feed: LineFeed, options: dict[str, Any]) -> Message:
 
 def _bytes(part: np.ndarray) -> np.ndarray:
     """Fractions as bytes; what is busy at all is not 0."""
-    return np.ceil(255 * np.clip(part, 0, 1))
+    return np.asarray(np.ceil(255 * np.clip(part, 0, 1)))
+
+
+def _unrecorded(feed: LineFeed, start_ps: int, end_ps: int) -> bool:
+    """Whether a part of an interval has not been recorded."""
+    return any(start < end_ps and end > start_ps for start, end in feed.sim.unrecorded)
 
 
 def held(feed: LineFeed, options: dict[str, Any]) -> Message:
     """Where everything is at the cursor (``at_ps``; now without), and what the last phase to end has used.
 
     Columns: of each chunk of the result, by rank and chunk, its ``rank``, how much of it is there (``share``,
-    a byte: 255 is all) and whether it is ``final``; of each bundle of links how busy it was in the phase.
+    a byte: 255 is all) and whether it is ``final``; of each bundle of links how busy it was in the phase. No
+    ``phase`` is named before the first one has ended, and where it was not recorded.
     """
     sim = feed.session.at(options.get("at_ps"))
     name, start, end = _last_phase(sim)
+    if _unrecorded(feed, start, end):
+        name = ""
     busy = feed.sim.engine.recorder.utilisation(start, end) if name else np.zeros(0)
     lanes = [list(bundle[2]) for bundle in feed.layout.bundles] if name else []
     rank, share, final = _chunks(sim)
