@@ -55,7 +55,11 @@ def map_of(infra: Infra, *, dark: bool = False) -> Picture:
         foot + 12,
         colours,
         title,
-        (*frames_of(layout, colours), *_lines(fabric, layout, kinds, colour, graph)),
+        (
+            *frames_of(layout, colours),
+            *boxes_of(layout, colours, rails=True),
+            *_lines(fabric, layout, kinds, colour, graph),
+        ),
         (),
         tuple(boxes_of(layout, colours)),
         (*legend, words),
@@ -72,18 +76,10 @@ def joined(layout: Layout) -> dict[tuple[int, int], int]:
 
 def _kinds(graph: NodeGraph, fabric: Fabric, layout: Layout) -> dict[int, int]:
     """The link, of those declared, that most lanes of a bundle are of; by its number."""
-    nodes = len(graph)
-    keys = np.minimum(graph.a, graph.b).astype(np.int64) * nodes + np.maximum(graph.a, graph.b)
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    found = {}
-    for number in joined(layout).values():
-        lanes = list(layout.bundles[number][2])
-        src, dst = (fabric.links[end][lanes].astype(np.int64) for end in ("src", "dst"))
-        wanted = np.minimum(src, dst) * nodes + np.maximum(src, dst)
-        links = graph.link[order[np.searchsorted(keys, wanted)]]
-        found[number] = int(np.bincount(links).argmax())
-    return found
+    return {
+        number: int(np.bincount(graph.link[fabric.edge[list(layout.bundles[number][2])]]).argmax())
+        for number in joined(layout).values()
+    }
 
 
 def _lines(

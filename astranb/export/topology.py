@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,21 +47,27 @@ class Edge:
     def __init__(self, layout: Layout, number: int, aside: float = _GAP) -> None:
         a, b, self.lanes = layout.bundles[number]
         p, q = layout.boxes[a], layout.boxes[b]
-        dx, dy = q.x - p.x, q.y - p.y
-        length = max(1.0, (dx * dx + dy * dy) ** 0.5)
-        ux, uy = dx / length, dy / length
-        start, end = _reach(p, ux, uy), _reach(q, ux, uy)
-        self.length = max(1.0, length - start - end)
-        self.ux, self.uy = ux, uy
-        self.x, self.y = p.x + ux * start - uy * aside, p.y + uy * start + ux * aside
+        port = layout.ports[number] if layout.ports else None
+        if port is None:
+            px, qx = p.x, q.x
+        else:  # vertical, from the box to the rail
+            px = qx = q.x + port * q.width if p.rail else p.x + port * p.width
+        dx, dy = qx - px, q.y - p.y
+        apart = max(1.0, (dx * dx + dy * dy) ** 0.5)
+        ux, uy = dx / apart, dy / apart
+        # On the right of the middle, where it leaves one box and enters the other.
+        x0, y0, x1, y1 = px - uy * aside, p.y + ux * aside, qx - uy * aside, q.y + ux * aside
         self.second: tuple[float, float] | None = None  # where it comes in, if it wraps round a torus
-        bent = layout.bent[number] if layout.bent else ""
-        if bent:
+        if layout.bent and layout.bent[number]:
+            x0, y0, x1, y1 = px + uy * aside, p.y - ux * aside, qx + uy * aside, q.y - ux * aside
             ux, uy = -ux, -uy
-            self.ux, self.uy, self.length = ux, uy, _STUB
-            out, into = _reach(p, ux, uy), _reach(q, ux, uy) + _STUB
-            self.x, self.y = p.x + ux * out - uy * aside, p.y + uy * out + ux * aside
-            self.second = q.x - ux * into - uy * aside, q.y - uy * into + ux * aside
+            into = _reach(q, x1, y1, ux, uy)
+            self.second = x1 - ux * (into + _STUB), y1 - uy * (into + _STUB)
+        start = _reach(p, x0, y0, ux, uy)
+        self.x, self.y, self.ux, self.uy = x0 + ux * start, y0 + uy * start, ux, uy
+        self.length = _STUB
+        if self.second is None:
+            self.length = max(1.0, apart - start - _reach(q, x1, y1, -ux, -uy))
 
     def at(self, gone: float, lane: int = 0) -> tuple[float, float]:
         """A point on it; lanes are side by side."""
@@ -85,11 +92,11 @@ class Edge:
             yield (x, y), (x + self.ux * self.length, y + self.uy * self.length)
 
 
-def _reach(box: Any, ux: float, uy: float) -> float:
-    """How far a box reaches from its centre in a direction."""
-    across = box.width / 2 / abs(ux) if ux else float("inf")
-    down = box.height / 2 / abs(uy) if uy else float("inf")
-    return float(min(across, down)) + 1
+def _reach(box: Any, x: float, y: float, ux: float, uy: float) -> float:
+    """How far a point in a box is from the box's border, in a direction."""
+    across = (box.x - x + math.copysign(box.width / 2, ux)) / ux if ux else math.inf
+    down = (box.y - y + math.copysign(box.height / 2, uy)) / uy if uy else math.inf
+    return float(max(0.0, min(across, down)))
 
 
 def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
@@ -99,9 +106,11 @@ def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
         yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
 
 
-def boxes_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
-    """Give the boxes of the nodes, with their labels."""
+def boxes_of(layout: Layout, colours: Colours, *, rails: bool = False) -> Iterator[Shape]:
+    """Give the boxes of the nodes, with their labels; or the ``rails``, which are below the links."""
     for box in layout.boxes:
+        if box.rail != rails:
+            continue
         is_gpu = box.rank >= 0
         label = f"{box.label} \u00d7{box.count}" if box.kind == "instance" and box.count > 1 else box.label
         yield SvgBox(
@@ -109,10 +118,13 @@ def boxes_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
             box.y - box.height / 2,
             box.width,
             box.height,
-            4 if is_gpu else box.height / 2,
+            4 if is_gpu else min(8, box.height / 2),
             colours.gpu if is_gpu else colours.node,
             colours.line,
             box.name,
         )
-        size = min(15.0, box.height * 0.36)
-        yield Text(box.x, box.y + size * 0.35, label, size, colours.ink, "middle", box.width - 6)
+        size = min(15.0, box.height * (0.5 if rails else 0.36))
+        if rails:
+            yield Text(box.x - box.width / 2 + 6, box.y + size * 0.35, label, size, colours.ink)
+        else:
+            yield Text(box.x, box.y + size * 0.35, label, size, colours.ink, "middle", box.width - 6)

@@ -10,7 +10,7 @@ from ._blueprints import blueprint, blueprints, resolve
 from ._dimensions import dimensions
 from ._graph import Link, NodeGraph
 from ._infra import Infra
-from ._link_types import LINK_TYPES, LinkType
+from ._link_types import LINK_TYPES, LinkType, family
 from ._load import convert, load
 from ._plan import NodeKind
 
@@ -25,6 +25,7 @@ __all__ = [
     "blueprints",
     "convert",
     "dimensions",
+    "family",
     "load",
     "resolve",
 ]

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["CABLE", "DEFAULT", "LINK_TYPES", "LinkType", "forwarding", "link_type", "recognise"]
+__all__ = ["CABLE", "DEFAULT", "LINK_TYPES", "LinkType", "family", "forwarding", "link_type", "recognise"]
 
 _GB = 10**9
 _NS = 1000
@@ -170,6 +170,24 @@ def link_type(name: str, *, where: str = "link type") -> LinkType:
     if name not in LINK_TYPES:
         raise InputError(f"there is no link type {name!r}", where=where, hint=near(name, LINK_TYPES))
     return LINK_TYPES[name]
+
+
+_FAMILIES = {
+    "nvlink": "NVLink", "xgmi": "xGMI", "ici": "ICI", "pcie": "PCIe", "qpi": "QPI", "upi": "UPI",
+    "ddr": "DDR", "eth": "Ethernet", "ib-": "InfiniBand", "cable": "Ethernet", "on-chip": "on-chip",
+}  # fmt: skip
+"""By how the name of a link type begins; a cable between instances counts as Ethernet."""
+
+
+def family(name: str) -> str:
+    """Return the technology of a link type, without its generation.
+
+    Examples
+    --------
+    >>> family("nvlink4"), family("eth400"), family("unknown")
+    ('NVLink', 'Ethernet', 'unspecified')
+    """
+    return next((title for start, title in _FAMILIES.items() if name.startswith(start)), "unspecified")
 
 
 def recognise(name: str, description: str, *context: str) -> tuple[LinkType, str]:

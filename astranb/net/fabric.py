@@ -14,7 +14,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.progress import share
-from astranb.infragraph import NodeGraph, NodeKind
+from astranb.infragraph import NodeGraph, NodeKind, family
 
 from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
 from .nearest import Incoming, Outgoing, costs_to, routes_to
@@ -112,12 +112,15 @@ class Fabric:
         Index of the lane among parallel lanes.
     gpus : ndarray of int64, shape (ranks,)
         Node of each rank.
+    edge : ndarray of int64, shape (links,)
+        The edge of the graph that each lane belongs to.
     """
 
     graph: NodeGraph
     links: Records
     lane: np.ndarray
     gpus: np.ndarray
+    edge: np.ndarray
     assumed: list[str] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict, repr=False)
 
@@ -127,6 +130,10 @@ class Fabric:
         several = any(len(lanes) > 1 for to, lanes, _ in self._out[int(row.src)] if to == int(row.dst))
         plain = f"{self.graph.name(int(row.src))}->{self.graph.name(int(row.dst))}"
         return f"{plain}#{self.lane[link]}" if several else plain
+
+    def family(self, link: int) -> str:
+        """Return a lane's technology: ``NVLink``, ``PCIe``, ``Ethernet``, ...; ``unspecified``."""
+        return family(self.graph.links[int(self.graph.link[self.edge[link]])].type)
 
     def find(self, name: str) -> list[int]:
         """Return lanes by name: all lanes of ``A->B``, or lane ``A->B#k``.
@@ -396,7 +403,8 @@ def compile_fabric(graph: NodeGraph) -> Fabric:
     links["role"] = _roles(graph, edge, links)
     lane = _lanes_of(links, len(graph))
     links["lane"] = lane
-    return Fabric(graph, links, lane, np.asarray(graph.gpus, np.int64), list(graph.assumed))
+    gpus = np.asarray(graph.gpus, np.int64)
+    return Fabric(graph, links, lane, gpus, edge, list(graph.assumed))
 
 
 def _ends(counts: list[np.ndarray]) -> np.ndarray:

@@ -80,8 +80,6 @@ def topology_picture(
     colours = Colours.of(dark)
     now = sim.now_ps if at_ps is None else at_ps
     busy = _busy(sim, layout, at_ps)
-    hot = layout.detail.hot or len(busy)
-    lined = set(sorted(range(len(busy)), key=lambda number: (-busy[number], number))[:hot])
     edges = [Edge(layout, number) for number in range(len(layout.bundles))]
     moving, counts = _flying(sim, edges, now)
     what = f"{sim.engine.work.title} on {sim.engine.infra.name}"
@@ -100,10 +98,10 @@ def topology_picture(
         first,
         (
             *frames_of(layout, colours),
+            *boxes_of(layout, colours, rails=True),
             *(
                 line
                 for number, edge in enumerate(edges)
-                if number in lined
                 for line in edge.lines(busy[number], colours, bundle_name(sim.engine.fabric, layout, number))
             ),
         ),

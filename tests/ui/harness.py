@@ -350,6 +350,22 @@ def point(page: Page, bench: Locator, path: str) -> Position:
     return Position(x=x * canvas["width"], y=y * canvas["height"])
 
 
+def on_link(page: Page, bench: Locator, box: str, rail: str) -> Position:
+    """Where the link from a box up to a rail is on the topology's canvas: close to the rail."""
+    at, wide, port, across = evaluate(
+        page,
+        "[(box.x / l.width, box.width, l.ports[k], l.width) for l in [workbench.feed.layout] "
+        "for k, (a, b, _) in enumerate(l.bundles) for box in [l.boxes[a]] "
+        f"if (box.name, l.boxes[b].name) == (sim.inspect('{box}')['path'], '{rail}')][0]",
+    )
+    canvas = bench.locator(".anb-picture > canvas").bounding_box()
+    assert canvas
+    scale = canvas["width"] / across
+    beside = 4  # links up are on the right of the middle
+    y = point(page, bench, rail)["y"] + 16
+    return Position(x=at * canvas["width"] + port * wide * min(scale, 1.3) + beside, y=y)
+
+
 def becomes(page: Page, expression: str) -> None:
     """Wait until something holds in the kernel."""
     until = time.monotonic() + 20

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, execute, open_notebook, run_cell, screenshot, wait_idle
+from tests.ui.harness import (
+    Lab,
+    becomes,
+    evaluate,
+    execute,
+    on_link,
+    open_notebook,
+    run_cell,
+    screenshot,
+    wait_idle,
+)
 from tests.ui.test_workbench import button, shown, start
 
 
@@ -73,7 +83,7 @@ def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
     bench.get_by_role("tab", name="Table").click()
     name = table.locator("tbody button").first
     name.click()
-    becomes(page, f"workbench.selected['path'] == {name.inner_text()!r}")
+    becomes(page, f"workbench.selected['path'] == {name.get_attribute('title')!r}")
     screenshot(page, "table")
 
 
@@ -95,6 +105,14 @@ def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
     track = "getComputedStyle(document.querySelector('.anb-transport')).getPropertyValue('--anb-track')"
     page.wait_for_function(f"/transparent 0.00% (49|50)/.test({track})")
     screenshot(page, "recorded-window")
+    tip = bench.locator(".anb-topology .anb-tip").first
+    for time, words in (("2 us", "load not known"), ("5 us", "% busy")):
+        evaluate(page, f"workbench.scrub({time!r})")
+        expect(bench.locator(".anb-shown")).to_contain_text(f"view {time[0]} µs")
+        bench.locator(".anb-picture > canvas").hover(
+            position=on_link(page, bench, "gpu[0]", "dgx_h100.0.nvsw.0")
+        )
+        expect(tip).to_contain_text(words)
     bench.press("Home")
     becomes(page, "sim.unrecorded == []")
 

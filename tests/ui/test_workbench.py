@@ -21,6 +21,7 @@ from tests.ui.harness import (
     becomes,
     evaluate,
     kept,
+    on_link,
     open_notebook,
     point,
     run_all,
@@ -193,7 +194,7 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     evaluate(page, "str(sim.run('3 us'))")
     shown(bench, evaluate(page, "sim.events"))
     inspector = bench.locator(".anb-inspector")
-    canvas = bench.locator(".anb-topology canvas")
+    canvas = bench.locator(".anb-picture > canvas")
     canvas.click(position=point(page, bench, "gpu[3]"))
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.3 (GPU3)")
     assert evaluate(page, "workbench.selected['title']") == "dgx_h100.0.xpu.3 (GPU3)"
@@ -204,8 +205,7 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     assert evaluate(page, "workbench.selected['kind']") == "sm"
     canvas.click(position=point(page, bench, "dgx_h100.0.nvsw.1"))
     expect(inspector).to_contain_text("lines passed")
-    a, b = point(page, bench, "gpu[0]"), point(page, bench, "dgx_h100.0.nvsw.0")
-    canvas.click(position={"x": (a["x"] + b["x"]) / 2 - 6, "y": (a["y"] + b["y"]) / 2})
+    canvas.click(position=on_link(page, bench, "gpu[0]", "dgx_h100.0.nvsw.0"))
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0")
     expect(inspector).to_contain_text("utilisation so far")
     path = inspector.get_by_label("Object to inspect")

@@ -8,9 +8,13 @@ import pytest
 
 import astranb as anb
 from astranb.core.svg import to_svg
+from astranb.export.layout import Box
 from astranb.export.layout.layout import Layout, lay_out
+from astranb.export.topology import Edge
+from astranb.widgets.feed import LineFeed
 from astranb.widgets.feed.lines import used_links
 from astranb.widgets.pictures import topology_picture
+from astranb.widgets.session import session_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -32,6 +36,61 @@ def test_boxes_are_inside_and_apart(infra: str) -> None:
         assert a.height / 2 <= a.y <= layout.height - a.height / 2
         for b in layout.boxes[number + 1 :]:
             assert abs(a.x - b.x) >= a.width or abs(a.y - b.y) >= a.height, (a.name, b.name)
+
+
+def on_border(box: Box, x: float, y: float) -> bool:
+    """Whether a point is on the border of a box."""
+    across, down = abs(x - box.x) - box.width / 2, abs(y - box.y) - box.height / 2
+    return max(across, down) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("infra", ["dgx-h100", "mi300x", "clos:servers=4", "switch:gpus=24", "dgx-2"])
+def test_links_end_at_the_borders_of_their_boxes(infra: str) -> None:
+    _, layout = picture(infra)
+    for number, (a, b, _) in enumerate(layout.bundles):
+        for (x0, y0), (x1, y1) in Edge(layout, number).segments():
+            assert on_border(layout.boxes[a], x0, y0), (number, x0, y0)
+            assert on_border(layout.boxes[b], x1, y1), (number, x1, y1)
+
+
+def test_switches_that_join_all_gpus_are_rails_with_vertical_links() -> None:
+    _, layout = picture("dgx-h100")
+    rails = [box for box in layout.boxes if box.rail]
+    gpus = [box for box in layout.boxes if box.rank >= 0]
+    assert [rail.label for rail in rails] == ["nvsw.0", "nvsw.1", "nvsw.2", "nvsw.3"]
+    assert len({gpu.y for gpu in gpus}) == 1
+    assert [rail.y < gpus[0].y for rail in rails] == [True, True, False, False]
+    seen = set()
+    for number, (a, b, _) in enumerate(layout.bundles):
+        edge = Edge(layout, number)
+        assert edge.ux == pytest.approx(0)
+        assert layout.boxes[a].rail != layout.boxes[b].rail
+        seen.add((round(edge.x, 3), edge.y < gpus[0].y))
+    assert len(seen) == len(layout.bundles)  # no two are drawn on each other
+
+
+def test_links_of_outer_rows_pass_between_the_boxes_of_inner_ones() -> None:
+    _, layout = picture("switch:gpus=24")
+    for number, (a, b, _) in enumerate(layout.bundles):
+        edge = Edge(layout, number, aside=0)
+        low, high = sorted((layout.boxes[a].y, layout.boxes[b].y))
+        for other in layout.boxes:
+            if low < other.y < high and not other.rail:
+                assert abs(other.x - edge.x) > other.width / 2, other.label
+
+
+def test_the_family_of_every_link_is_known() -> None:
+    families = {}
+    for infra in ("dgx-h100", "mi300x", "clos:servers=4", "ring:gpus=4"):
+        sim, _ = picture(infra)
+        feed = LineFeed(session_of(sim))
+        families[infra] = {bundle["family"] for bundle in feed.drawn()[0]["bundles"]}
+    assert families == {
+        "dgx-h100": {"NVLink"},
+        "mi300x": {"xGMI"},
+        "clos:servers=4": {"NVLink", "PCIe", "Ethernet"},
+        "ring:gpus=4": {"unspecified"},
+    }
 
 
 def test_every_used_lane_is_in_one_bundle_of_its_ends() -> None:

@@ -20,6 +20,7 @@ FLIGHT_KINDS = ("load request", "load data", "store data", "store ack", "signal"
 
 
 _LINKS_AT_ONCE = 256
+_NEAR_BINS = 8  # of a moment: memories work in bursts, of which a single bin shows one or none
 
 
 class Recorder:
@@ -189,6 +190,30 @@ class Recorder:
             busy += rows[:, -1] * share[-1]
         part: np.ndarray = np.minimum(busy / (end - start), 1.0)
         return part
+
+    def near(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
+        """How busy everything was around a time: in its bin, and in those just before.
+
+        Returns
+        -------
+        over_ps : int
+            The length of these bins, as far as they are simulated; 0: nothing is known.
+        links : ndarray of float64, shape (links,)
+            Busy fractions.
+        gpus : ndarray of float64, shape (gpus, 3)
+            Of the SMs that issue, the L2 slices and the HBM channels of each GPU, on average.
+        """
+        recorder, gpus = self._machine.recording.recorder[0], self._machine.gpus
+        bin_ps, links = int(recorder.bin_ps), int(recorder.links)
+        last = min(at_ps // bin_ps + 1, self._bins)
+        first = max(0, last - _NEAR_BINS)
+        over_ps = min(last * bin_ps, int(self._machine.clock[0].now_ps)) - first * bin_ps
+        if over_ps <= 0:
+            return 0, np.zeros(links), np.zeros((len(gpus), 3))
+        part = self._activity[:, first:last].sum(axis=1) / over_ps
+        sizes = np.stack([gpus["sms"], gpus["l2_slices"], gpus["hbm_channels"]], axis=1)
+        inner = part[links:].reshape(len(gpus), 3) / np.maximum(1, sizes)
+        return over_ps, np.minimum(part[:links], 1.0), np.minimum(inner, 1.0)
 
     def mark(self) -> int:
         """Keep how many flights have been recorded; to be called before time goes back.

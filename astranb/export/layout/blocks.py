@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from .shapes import GraphShape
 
-__all__ = ["COLUMN", "HEADER", "HEIGHT", "ROW", "WIDTH", "PlacedBlock", "by_shape", "rows_of", "stacked"]
+__all__ = [
+    "COLUMN",
+    "HEADER",
+    "HEIGHT",
+    "LOW_ROW",
+    "RAIL_HEIGHT",
+    "RAIL_ROW",
+    "ROW",
+    "WIDTH",
+    "PlacedBlock",
+    "by_shape",
+    "railed",
+    "rows_of",
+    "stacked",
+]
 
-WIDTH, HEIGHT = 96.0, 44.0
-COLUMN, ROW = 124.0, 112.0  # from box to box, across and down
-HEADER = 30.0  # of a frame, for its name
+WIDTH, HEIGHT = 96.0, 76.0
+COLUMN, ROW = 124.0, 132.0  # from box to box, across and down
+LOW_ROW = 84.0  # of boxes without GPUs
+RAIL_HEIGHT, RAIL_ROW = 22.0, 48.0
+_RAIL_END = 46.0  # what a rail reaches beyond the outer boxes, for its name
+HEADER = 40.0  # of a frame, for its name
 _PAD = 18.0
 _MOST_IN_ROW = 16
+_GRID_COLUMN = 148.0  # room for links from box to box
 _DEEPER = (COLUMN - 14.0, HEIGHT + 16.0)  # from plane to plane: other links pass between the boxes
 
 
@@ -56,6 +75,22 @@ class PlacedBlock:
             places[item] = (x + (width - self.width) / 2, y + other.height, w)
         return replace(self, places=places, width=width, height=self.height + other.height, title="")
 
+    def aligned(self, row: Sequence[int], near: Mapping[int, set[int]]) -> PlacedBlock:
+        """The same with each item of a row above or below its neighbours, where there is room for all."""
+        wanted = {}
+        for item in row:
+            others = [
+                self.places[other][0] for other in near[item] if other in self.places and other not in row
+            ]
+            if not others:
+                return self
+            wanted[item] = sum(others) / len(others)
+        order = sorted(wanted.values())
+        if any(b - a < COLUMN - 1 for a, b in pairwise(order)):
+            return self
+        moved = {item: (x, *self.places[item][1:]) for item, x in wanted.items()}
+        return replace(self, places=self.places | moved)
+
     def framed(self, title: str) -> PlacedBlock:
         """The same within a frame."""
         moved = {item: (x + _PAD / 2, y + HEADER, w) for item, (x, y, w) in self.places.items()}
@@ -78,8 +113,8 @@ def rows_of(items: Sequence[int], most: int = _MOST_IN_ROW) -> list[list[int]]:
     return [list(items[k : k + size]) for k in range(0, len(items), size)]
 
 
-def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
-    """Rows one below the other; what has more items than the first has narrower boxes."""
+def stacked(rows: Sequence[Sequence[int]], tall: float = ROW) -> PlacedBlock:
+    """Rows one below the other, each so high; what has more items than the first has narrower boxes."""
     rows = [row for row in rows if row]
     if not rows:
         return PlacedBlock({}, 0.0, 0.0)
@@ -93,8 +128,40 @@ def stacked(rows: Sequence[Sequence[int]]) -> PlacedBlock:
         step = width / len(row)
         wide = min(WIDTH, step - (COLUMN - WIDTH) / 2)
         for place, item in enumerate(row):
-            places[item] = (step * (place + 0.5), ROW * (level + 0.5), wide)
-    return PlacedBlock(places, width, ROW * len(rows))
+            places[item] = (step * (place + 0.5), tall * (level + 0.5), wide)
+    return PlacedBlock(places, width, tall * len(rows))
+
+
+def railed(boxes: Sequence[int], rails: Sequence[int], *, below: bool = False, most: int = 8) -> PlacedBlock:
+    """Place boxes that are all joined with the same few switches: these are rails, all links are vertical.
+
+    One row of boxes has half of the rails above it and half below, or all of them ``below``; of more boxes
+    than ``most``, half of the rows are above the rails and half below.
+
+    Examples
+    --------
+    >>> {item: y for item, (x, y, wide) in railed([0, 1], [8, 9]).places.items()}
+    {8: 24.0, 0: 114.0, 1: 114.0, 9: 204.0}
+    """
+    rows = rows_of(boxes, max(most, math.ceil(math.sqrt(2 * len(boxes)))))
+    count = len(rows) // 2 if len(rows) > 1 else 0 if below else -(-len(rails) // 2)
+    over: Sequence[Sequence[int]] = rows[:count] if len(rows) > 1 else [[rail] for rail in rails[:count]]
+    under: Sequence[Sequence[int]] = rows[count:] if len(rows) > 1 else [[rail] for rail in rails[count:]]
+    middle: Sequence[Sequence[int]] = [[rail] for rail in rails] if len(rows) > 1 else rows
+    known = set(rails)
+    shifted = len(rows) > 2  # links of the outer rows pass between the boxes of the inner ones
+    width = 2 * _RAIL_END + COLUMN * (len(rows[0]) + shifted / 2)
+    places: dict[int, tuple[float, float, float]] = {}
+    top = 0.0
+    for number, row in enumerate([*over, *middle, *under]):
+        rail = row[0] in known
+        tall = RAIL_ROW if rail else ROW
+        aside = COLUMN / 2 if shifted and not rail and number % 2 else 0.0
+        for place, item in enumerate(row):
+            x = width / 2 if rail else _RAIL_END + aside + COLUMN * (place + 0.5)
+            places[item] = (x, top + tall / 2, width - 8 if rail else WIDTH)
+        top += tall
+    return PlacedBlock(places, width, top)
 
 
 def by_shape(items: Sequence[int], shape: GraphShape) -> PlacedBlock:
@@ -140,7 +207,7 @@ def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
     """Rows and columns; each plane is behind the one before, to the right and below it."""
     rows, columns, planes = shape.rows, shape.columns, shape.planes
     across, down = _DEEPER
-    wide, tall = (COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)
+    wide, tall = (_GRID_COLUMN + (planes - 1) * across, ROW + (planes - 1) * down)
     # Links that wrap leave by stubs at the edge: room for them.
     left = COLUMN / 4 if shape.wrap_columns or shape.wrap_planes else 0.0
     top = ROW / 4 if shape.wrap_rows or shape.wrap_planes else 0.0
@@ -148,7 +215,7 @@ def _grid(order: Sequence[int], shape: GraphShape) -> PlacedBlock:
     for number, item in enumerate(order):
         plane, cell = divmod(number, rows * columns)
         row, column = divmod(cell, columns)
-        x = left + COLUMN / 2 + wide * column + across * plane
+        x = left + _GRID_COLUMN / 2 + wide * column + across * plane
         places[item] = (x, top + ROW / 2 + tall * row + down * plane, WIDTH)
     sides = {
         "z": (planes, shape.wrap_planes),

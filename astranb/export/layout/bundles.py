@@ -45,5 +45,5 @@ def describe(layout: Layout) -> str:
         elif hot and total > hot:
             words.append(f"{gpus:,} GPUs")
         if hot and total > hot:
-            words.append(f"only the {hot} hottest of {total:,} links are drawn with lines")
+            words.append(f"of many lines in flight those on the {hot} hottest of {total:,} links are drawn")
     return " · ".join(words)

@@ -12,7 +12,7 @@ import numpy as np
 from astranb.infragraph import NodeKind
 from astranb.net import Fabric
 
-from .blocks import HEIGHT, WIDTH, PlacedBlock, by_shape, rows_of, stacked
+from .blocks import HEIGHT, LOW_ROW, RAIL_HEIGHT, WIDTH, PlacedBlock, by_shape, railed, rows_of, stacked
 from .collapse import Detail, Units, contracted, detail_of, natural, units_of
 from .parts import Box, Frame, Layout
 from .shapes import GraphShape, shape_of
@@ -22,6 +22,10 @@ __all__ = ["Box", "Frame", "Layout", "lay_out"]
 
 _MARGIN = 8.0
 _FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
+_SWITCH_HEIGHT = 36.0
+_MOST_RAILS = 8
+_WIDE_HOSTS = 4  # up to so many have their GPUs in one row
+_BETWEEN = 0.22  # of the usual distance between ports, where links pass between two other boxes
 _BAND = (1000.0, 60.0, 14.0, 80.0)  # of a tier drawn as one: width, height (and for tiles), gap to the next
 
 
@@ -220,14 +224,29 @@ class _Picture:
             away = from_gpu.get(item, 2**30)
             on_route = item in to_door and away + to_door[item] <= least
             (outward if on_route or item in doors else inward)[away].append(item)
-        lead = stacked([row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])])
+        leads = [row for away in sorted(outward, reverse=True) for row in rows_of(outward[away])]
+        lead = stacked(leads, LOW_ROW)
         middle = [row for away in sorted(inward) for row in rows_of(inward[away])]
         place = {gpu: k for k, gpu in enumerate(gpus)}
+        switches = next(iter(inward.values()), [])
+        if len(inward) == 1 and self._joins_all(switches, gpus):
+            most = 8 if len(self.hosts) <= _WIDE_HOSTS or self.focus else 4
+            made = railed(gpus, switches, below=bool(lead.places), most=most).below(lead)
+            for row in reversed(leads) if len(gpus) <= most else ():
+                made = made.aligned(row, near)
+            return made
         if middle or not any(o in place for gpu in gpus for o in near[gpu]):
             return stacked(_between(gpus, middle)).below(lead)
         direct = [{place[o] for o in self.joined[gpu] if o in place} for gpu in gpus]
         shape = shape_of(direct) if len(gpus) > 1 else GraphShape("none", (0,))
         return by_shape(gpus, shape).below(lead)
+
+    def _joins_all(self, switches: Sequence[int], boxes: Sequence[int]) -> bool:
+        """Whether each of a few switches is joined with all of some boxes, and none with another one."""
+        return len(switches) <= _MOST_RAILS and all(
+            self.near[switch].issuperset(boxes) and self.near[switch].isdisjoint(switches)
+            for switch in switches
+        )
 
     # Results ------------------------------------------------------------------
 
@@ -238,11 +257,12 @@ class _Picture:
             unit = item - len(graph)
             first = int(self.nodes[np.argmax(units.of[self.nodes] == unit)])
             count = units.gpus[unit] or 1
-            return Box(first, name, name, "instance", x, y, wide, HEIGHT, *units.ranks[unit], count)
+            tall = _height(wide, gpus=units.gpus[unit] > 0)
+            return Box(first, name, name, "instance", x, y, wide, tall, *units.ranks[unit], count)
         kind = NodeKind(int(graph.kind[item])).name.lower()
         rank = self.rank.get(item, -1)
         label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
-        return Box(item, name, label, kind, x, y, wide, HEIGHT, rank, rank)
+        return Box(item, name, label, kind, x, y, wide, _height(wide, gpus=rank >= 0), rank, rank)
 
     def _aggregates(self) -> Layout:
         """One band a tier, the furthest on top; hosts below all."""
@@ -305,9 +325,36 @@ class _Picture:
             bent.append(self.bent.get((items[p], items[q]), ""))
         return Layout(
             boxes, tuple(bundles), made.width + 2 * _MARGIN, made.height + 2 * _MARGIN, self.hidden,
-            frames, tuple(inside), tuple(bent), tuple(self.shapes), self.detail, focus=self.focus,
-            units=self.units,
+            frames, tuple(inside), tuple(bent), _ports(boxes, bundles), tuple(self.shapes), self.detail,
+            focus=self.focus, units=self.units,
         )  # fmt: skip
+
+
+def _height(width: float, *, gpus: bool) -> float:
+    return RAIL_HEIGHT if width > WIDTH else HEIGHT if gpus else _SWITCH_HEIGHT
+
+
+def _ports(
+    boxes: Sequence[Box], bundles: Sequence[tuple[int, int, tuple[int, ...]]]
+) -> tuple[float | None, ...]:
+    """Where links to rails leave each box: side by side, one place for each rail above it, and below."""
+    rails: dict[tuple[int, bool], set[int]] = defaultdict(set)  # by box and whether they are below it
+    for a, b, _ in bundles:
+        for box, rail in ((a, b), (b, a)):
+            if boxes[rail].rail and not boxes[box].rail:
+                rails[box, boxes[rail].y > boxes[box].y].add(rail)
+    place: dict[tuple[int, int], float] = {}
+    for (box, below), found in rails.items():
+        one = boxes[box]
+        order = sorted(found, key=lambda rail: boxes[rail].y)
+        low, high = sorted((one.y, boxes[order[0] if below else order[-1]].y))
+        between = any(
+            not other.rail and low < other.y < high and abs(other.x - one.x) < WIDTH for other in boxes
+        )
+        for number, rail in enumerate(order):
+            share = (number + 1) / (len(order) + 1) - 0.5
+            place[box, rail] = place[rail, box] = share * (_BETWEEN if between else 1.0)
+    return tuple(place.get((a, b)) for a, b, _ in bundles)
 
 
 def _between(gpus: Sequence[int], middle: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .blocks import WIDTH
 from .collapse import Detail, Units, detail_of
 
 __all__ = ["Box", "Frame", "Layout"]
@@ -39,6 +40,11 @@ class Box:
     last_rank: int = -1
     count: int = 1
 
+    @property
+    def rail(self) -> bool:
+        """Whether it is a switch drawn as a rail: as wide as the boxes that it joins, with vertical links."""
+        return self.width > WIDTH and self.kind != "tier"
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -69,6 +75,9 @@ class Layout:
     bent : tuple of str
         For each bundle ``"x"`` or ``"y"`` where it leaves the picture at one edge of a torus
         and comes in at the other, else empty.
+    ports : tuple of float or None
+        For each bundle that ends at a rail where it leaves the other box: how far from its centre,
+        as a fraction of its width.
     shapes : tuple of str
         What was recognised, as ``"4 x 4 torus"``.
     detail : Detail
@@ -89,6 +98,7 @@ class Layout:
     frames: tuple[Frame, ...] = ()
     inside: tuple[tuple[int, ...], ...] = ()
     bent: tuple[str, ...] = ()
+    ports: tuple[float | None, ...] = ()
     shapes: tuple[str, ...] = ()
     detail: Detail = field(default_factory=lambda: detail_of(1))
     tiles: tuple[tuple[str, ...], ...] = ()

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .blocks import COLUMN, ROW, WIDTH, PlacedBlock, rows_of
+from .blocks import COLUMN, LOW_ROW, RAIL_ROW, WIDTH, PlacedBlock, rows_of
 
 __all__ = ["Arranged", "arrange", "distances", "shelves"]
 
 _STAGE = (1000.0, 480.0)  # about what a screen has room for, in pixels
 _GAP = 26.0  # between blocks
+_MOST_RAILS, _MOST_FRAMES = 8, 8
 
 
 @dataclass
@@ -46,11 +47,12 @@ def distances(near: dict[int, set[int]], starts: Iterable[int]) -> dict[int, int
     return found
 
 
-def shelves(rows: Sequence[Sequence[PlacedBlock]]) -> Arranged:
-    """Blocks in rows, each centred."""
-    made = Arranged(width=max((_width(row) for row in rows), default=0.0))
-    for row in rows:
-        x = (made.width - _width(row)) / 2
+def shelves(rows: Sequence[Sequence[PlacedBlock]], shift: float = 0.0) -> Arranged:
+    """Blocks in rows, each centred; every other row is shifted, so that links pass between its blocks."""
+    shift = shift if len(rows) > 1 else 0.0
+    made = Arranged(width=max((_width(row) for row in rows), default=0.0) + shift)
+    for number, row in enumerate(rows):
+        x = (made.width - shift - _width(row)) / 2 + shift * (number % 2)
         tall = max(block.height for block in row)
         for block in row:
             made.put(block, x, made.height + (tall - block.height) / 2)
@@ -74,9 +76,11 @@ def arrange(
     neighbours of each item.
     """
     best = (0.0, Arranged())
+    # Links to rails are vertical: they would cross the frames of a row in between.
+    one_row = len(upper[0]) <= _MOST_RAILS and len(hosts) <= _MOST_FRAMES and any(b.title for b in hosts)
     for both in (False, True):
         for per_row in sorted({-(-len(hosts) // k) for k in range(1, len(hosts) + 1)}, reverse=True):
-            if both and len(hosts) < 2:
+            if (both and len(hosts) < 2) or (one_row and per_row < len(hosts) / (1 + both)):
                 continue
             made = _with_tiers(hosts, upper, near, both, per_row)
             scale = min(_STAGE[0] / made.width, _STAGE[1] / made.height)
@@ -99,6 +103,8 @@ def _with_tiers(
     side |= {item: 1 for block in below for item in block.places}
     top: list[list[int]] = []
     bottom: list[list[int]] = []
+    # What hosts are joined with: switches as rails, with vertical links, while they are few.
+    rails = set(upper[0]) if len(upper[0]) <= _MOST_RAILS else set()
     for level, tier in enumerate(upper):
         rows: dict[int, list[int]] = defaultdict(list)
         for item in tier:
@@ -106,30 +112,42 @@ def _with_tiers(
             lean = sum(side.get(other, 0) for other in near.get(item, ()))
             side[item] = -1 if both and lean < 0 else 1
             rows[side[item] if level < len(upper) - 1 else 1].append(item)
-        top = [*top, *rows_of(rows[-1])]
-        bottom = [*rows_of(rows[1]), *bottom]
-    high = shelves(_chunks(above, per_row))
-    low = shelves(_chunks(below, per_row))
+        top = [*top, *_rows(rows[-1], rails)]
+        bottom = [*_rows(rows[1], rails), *bottom]
+    shift = (COLUMN + _GAP) / 2 if rails and all(len(block.places) == 1 for block in hosts) else 0.0
+    high = shelves(_chunks(above, per_row), shift)
+    low = shelves(_chunks(below, per_row), shift)
     longest = max((len(row) for row in (*top, *bottom)), default=0)
     made = Arranged(width=max(high.width, low.width, longest * COLUMN / 2))
     for part, rows_after in ((high, [*top, *bottom]), (low, [])):
-        shift = (made.width - part.width) / 2
+        aside = (made.width - part.width) / 2
         for item, (x, y, wide) in part.places.items():
-            made.places[item] = (x + shift, y + made.height, wide)
+            made.places[item] = (x + aside, y + made.height, wide)
         for title, x, y, w, h in part.frames:
-            made.frames.append((title, x + shift, y + made.height, w, h))
+            made.frames.append((title, x + aside, y + made.height, w, h))
         made.height += part.height
-        for row in rows_after:
-            _spread(made, row)
+        for number, row in enumerate(rows_after):
+            if rails.issuperset(row):
+                made.places[row[0]] = (made.width / 2, made.height + RAIL_ROW / 2, made.width)
+                made.height += RAIL_ROW
+            else:
+                _spread(made, row, bool(rails) and len(rows_after) > len(rails) + 1, number % 2)
     return made
 
 
-def _spread(made: Arranged, row: Sequence[int]) -> None:
-    """A row over the whole width, below what there is."""
-    step = made.width / len(row)
+def _rows(tier: Sequence[int], rails: set[int]) -> list[list[int]]:
+    """The rows of a part of a tier; each rail is one."""
+    return [[item] for item in tier] if rails.issuperset(tier) else rows_of(tier)
+
+
+def _spread(made: Arranged, row: Sequence[int], several: bool, shifted: int) -> None:
+    """A row over the whole width, below what there is; links of ``several`` rows pass between their boxes."""
+    step = made.width / (len(row) + several / 2)
+    wide = min(WIDTH, 0.6 * step if several else step - 14)
     for place, item in enumerate(row):
-        made.places[item] = (step * (place + 0.5), made.height + ROW / 2, min(WIDTH, step - 14))
-    made.height += ROW
+        x = step * (place + 0.5 + (0.5 * shifted if several else 0))
+        made.places[item] = (x, made.height + LOW_ROW / 2, wide)
+    made.height += LOW_ROW
 
 
 def _chunks(blocks: Sequence[PlacedBlock], size: int) -> list[list[PlacedBlock]]:

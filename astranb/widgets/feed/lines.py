@@ -100,7 +100,7 @@ class LineFeed(Feed):
             {
                 "name": b.name, "label": b.label, "kind": b.kind, "rank": b.rank if b.count == 1 else -1,
                 "ranks": [b.rank, b.last_rank], "count": b.count,
-                "x": b.x, "y": b.y, "w": b.width, "h": b.height,
+                "x": b.x, "y": b.y, "w": b.width, "h": b.height, "rail": b.rail,
             }
             for b in layout.boxes
         ]  # fmt: skip
@@ -108,6 +108,7 @@ class LineFeed(Feed):
             {
                 "from": a, "to": b, "rate": int(rates[list(lanes)].sum()),
                 "name": bundle_name(sim.engine.fabric, layout, number), "bent": layout.bent[number],
+                "port": layout.ports[number], "family": sim.engine.fabric.family(lanes[0]),
             }
             for number, (a, b, lanes) in enumerate(layout.bundles)
         ]  # fmt: skip

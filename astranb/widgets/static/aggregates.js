@@ -93,7 +93,7 @@ export function createAggregates(store, theme) {
         };
         number += 1;
         tiles.push(tile);
-        context.fillStyle = tile.busy === null ? theme.faint : theme.rampText(tile.busy);
+        context.fillStyle = tile.busy === null ? theme.unknown(context) : theme.rampText(tile.busy);
         context.fillRect(tile.x, tile.y, tile.w, tile.h);
         const picked = store.selection === name || store.selection.startsWith(`${name}.`);
         if (!picked && store.hover !== name) return;

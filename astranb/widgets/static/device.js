@@ -3,22 +3,29 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { formatTime } from "./format.js";
-import { fit, make, makeKey } from "./theme.js";
+import { TRACK_COLOURS, fit, make, makeKey } from "./theme.js";
 import { createTip } from "./tip.js";
 
 /** @import { Answer, Context, Pair, SmState, Spot, Store, Theme, Tile } from "./types" */
 
 // Shape distinguishes the states, too: how much of a tile is filled, and from where.
 /** @type {Record<SmState, { colour: string, fill: string, words: string }>} */
-const STATE = {
+export const STATE = {
   free: { colour: "", fill: "none", words: "free" },
   done: { colour: "#999999", fill: "dot", words: "its blocks have ended" },
-  busy: { colour: "#0072b2", fill: "whole", words: "busy" },
-  waiting: { colour: "#e69f00", fill: "lower", words: "waiting for a semaphore" },
-  draining: { colour: "#56b4e9", fill: "upper", words: "waiting for acknowledgements" },
-  stalled: { colour: "#d55e00", fill: "cross", words: "stalled: no slot for a request" },
+  busy: { colour: TRACK_COLOURS[0], fill: "whole", words: "busy" },
+  waiting: { colour: TRACK_COLOURS[8], fill: "lower", words: "wait: semaphore" },
+  draining: { colour: TRACK_COLOURS[6], fill: "upper", words: "stalled: fence" },
+  stalled: { colour: TRACK_COLOURS[1], fill: "cross", words: "stalled: no slot" },
 };
 const TOP = 26;
+
+/** A bar for a busy fraction: its length and its colour say the same. @param {Context} context @param {Theme} theme @param {number} part @param {Tile} bar */
+export function drawShare(context, theme, part, { x, y, w, h }) {
+  if (!part) return;
+  context.fillStyle = theme.rampText(part);
+  context.fillRect(x, y, Math.max(1.5, w * part), h);
+}
 
 /** @param {Store} store @param {Theme} theme */
 export function createDevice(store, theme) {

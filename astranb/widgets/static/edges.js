@@ -1,16 +1,18 @@
 // @ts-check
-// Geometry of the picture: each bundle of links is an edge, clipped at the boxes at its ends.
+// Geometry of the picture: each bundle of links is an edge that ends at the borders of its boxes.
 
-/** @import { Box, Edge, Geometry, Pair, Place, Scene, SceneMessage, Store } from "./types" */
+/** @import { Box, Bundle, Context, Edge, Geometry, Pair, Place, Scene, SceneMessage, Store } from "./types" */
 
 // A lane for each direction and class: requests, responses, control.
 const CLASS_OF_KIND = [0, 1, 0, 1, 2, 2];
 export const CLASS_NAMES = ["requests and data stored", "data loaded and acknowledgements", "signals"];
-const CLASSES = 3;
-const FIRST_LANE = 3; // pixels from the middle of a link to its first lane
+export const CLASSES = 3;
+const LANE = 4; // pixels of a class, where there is room
+const LEAST_LANE = 1.2;
+const LARGEST = 1.3; // pixels a unit of a box
 const STUB = 26; // of a link that wraps round a torus, in units of the picture
 
-export const GEOMETRY = 11; // numbers a bundle: x y dx dy nx ny, x y dx dy of its second part, parts
+export const TRACK = 8; // numbers a link and class: x y dx dy, x y dx dy of its second part; dx and dy 0: none
 
 /** Which class a kind of flight is in. @param {number} kind */
 export function classOf(kind) {
@@ -18,77 +20,116 @@ export function classOf(kind) {
 }
 
 /**
- * A scene with the links of each bundle, from what each link is drawn in.
+ * A scene with the links of each bundle, from what each link is drawn in, and its title: `GPU0 → nvsw.1`.
  * @param {SceneMessage} scene
  * @param {Int32Array} bundleOf
  * @returns {Scene}
  */
 export function withLinks(scene, bundleOf) {
-  const bundles = scene.bundles.map((bundle) => ({ ...bundle, lanes: /** @type {number[]} */ ([]) }));
+  const seen = new Set();
+  const several = new Set(scene.boxes.map((box) => box.label).filter((label) => seen.size === seen.add(label).size));
+  /** @param {Box} box */
+  const name = (box) => (several.has(box.label) ? box.name : box.label);
+  const bundles = scene.bundles.map((bundle) => ({
+    ...bundle, lanes: /** @type {number[]} */ ([]), title: `${name(scene.boxes[bundle.from])} → ${name(scene.boxes[bundle.to])}`,
+  }));
   bundleOf.forEach((bundle, link) => {
     if (bundle >= 0) bundles[bundle].lanes.push(link);
   });
   return { ...scene, bundles, bundleOf };
 }
 
+/** Width and height of a box on the canvas. @param {Box} box @param {Place} place @returns {Pair} */
+export function sizeOf(box, place) {
+  return [box.w * (box.rail ? place.x : Math.min(place.x, LARGEST)), box.h * Math.min(place.y, LARGEST)];
+}
+
 /** Where everything is on a canvas of some size. @param {Scene} scene @param {Pair} size @returns {Geometry} */
 export function layOutLinks(scene, size) {
   const [across, down] = [size[0] / scene.width, size[1] / scene.height];
-  const place = { x: across, y: down, box: Math.min(across, down, 1.3) };
-  const lane = Math.max(1.6, 4 * Math.min(1, 1.6 * place.box)); // pixels a class
-  const geometry = new Float64Array(scene.bundles.length * GEOMETRY);
-  const edges = scene.bundles.map((bundle, number) => {
-    const middle = FIRST_LANE + (CLASSES * lane) / 2 - 0.5;
-    const edge = { ...between(scene.boxes[bundle.from], scene.boxes[bundle.to], bundle.bent, place), middle };
-    const second = edge.second ?? edge;
-    geometry.set(
-      [
-        edge.x, edge.y, edge.ux * edge.length, edge.uy * edge.length, edge.nx, edge.ny,
-        second.x, second.y, second.ux * second.length, second.uy * second.length, edge.second ? 2 : 1,
-      ],
-      number * GEOMETRY,
-    );
-    return edge;
-  });
-  const offsets = offsetsOf(scene, lane);
-  return { place, edges, geometry, offsets, tracks: tracksOf(scene, geometry, offsets), lane };
+  const place = { x: across, y: down, box: Math.min(across, down, LARGEST) };
+  const lane = laneOf(scene, place);
+  const edges = scene.bundles.map((bundle) => between(scene, bundle, place, middleOf(lane)));
+  return { place, edges, tracks: tracksOf(scene, place, lane), lane };
+}
+
+/** From the middle between two directions to the middle of one. @param {number} lane */
+const middleOf = (lane) => (0.75 + CLASSES / 2) * lane;
+
+/** Pixels of a class: links to rails stand side by side. @param {Scene} scene @param {Place} place */
+function laneOf({ boxes, bundles }, place) {
+  /** @type {Map<number, number[]>} */
+  const ports = new Map();
+  for (const { from, to, port } of bundles) {
+    if (port === null || boxes[from].rail) continue;
+    const above = boxes[to].y < boxes[from].y ? 1 : 0;
+    const key = 2 * from + above;
+    ports.set(key, [...(ports.get(key) ?? []), port * sizeOf(boxes[from], place)[0]]);
+  }
+  let room = Infinity;
+  for (const all of ports.values()) {
+    all.sort((a, b) => a - b);
+    for (let k = 1; k < all.length; k++) room = Math.min(room, all[k] - all[k - 1]);
+  }
+  const wide = Math.min(LANE, 1.6 * LANE * place.box, room / (2 * (CLASSES + 1.25)));
+  return Math.max(LEAST_LANE, wide);
 }
 
 /**
- * Where the dots of each link and class run, Float32Array(links x classes x [x, y, dx, dy]): no sums a dot.
+ * Where the dots of each link and class run: Float32Array(links x classes x TRACK), so that a dot needs no sums.
  * @param {Scene} scene
- * @param {Float64Array} geometry
- * @param {Float32Array} offsets
+ * @param {Place} place
+ * @param {number} lane
  */
-function tracksOf({ bundleOf }, geometry, offsets) {
-  const tracks = new Float32Array(offsets.length * 4);
-  for (let at = 0; at < offsets.length; at++) {
-    const g = bundleOf[Math.floor(at / CLASSES)] * GEOMETRY;
-    if (g < 0) continue;
-    const [x, y, dx, dy, nx, ny] = geometry.subarray(g, g + 6);
-    tracks.set([x + nx * offsets[at], y + ny * offsets[at], dx, dy], 4 * at);
+function tracksOf(scene, place, lane) {
+  const { bundleOf, bundles } = scene;
+  const tracks = new Float32Array(scene.level === "aggregates" ? 0 : bundleOf.length * CLASSES * TRACK);
+  if (!tracks.length) return tracks;
+  for (const bundle of bundles) {
+    for (let c = 0; c < CLASSES; c++) {
+      // Parallel links share the width of a class.
+      const first = numbersOf(between(scene, bundle, place, (0.75 + c) * lane));
+      const last = numbersOf(between(scene, bundle, place, (1.75 + c) * lane - 1));
+      bundle.lanes.forEach((link, k) => {
+        const share = k / bundle.lanes.length;
+        tracks.set(first.map((from, n) => from + share * (last[n] - from)), (link * CLASSES + c) * TRACK);
+      });
+    }
   }
   return tracks;
 }
 
-/**
- * How far beside the middle of its bundle a link's dots run, for each class: Float32Array(links x classes).
- * @param {Scene} scene
- * @param {number} lane
- */
-function offsetsOf(scene, lane) {
-  const { bundleOf, bundles } = scene;
-  const offsets = new Float32Array(bundleOf.length * CLASSES);
-  const seen = new Uint32Array(bundles.length);
-  for (let link = 0; link < bundleOf.length; link++) {
-    const bundle = bundleOf[link];
-    if (bundle < 0) continue;
-    // Parallel links share the width of a class.
-    const within = (seen[bundle]++ / bundles[bundle].lanes.length) * (lane - 1);
-    for (let c = 0; c < CLASSES; c++) offsets[link * CLASSES + c] = FIRST_LANE + c * lane + within;
-  }
-  return offsets;
+/** The numbers of a track. @param {Edge} edge */
+function numbersOf({ second, ...first }) {
+  return [first, second].flatMap((part) => (part ? [part.x, part.y, part.ux * part.length, part.uy * part.length] : [0, 0, 0, 0]));
 }
+
+/**
+ * Where a dot is on its track.
+ * @param {Float32Array} tracks
+ * @param {number} track number of its link and class
+ * @param {number} gone fraction of its time on the link
+ * @returns {Pair}
+ */
+export function alongTrack(tracks, track, gone) {
+  const parts = tracks[track * TRACK + 6] || tracks[track * TRACK + 7] ? 2 : 1;
+  const second = gone > 0.5 ? parts - 1 : 0;
+  const [at, share] = [track * TRACK + 4 * second, parts * gone - second];
+  return [tracks[at] + tracks[at + 2] * share, tracks[at + 1] + tracks[at + 3] * share];
+}
+
+/** Stroke an edge, both parts of one that wraps round. @param {Context} context @param {Edge} edge */
+export function trace(context, edge) {
+  context.beginPath();
+  for (const { x, y, ux, uy, length } of edge.second ? [edge, edge.second] : [edge]) {
+    context.moveTo(x, y);
+    context.lineTo(x + ux * length, y + uy * length);
+  }
+  context.stroke();
+}
+
+/** The track of a flight. @param {number} link @param {number} kind */
+export const trackOf = (link, kind) => link * CLASSES + classOf(kind);
 
 /**
  * Busy fraction of a bundle at the cursor, or null where nothing is known.
@@ -97,47 +138,50 @@ function offsetsOf(scene, lane) {
  */
 export function busyAt(store, number) {
   const line = store.timeline;
-  if (!line?.bins) return null;
+  if (!line?.bins || store.state?.gaps?.some(([from, to]) => from < store.cursor && store.cursor <= to)) return null;
   const bin = Math.min(line.bins - 1, Math.floor(store.cursor / line.bin_ps));
   return line.link[number * line.bins + bin] / 255;
 }
 
 /**
- * How far beside the middle of its bundle the dots of a kind run on a link.
- * @param {Geometry} laid
- * @param {number} link
- * @param {number} kind
+ * A line beside the middle of a bundle, on its right, from the border of one box to that of the other.
+ * @param {Pick<Scene, "boxes">} scene
+ * @param {Bundle} bundle
+ * @param {Place} place
+ * @param {number} beside pixels from the middle
+ * @returns {Edge}
  */
-export function offsetAt({ offsets }, link, kind) {
-  return offsets[link * CLASSES + classOf(kind)];
-}
-
-/** @param {Box} a @param {Box} b @param {unknown} bent @param {Place} place @returns {Omit<Edge, "middle">} */
-function between(a, b, bent, place) {
-  const [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
-  if (bent) {
-    // Out at one edge and in at the other: two stubs.
-    const apart = Math.hypot(ax - bx, ay - by) || 1;
-    const [ux, uy] = [(ax - bx) / apart, (ay - by) / apart];
-    const length = STUB * Math.hypot(ux * place.x, uy * place.y);
-    const out = { x: ax + ux * reach(a, ux, uy, place), y: ay + uy * reach(a, ux, uy, place), length, ux, uy, nx: -uy, ny: ux };
-    const into = reach(b, ux, uy, place) + length;
-    return { ...out, second: { x: bx - ux * into, y: by - uy * into, length, ux, uy } };
+export function between({ boxes }, { from, to, bent, port }, place, beside) {
+  const [a, b] = [boxes[from], boxes[to]];
+  let [ax, ay, bx, by] = [a.x * place.x, a.y * place.y, b.x * place.x, b.y * place.y];
+  if (port !== null) {
+    const box = a.rail ? b : a;
+    ax = bx = box.x * place.x + port * sizeOf(box, place)[0];
   }
-  const length = Math.hypot(bx - ax, by - ay) || 1;
-  const [ux, uy] = [(bx - ax) / length, (by - ay) / length];
-  const [from, to] = [reach(a, ux, uy, place), reach(b, ux, uy, place)];
-  return { x: ax + ux * from, y: ay + uy * from, length: Math.max(1, length - from - to), ux, uy, nx: -uy, ny: ux };
+  const apart = Math.hypot(bx - ax, by - ay) || 1;
+  let [ux, uy] = [(bx - ax) / apart, (by - ay) / apart];
+  if (bent) [ux, uy] = [-ux, -uy]; // out at one edge and in at the other: two stubs
+  [ax, ay, bx, by] = [ax - uy * beside, ay + ux * beside, bx - uy * beside, by + ux * beside];
+  const out = border(a, place, ax, ay, ux, uy);
+  const start = { x: ax + ux * out, y: ay + uy * out, ux, uy };
+  if (!bent) return { ...start, length: Math.max(1, apart - out - border(b, place, bx, by, -ux, -uy)) };
+  const length = STUB * Math.hypot(ux * place.x, uy * place.y);
+  const into = border(b, place, bx, by, ux, uy) + length;
+  return { ...start, length, second: { x: bx - ux * into, y: by - uy * into, length, ux, uy } };
 }
 
 /**
- * How far a box reaches from its centre in a direction, in pixels.
+ * How far a point in a box is from the box's border in a direction, in pixels.
  * @param {Box} box
+ * @param {Place} place
+ * @param {number} x
+ * @param {number} y
  * @param {number} ux
  * @param {number} uy
- * @param {Place} place
  */
-function reach(box, ux, uy, place) {
-  const [w, h] = [(box.w * place.box) / 2, (box.h * place.box) / 2];
-  return Math.min(ux ? w / Math.abs(ux) : Infinity, uy ? h / Math.abs(uy) : Infinity) + 1;
+function border(box, place, x, y, ux, uy) {
+  const [w, h] = sizeOf(box, place);
+  const across = ux ? (box.x * place.x - x + (Math.sign(ux) * w) / 2) / ux : Infinity;
+  const down = uy ? (box.y * place.y - y + (Math.sign(uy) * h) / 2) / uy : Infinity;
+  return Math.max(0, Math.min(across, down));
 }

@@ -98,15 +98,15 @@ export function createHeat(store, theme) {
   }
   /** @param {Context} context @param {number} rows @param {number} each */
   function labels(context, rows, each) {
-    const every = Math.max(1, Math.ceil(22 / cell));
+    const every = Math.max(1, Math.ceil(16 / cell));
     context.fillStyle = theme.dim;
     context.font = `11px ${theme.font}`;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    for (let row = 0; row < rows; row += every) context.fillText(String(row * each), GUTTER - 5, 24 + (row + 0.5) * cell);
+    for (let row = 0; row < rows; row += every) context.fillText(`GPU${row * each}`, GUTTER - 5, 24 + (row + 0.5) * cell, GUTTER - 6);
     context.textAlign = "center";
-    const across = Math.max(1, Math.ceil(38 / cell));
-    for (let row = 0; row < rows; row += across) context.fillText(String(row * each), GUTTER + (row + 0.5) * cell, 14);
+    const across = Math.max(1, Math.ceil(52 / cell));
+    for (let row = 0; row < rows; row += across) context.fillText(`GPU${row * each}`, GUTTER + (row + 0.5) * cell, 14);
   }
   /** @param {Context} context @param {number} rows @param {Float32Array} cells @param {number} largest */
   function numbers(context, rows, cells, largest) {

@@ -6,15 +6,19 @@ import { make, makeButton } from "./theme.js";
 
 /** @import { Store } from "./types" */
 
-/** @param {Store} store */
-export function createLevels(store) {
+/**
+ * A row of one height, whatever is selected: the picture below never moves.
+ * @param {Store} store
+ * @param {...HTMLElement} notes what else is written there
+ */
+export function createLevels(store, ...notes) {
   const crumbs = make("nav", { class: "anb-crumbs", "aria-label": "Where you are" });
   const inside = makeButton("look inside", () => levels.enter(store.selection), { class: "anb-tab", title: "show the inside of the selected object (Enter, double click)" });
   const open = makeButton("open here", () => levels.open(store.selection), { class: "anb-tab", title: "expand the selected instance in place" });
   const shut = makeButton("close all", () => store.look({ opened: [], focus: "" }), { class: "anb-tab", title: "show every instance as one box again" });
   const all = make("input", { type: "checkbox", onchange: () => store.emit("change") });
-  const allLinks = make("label", { class: "anb-label", title: "draw every link, not only the hottest" }, all, "all links");
-  const element = make("div", { class: "anb-levels" }, crumbs, inside, open, shut, allLinks);
+  const allLinks = make("label", { class: "anb-label", title: "draw the lines of every link, not only those of the hottest" }, all, "all links");
+  const element = make("div", { class: "anb-levels" }, crumbs, ...notes, inside, open, shut, allLinks);
 
   /** The instance that is one box or tile now, by its name or by that of something in it. @param {string} path */
   function closed(path) {
@@ -63,7 +67,6 @@ export function createLevels(store) {
     },
     draw() {
       const { scene } = store;
-      const many = scene.level === "collapsed" || scene.level === "aggregates" || Boolean(scene.focus);
       const instance = closed(store.selection);
       const rank = gpuOf(store, store.selection);
       /** @type {[string, (() => void) | null][]} */
@@ -85,12 +88,10 @@ export function createLevels(store) {
         ]);
         crumbs.replaceChildren(...parts);
       }
-      crumbs.hidden = !many && path.length === 1;
       inside.hidden = store.device >= 0 || !(instance || rank >= 0);
       open.hidden = store.device >= 0 || scene.level !== "collapsed" || !instance;
       shut.hidden = !scene.opened.length || Boolean(scene.focus);
       allLinks.hidden = store.device >= 0 || !scene.hot || scene.level === "aggregates" || scene.bundles.length <= scene.hot;
-      element.hidden = [crumbs, inside, open, shut, allLinks].every((part) => part.hidden);
     },
     /** @param {number} rank */
     device(rank) {

@@ -25,6 +25,8 @@ export const COLUMNS = /** @type {const} */ ({
   "device": {
     "state": "u1", "blocks": "u4", "requests": "u4", "l2": "f4", "l2_queue": "f4", "hbm": "f4", "hbm_queue": "f4"
   },
+  "held": { "rank": "i4", "share": "u1", "final": "u1", "bundles": "u1" },
+  "inside": { "sms": "u2", "l2": "u1", "hbm": "u1", "out": "u1" },
   "tracks": {
     "shares": "u1",
     "place": "u4", "slot": "u4", "slots": "u4", "number": "u4", "label": "u4", "start": "f8", "end": "f8"

@@ -2,12 +2,13 @@
 // The critical path drawn over the topology and over the timelines, and the colours of its causes.
 
 import { momentOf } from "./asker.js";
+import { alongTrack, sizeOf, trace, trackOf } from "./edges.js";
 
 /** @import { Box, Context, Edge, Path, Place, Row, Scale, Store, Theme } from "./types" */
 
 /**
  * Where dots are drawn.
- * @typedef {{ edges: Edge[], bundleOf: Int32Array, offset: (link: number, kind: number) => number }} Dots
+ * @typedef {{ tracks: Float32Array, sparse: Uint32Array, bundleOf: Int32Array }} Dots
  */
 
 /** @type {Record<string, string>} Okabe and Ito: links are warm, GPUs are cool, waits are grey. */
@@ -62,15 +63,10 @@ function drawRoute(store, theme, stroke) {
 export function drawPath(context, store, theme, { edges, bundleOf, boxes, place }) {
   /** @type {(bundle: number, colour: string, width: number, dash: number[]) => void} */
   const stroke = (number, colour, width, dash) => {
-    const edge = edges[number];
-    const [x, y] = [edge.x + edge.nx * edge.middle, edge.y + edge.ny * edge.middle];
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.setLineDash(dash);
-    context.beginPath();
-    context.moveTo(x, y);
-    context.lineTo(x + edge.ux * edge.length, y + edge.uy * edge.length);
-    context.stroke();
+    trace(context, edges[number]);
     context.setLineDash([]);
   };
   drawRoute(store, theme, stroke);
@@ -98,7 +94,7 @@ export function drawPath(context, store, theme, { edges, bundleOf, boxes, place 
     const time = onGpu.get(box.rank) ?? 0;
     const here = now >= 0 && box.rank >= 0 && path.rank[now] === box.rank;
     if (!time && !here) continue;
-    const [w, h] = [box.w * place.box + 6, box.h * place.box + 6];
+    const [w, h] = sizeOf(box, place).map((side) => side + 6);
     context.setLineDash(here ? [] : [7, 4]);
     context.strokeStyle = here ? causeColour(path.names[path.cause[now]]) : theme.ink;
     context.lineWidth = here ? 4 : Math.min(4, 1.25 + (8 * time) / total);
@@ -114,7 +110,7 @@ export function drawPath(context, store, theme, { edges, bundleOf, boxes, place 
  * @param {number} y
  * @param {Dots} dots
  */
-export function lineAt(store, x, y, { edges, bundleOf, offset }) {
+export function lineAt(store, x, y, { tracks, sparse, bundleOf }) {
   const { start, end, what } = store.flights;
   const time = store.cursor;
   const near = 4 ** 2;
@@ -123,11 +119,9 @@ export function lineAt(store, x, y, { edges, bundleOf, offset }) {
   let dots = 0;
   for (const k of store.flights.at(time)) {
     const link = what[k] >>> 4;
-    const edge = edges[bundleOf[link]];
-    if (!edge || start[k] > time) continue;
-    const gone = (edge.length * (time - start[k])) / Math.max(1, end[k] - start[k]);
-    const beside = offset(link, what[k] & 15);
-    const [dx, dy] = [edge.x + edge.ux * gone + edge.nx * beside - x, edge.y + edge.uy * gone + edge.ny * beside - y];
+    if (bundleOf[link] < 0 || start[k] > time || k % sparse[bundleOf[link]]) continue;
+    const [atX, atY] = alongTrack(tracks, trackOf(link, what[k] & 15), (time - start[k]) / Math.max(1, end[k] - start[k]));
+    const [dx, dy] = [atX - x, atY - y];
     if (dx * dx + dy * dy > near) continue;
     dots += 1;
     best = { link, end_ps: end[k] };

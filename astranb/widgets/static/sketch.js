@@ -1,11 +1,17 @@
 // @ts-check
 // The strokes of the topology: frames, links with their load, queues, buffers and boxes.
 
+import { CLASSES, sizeOf, trace } from "./edges.js";
 import { formatCount } from "./format.js";
+import { strokeLink } from "./families.js";
+import { contextOf } from "./theme.js";
 
-/** @import { Box, Context, Drawing, Store, Theme } from "./types" */
+/** @import { Box, Context, Drawing, Edge, Geometry, Store, Theme } from "./types" */
 
 const NUMBERED = 12; // queues whose length is written, the longest ones
+const MOST_NUMBERS = 80; // loads that are written
+const WIDE_NUMBER = 30; // px: between boxes side by side
+const CROWD = 300; // links: more are drawn fainter
 const NO_CREDIT = 1;
 const PAUSED = 2;
 
@@ -18,6 +24,8 @@ const PAUSED = 2;
 export function createSketch(store, theme, p) {
   /** @type {{ x: number, y: number, half: number }[]} */
   let tags = []; // numbers written in this frame
+  /** @type {{ canvas: HTMLCanvasElement, of: Geometry | null, theme: number }} all links without their load */
+  const idle = { canvas: document.createElement("canvas"), of: null, theme: -1 };
 
   /** @param {Context} context */
   function drawFrames(context) {
@@ -41,21 +49,45 @@ export function createSketch(store, theme, p) {
     }
   }
 
+  /** Every link as a thin line in the style of its family: made once for a size and a theme. @param {Context} context */
+  function drawIdle(context) {
+    const { laid } = p;
+    if (!laid) return;
+    const { width, height } = context.canvas;
+    if (idle.of !== laid || idle.theme !== theme.version) {
+      Object.assign(idle, { of: laid, theme: theme.version });
+      Object.assign(idle.canvas, { width, height });
+      const under = contextOf(idle.canvas);
+      under.setTransform(context.getTransform());
+      under.globalAlpha = laid.edges.length > CROWD ? 0.3 : 0.75;
+      laid.edges.forEach((edge, number) => strokeLink(under, edge, store.scene.bundles[number].family));
+    }
+    context.save();
+    context.resetTransform();
+    context.drawImage(idle.canvas, 0, 0);
+    context.restore();
+  }
+
   /** @param {Context} context */
   function drawLinks(context) {
     const changed = store.following && !store.playing ? store.state?.changed : "";
+    const widest = CLASSES * (p.laid?.lane ?? 1);
     p.laid?.edges.forEach((edge, number) => {
+      const { name } = store.scene.bundles[number];
+      if (p.looked(name) || name === changed) band(context, edge, theme.brand, widest + 4, 0.35);
       if (!p.drawn[number]) return;
-      const bundle = store.scene.bundles[number];
       const busy = p.load(number);
-      const marked = p.looked(bundle.name) || bundle.name === changed;
-      for (const part of edge.second ? [edge, edge.second] : [edge]) {
-        const [x0, y0] = [part.x + edge.nx * edge.middle, part.y + edge.ny * edge.middle];
-        const [x1, y1] = [x0 + part.ux * part.length, y0 + part.uy * part.length];
-        if (marked) line(context, x0, y0, x1, y1, theme.brand, 9, 0.35);
-        line(context, x0, y0, x1, y1, busy ? theme.rampText(busy) : theme.line, 1 + 5 * (busy ?? 0), 0.35 + 0.4 * (busy ?? 0));
-      }
+      if (busy === null) band(context, edge, theme.unknown(context), Math.max(4, widest / 2), 0.8);
+      else if (busy) band(context, edge, theme.rampText(busy), 2 + (widest - 2) * busy, 0.5 + 0.35 * busy);
     });
+  }
+  /** @param {Context} context @param {Edge} edge @param {string | CanvasPattern} colour @param {number} width @param {number} alpha */
+  function band(context, edge, colour, width, alpha) {
+    context.globalAlpha = alpha;
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    trace(context, edge);
+    context.globalAlpha = 1;
   }
   /** @type {(context: Context, x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha: number) => void} */
   function line(context, x0, y0, x1, y1, colour, width, alpha) {
@@ -78,9 +110,9 @@ export function createSketch(store, theme, p) {
     longest.forEach((k, order) => {
       const edge = p.laid?.edges[k];
       if (!edge) return;
-      const reach = 3 + 1.5 * Math.log2(p.waiting[k]);
-      const [x, y] = [edge.x + edge.nx * edge.middle + edge.ux * 3, edge.y + edge.ny * edge.middle + edge.uy * 3];
-      line(context, x - edge.nx * reach, y - edge.ny * reach, x + edge.nx * reach, y + edge.ny * reach, theme.ink, 3, p.drawn[k] ? 0.8 : 0.3);
+      const reach = Math.min(3 + 1.5 * Math.log2(p.waiting[k]), 3 * CLASSES);
+      const [x, y] = [edge.x + edge.ux * 3, edge.y + edge.uy * 3];
+      line(context, x + edge.uy * reach, y - edge.ux * reach, x - edge.uy * reach, y + edge.ux * reach, theme.ink, 3, p.drawn[k] ? 0.8 : 0.3);
       if (!p.drawn[k] || edge.length < 60 || p.waiting[k] < 2 || (order >= NUMBERED && !p.looked(store.scene.bundles[k].name))) return;
       tag(context, String(p.waiting[k]), x + edge.ux * 11, y + edge.uy * 11, p.looked(store.scene.bundles[k].name));
     });
@@ -98,7 +130,7 @@ export function createSketch(store, theme, p) {
       if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
       if (marks[k]) marked += 1;
       const along = Math.min(24, edge.length / 2);
-      const [x, y] = [edge.x + edge.ux * along + edge.nx * (edge.middle + 9), edge.y + edge.uy * along + edge.ny * (edge.middle + 9)];
+      const [x, y] = [edge.x + edge.ux * along - edge.uy * 9, edge.y + edge.uy * along + edge.ux * 9];
       context.strokeStyle = context.fillStyle = theme.ink;
       context.lineWidth = 1;
       context.strokeRect(x - 2.5, y - 6.5, 5, 13);
@@ -122,23 +154,19 @@ export function createSketch(store, theme, p) {
     context.canvas.dataset.marked = String(marked);
   }
 
-  /** Where not every line is drawn, and under the mouse, the load is written as a number. @param {Context} context */
+  /** Where not every line is drawn, and under the mouse, the load is written as a number, the highest first. @param {Context} context */
   function drawLoads(context) {
-    const dense = store.scene.bundles.length > 80;
-    const room = store.scene.hot && !p.all ? 20 : 80;
-    const ranked = dense ? new Set(p.hottest().slice(0, room)) : null;
-    p.laid?.edges.forEach((edge, k) => {
-      const busy = p.drawn[k] ? p.load(k) : null;
-      if (busy === null || edge.length < 45) return;
-      const asked = p.looked(store.scene.bundles[k].name);
-      const crowded = p.sparse[k] > 1 || p.onBundle[k] * 6 > edge.length * 4;
-      if (!asked && !(crowded && busy && (!ranked || ranked.has(k)))) return;
-      const along = edge.second ? 0.5 : 0.3;
-      const [x, y] = [
-        edge.x + edge.ux * edge.length * along + edge.nx * edge.middle, edge.y + edge.uy * edge.length * along + edge.ny * edge.middle,
-      ];
-      tag(context, `${Math.round(100 * busy)}%`, x, y, asked);
-    });
+    const { laid } = p;
+    if (!laid) return;
+    const found = laid.edges
+      .map((edge, k) => ({ edge, k, busy: p.drawn[k] ? p.load(k) : null, asked: p.looked(store.scene.bundles[k].name) }))
+      .filter(({ edge, k, busy, asked }) => busy !== null && edge.length >= 24 && (asked || (busy > 0 && p.sparse[k] > 1)))
+      .sort((a, b) => Number(b.asked) - Number(a.asked) || (b.busy ?? 0) - (a.busy ?? 0));
+    for (const { edge, busy, asked } of found.slice(0, MOST_NUMBERS)) {
+      const along = edge.length * (edge.second ? 0.5 : 0.3);
+      if (!asked && edge.length < WIDE_NUMBER && Math.abs(edge.ux) > Math.abs(edge.uy)) continue;
+      tag(context, `${Math.round(100 * (busy ?? 0))}%`, edge.x + edge.ux * along, edge.y + edge.uy * along, asked);
+    }
   }
   /**
    * A number on the picture; left out where it would cover another one, unless asked for.
@@ -148,15 +176,15 @@ export function createSketch(store, theme, p) {
    * @param {number} y
    */
   function tag(context, text, x, y, asked = true) {
-    context.font = `11px ${theme.font}`;
+    context.font = `10px ${theme.font}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const half = context.measureText(text).width / 2 + 2;
-    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 14)) return;
+    const half = context.measureText(text).width / 2 + 1.5;
+    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 13)) return;
     tags.push({ x, y, half });
     context.fillStyle = theme.back;
     context.globalAlpha = 0.85;
-    context.fillRect(x - half, y - 7, 2 * half, 14);
+    context.fillRect(x - half, y - 6, 2 * half, 12);
     context.globalAlpha = 1;
     context.fillStyle = theme.ink;
     context.fillText(text, x, y);
@@ -184,62 +212,98 @@ export function createSketch(store, theme, p) {
     });
   }
 
+  /** Switches as wide as what they join: below the links, which pass over those that they do not end at. @param {Context} context */
+  function drawRails(context) {
+    for (const box of store.scene.boxes) if (box.rail) drawBox(context, box);
+  }
+  /** Their names, over the links: numbers keep clear of them. @param {Context} context */
+  function drawRailNames(context) {
+    const { laid } = p;
+    if (!laid) return;
+    for (const box of store.scene.boxes) {
+      const [w, h] = sizeOf(box, laid.place);
+      if (!box.rail || h < 4.5) continue;
+      const [x, y] = [box.x * laid.place.x - w / 2 + 4, box.y * laid.place.y];
+      context.font = `${Math.min(11, Math.max(8, h * 0.7))}px ${theme.font}`;
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      const wide = context.measureText(box.label).width;
+      context.fillStyle = theme.node;
+      context.fillRect(x, y - Math.max(9, h - 2) / 2, wide + 6, Math.max(9, h - 2));
+      context.fillStyle = theme.ink;
+      context.fillText(box.label, x + 3, y + 0.5);
+      tags.push({ x: x + wide / 2 + 3, y, half: wide / 2 + 3 });
+    }
+  }
   /** @param {Context} context */
   function drawBoxes(context) {
-    if (!p.laid) return;
-    const { place } = p.laid;
-    const changed = store.following && !store.playing ? store.state?.changed : "";
-    context.textAlign = "center";
-    context.textBaseline = "middle";
     store.scene.boxes.forEach((box, number) => {
-      const [w, h] = [box.w * place.box, box.h * place.box];
-      const [x, y] = [box.x * place.x - w / 2, box.y * place.y - h / 2];
-      const picked = p.covers(store.selection, box);
-      const gpus = box.ranks[0] >= 0;
-      context.fillStyle = gpus ? theme.gpu : theme.node;
-      const mark = picked || p.covers(store.hover, box) || box.name === changed;
-      context.strokeStyle = mark ? theme.brand : theme.line;
-      context.lineWidth = picked ? 3 : mark ? 2 : 1;
-      if (box.kind === "instance" && gpus) {
-        context.beginPath(); // a sheet behind it: there are several
-        context.roundRect(x + 3, y - 3, w, h, 4);
-        context.fill();
-        context.stroke();
-      }
-      context.beginPath();
-      context.roundRect(x, y, w, h, gpus ? 4 : h / 2);
-      context.fill();
-      context.stroke();
-      const badge = box.count > 1 ? ` ×${box.count}` : "";
-      const text = fitting(context, box, badge, w, h);
-      context.fillStyle = theme.ink;
-      if (text) context.fillText(text, x + w / 2, y + h / 2 + 0.5);
-      if (p.onInside[number] && h > 24 && w > 60) {
-        context.fillStyle = theme.dim;
-        context.font = `9px ${theme.font}`;
-        context.fillText(`${formatCount(p.onInside[number])} within`, x + w / 2, y + h - 6, w - 4);
-      }
+      if (!box.rail) drawBox(context, box, p.onInside[number]);
     });
   }
+  /** @param {Context} context @param {Box} box @param {number} [within] lines in it */
+  function drawBox(context, box, within = 0) {
+    if (!p.laid) return;
+    const { place } = p.laid;
+    const [w, h] = sizeOf(box, place);
+    const [x, y] = [box.x * place.x - w / 2, box.y * place.y - h / 2];
+    const picked = p.covers(store.selection, box);
+    const gpus = box.ranks[0] >= 0;
+    const changed = store.following && !store.playing && store.state?.changed === box.name;
+    const mark = picked || p.covers(store.hover, box) || changed;
+    context.fillStyle = gpus ? theme.gpu : theme.node;
+    context.strokeStyle = mark ? theme.brand : theme.line;
+    context.lineWidth = picked ? 3 : mark ? 2 : 1;
+    const sheet = () => {
+      context.beginPath();
+      context.roundRect(x, y, w, h, gpus ? 4 : Math.min(8, h / 2));
+      context.fill();
+      context.stroke();
+    };
+    if (box.kind === "instance" && gpus) {
+      context.translate(3, -3); // a sheet behind it: there are several
+      sheet();
+      context.translate(-3, 3);
+    }
+    sheet();
+    if (box.rail) return;
+    const left = gpus ? p.inside.draw(context, box, x, y, w, h) : h;
+    drawName(context, box, x, y, w, left);
+    if (within && h > 24 && w > 60 && !gpus) {
+      context.fillStyle = theme.dim;
+      context.font = `9px ${theme.font}`;
+      context.fillText(`${formatCount(within)} within`, x + w / 2, y + h - 6, w - 4);
+    }
+  }
+  /** @param {Context} context @param {Box} box @param {number} x @param {number} y @param {number} w @param {number} h */
+  function drawName(context, box, x, y, w, h) {
+    const badge = box.count > 1 ? ` ×${box.count}` : "";
+    const lines = fitting(context, box.label, badge, w, h);
+    context.fillStyle = theme.ink;
+    context.textBaseline = "middle";
+    context.textAlign = "center";
+    lines.forEach((text, k) => context.fillText(text, x + w / 2, y + h / 2 + 0.5 + 9 * (k - (lines.length - 1) / 2)));
+  }
   /**
-   * As much of a box's name as has room; sets the font.
+   * A box's name as it has room, in two lines where it is too wide for one; sets the font.
    * @param {Context} context
-   * @param {Box} box
+   * @param {string} label
    * @param {string} badge
    * @param {number} w
    * @param {number} h
    */
-  function fitting(context, box, badge, w, h) {
-    const number = box.label.match(/\d+$/)?.[0] ?? "";
-    const short = box.rank >= 0 ? number : `${box.label[0]}${number}`;
-    for (const text of [box.label + badge, badge ? short + badge : box.label, short]) {
-      for (const tall of [Math.min(15, h * 0.5), 9]) {
-        context.font = `${Math.max(8, tall)}px ${theme.font}`;
-        if (text && context.measureText(text).width <= w - 4 && h >= 8) return text;
+  function fitting(context, label, badge, w, h) {
+    for (const text of badge ? [label + badge, label] : [label]) {
+      for (const tall of [Math.min(14, h * 0.55), 10, 8, 7]) {
+        if (tall > h) continue;
+        context.font = `${Math.max(7, tall)}px ${theme.font}`;
+        if (context.measureText(text).width <= w - 4) return [text];
       }
     }
-    return "";
+    const [, start, number] = label.match(/^(.*?)(\.?\d+)$/) ?? [];
+    if (h < 16 || !start || context.measureText(start).width > w - 2) return [];
+    return [start, number];
   }
 
-  return { drawFrames, drawLinks, drawQueues, drawPorts, drawLoads, drawBetween, drawBoxes };
+  return { drawFrames, drawRails, drawRailNames, drawIdle, drawLinks, drawQueues, drawPorts, drawLoads, drawBetween, drawBoxes };
 }

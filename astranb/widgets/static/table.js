@@ -47,7 +47,7 @@ export function createTable(store) {
       else flying[bundle] += 1;
     }
     return bundles.map((bundle, number) => {
-      return { name: bundle.name, flying: flying[number], waiting: waiting[number], load: busyAt(store, number) ?? -1 };
+      return { name: bundle.name, title: bundle.title, flying: flying[number], waiting: waiting[number], load: busyAt(store, number) ?? -1 };
     });
   }
 
@@ -60,7 +60,7 @@ export function createTable(store) {
     [key, last] = [current, now];
     const rows = count();
     const by = order;
-    if (by === "name") rows.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+    if (by === "name") rows.sort((a, b) => a.title.localeCompare(b.title, "en", { numeric: true }));
     else rows.sort((a, b) => b[by] - a[by] || b.waiting - a.waiting || b.flying - a.flying);
     for (const head of heads) {
       head.setAttribute("aria-sort", head.dataset.order !== order ? "none" : order === "name" ? "ascending" : "descending");
@@ -69,8 +69,8 @@ export function createTable(store) {
     caption.textContent = `${formatCount(rows.length)} links at ${formatTime(Math.round(store.cursor))}${
       rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""
     }`;
-    refill(body, ...top.map(({ name, flying, waiting, load }) => {
-      const line = makeRow(makeLink(name, () => store.select(name)), formatCount(flying), formatCount(waiting), load < 0 ? "–" : `${Math.round(100 * load)}%`);
+    refill(body, ...top.map(({ name, title, flying, waiting, load }) => {
+      const line = makeRow(makeLink(title, () => store.select(name), { title: name }), formatCount(flying), formatCount(waiting), load < 0 ? "–" : `${Math.round(100 * load)}%`);
       if (name === store.selection.split("#")[0]) line.setAttribute("aria-selected", "true");
       return line;
     }));

@@ -57,6 +57,14 @@ export function createTheme(element) {
     const k = Math.min(CIVIDIS.length - 2, Math.floor(at));
     return CIVIDIS[k].map((from, c) => Math.round(from + (at - k) * (CIVIDIS[k + 1][c] - from)));
   };
+  /** @type {CanvasPattern | null} */
+  let hatch = null;
+  let hatchOf = -1;
+  /** Hatched: what is not known. */
+  theme.unknown = (context) => {
+    if (hatchOf !== theme.version) [hatch, hatchOf] = [hatched(context, theme.line), theme.version];
+    return hatch ?? theme.faint;
+  };
   theme.rampText = (fraction) => `rgb(${theme.ramp(fraction).join(" ")})`;
   return theme;
 }
@@ -96,6 +104,19 @@ export function fit(canvas, width, height) {
   const context = contextOf(canvas);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
+}
+
+/** @param {CanvasRenderingContext2D} context @param {string} colour */
+function hatched(context, colour) {
+  const cell = document.createElement("canvas");
+  cell.width = cell.height = 5;
+  const strokes = contextOf(cell);
+  strokes.strokeStyle = colour;
+  strokes.beginPath();
+  strokes.moveTo(-1, 6);
+  strokes.lineTo(6, -1);
+  strokes.stroke();
+  return context.createPattern(cell, "repeat");
 }
 
 /** Set the text of an element, unless it has it: then the page needs no layout. @param {Element} element @param {string} text */

@@ -7,23 +7,28 @@ import { createAsker, momentOf } from "./asker.js";
 import { createDevice } from "./device.js";
 import { createDots } from "./dots.js";
 import { formatCount, formatTime } from "./format.js";
+import { createInside } from "./inside.js";
+import { createLegend } from "./legend.js";
 import { createLevels } from "./levels.js";
 import { drawPath, selectAt } from "./path.js";
 import { createSketch } from "./sketch.js";
-import { KIND_COLOURS, KIND_SHAPES, createBeat, fit, make, makeKey, settle } from "./theme.js";
+import { createBeat, fit, make, settle } from "./theme.js";
 import { createTip } from "./tip.js";
-import { busyAt, layOutLinks, offsetAt } from "./edges.js";
+import { busyAt, layOutLinks, sizeOf } from "./edges.js";
 
 /** @import { Box, CreateView, Drawing, Pair } from "./types" */
+
+const MANY = 2000; // lines: fewer are drawn wherever they are
 
 /** @type {CreateView} */
 export function createTopology(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img" });
-  const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
-  const words = make("div", { class: "anb-words", role: "note" });
-  const levels = (store.levels = createLevels(store));
+  const words = make("span", { class: "anb-words", role: "note" });
+  const legend = createLegend(store, theme, words);
+  const levels = (store.levels = createLevels(store, note));
   const device = createDevice(store, theme);
+  const inside = createInside(store, theme);
   const aggregates = createAggregates(store, theme);
   const dots = createDots();
   const tip = createTip(canvas, ({ offsetX, offsetY }) => {
@@ -32,7 +37,7 @@ export function createTopology(store, theme) {
   });
   const picture = make("div", { class: "anb-picture" }, canvas, aggregates.element);
   const element = make(
-    "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, tip.element, legend, words,
+    "section", { class: "anb-topology", "aria-label": "Topology" }, levels.element, picture, tip.element, legend.element,
   );
 
   const beat = createBeat(store);
@@ -41,6 +46,7 @@ export function createTopology(store, theme) {
   let size = [0, 0];
   let found = new Uint32Array(1024); // flights at the cursor
   let queued = 0; // lines in queues, of all
+  let resting = false; // nothing moves: links show what the last phase has used
   const hot = createAsker(store, "hot", { every: 300 });
   const ports = createAsker(store, "ports", { every: 300 });
   /** @type {Drawing} */
@@ -54,8 +60,8 @@ export function createTopology(store, theme) {
     get all() {
       return levels.all;
     },
-    looked, covers,
-    load: (number) => busyAt(store, number),
+    looked, covers, inside,
+    load: (number) => (resting ? inside.ofPhase(number) : null) ?? (inside.overdue() ? null : busyAt(store, number)),
     hottest: () => hot.reply?.bundles ?? [],
     ports: () => (ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
   };
@@ -64,15 +70,8 @@ export function createTopology(store, theme) {
   store.on("scene", () => {
     hot.forget();
     ports.forget();
+    inside.forget();
     layOut();
-    legend.replaceChildren(
-      ...store.scene.kinds.map((kind, k) =>
-        makeKey(make("i", { class: `anb-shape anb-${KIND_SHAPES[k]}`, style: `--anb-colour: ${KIND_COLOURS[k]}` }), kind),
-      ),
-      makeKey(make("i", { class: "anb-queue" }), "queue for a link"),
-      ...(store.scene.managed ? [makeKey("▯", "buffers behind it"), makeKey("△", "no buffer free"), makeKey("‖", "paused")] : []),
-      note,
-    );
     canvas.setAttribute("aria-label", `${store.scene.title}: ${store.scene.boxes.length} nodes`);
   });
 
@@ -91,16 +90,17 @@ export function createTopology(store, theme) {
   function ask() {
     const { scene, state } = store;
     if (!state || scene.level === "aggregates") return;
+    inside.ask();
     if (scene.hot && scene.bundles.length > scene.hot) {
       hot.want(store.window ? { window: store.window } : {}, `${scene.picture}/${state.events}/${store.view().join()}`);
     }
     if (scene.managed && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
   }
 
-  /** Which bundles have lines: all, or the hottest and what one looks at. */
-  function choose() {
+  /** On which bundles lines are drawn: on all, or where there are many on the hottest and what one looks at. @param {number} total */
+  function choose(total) {
     const { scene } = store;
-    const few = scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.error;
+    const few = total > MANY && scene.hot > 0 && scene.bundles.length > scene.hot && !levels.all && !hot.error;
     p.drawn.fill(few || scene.level === "aggregates" ? 0 : 1);
     if (scene.level === "aggregates") return;
     if (few && hot.reply?.picture === scene.picture) for (const number of hot.reply.bundles) p.drawn[number] = 1;
@@ -122,7 +122,7 @@ export function createTopology(store, theme) {
     const into = store.device >= 0;
     if (into && !device.element.isConnected) picture.after(device.element);
     if (!into) device.element.remove();
-    picture.hidden = legend.hidden = words.hidden = into;
+    picture.hidden = legend.element.hidden = words.hidden = note.hidden = into;
     aggregates.element.hidden = store.scene.level !== "aggregates";
     if (into) {
       device.resize();
@@ -131,12 +131,14 @@ export function createTopology(store, theme) {
     }
     if (!p.laid) return 0;
     ask();
+    legend.draw();
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
-    choose();
     const total = collect();
+    choose(total);
     addLive();
+    resting = total + queued === 0 && !store.playing;
     sketch.drawFrames(context);
     if (store.scene.level === "aggregates") {
       aggregates.draw(context, p.laid.place);
@@ -144,13 +146,16 @@ export function createTopology(store, theme) {
       showCounts(total, 0);
       return total;
     }
+    sketch.drawRails(context);
+    sketch.drawIdle(context);
     sketch.drawLinks(context);
     const about = { ...p, ...p.laid, bundleOf: store.scene.bundleOf };
     const shown = dots.draw(context, size, store.flights, store.cursor, found, total, about);
+    sketch.drawBoxes(context);
+    sketch.drawRailNames(context);
     sketch.drawQueues(context);
     sketch.drawPorts(context);
     sketch.drawLoads(context);
-    sketch.drawBoxes(context);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     showCounts(total, shown);
     tip.write();
@@ -161,19 +166,29 @@ export function createTopology(store, theme) {
   function showCounts(total, shown) {
     if (!beat()) return;
     const parts = [];
-    const inside = p.onInside.reduce((sum, n) => sum + n, 0);
+    const within = p.onInside.reduce((sum, n) => sum + n, 0);
     const oneIn = total ? Math.max(store.flights.oneIn(found[0]), store.flights.oneIn(found[total - 1])) : 1;
     if (oneIn > 1) parts.push(`1 of ${oneIn} lines sent to the browser`);
-    parts.push(shown < total ? `${formatCount(total)} lines in flight, ${formatCount(shown)} drawn` : `${formatCount(total)} lines in flight`);
-    if (inside) parts.push(`${formatCount(inside)} more within boxes`);
+    parts.push(`${formatCount(total)} lines in flight${sampled(total, shown)}`);
+    if (within) parts.push(`${formatCount(within)} more within boxes`);
     parts.push(`${formatCount(queued)} in queues`);
+    if (resting && inside.phase()) parts.push(inside.phase());
     if (store.scene.hidden) parts.push(`${formatCount(store.scene.hidden)} nodes without traffic not shown`);
     if (!store.scene.recording) parts.push("lines are not recorded (record=False)");
     settle(note, parts.join(" · "));
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
     const plain = (levels.all || hot.error) && store.scene.level !== "aggregates";
-    settle(words, plain ? `all ${formatCount(lines)} links are drawn` : store.scene.note);
-    words.hidden = !words.textContent;
+    settle(words, plain ? `lines are drawn on all ${formatCount(lines)} links` : store.scene.note);
+    if (note.title !== note.textContent) note.title = note.textContent ?? "";
+  }
+
+  /** How many of the lines in flight are drawn, in words. @param {number} total @param {number} shown */
+  function sampled(total, shown) {
+    if (shown >= total) return "";
+    const steps = p.sparse.filter((step, k) => p.drawn[k] && step > 1);
+    if (!steps.length) return `, ${formatCount(shown)} drawn`;
+    const [least, most] = [steps.reduce((a, b) => Math.min(a, b)), steps.reduce((a, b) => Math.max(a, b))];
+    return `, ${formatCount(shown)} drawn: on full links 1 of ${least}${most > least ? ` to 1 of ${most}` : ""}`;
   }
 
   /** Where links have queues, what waits now has crossed nothing yet: the kernel counts it. */
@@ -228,8 +243,8 @@ export function createTopology(store, theme) {
     if (store.scene.level === "aggregates") return aggregates.hit(x, y);
     const { place } = p.laid;
     for (const box of store.scene.boxes) {
-      const [dx, dy] = [x - box.x * place.x, y - box.y * place.y];
-      if (2 * Math.abs(dx) <= box.w * place.box && 2 * Math.abs(dy) <= box.h * place.box) return box.name;
+      const [w, h] = sizeOf(box, place);
+      if (2 * Math.abs(x - box.x * place.x) <= w && 2 * Math.abs(y - box.y * place.y) <= h) return box.name;
     }
     let best = "";
     let nearest = 8;
@@ -238,7 +253,7 @@ export function createTopology(store, theme) {
       for (const part of edge.second ? [edge, edge.second] : [edge]) {
         const [dx, dy] = [x - part.x, y - part.y];
         const along = dx * part.ux + dy * part.uy;
-        const across = dx * edge.nx + dy * edge.ny - edge.middle;
+        const across = dy * part.ux - dx * part.uy;
         if (along < 0 || along > part.length || Math.abs(across) >= nearest) continue;
         nearest = Math.abs(across);
         best = store.scene.bundles[number].name;
@@ -260,22 +275,21 @@ export function createTopology(store, theme) {
     const number = store.scene.bundles.findIndex((b) => b.name === name);
     const box = store.scene.boxes.find((b) => b.name === name);
     if (box?.kind === "instance") return `${name}: ${box.count} GPU${box.count === 1 ? "" : "s"} · double click looks inside`;
-    if (box) return box.rank >= 0 ? `${box.label}: ${name}` : `${box.kind}: ${name}`;
+    if (box) return box.rank >= 0 ? [`${box.label}: ${name}`, ...inside.describe(box)].join(" · ") : `${box.kind}: ${name}`;
     if (number < 0) return aggregates.words(name) || name;
     const bundle = store.scene.bundles[number];
-    const busy = busyAt(store, number);
+    const busy = p.load(number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
-    const parts = [name, `${lanes}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
+    const parts = [`${bundle.title}: ${name}`, `${lanes}${bundle.family === "unspecified" ? "" : ` of ${bundle.family}`}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
     parts.push(`${formatCount(p.onBundle[number])} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
     parts.push(`${formatCount(p.waiting[number])} waiting for it`);
-    if (busy !== null) parts.push(`${Math.round(100 * busy)}% busy`);
+    parts.push(busy === null ? "load not known" : `${Math.round(100 * busy)}% busy`);
     return parts.join(" · ");
   }
   canvas.addEventListener("pointerleave", () => store.hovering(""));
   canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) => {
     if (!p.laid) return;
-    const [laid, { bundleOf }] = [p.laid, store.scene];
-    selectAt(store, x, y, { edges: laid.edges, bundleOf, offset: (link, kind) => offsetAt(laid, link, kind) }, () => hit(x, y));
+    selectAt(store, x, y, { tracks: p.laid.tracks, sparse: p.sparse, bundleOf: store.scene.bundleOf }, () => hit(x, y));
   });
   canvas.addEventListener("dblclick", (event) => levels.enter(hit(event.offsetX, event.offsetY)));
 
@@ -297,6 +311,7 @@ export function createTopology(store, theme) {
     destroy() {
       observer.disconnect();
       for (const one of [hot, ports]) one.destroy();
+      inside.destroy();
       device.destroy();
       aggregates.destroy();
       if (store.levels === levels) store.levels = null; // the store outlives this view

@@ -2,6 +2,7 @@
 
 import type { COLUMNS } from "./messages.js";
 import type { Flights } from "./flights.js";
+import type { createInside } from "./inside.js";
 import type { createLevels } from "./levels.js";
 import type { createTracks } from "./navigation.js";
 
@@ -36,6 +37,8 @@ export interface Box extends Frame {
   rank: number;
   ranks: Pair;
   count: number;
+  /** A switch as wide as the boxes that it joins: links to it are vertical. */
+  rail: boolean;
 }
 export interface Bundle {
   from: number;
@@ -43,6 +46,10 @@ export interface Bundle {
   rate: number;
   name: string;
   bent: boolean | string | null;
+  /** Of a bundle that ends at a rail: where it leaves the other box, from its centre, as a fraction of its width. */
+  port: number | null;
+  /** The technology of its links: NVLink, PCIe, Ethernet, ... */
+  family: string;
 }
 export interface Frame extends Tile {
   name: string;
@@ -91,7 +98,7 @@ export interface SceneMessage extends Picture {
 }
 /** The scene as views read it: each bundle with its links, each link with its bundle. */
 export interface Scene extends SceneMessage {
-  bundles: (Bundle & { lanes: number[] })[];
+  bundles: (Bundle & { lanes: number[]; title: string })[];
   bundleOf: Int32Array;
 }
 export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "tracks" | "dims" | "names" | "units" | "alike">>;
@@ -346,7 +353,9 @@ export interface Answers {
     counts: Record<string, number>;
     hidden: number;
   };
+  held: { picture: number; at_ps: number; phase: string; from_ps: number; to_ps: number; chunks: number };
   hot: { picture: number; bundles: number[]; busy: number[]; of: number };
+  inside: { at_ps: number; over_ps: number; states: SmState[] };
   tracks: Window & {
     kind: string;
     ranks: number[];
@@ -550,6 +559,7 @@ export interface Theme {
   destroy(): void;
   ramp(fraction: number): number[];
   rampText(fraction: number): string;
+  unknown(context: CanvasRenderingContext2D): string | CanvasPattern;
 }
 /** A panel: `draw` is called for each frame while it is open, and may give how many lines are in flight. */
 export interface View {
@@ -613,7 +623,7 @@ export interface Place {
   y: number;
   box: number;
 }
-/** A straight part of a drawn edge: where it begins, how long it is, and its direction. */
+/** A straight line on the canvas: where it begins, how long it is, and its direction. */
 export interface Stub {
   x: number;
   y: number;
@@ -621,20 +631,17 @@ export interface Stub {
   ux: number;
   uy: number;
 }
-/** How a bundle of links is drawn; of one that wraps round a torus there is a second part. */
+/** The middle line of one direction of a bundle; of one that wraps round a torus there is a second part. */
 export interface Edge extends Stub {
-  nx: number;
-  ny: number;
-  middle: number;
   second?: Stub;
 }
 /** Where everything is on a canvas (edges.js). */
 export interface Geometry {
   place: Place;
   edges: Edge[];
-  geometry: Float64Array;
-  offsets: Float32Array;
+  /** Of each link and class where its dots run: TRACK numbers. */
   tracks: Float32Array;
+  /** Pixels that a class of dots has across a link. */
   lane: number;
 }
 /** What the topology counts for a frame, and its sketch draws. */
@@ -655,6 +662,8 @@ export interface Drawing {
   load(bundle: number): number | null;
   /** The bundles that are busiest, where they are known. */
   hottest(): number[];
+  /** What GPUs do and hold. */
+  inside: ReturnType<typeof createInside>;
   /** What is known of the entrances of this picture's bundles. */
   ports(): Columns<"ports"> | null;
 }

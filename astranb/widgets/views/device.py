@@ -11,10 +11,26 @@ from astranb.gpu import tables as t
 from astranb.sim import Simulation
 from astranb.widgets.feed import COLUMNS, NOW, LineFeed, Message, View, pack
 
-__all__ = ["SM_STATES", "VIEW", "device"]
+__all__ = ["SM_STATES", "VIEW", "device", "sm_states"]
 
 SM_STATES = ("free", "done", "busy", "waiting", "draining", "stalled")
 """What an SM does, by number; of several blocks' states the last named one counts."""
+
+
+def sm_states(machine: Any) -> np.ndarray:
+    """Return the state of every SM of every GPU, by number in `SM_STATES`."""
+    blocks = machine.blocks
+    state = np.zeros(len(machine.sms), np.uint8)
+    placed = blocks["sm"] >= 0
+    sm, now = blocks["sm"][placed], blocks["state"][placed]
+    # Lowest first, so that of several blocks the one that does most counts.
+    for name, of in (
+        ("done", (t.DONE,)), ("draining", (t.DRAINING,)), ("waiting", (t.WAITING,)),
+        ("busy", (t.MOVING, t.SIGNALLING)),
+    ):  # fmt: skip
+        state[sm[np.isin(now, of)]] = SM_STATES.index(name)
+    state[machine.sms["stalled"] == 1] = SM_STATES.index("stalled")
+    return state
 
 
 def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -34,17 +50,9 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
         raise InputError(f"there is no gpu[{rank}]", hint=f"ranks are 0 to {len(machine.gpus) - 1}")
     gpu, now = machine.gpus[rank], max(1, sim.now_ps)
     first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
-    state = np.zeros(last - first, np.uint8)
     blocks = machine.blocks
     mine = np.flatnonzero((blocks["sm"] >= first) & (blocks["sm"] < last))
     place = blocks["sm"][mine] - first
-    # Lowest first, so that of several blocks the one that does most stays.
-    for name, of in (("done", t.DONE), ("draining", t.DRAINING), ("waiting", t.WAITING)):
-        state[place[blocks["state"][mine] == of]] = SM_STATES.index(name)
-    busy = np.isin(blocks["state"][mine], (t.MOVING, t.SIGNALLING))
-    state[place[busy]] = SM_STATES.index("busy")
-    stalled = machine.sms["stalled"][first:last] == 1
-    state[stalled] = SM_STATES.index("stalled")
     live = np.isin(blocks["state"][mine], (t.DONE, t.PENDING), invert=True)
     here = np.bincount(place[live], minlength=last - first)
     under_way = machine.sms["outstanding"][first:last]
@@ -66,7 +74,7 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
         "channels": int(gpu.hbm_channels),
         "slots": int(gpu.max_outstanding),
     }
-    return meta, [state, here, under_way, *memory]
+    return meta, [sm_states(machine)[first:last], here, under_way, *memory]
 
 
 def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
