@@ -111,6 +111,19 @@ export function createStore(model) {
       store.emit("change");
     },
 
+    /** The sizes of panels that a person has chosen, in pixels, by name. */
+    get sizes() {
+      return model.get("_sizes") ?? {};
+    },
+    set_size(name, px, keep = true) {
+      const sizes = { ...store.sizes };
+      if (px === null) delete sizes[name];
+      else sizes[name] = px;
+      model.set("_sizes", sizes);
+      if (keep) model.save_changes();
+      store.emit("change");
+    },
+
     /** A command for the kernel; the cursor returns to the simulation first. */
     command(type, options = {}) {
       if (store.gone) return;
@@ -310,7 +323,7 @@ export function createStore(model) {
     ["change:_cursor_ps", cursorSet],
     ["change:_window_ps", windowSet],
     ["change:_selection", () => store.select(model.get("_selection"))],
-    ["change:_other", changed], ["change:_panels", changed], ["change:_redraw_hz", changed], // read when views draw
+    ["change:_other", changed], ["change:_panels", changed], ["change:_sizes", changed], ["change:_redraw_hz", changed], // read when views draw
   ];
 
   // One question at a time: the next one is about the cursor as it is when the answer has come.

@@ -469,6 +469,9 @@ export interface Store {
   other(): string;
   look(part?: { opened?: string[]; focus?: string }): Promise<void>;
   readonly panels: Record<string, string | boolean>;
+  readonly sizes: Record<string, number>;
+  /** Without a size the panel has its usual one again; `keep` false: while it is dragged. */
+  set_size(name: string, px: number | null, keep?: boolean): void;
   show_panel(name: string, open?: boolean): void;
   command(type: string, options?: Options): void;
   readonly playing: boolean;
@@ -501,6 +504,8 @@ export interface Traits {
   _engine: "cacheline" | "operations" | "";
   _modules: Record<string, string>;
   _panels: Record<string, string | boolean> | null;
+  _sizes: Record<string, number> | null;
+  _displayed_s: number;
   _redraw_hz: number;
   _other: string;
   _selection: string;
@@ -569,7 +574,6 @@ export interface Rows {
   label: string;
   about: string;
   name: string;
-  room: number;
   ruler: number;
   kinds?: readonly (readonly [string, string])[];
   title?: HTMLElement;

@@ -2,6 +2,7 @@
 // What workbench.js loads; everything else comes with it.
 
 export { createPanels } from "./panels.js";
+export { createReveal } from "./reveal.js";
 export { createStore } from "./store.js";
 export { createTheme, make } from "./theme.js";
 export { createTransport } from "./transport.js";
