@@ -14,6 +14,7 @@ import { createInspector } from "./inspector.js";
 import { createInterval } from "./interval.js";
 import { createMemory } from "./memory.js";
 import { createRanks } from "./ranks.js";
+import { createResult } from "./result.js";
 import { createSeparator } from "./separator.js";
 import { createSource } from "./source.js";
 import { createTable } from "./table.js";
@@ -24,9 +25,9 @@ import { createTopology } from "./topology.js";
 /** @import { Store, Theme, View } from "./types" */
 /** @typedef {"stage" | "side" | "below"} Slot */
 
-/** @type {[Slot, string, string, (store: Store, theme: Theme) => View, boolean?][]} */
+/** @type {[Slot, string, string, (store: Store, theme: Theme) => View, (boolean | "ended")?][]} */
 const PANELS = [
-  // where, name, title, what makes it, whether it is open at first (below)
+  // where, name, title, what makes it, whether it is open unless someone has chosen (below); "ended": once the run has ended
   ["stage", "topology", "Topology", createTopology],
   ["stage", "traffic", "Traffic", createHeat],
   ["stage", "table", "Table", createTable],
@@ -36,6 +37,7 @@ const PANELS = [
   ["side", "breaks", "Breakpoints", createBreaks],
   ["side", "explain", "Explain", createExplain],
   ["side", "source", "Source", createSource],
+  ["below", "result", "Result", createResult, "ended"],
   ["below", "blocks", "SMs and blocks", createTimeline, true],
   ["below", "activity", "Memory and links", createMemory, true],
   ["below", "interval", "Interval", createInterval],
@@ -50,6 +52,7 @@ const OF_OPERATIONS = [
   ["side", "change", "Change", createChange],
   ["side", "breaks", "Breakpoints", createBreaks],
   ["side", "explain", "Explain", createExplain],
+  ["below", "result", "Result", createResult, "ended"],
   ["below", "tracks", "Timeline", createRanks, true],
   ["below", "compare", "Comparison", createCompare],
 ];
@@ -67,7 +70,7 @@ export function createPanels(store, theme) {
     const view = create(store, theme);
     view.element.id = `anb-${number}-${name}`;
     const button = make("button", { type: "button", class: slot === "below" ? "anb-chip" : "anb-tab", text: title, "aria-controls": view.element.id });
-    return { slot, name, title, open: Boolean(open), view, button, visible: /** @type {boolean | null} */ (null) };
+    return { slot, name, title, open: open ?? false, view, button, visible: /** @type {boolean | null} */ (null) };
   });
   /** @param {Slot} slot */
   const of = (slot) => panels.filter((panel) => panel.slot === slot);
@@ -101,7 +104,7 @@ export function createPanels(store, theme) {
   /** @param {(typeof panels)[number]} panel @returns {boolean} */
   function shown(panel) {
     const choice = store.panels;
-    if (panel.slot === "below") return Boolean(choice[panel.name] ?? panel.open);
+    if (panel.slot === "below") return Boolean(choice[panel.name] ?? (panel.open === "ended" ? store.state?.finished : panel.open));
     const named = of(panel.slot).find(({ name }) => name === choice[panel.slot]);
     return panel === (named ?? of(panel.slot)[0]);
   }
@@ -117,7 +120,7 @@ export function createPanels(store, theme) {
     }),
     side,
   );
-  const borders = of("below").map(({ name, title, view }) => {
+  const borders = of("below").filter(({ view }) => view.element.querySelector(SCROLLS)).map(({ name, title, view }) => {
     const border = createSeparator(store, {
       name, label: `Height of ${title}`, orientation: "horizontal", least: LEAST.rows, most: () => MOST,
       now: () => Math.max(0, ...[...view.element.querySelectorAll(SCROLLS)].map((one) => one.clientHeight)),
@@ -125,7 +128,7 @@ export function createPanels(store, theme) {
     return /** @type {[string, HTMLElement]} */ ([name, border]);
   });
   const borderOf = new Map(borders);
-  const below = of("below").flatMap(({ name, view }) => [view.element, /** @type {HTMLElement} */ (borderOf.get(name))]);
+  const below = of("below").flatMap(({ name, view }) => [view.element, borderOf.get(name) ?? []].flat());
   const element = make(
     "div",
     { class: "anb-panels" },

@@ -368,6 +368,8 @@ export interface Answers {
     edits: [number, string, string][];
     events: number;
   };
+  /** What, how much, the object; and name, number and share of each part of the time. */
+  outcome: { finished: boolean; facts: [string, string, string][]; parts: [string, number, number][]; whose: string };
   picture: Picture;
   ports: { picture: number; at_ps: number; managed: boolean };
   ranks: {
