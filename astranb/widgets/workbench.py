@@ -76,6 +76,7 @@ class Workbench(anywidget.AnyWidget, Files):
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
     _window_ps = traitlets.List().tag(sync=True)  # from and to, of the timelines; empty: all time
     _other = traitlets.Unicode("").tag(sync=True)  # reference to the view of the run beside this one
+    _beside = traitlets.Dict().tag(sync=True)  # of two runs: which this is, what differs
     _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)
     _sizes = traitlets.Dict().tag(sync=True)  # of panels that were resized, in pixels
@@ -345,7 +346,7 @@ class Workbench(anywidget.AnyWidget, Files):
         return other
 
     def compare(self, other: Simulation) -> Comparison:
-        """Show another run beside this one, in the panel Comparison, with the same clock.
+        """Show another run beside this one with the same clock, and how they differ in the panel Comparison.
 
         The other run is taken to the time of this one. For two whole workbenches beside each other
         show an ``anb.SideBySide(sim, other)`` in a cell.

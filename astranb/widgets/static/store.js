@@ -87,6 +87,9 @@ export function createStore(model) {
 
     embed: null,
     other: () => model.get("_other") ?? "",
+    get beside() {
+      return model.get("_beside") ?? {};
+    },
     /** Look at another part of the system: one instance alone, or with some of them opened. */
     async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
       const drawn = await store.ask("picture", { opened, focus });
@@ -323,7 +326,7 @@ export function createStore(model) {
     ["change:_cursor_ps", cursorSet],
     ["change:_window_ps", windowSet],
     ["change:_selection", () => store.select(model.get("_selection"))],
-    ["change:_other", changed], ["change:_panels", changed], ["change:_sizes", changed], ["change:_redraw_hz", changed], // read when views draw
+    ["change:_other", changed], ["change:_beside", changed], ["change:_panels", changed], ["change:_sizes", changed], ["change:_redraw_hz", changed], // read when views draw
   ];
 
   // One question at a time: the next one is about the cursor as it is when the answer has come.

@@ -5,6 +5,7 @@
 import { createAggregates } from "./aggregates.js";
 import { createAsker, momentOf } from "./asker.js";
 import { createDevice } from "./device.js";
+import { drawDiffering } from "./differing.js";
 import { createDots } from "./dots.js";
 import { formatCount, formatTime } from "./format.js";
 import { createLevels } from "./levels.js";
@@ -151,6 +152,7 @@ export function createTopology(store, theme) {
     sketch.drawPorts(context);
     sketch.drawLoads(context);
     sketch.drawBoxes(context);
+    if (p.laid) drawDiffering(context, store, p.laid);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     showCounts(total, shown);
     tip.write();

@@ -472,6 +472,7 @@ export interface Store {
   look(part?: { opened?: string[]; focus?: string }): Promise<void>;
   readonly panels: Record<string, string | boolean>;
   readonly sizes: Record<string, number>;
+  readonly beside: Beside;
   /** Without a size the panel has its usual one again; `keep` false: while it is dragged. */
   set_size(name: string, px: number | null, keep?: boolean): void;
   show_panel(name: string, open?: boolean): void;
@@ -507,6 +508,7 @@ export interface Traits {
   _modules: Record<string, string>;
   _panels: Record<string, string | boolean> | null;
   _sizes: Record<string, number> | null;
+  _beside: Beside | null;
   _displayed_s: number;
   _redraw_hz: number;
   _other: string;
@@ -559,6 +561,12 @@ export interface Theme {
   rampText(fraction: number): string;
 }
 /** A panel: `draw` is called for each frame while it is open, and may give how many lines are in flight. */
+/** Of two runs beside each other: which one this is, what was changed (here, in the other), and the objects that differ. */
+export interface Beside {
+  letter?: "A" | "B";
+  changes?: [name: string, here: string, there: string][];
+  differing?: string[];
+}
 export interface View {
   element: HTMLElement;
   draw?(): number | null | void;

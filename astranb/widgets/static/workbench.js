@@ -31,7 +31,7 @@ const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
 /** @param {{ store: Store, views: Views, model: Model, el: HTMLElement }} parts */
 function show({ store, views, model, el }) {
-  const { make, createTheme, createTransport, createPanels, createReveal } = views;
+  const { make, createBeside, createTheme, createTransport, createPanels, createReveal } = views;
   const root = make("div", {
     class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
   });
@@ -48,8 +48,9 @@ function show({ store, views, model, el }) {
   const [[transport, panels], deafen] = store.gather(() => [
     createTransport(store, toggleHelp), createPanels(store, theme),
   ]);
+  const beside = createBeside(store);
   transport.element.append(help);
-  root.append(transport.element, panels.element);
+  root.append(transport.element, make("div", { class: "anb-runs" }, make("div", {}, beside.strip, panels.element), beside.place));
 
   const reveal = createReveal(model, root);
 
@@ -72,6 +73,7 @@ function show({ store, views, model, el }) {
     last = moving ? now : 0;
     if (calm.matches && store.following) store.cursor = store.frontier;
     if (!store.ready) return;
+    beside.draw();
     if (panels.arrange()) panels.resize();
     root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
@@ -164,6 +166,7 @@ function show({ store, views, model, el }) {
     observer.disconnect();
     theme.destroy();
     panels.destroy();
+    beside.destroy();
     store.close();
     for (const stop of stops) stop();
     deafen();
