@@ -8,7 +8,7 @@ Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from .breakpoints import Breakpoint
 from .critical_path import CriticalPath
@@ -19,9 +19,27 @@ from .why import Why
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Comparable", "Engine", "Explainable", "Inspectable", "Movable", "Question", "Replica", "Rows"]
+__all__ = [
+    "Bound",
+    "Comparable",
+    "Engine",
+    "Explainable",
+    "Inspectable",
+    "Movable",
+    "Question",
+    "Replica",
+    "Rows",
+]
 
 Rows = list[dict[str, Any]]
+
+
+class Bound(NamedTuple):
+    """What a run could not have been faster than: a resource, and how long its bytes alone take."""
+
+    name: str
+    path: str
+    alone_ps: int
 
 
 class Movable(Protocol):
@@ -313,6 +331,10 @@ class Explainable(Protocol):
 
     def breakdown(self) -> dict[str, float]:
         """Fractions of the time of all; they add up to 1."""
+        ...
+
+    def bound(self) -> Bound | None:
+        """The resource whose bytes alone would take longest; None: nothing was carried."""
         ...
 
     def headline(self) -> list[str]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,6 +26,7 @@ class Clocked(Protocol):
     session: Session
     _cursor_ps: Any  # traits
     _window_ps: Any
+    _beside: Any
 
     def select(self, path: str) -> None:
         """Select an object."""
@@ -50,6 +52,7 @@ class LinkedClock(Generic[_W]):
         self.a, self.b = a, b
         self.changed: Callable[[], None] = lambda: None
         self._moving = False
+        self._marked: Any = None  # the edits that the marks are of
         self._replays: dict[int, tuple[Any, Replay]] = {}
         one, other = a.session, b.session
         one.twin, other.twin = other, one
@@ -63,6 +66,7 @@ class LinkedClock(Generic[_W]):
             bench.observe(partial(self._scrubbed, twin), "_cursor_ps")
             bench.observe(partial(self._zoomed, twin), "_window_ps")
             bench.observe(partial(self._selected, twin), "_selection")
+        self._mark()
 
     def close(self) -> None:
         """Let each have its own clock again."""
@@ -71,6 +75,7 @@ class LinkedClock(Generic[_W]):
         self._ends = []
         for bench in (self.a, self.b):
             bench.session.twin = None
+            bench._beside = {}
 
     def together(self) -> None:
         """Take b to where a is."""
@@ -81,6 +86,26 @@ class LinkedClock(Generic[_W]):
         """What differs at a time, or now; long runs are not replayed to look into their past."""
         names = compare(self.a.sim, self.b.sim).names
         return compare(self._then(self.a.sim, cursor_ps), self._then(self.b.sim, cursor_ps), names)
+
+    def _mark(self) -> None:
+        """Have each workbench show which of the two it is, and what differs in what they were given."""
+        edits = (tuple(self.a.sim.edits), tuple(self.b.sim.edits))
+        if edits == self._marked:
+            return
+        self._marked = edits
+        inputs, differing = compare(self.a.sim, self.b.sim).inputs, sorted(self._differing())
+        changes = {"A": [(name, a, b) for name, a, b in inputs], "B": [(name, b, a) for name, a, b in inputs]}
+        for bench, letter in ((self.a, "A"), (self.b, "B")):
+            bench._beside = {"letter": letter, "changes": changes[letter], "differing": differing}
+
+    def _differing(self) -> set[str]:
+        """Boxes and links that were changed in one of the two runs only."""
+        found: set[str] = set()
+        for sim, other in ((self.a.sim, self.b.sim), (self.b.sim, self.a.sim)):
+            for path in {edit[1] for edit in sim.edits if edit not in other.edits}:
+                with suppress(AstranbError):  # of the whole run
+                    found.add(str(sim.inspect(path.rpartition(".")[0])["path"]).partition("#")[0])
+        return found
 
     def _then(self, sim: Any, cursor_ps: Any) -> Any:
         late = not isinstance(cursor_ps, int | float) or cursor_ps < 0 or cursor_ps >= sim.now_ps
@@ -136,6 +161,7 @@ class LinkedClock(Generic[_W]):
             twin.session.publish()
         finally:
             self._moving = False
+        self._mark()
         self.changed()
 
     def _scrubbed(self, twin: Clocked, change: Mapping[str, Any]) -> None:

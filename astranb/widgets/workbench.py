@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import anywidget
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Workbench"]
 
 _NOTES = "workbench"  # of our part of a saved simulation
-_SAVED = {name: f"_{name}" for name in ("selection", "cursor_ps", "window_ps", "panels", "redraw_hz")}
+_SAVED = {
+    name: f"_{name}" for name in ("selection", "cursor_ps", "window_ps", "panels", "sizes", "redraw_hz")
+}
 _PAUSE_S = 1.0
 """How long after coming to rest the file is written: many steps in a row are written once."""
 
@@ -73,8 +76,11 @@ class Workbench(anywidget.AnyWidget, Files):
     _cursor_ps = traitlets.Float(-1.0).tag(sync=True)  # negative: at the simulation
     _window_ps = traitlets.List().tag(sync=True)  # from and to, of the timelines; empty: all time
     _other = traitlets.Unicode("").tag(sync=True)  # reference to the view of the run beside this one
+    _beside = traitlets.Dict().tag(sync=True)  # of two runs: which this is, what differs
     _redraw_hz = traitlets.Float(60.0).tag(sync=True)
     _panels = traitlets.Dict().tag(sync=True)  # which views are open (static/panels.js)
+    _sizes = traitlets.Dict().tag(sync=True)  # of panels that were resized, in pixels
+    _displayed_s = traitlets.Float(0.0).tag(sync=True)  # when a cell displayed it; 0: a page has it in sight
 
     def __init__(self, sim: Simulation) -> None:
         if not isinstance(sim, Simulation):
@@ -109,6 +115,7 @@ class Workbench(anywidget.AnyWidget, Files):
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
+        self._displayed_s = time()
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         text = repr(self)
         if self.sim.engine.quick:
@@ -339,7 +346,7 @@ class Workbench(anywidget.AnyWidget, Files):
         return other
 
     def compare(self, other: Simulation) -> Comparison:
-        """Show another run beside this one, in the panel Comparison, with the same clock.
+        """Show another run beside this one with the same clock, and how they differ in the panel Comparison.
 
         The other run is taken to the time of this one. For two whole workbenches beside each other
         show an ``anb.SideBySide(sim, other)`` in a cell.

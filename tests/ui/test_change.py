@@ -112,15 +112,23 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     press(panel, "Fork with these")
     compare = bench.locator(".anb-compare").first
     expect(compare.get_by_role("columnheader").nth(2)).to_contain_text("algorithm allpairs")
-    other = compare.locator(".anb-workbench")
+    other = bench.locator(".anb-other .anb-workbench")
     expect(other).to_be_visible()
-    expect(other.locator(".anb-title")).to_contain_text("allpairs")
+    expect(other.locator(".anb-strip")).to_contain_text("Ball_reduce/allpairs")
+    expect(other.locator(".anb-changes")).to_have_text("algorithm: allpairs")
+    expect(bench.locator(".anb-changes").first).to_have_text("algorithm: ring")
+    left = bench.locator(".anb-topology").first.bounding_box()
+    right = other.locator(".anb-topology").bounding_box()
+    assert left
+    assert right
+    assert right["x"] > left["x"] + left["width"]  # beside it, at the same height
+    assert abs(right["y"] - left["y"]) < 2
     press(bench.locator("> .anb-transport"), "Phase")
     page.wait_for_timeout(300)
     a, b = evaluate(page, "(sim.now_ps, workbench.linked.b.sim.now_ps)")
     assert 0 <= a - b < 100_000
     expect(compare.locator(".anb-verdict").first).to_contain_text("not both at their end")
-    press(other, "End")  # of the shorter run: the other one goes on to its own
+    press(bench.locator("> .anb-transport"), "End")  # of either run
     expect(compare.locator(".anb-verdict").first).to_contain_text("algorithm allpairs is faster by")
     page.wait_for_timeout(500)
     screenshot(page, "fork-light")

@@ -132,7 +132,7 @@ def test_every_panel_opens(alone: Page, sim: anb.Simulation, tmp_path: Path) -> 
             if tab.is_visible():
                 tab.click()
                 expect(tab).to_have_attribute("aria-selected", "true")
-        for switch in bench.locator(".anb-tabs-below .anb-tab").all():
+        for switch in bench.locator(".anb-tabs-below .anb-chip").all():
             if switch.get_attribute("aria-pressed") == "false":
                 switch.click()
                 expect(switch).to_have_attribute("aria-pressed", "true")
@@ -215,6 +215,7 @@ def test_a_figure_in_a_notebook_needs_no_network(page: Page, lab: Lab) -> None:
 def save_picture(page: Page, bench: Locator, file: Path) -> None:
     """Press the button, and see that a picture comes, not a blank sheet."""
     with page.expect_download() as download:
+        button(bench, "More controls").click()
         button(bench, "Save picture").click()
     download.value.save_as(file)
     from PIL import Image

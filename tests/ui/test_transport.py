@@ -39,6 +39,7 @@ def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:
 
 def test_a_picture_may_be_drawn_less_often_than_time_passes(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
+    bench.get_by_role("button", name="More controls").click()
     bench.get_by_label("Redraw rate").select_option("4")
     becomes(page, "workbench._redraw_hz == 4")
     evaluate(page, "workbench.set_speed('2 us')")

@@ -57,9 +57,9 @@ def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
     panel.get_by_label("bandwidth", exact=True).fill("10 GB/s")
     press(panel, "Fork with bandwidth")
     compare = bench.locator(".anb-compare").first
-    other = compare.locator(".anb-workbench")
-    expect(other.locator(".anb-title")).to_contain_text("8 ranks on Ring x Switch")
-    press(other, "End")
+    other = bench.locator(".anb-other .anb-workbench")
+    expect(other.locator(".anb-run-title")).to_contain_text("8 ranks on Ring x Switch")
+    press(bench.locator("> .anb-transport"), "End")
     expect(compare.locator(".anb-verdict").first).to_contain_text("dim[0].bandwidth unchanged is faster by")
     assert evaluate(page, "sim.finished and workbench.linked.b.sim.finished")
     compare.get_by_label("Table of differences").first.select_option("Operations: how long")

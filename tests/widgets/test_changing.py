@@ -235,6 +235,14 @@ def test_a_fork_of_a_link_has_the_same_past(bench):
     other = bench.fork({f"{LINK}.bandwidth": "1 GB/s"})
     assert (other.events, other.edits) == (2000, [(2000, f"{LINK}.bandwidth", "1 GB/s")])
     assert bench.sim.edits == []
+    a, b = bench._beside, bench.linked.b._beside
+    assert (a["letter"], b["letter"]) == ("A", "B")
+    assert b["changes"] == [(f"{LINK}.bandwidth", "1 GB/s from event 2000", "unchanged")]
+    assert a["differing"] == b["differing"] == [LINK]
+    bench.set("gpu[2].sms", 60)  # what is changed later is marked, too
+    assert "dgx_h100.0.xpu.2" in bench._beside["differing"]
+    bench.part()
+    assert bench._beside == {}
 
 
 def test_a_breakpoint_of_either_stops_both(bench):

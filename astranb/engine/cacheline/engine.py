@@ -66,6 +66,7 @@ class CacheLineEngine(CacheLineState):
     search_path = search
     lost_time = lost_columns
     per_rank = result.per_rank
+    bound = result.bound
     breakdown = result.breakdown
     headline = result.headline
     explain = result.explain

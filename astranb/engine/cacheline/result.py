@@ -13,6 +13,7 @@ from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.operations.about import KINDS
 from astranb.engine.operations.spans import divide, rank_columns, tracks_of
+from astranb.engine.protocol import Bound
 from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
 
@@ -23,7 +24,7 @@ from .frames import FRAMES
 from .state import CacheLineState
 from .workload import Graph
 
-__all__ = ["breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
+__all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
 
 _PARTS: Final = ("moving", "waiting", "draining", "signalling")
 _COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
@@ -94,24 +95,30 @@ def breakdown(engine: CacheLineState) -> dict[str, float]:
     return {part: value / total for part, value in sums.items()}
 
 
-def _limits(engine: CacheLineState, used: list[dict[str, Any]]) -> list[str]:
-    """The bandwidth limit: the busiest GPU port could not have been faster than its bytes take."""
-    machine = engine.machine
-    if not used or not engine.time_ps:
-        return []
-    best, name = 0.0, ""
+def bound(engine: CacheLineState) -> Bound | None:
+    """The busiest GPU port: the run could not have been faster than its bytes take."""
+    machine, best_ps, found = engine.machine, 0.0, None
+    between = machine.links[: len(engine.fabric.links)]
     for rank, node in enumerate(engine.fabric.gpus):
         for field, direction in (("src", "out of"), ("dst", "into")):
-            between = machine.links[: len(engine.fabric.links)]
             mine = between[(between[field] == node) & (between["messages"] > 0)]
             if len(mine):
-                need = float(mine["bytes"].sum()) / float(mine["bandwidth_Bps"].sum()) * 1e12
-                if need > best:
-                    rate = format_bandwidth(float(mine["bandwidth_Bps"].sum()))
-                    best, name = need, f"{direction} GPU{rank} ({rate})"
-    share = best / engine.time_ps
-    took = f"take {format_time(int(best))} at full rate, {share:.0%} of the time"
-    wire = f"Bandwidth limit: the bytes {name}, headers and acknowledgements included, {took}"
+                rate = float(mine["bandwidth_Bps"].sum())
+                need_ps = float(mine["bytes"].sum()) / rate * 1e12
+                if need_ps > best_ps:
+                    name = f"{direction} GPU{rank} ({format_bandwidth(rate)})"
+                    best_ps, found = need_ps, Bound(name, f"gpu[{rank}]", int(need_ps))
+    return found
+
+
+def _limits(engine: CacheLineState) -> list[str]:
+    """The bandwidth limit in words."""
+    found = bound(engine)
+    if found is None or not engine.time_ps:
+        return []
+    share = found.alone_ps / engine.time_ps
+    took = f"take {format_time(found.alone_ps)} at full rate, {share:.0%} of the time"
+    wire = f"Bandwidth limit: the bytes {found.name}, headers and acknowledgements included, {took}"
     return [f"{wire}; the other {1 - share:.0%} is latency and waiting."]
 
 
@@ -257,7 +264,7 @@ def explain(engine: CacheLineState, path: CriticalPath | None) -> list[str]:
         lines.append("What the time consists of (critical path):")
         lines += [f"  {ps / total:>4.0%}  {cause}: {CAUSES[cause]}" for cause, ps in causes]
         lines.append("")
-    lines += _limits(engine, used)
+    lines += _limits(engine)
     lines += explain_ethernet(engine.machine, engine.fabric, engine.now_ps)
     last = max(per_rank(engine), key=lambda r: (r["end_ps"], -r["rank"]))
     if engine.finished:

@@ -15,7 +15,7 @@ from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
-from astranb.engine.protocol import Replica, Rows
+from astranb.engine.protocol import Bound, Replica, Rows
 from astranb.engine.what_if import Change
 
 from .about import ALGORITHMS
@@ -257,6 +257,17 @@ class OperationEngine(OperationRun):
         alike = self.stands_for
         count = self.ranks * alike
         return f"{count:,} rank{'' if count == 1 else 's'}{' (all alike)' if alike > 1 else ''}"
+
+    def bound(self) -> Bound | None:
+        """The dimension whose bytes would take longest at its links' bandwidth."""
+        if not self.recording:
+            return None
+        rows = [self.dimension(dim) for dim in range(len(self.about.topology))]
+        most = max(rows, key=lambda row: row["utilisation"], default=None)
+        if most is None or not most["bytes"]:
+            return None
+        dim = most["dimension"]
+        return Bound(f"dim {dim} ({most['shape']})", f"dim[{dim}]", int(most["utilisation"] * self.time_ps))
 
     def headline(self) -> list[str]:
         """What ran on what, how much work it was, and what the breakdown is of."""

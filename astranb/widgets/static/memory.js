@@ -9,7 +9,6 @@ import { contextOf, make, pixelOf, settle } from "./theme.js";
 
 /** @import { Answers, Columns, Context, CreateView, Scale, Spot, Tracks } from "./types" */
 
-const ROOM = 300; // px: what is beyond scrolls
 const BUNDLE = 9; // of a row of links
 const TOP = 2;
 const COLUMN_PX = 1.5;
@@ -30,7 +29,7 @@ const STRIPS = /** @type {const} */ ([
 export function createMemory(store, theme) {
   /** @type {Tracks<"activity">} */
   const tracks = createTracks(store, theme, "activity", {
-    label: "Memory timeline", about: "How busy memories and links were", name: "anb-memory", room: ROOM, ruler: 0, title: make("h4", { text: "Memory and links" }),
+    label: "Memory timeline", about: "How busy memories and links were", name: "anb-memory", ruler: 0, title: make("h4", { text: "Memory and links" }),
     height, want, gutter: label, rows: drawRows, drawn, textAt,
     clicked(event) {
       const item = hit(event);
@@ -85,7 +84,7 @@ export function createMemory(store, theme) {
     }
     return full;
   }
-  const visible = () => items.filter((item) => item.top + item.height > tracks.top && item.top < tracks.top + ROOM);
+  const visible = () => items.filter((item) => item.top + item.height > tracks.top && item.top < tracks.top + tracks.room);
 
   /** The strips of the whole run (`timeline`), as an answer has them. */
   function readCoarse() {

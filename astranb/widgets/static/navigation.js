@@ -51,7 +51,7 @@ function createSight(store) {
  * @param {Rows} timeline
  */
 export function createTracks(store, theme, question, timeline) {
-  const { room, ruler, kinds = [] } = timeline;
+  const { ruler, kinds = [] } = timeline;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": timeline.about });
   const tip = createTip(canvas, (at) => timeline.textAt(at));
   const legend = make("div", { class: "anb-legend" });
@@ -75,6 +75,7 @@ export function createTracks(store, theme, question, timeline) {
     canvas, legend, note, buttons,
     kind: kinds[0]?.[0] ?? "",
     width: 0,
+    room: 0, // px for rows: what is beyond scrolls
     top: 0, // scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame
     choose,
     /** Ask for rows in the time in sight, with a margin so that a short pan needs no answer. @param {Scale} scale @param {number} pixels of a column @param {Options} more */
@@ -92,7 +93,7 @@ export function createTracks(store, theme, question, timeline) {
       const { width, top } = tracks;
       if (!store.ready || !width) return;
       const full = timeline.height() + ruler;
-      const height = Math.min(room + ruler, full);
+      const height = Math.min(tracks.room + ruler, full);
       const rest = `${Math.max(0, full - height)}px`;
       if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
       if (spacer.style.height !== rest) spacer.style.height = rest;
@@ -122,6 +123,7 @@ export function createTracks(store, theme, question, timeline) {
     },
     resize() {
       tracks.width = canvas.clientWidth;
+      tracks.room = Math.round(Number.parseFloat(getComputedStyle(holder).maxHeight)) - ruler;
     },
     destroy: () => tracks.asker.destroy(),
   };

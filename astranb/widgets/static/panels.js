@@ -1,5 +1,5 @@
 // @ts-check
-// Which views there are, and where: tabs on the stage and at its side, stacked below.
+// Which views there are, and where: tabs on the stage and at its side, stacked below. The borders between them move.
 
 import { createBreaks } from "./breakpoints.js";
 import { createBuffer } from "./buffer.js";
@@ -14,6 +14,8 @@ import { createInspector } from "./inspector.js";
 import { createInterval } from "./interval.js";
 import { createMemory } from "./memory.js";
 import { createRanks } from "./ranks.js";
+import { createResult } from "./result.js";
+import { createSeparator } from "./separator.js";
 import { createSource } from "./source.js";
 import { createTable } from "./table.js";
 import { make } from "./theme.js";
@@ -23,9 +25,9 @@ import { createTopology } from "./topology.js";
 /** @import { Store, Theme, View } from "./types" */
 /** @typedef {"stage" | "side" | "below"} Slot */
 
-/** @type {[Slot, string, string, (store: Store, theme: Theme) => View, boolean?][]} */
+/** @type {[Slot, string, string, (store: Store, theme: Theme) => View, (boolean | "ended")?][]} */
 const PANELS = [
-  // where, name, title, what makes it, whether it is open at first (below)
+  // where, name, title, what makes it, whether it is open unless someone has chosen (below); "ended": once the run has ended
   ["stage", "topology", "Topology", createTopology],
   ["stage", "traffic", "Traffic", createHeat],
   ["stage", "table", "Table", createTable],
@@ -35,6 +37,7 @@ const PANELS = [
   ["side", "breaks", "Breakpoints", createBreaks],
   ["side", "explain", "Explain", createExplain],
   ["side", "source", "Source", createSource],
+  ["below", "result", "Result", createResult, "ended"],
   ["below", "blocks", "SMs and blocks", createTimeline, true],
   ["below", "activity", "Memory and links", createMemory, true],
   ["below", "interval", "Interval", createInterval],
@@ -49,9 +52,14 @@ const OF_OPERATIONS = [
   ["side", "change", "Change", createChange],
   ["side", "breaks", "Breakpoints", createBreaks],
   ["side", "explain", "Explain", createExplain],
+  ["below", "result", "Result", createResult, "ended"],
   ["below", "tracks", "Timeline", createRanks, true],
   ["below", "compare", "Comparison", createCompare],
 ];
+
+const LEAST = { main: 160, side: 160, stage: 220, rows: 60 }; // px
+const MOST = 2000;
+const SCROLLS = ".anb-rows, .anb-interval-part, .anb-scroll"; // what has the height of a panel below
 
 let numbers = 0; // of workbenches on the page: ids must differ
 
@@ -61,8 +69,8 @@ export function createPanels(store, theme) {
   const panels = (store.engine === "operations" ? OF_OPERATIONS : PANELS).map(([slot, name, title, create, open]) => {
     const view = create(store, theme);
     view.element.id = `anb-${number}-${name}`;
-    const button = make("button", { type: "button", class: "anb-tab", text: title, "aria-controls": view.element.id });
-    return { slot, name, title, open: Boolean(open), view, button, visible: /** @type {boolean | null} */ (null) };
+    const button = make("button", { type: "button", class: slot === "below" ? "anb-chip" : "anb-tab", text: title, "aria-controls": view.element.id });
+    return { slot, name, title, open: open ?? false, view, button, visible: /** @type {boolean | null} */ (null) };
   });
   /** @param {Slot} slot */
   const of = (slot) => panels.filter((panel) => panel.slot === slot);
@@ -96,33 +104,66 @@ export function createPanels(store, theme) {
   /** @param {(typeof panels)[number]} panel @returns {boolean} */
   function shown(panel) {
     const choice = store.panels;
-    if (panel.slot === "below") return Boolean(choice[panel.name] ?? panel.open);
+    if (panel.slot === "below") return Boolean(choice[panel.name] ?? (panel.open === "ended" ? store.state?.finished : panel.open));
     const named = of(panel.slot).find(({ name }) => name === choice[panel.slot]);
     return panel === (named ?? of(panel.slot)[0]);
   }
   /** @param {Slot} name @param {...HTMLElement} children */
   const slot = (name, ...children) => make("div", { class: `anb-slot anb-slot-${name}` }, ...children);
+  const side = slot("side", bar("side", "tablist", "Details"), ...of("side").map(({ view }) => view.element));
+  const main = make("div", { class: "anb-main" });
+  main.append(
+    slot("stage", bar("stage", "tablist", "Pictures"), ...of("stage").map(({ view }) => view.element)),
+    createSeparator(store, {
+      name: "side", label: "Width of the details", orientation: "vertical", sign: -1, least: LEAST.side,
+      most: () => main.clientWidth - LEAST.stage, now: () => side.clientWidth,
+    }),
+    side,
+  );
+  const borders = of("below").filter(({ view }) => view.element.querySelector(SCROLLS)).map(({ name, title, view }) => {
+    const border = createSeparator(store, {
+      name, label: `Height of ${title}`, orientation: "horizontal", least: LEAST.rows, most: () => MOST,
+      now: () => Math.max(0, ...[...view.element.querySelectorAll(SCROLLS)].map((one) => one.clientHeight)),
+    });
+    return /** @type {[string, HTMLElement]} */ ([name, border]);
+  });
+  const borderOf = new Map(borders);
+  const below = of("below").flatMap(({ name, view }) => [view.element, borderOf.get(name) ?? []].flat());
   const element = make(
     "div",
     { class: "anb-panels" },
-    make(
-      "div",
-      { class: "anb-main" },
-      slot("stage", bar("stage", "tablist", "Pictures"), ...of("stage").map(({ view }) => view.element)),
-      slot("side", bar("side", "tablist", "Details"), ...of("side").map(({ view }) => view.element)),
-    ),
-    slot("below", bar("below", "toolbar", "Timelines"), ...of("below").map(({ view }) => view.element)),
+    main,
+    createSeparator(store, {
+      name: "main", label: "Height of the picture", orientation: "horizontal", least: LEAST.main, most: () => MOST, now: () => main.clientHeight,
+    }),
+    slot("below", bar("below", "toolbar", "Panels below"), ...below),
   );
+  let sized = "";
+  /** Give panels the sizes that were chosen; true if they have changed. */
+  function size() {
+    const { sizes } = store;
+    const text = JSON.stringify(sizes);
+    if (text === sized) return false;
+    sized = text;
+    /** @param {HTMLElement} one @param {string} property @param {number | undefined} px */
+    const give = (one, property, px) => (px ? one.style.setProperty(property, `${px}px`) : one.style.removeProperty(property));
+    give(main, "--anb-main", sizes.main);
+    give(main, "--anb-side", sizes.side);
+    for (const { name, view } of of("below")) give(view.element, "--anb-rows", sizes[name]);
+    return true;
+  }
 
   /** Show what is chosen; true if that has changed, and sizes must be looked at again. */
   function arrange() {
-    let changed = false;
+    let changed = size();
     for (const panel of panels) {
       const visible = shown(panel);
       if (panel.visible === visible) continue;
       panel.visible = visible;
       changed = true;
       panel.view.element.hidden = !visible;
+      const border = borderOf.get(panel.name);
+      if (border) border.hidden = !visible;
       const role = panel.button.getAttribute("role") === "tab" ? "aria-selected" : "aria-pressed";
       panel.button.setAttribute(role, String(visible));
       panel.button.tabIndex = visible || panel.slot === "below" ? 0 : -1;

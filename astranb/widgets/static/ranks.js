@@ -10,7 +10,6 @@ import { RANK_COLOURS, makeBarKey, settle } from "./theme.js";
 
 /** @import { Context, CreateView, Reply, Scale, Spot, Tracks, WorkloadScene } from "./types" */
 
-const SIGHT = 420; // px: what is beyond scrolls
 const [LOW, HIGH, FEW] = [11, 32, 4]; // px of a track: of many ranks, and of at most so many
 const GAP = 6; // between ranks
 const COLUMN_PX = 2.5; // of density
@@ -30,7 +29,7 @@ export function createRanks(store, theme) {
   let picture = null;
   /** @type {Tracks<"tracks">} */
   const panel = createTracks(store, theme, "tracks", {
-    label: "Timeline of ranks", about: "What every rank did when", name: "anb-timeline anb-ranks", room: SIGHT, ruler: RULER, kinds: KINDS,
+    label: "Timeline of ranks", about: "What every rank did when", name: "anb-timeline anb-ranks", ruler: RULER, kinds: KINDS,
     height: () => scene().ranks * tall(),
     chosen, want, gutter, rows, drawn, textAt,
     clicked(event) {
@@ -55,7 +54,7 @@ export function createRanks(store, theme) {
   /** Ranks in sight. */
   function visible() {
     const from = Math.floor(panel.top / tall());
-    const to = Math.min(scene().ranks, Math.ceil((panel.top + SIGHT) / tall()));
+    const to = Math.min(scene().ranks, Math.ceil((panel.top + panel.room) / tall()));
     return Array.from({ length: Math.max(0, to - from) }, (_, k) => from + k);
   }
   /** @param {Scale} scale */

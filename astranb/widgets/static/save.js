@@ -37,6 +37,6 @@ export function createSave(store) {
     make("a", { href: url, download: `astranb-${Math.round(store.cursor)}-ps.png` }).click();
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   }
-  const button = makeButton("PNG", save, { class: "anb-button anb-save", "aria-label": "Save picture", title: "save the picture as PNG" });
+  const button = makeButton("Save picture (PNG)", save, { class: "anb-button anb-save", "aria-label": "Save picture", title: "save the picture as PNG" });
   return button;
 }

@@ -87,6 +87,9 @@ export function createStore(model) {
 
     embed: null,
     other: () => model.get("_other") ?? "",
+    get beside() {
+      return model.get("_beside") ?? {};
+    },
     /** Look at another part of the system: one instance alone, or with some of them opened. */
     async look({ opened = store.scene.opened, focus = store.scene.focus } = {}) {
       const drawn = await store.ask("picture", { opened, focus });
@@ -108,6 +111,19 @@ export function createStore(model) {
       if (!slot) throw new Error(`no panel ${name}`);
       model.set("_panels", { ...store.panels, ...(slot === "below" ? { [name]: open } : { [slot]: name }) });
       model.save_changes();
+      store.emit("change");
+    },
+
+    /** The sizes of panels that a person has chosen, in pixels, by name. */
+    get sizes() {
+      return model.get("_sizes") ?? {};
+    },
+    set_size(name, px, keep = true) {
+      const sizes = { ...store.sizes };
+      if (px === null) delete sizes[name];
+      else sizes[name] = px;
+      model.set("_sizes", sizes);
+      if (keep) model.save_changes();
       store.emit("change");
     },
 
@@ -310,7 +326,7 @@ export function createStore(model) {
     ["change:_cursor_ps", cursorSet],
     ["change:_window_ps", windowSet],
     ["change:_selection", () => store.select(model.get("_selection"))],
-    ["change:_other", changed], ["change:_panels", changed], ["change:_redraw_hz", changed], // read when views draw
+    ["change:_other", changed], ["change:_beside", changed], ["change:_panels", changed], ["change:_sizes", changed], ["change:_redraw_hz", changed], // read when views draw
   ];
 
   // One question at a time: the next one is about the cursor as it is when the answer has come.

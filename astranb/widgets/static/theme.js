@@ -24,6 +24,7 @@ const CIVIDIS = [
   [138, 134, 120], [165, 156, 116], [195, 179, 105], [254, 232, 56],
 ];
 
+const STYLE_MS = 50;
 /** Colours that follow the theme of the page. @param {HTMLElement} element @returns {import("./types").Theme} */
 export function createTheme(element) {
   const theme = /** @type {import("./types").Theme} */ ({ dark: false, version: 0 });
@@ -45,12 +46,21 @@ export function createTheme(element) {
     theme.version += 1;
   }
   read();
-  const observer = new MutationObserver(() => {
+  let later = 0;
+  function changed() {
+    clearTimeout(later);
     read();
     theme.changed?.();
-  });
+    // The page names its new theme before the style sheet of it is there.
+    if (themed && !getComputedStyle(element).getPropertyValue("--jp-layout-color1")) later = setTimeout(changed, STYLE_MS);
+  }
+  const themed = document.body.dataset.jpThemeName !== undefined;
+  const observer = new MutationObserver(changed);
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light"] });
-  theme.destroy = () => observer.disconnect();
+  theme.destroy = () => {
+    clearTimeout(later);
+    observer.disconnect();
+  };
   /** Red, green, blue of a fraction: busy is dark on light ground and bright on dark ground. */
   theme.ramp = (fraction) => {
     const at = Math.min(1, Math.max(0, theme.dark ? fraction : 1 - fraction)) * (CIVIDIS.length - 1);

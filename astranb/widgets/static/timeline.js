@@ -12,7 +12,6 @@ import { TRACK_COLOURS, TRACK_HEIGHTS, PHASE_COLOURS, make, makeBarKey, settle }
 
 /** @import { Answer, Answers, Columns, Context, CreateView, Reply, Scale, Spot, Tracks } from "./types" */
 
-const ROOM = 420; // px: what is beyond scrolls
 const TRACK = 11;
 const HEIGHT = 10; // of the picture of a row
 const FOLD = 26;
@@ -44,6 +43,7 @@ export function createTimeline(store, theme) {
   /** @type {Item[]} */
   let items = [];
   let full = 0; // height of all of them
+  let room = 0; // px that they were laid out for
   let selected = "";
   /** @type {Set<number>} */
   let seen = new Set(); // states that the legend names
@@ -52,7 +52,7 @@ export function createTimeline(store, theme) {
   let fresh = true; // another kind of rows has been chosen
   /** @type {Tracks<"spans">} */
   const panel = createTracks(store, theme, "spans", {
-    label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", room: ROOM, ruler: RULER, kinds: KINDS,
+    label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", ruler: RULER, kinds: KINDS,
     height, want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
   });
   /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
@@ -79,8 +79,9 @@ export function createTimeline(store, theme) {
 
   function layOut() {
     items = [];
+    room = panel.room;
     if (!rows || !store.ready) return;
-    const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(ROOM / rows.gpus) - GAP));
+    const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(panel.room / rows.gpus) - GAP));
     /** @type {number[][]} */
     const of = Array.from({ length: rows.gpus }, () => []);
     if (panel.kind === "phases") for (const tracks of of) store.scene.phases.forEach((_, phase) => tracks.push(phase));
@@ -101,6 +102,7 @@ export function createTimeline(store, theme) {
   }
 
   function height() {
+    if (room !== panel.room) layOut();
     if (selected !== store.selection) {
       selected = store.selection;
       const gpu = gpuOf(store, selected);
@@ -110,7 +112,7 @@ export function createTimeline(store, theme) {
     return full;
   }
   /** Rows in sight. */
-  const visible = () => items.filter((item) => item.top + item.height > panel.top && item.top < panel.top + ROOM);
+  const visible = () => items.filter((item) => item.top + item.height > panel.top && item.top < panel.top + panel.room);
 
   /** @param {Scale} scale */
   function want(scale) {

@@ -5,6 +5,7 @@
 import { createAggregates } from "./aggregates.js";
 import { createAsker, momentOf } from "./asker.js";
 import { createDevice } from "./device.js";
+import { drawDiffering } from "./differing.js";
 import { createDots } from "./dots.js";
 import { formatCount, formatTime } from "./format.js";
 import { createInside } from "./inside.js";
@@ -156,6 +157,7 @@ export function createTopology(store, theme) {
     sketch.drawQueues(context);
     sketch.drawPorts(context);
     sketch.drawLoads(context);
+    if (p.laid) drawDiffering(context, store, p.laid);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     showCounts(total, shown);
     tip.write();

@@ -2,6 +2,7 @@
 // The controls: buttons, speed, the slider with what is recorded, the two clocks, the narration.
 
 import { formatCount, formatTime } from "./format.js";
+import { createMenu } from "./menu.js";
 import { createSave } from "./save.js";
 import { createBeat, make, makeButton, makeSvg, settle } from "./theme.js";
 
@@ -140,17 +141,20 @@ export function createTransport(store, help) {
   const status = make("div", { class: "anb-status" });
   const narration = make("div", { class: "anb-narration" });
   const bar = make("progress", { class: "anb-progress", max: 1, "aria-label": "Share of the lines issued", hidden: "" });
-  const live = make("div", { role: "status", "aria-live": "polite" }, status, narration);
+  const live = make("div", { class: "anb-live", role: "status", "aria-live": "polite" }, narration, status);
 
   const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
+  const menu = createMenu(
+    "⋯", "More controls",
+    make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw), createSave(store),
+  );
   const element = make(
     "div", { class: "anb-transport" },
     make(
-      "div", { class: "anb-row" }, title,
+      "div", { class: "anb-row anb-header" }, title,
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
-      make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
-      createSave(store), helpButton,
+      menu.element, helpButton,
     ),
     make(
       "div", { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
@@ -235,6 +239,7 @@ export function createTransport(store, help) {
     if (document.activeElement !== speed) speed.value = String(power);
     settle(speedText, `1 s = ${formatTime(Number(state.speed.toPrecision(2)), 2)}`);
     settle(status, store.trouble || store.error || state.status);
+    status.title = status.textContent ?? "";
     status.classList.toggle("anb-failed", Boolean(store.trouble || store.error) || state.failed);
   }
   /** @param {number} by powers of ten */

@@ -377,6 +377,8 @@ export interface Answers {
     edits: [number, string, string][];
     events: number;
   };
+  /** What, how much, the object; and name, number and share of each part of the time. */
+  outcome: { finished: boolean; facts: [string, string, string][]; parts: [string, number, number][]; whose: string };
   picture: Picture;
   ports: { picture: number; at_ps: number; managed: boolean };
   ranks: {
@@ -478,6 +480,10 @@ export interface Store {
   other(): string;
   look(part?: { opened?: string[]; focus?: string }): Promise<void>;
   readonly panels: Record<string, string | boolean>;
+  readonly sizes: Record<string, number>;
+  readonly beside: Beside;
+  /** Without a size the panel has its usual one again; `keep` false: while it is dragged. */
+  set_size(name: string, px: number | null, keep?: boolean): void;
   show_panel(name: string, open?: boolean): void;
   command(type: string, options?: Options): void;
   readonly playing: boolean;
@@ -510,6 +516,9 @@ export interface Traits {
   _engine: "cacheline" | "operations" | "";
   _modules: Record<string, string>;
   _panels: Record<string, string | boolean> | null;
+  _sizes: Record<string, number> | null;
+  _beside: Beside | null;
+  _displayed_s: number;
   _redraw_hz: number;
   _other: string;
   _selection: string;
@@ -562,6 +571,12 @@ export interface Theme {
   unknown(context: CanvasRenderingContext2D): string | CanvasPattern;
 }
 /** A panel: `draw` is called for each frame while it is open, and may give how many lines are in flight. */
+/** Of two runs beside each other: which one this is, what was changed (here, in the other), and the objects that differ. */
+export interface Beside {
+  letter?: "A" | "B";
+  changes?: [name: string, here: string, there: string][];
+  differing?: string[];
+}
 export interface View {
   element: HTMLElement;
   draw?(): number | null | void;
@@ -579,7 +594,6 @@ export interface Rows {
   label: string;
   about: string;
   name: string;
-  room: number;
   ruler: number;
   kinds?: readonly (readonly [string, string])[];
   title?: HTMLElement;

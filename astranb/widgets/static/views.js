@@ -1,7 +1,9 @@
 // @ts-check
 // What workbench.js loads; everything else comes with it.
 
+export { createBeside } from "./beside.js";
 export { createPanels } from "./panels.js";
+export { createReveal } from "./reveal.js";
 export { createStore } from "./store.js";
 export { createTheme, make } from "./theme.js";
 export { createTransport } from "./transport.js";

@@ -29,9 +29,9 @@ const STEP_KEYS = { i: "instruction", h: "hop", l: "line", m: "message", o: "ope
 
 const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
-/** @param {{ store: Store, views: Views, el: HTMLElement }} parts */
-function show({ store, views, el }) {
-  const { make, createTheme, createTransport, createPanels } = views;
+/** @param {{ store: Store, views: Views, model: Model, el: HTMLElement }} parts */
+function show({ store, views, model, el }) {
+  const { make, createBeside, createTheme, createTransport, createPanels, createReveal } = views;
   const root = make("div", {
     class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
   });
@@ -48,7 +48,11 @@ function show({ store, views, el }) {
   const [[transport, panels], deafen] = store.gather(() => [
     createTransport(store, toggleHelp), createPanels(store, theme),
   ]);
-  root.append(transport.element, help, panels.element);
+  const beside = createBeside(store);
+  transport.element.append(help);
+  root.append(transport.element, make("div", { class: "anb-runs" }, make("div", {}, beside.strip, panels.element), beside.place));
+
+  const reveal = createReveal(model, root);
 
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   let asked = 0;
@@ -69,6 +73,7 @@ function show({ store, views, el }) {
     last = moving ? now : 0;
     if (calm.matches && store.following) store.cursor = store.frontier;
     if (!store.ready) return;
+    beside.draw();
     if (panels.arrange()) panels.resize();
     root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
@@ -78,6 +83,7 @@ function show({ store, views, el }) {
     root.dataset.cursor = String(store.cursor);
     root.dataset.frames = String((frames += 1));
     if (moving) request();
+    reveal();
   }
   function request() {
     if (!asked) asked = requestAnimationFrame(frame);
@@ -160,6 +166,7 @@ function show({ store, views, el }) {
     observer.disconnect();
     theme.destroy();
     panels.destroy();
+    beside.destroy();
     store.close();
     for (const stop of stops) stop();
     deafen();
@@ -176,11 +183,11 @@ export default () => {
       ready = load(model.get("_modules"), "views").then((/** @type {Views} */ views) => ({ store: views.createStore(model), views }));
       return () => ready.then(({ store }) => store.destroy());
     },
-    /** @param {{ el: HTMLElement, host?: Host }} widget */
-    async render({ el, host }) {
+    /** @param {{ model: Model, el: HTMLElement, host?: Host }} widget */
+    async render({ model, el, host }) {
       const { store, views } = await ready;
       store.embed = host ? async (reference, place) => (await host.getWidget(reference)).render(place) : null;
-      return show({ store, views, el });
+      return show({ store, views, model, el });
     },
   };
 };

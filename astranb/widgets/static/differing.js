@@ -1,0 +1,32 @@
+// @ts-check
+// On the topology of two runs beside each other: which boxes and links were changed in one of them.
+
+/** @import { Context, Geometry, Store } from "./types" */
+
+export const DIFFERING = "#d55e00";
+
+/** @param {Context} context @param {Store} store @param {Geometry} laid */
+export function drawDiffering(context, store, laid) {
+  const differing = store.beside.differing ?? [];
+  if (!differing.length) return;
+  context.save();
+  context.strokeStyle = DIFFERING;
+  context.lineWidth = 2.5;
+  context.setLineDash([6, 3]);
+  const names = new Set(differing);
+  for (const { name, x, y, w, h } of store.scene.boxes) {
+    if (!names.has(name)) continue;
+    const { place } = laid;
+    const [wide, tall] = [w * place.box + 8, h * place.box + 8];
+    context.strokeRect(x * place.x - wide / 2, y * place.y - tall / 2, wide, tall);
+  }
+  store.scene.bundles.forEach(({ name }, k) => {
+    if (!names.has(name)) return;
+    const { x, y, ux, uy, nx, ny, length, middle } = laid.edges[k];
+    context.beginPath();
+    context.moveTo(x + nx * middle, y + ny * middle);
+    context.lineTo(x + nx * middle + ux * length, y + ny * middle + uy * length);
+    context.stroke();
+  });
+  context.restore();
+}

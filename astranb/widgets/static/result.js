@@ -1,0 +1,49 @@
+// @ts-check
+// What the run took, and where its time went as a bar: opens by itself when the run has ended.
+
+import { createAsker } from "./asker.js";
+import { formatShare } from "./format.js";
+import { TRACK_COLOURS, make, makeBarKey, makeLink } from "./theme.js";
+
+/** @import { Answer, CreateView } from "./types" */
+
+/** @type {Record<string, string>} */
+const OF_RANKS = { compute: "#0072b2", "exposed comm": "#e69f00", memory: "#009e73" };
+
+/** @type {CreateView} */
+export function createResult(store, theme) {
+  const facts = make("div", { class: "anb-facts" });
+  const bar = make("div", { class: "anb-shares", role: "img" });
+  const keys = make("div", { class: "anb-legend" });
+  const element = make("section", { class: "anb-result", "aria-label": "Result" }, facts, bar, keys);
+  const asker = createAsker(store, "outcome", {
+    answered(found, error) {
+      if (found) show(found);
+      else facts.textContent = error.message;
+    },
+  });
+
+  /** @param {Answer<"outcome">} found */
+  function show({ finished, facts: all, parts, whose }) {
+    const known = all.map(([what, text, path]) => make(
+      "span", { class: "anb-fact" }, make("span", { text: what }),
+      path ? makeLink(text, () => store.select(path)) : make("b", { text }),
+    ));
+    if (!finished) known.push(make("span", { class: "anb-hint", text: "so far" }));
+    facts.replaceChildren(...known);
+    /** @type {(name: string, number: number) => string} */
+    const colourOf = (name, number) => (store.engine === "operations" ? OF_RANKS[name] : TRACK_COLOURS[number]) ?? theme.faint;
+    bar.setAttribute("aria-label", `Time of ${whose}: ${parts.map(([name, , share]) => `${name} ${formatShare(share)}`).join(", ")}`);
+    bar.replaceChildren(...parts.map(([name, number, share]) =>
+      make("i", { style: `background: ${colourOf(name, number)}; flex-grow: ${share}`, title: `${name}: ${formatShare(share)} of the time of ${whose}` }),
+    ));
+    keys.replaceChildren(
+      make("span", { text: `time of ${whose}` }),
+      ...parts.map(([name, number, share]) => makeBarKey(colourOf(name, number), `${name} ${formatShare(share)}`)),
+    );
+  }
+  function draw() {
+    if (store.state) asker.want({}, String(store.state.events));
+  }
+  return { element, draw, destroy: asker.destroy };
+}

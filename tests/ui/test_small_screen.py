@@ -1,0 +1,122 @@
+"""A laptop's screen: everything needed fits, stays in sight, and can be given other sizes."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme, wait_idle
+
+MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
+SHOW = "workbench = anb.Workbench(sim)\n" + "# a long cell\n" * 20 + "workbench"
+NOTEBOOK = ".jp-WindowedPanel-outer"
+
+
+def start(page: Page, lab: Lab) -> Locator:
+    """Run the cell of a workbench as Shift+Enter does, on a laptop's screen."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    open_notebook(page, lab, [MAKE, SHOW, "1 + 1", "# the end"])
+    run_cell(page, 0)
+    page.evaluate("""() => {
+        window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1
+        window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')
+    }""")
+    wait_idle(page)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    return bench
+
+
+def box(part: Locator) -> tuple[float, float]:
+    """From where to where an element is on the screen, vertically."""
+    found = part.bounding_box()
+    assert found
+    return found["y"], found["y"] + found["height"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_transport_topology_and_a_timeline_are_in_sight_together(page: Page, lab: Lab, theme: str) -> None:
+    bench = start(page, lab)
+    if theme == "dark":
+        set_theme(page, "dark")
+    notebook = page.locator(NOTEBOOK)
+    top, bottom = box(notebook)
+    page.wait_for_function(
+        "([holder, part]) => Math.abs(document.querySelector(part).getBoundingClientRect().top"
+        " - document.querySelector(holder).getBoundingClientRect().top) < 3",
+        arg=[NOTEBOOK, ".anb-workbench"],
+    )
+    bench.get_by_role("button", name="Phase", exact=True).click()
+    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    for part in (".anb-transport", ".anb-picture > canvas", ".anb-timeline canvas"):
+        first, last = box(bench.locator(part))
+        assert first >= top - 1, part
+        assert last <= bottom + 1, part
+    assert (
+        box(bench.locator(".anb-picture > canvas"))[1] - box(bench.locator(".anb-picture > canvas"))[0] > 130
+    )
+    screenshot(page, f"small-screen-{theme}")
+
+
+def test_the_transport_stays_while_the_page_scrolls(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    page.locator(NOTEBOOK).evaluate("holder => holder.scrollBy(0, 330)")
+    top, _ = box(page.locator(NOTEBOOK))
+    assert box(bench)[0] < top - 200
+    assert abs(box(bench.locator(".anb-transport"))[0] - top) < 2
+    bench.get_by_role("button", name="Event", exact=True).click()
+    expect(bench).to_have_attribute("data-events", "1")
+
+
+def test_a_notebook_is_scrolled_only_after_its_cell_was_run(page: Page, lab: Lab) -> None:
+    start(page, lab)
+    assert evaluate(page, "workbench._displayed_s") == 0  # the view has taken note
+    run_cell(page, 2)  # the notebook scrolls to it, and nothing scrolls back
+    page.wait_for_timeout(500)
+    assert page.locator(".jp-Cell").nth(2).evaluate("cell => cell.getBoundingClientRect().top") < 720
+    page.evaluate("window.jupyterapp.shell.currentWidget.context.save()")
+    page.reload()  # the same notebook, with the same kernel
+    again = page.locator(".anb-workbench").first
+    expect(again).to_have_attribute("data-events", "0")
+    page.wait_for_timeout(500)
+    assert page.locator(NOTEBOOK).evaluate("holder => holder.scrollTop") == 0
+
+
+def test_panels_keep_the_sizes_that_they_were_given(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    main, side = bench.locator(".anb-main"), bench.locator(".anb-slot-side")
+    before = box(main)[1] - box(main)[0]
+    border = bench.get_by_role("separator", name="Height of the picture")
+    place = border.bounding_box()
+    assert place
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 40, steps=4)
+    page.mouse.up()
+    becomes(page, f"abs(workbench._sizes.get('main', 0) - {before + 40}) < 2")
+    assert abs(box(main)[1] - box(main)[0] - before - 40) < 2
+
+    bench.get_by_role("separator", name="Width of the details").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    becomes(page, "200 < workbench._sizes['side'] < 300")
+    bench.get_by_role("separator", name="Height of SMs and blocks").focus()
+    page.keyboard.press("ArrowUp")
+    becomes(page, "workbench._sizes['blocks'] == 134")
+
+    evaluate(page, "workbench.save('sized.anb')")
+    page.evaluate("""() => {
+        const cell = window.jupyterapp.shell.currentWidget.content.widgets[2]
+        cell.model.sharedModel.setSource("again = anb.Workbench.load('sized.anb')\\nagain")
+    }""")
+    run_cell(page, 2)
+    again = page.locator(".anb-workbench").nth(1)
+    expect(again).to_have_attribute("data-events", "0")
+    width = side.evaluate("side => side.clientWidth")
+    assert again.locator(".anb-slot-side").evaluate("side => side.clientWidth") == width < 300
+    assert again.locator(".anb-main").evaluate("main => main.clientHeight") == round(before + 40)
+
+    border.dblclick()  # the usual size again
+    becomes(page, "'main' not in workbench._sizes")
+    assert abs(box(main)[1] - box(main)[0] - before) < 2
