@@ -22,10 +22,10 @@ export function drawDiffering(context, store, laid) {
   }
   store.scene.bundles.forEach(({ name }, k) => {
     if (!names.has(name)) return;
-    const { x, y, ux, uy, nx, ny, length, middle } = laid.edges[k];
+    const { x, y, ux, uy, length } = laid.edges[k];
     context.beginPath();
-    context.moveTo(x + nx * middle, y + ny * middle);
-    context.lineTo(x + nx * middle + ux * length, y + ny * middle + uy * length);
+    context.moveTo(x, y);
+    context.lineTo(x + ux * length, y + uy * length);
     context.stroke();
   });
   context.restore();
