@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["RECORD", "Edit", "Parameter", "checked_edit", "last_of_each", "parameters_of", "yes_or_no"]
+__all__ = [
+    "RECORD", "Edit", "Parameter", "checked_edit", "last_of_each", "left_of", "parameters_of", "yes_or_no",
+]  # fmt: skip
 
 RECORD: Final = "record"
 """Path of the edit that switches the recording."""
@@ -101,6 +103,13 @@ def last_of_each(edits: Iterable[Edit]) -> list[Edit]:
         last.pop(edit.path, None)
         last[edit.path] = edit
     return list(last.values())
+
+
+def left_of(edit: Edit, others: Iterable[Edit]) -> Edit | None:
+    """Return what of an edit changes parameters that none of the others changes; None: nothing."""
+    taken = {row for one in others if (one.kind, one.field) == (edit.kind, edit.field) for row in one.rows}
+    rows = tuple(row for row in edit.rows if row not in taken)
+    return replace(edit, rows=rows) if rows else None
 
 
 def checked_edit(

@@ -58,10 +58,14 @@ class Movable(Protocol):
         Events of one call of the loop: some milliseconds, so that Pause and Ctrl-C act at once.
     replay_bytes : int
         Bytes of state whose copy takes as long as replaying an event.
+    as_of_ps : int
+        The time that questions are about, where that is later than the last event and before the
+        next one (of a private copy that is only looked at); else -1.
     """
 
     fidelity: str
     edits: list[Edit]
+    as_of_ps: int
 
     @property
     def units(self) -> Mapping[str, str]: ...  # noqa: D102 - said above
@@ -81,7 +85,7 @@ class Movable(Protocol):
 
     @property
     def now_ps(self) -> int:
-        """Time of the last event."""
+        """Time of the last event, or :attr:`as_of_ps`."""
         ...
 
     @property

@@ -23,11 +23,14 @@ class WaitStep:
         Of the object that it is about.
     since_ps : int
         Since when; -1 where it is not known.
+    until_ps : int
+        The later time that the text names; -1 where it names none.
     """
 
     text: str
     path: str
     since_ps: int = -1
+    until_ps: int = -1
 
 
 class Why:

@@ -45,6 +45,7 @@ class Replay:
     def goto(self, when_ps: int) -> None:
         """Go to the moment at which everything up to a time has happened; at most to the original's."""
         original = self._original
+        self.sim.engine.as_of_ps = -1  # it moves from its last event
         edits: Sequence[Edit] = original.driver.edits
         if not self._agrees(edits):
             self.sim = original.replica()
@@ -53,6 +54,11 @@ class Replay:
         if when_ps < self.sim.now_ps:
             driver.back_to(field, target)
         driver.replay(field, target, edits[len(driver.edits) :])
+
+    def look(self, when_ps: int) -> None:
+        """Go to a time, and have every answer hold for that time, not for the last event before it."""
+        self.goto(when_ps)
+        self.sim.engine.as_of_ps = when_ps
 
     def _agrees(self, edits: Sequence[Edit]) -> bool:
         """Whether the copy is at a moment of the original's past, later edits to that past included."""

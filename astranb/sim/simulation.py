@@ -13,7 +13,7 @@ from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
-from astranb.engine.edits import RECORD, Parameter, last_of_each
+from astranb.engine.edits import RECORD, Parameter, last_of_each, left_of
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
@@ -527,11 +527,12 @@ class Simulation:
         Parameters
         ----------
         path : str
-            What :meth:`parameters` names. By cache lines: ``A->B.bandwidth`` (of each lane),
-            ``A->B#k.latency``, ``A->B.up``, ``gpu[3].sms`` (that may take blocks not begun),
-            ``gpu[3].l2`` (latency), ... By messages: ``rank[3].speed`` (of computations that have not
-            begun), ``dim[0].bandwidth`` or ``dim[0].latency`` (of messages that have not; all its
-            links), with congestion ``link[7].bandwidth``, ``link[7].latency`` and ``link[7].up``.
+            What :meth:`parameters` names. By cache lines: ``A->B.bandwidth`` (of all lanes
+            together, which get equal parts), ``A->B#k.bandwidth`` (of lane k), ``A->B#k.latency``,
+            ``A->B.up``, ``gpu[3].sms`` (that may take blocks not begun), ``gpu[3].l2`` (latency), ...
+            By messages: ``rank[3].speed`` (of computations that have not begun), ``dim[0].bandwidth``
+            or ``dim[0].latency`` (of messages that have not; all its links), with congestion
+            ``link[7].bandwidth``, ``link[7].latency`` and ``link[7].up``.
         value : float or str or bool
             With a unit, as ``"25 GB/s"``; a speed as 0.5 (half as fast; ``"inf"`` takes no time);
             ``up`` takes True and False, ``"yes"`` and ``"no"``.
@@ -879,7 +880,8 @@ class Simulation:
     def asked(self, path: str, value: float | str = "") -> Generator[float, None, Change]:
         """Begin to work out :meth:`what_if` in a copy: each step gives the part that is done.
 
-        Edits made since the start are left out on both sides of the comparison.
+        Edits made since the start are carried out on both sides, at their times; the changed
+        parameter has its new value throughout.
 
         Raises
         ------
@@ -896,9 +898,8 @@ class Simulation:
             copy = self.fork(record=engine.quick)  # the simulation may go on meanwhile
             yield 0.0
             base = copy
-            if not copy.finished or any(edit.events for edit in copy.driver.edits):
+            if not copy.finished:
                 base = copy.fork(record=engine.quick)
-                base.reset()
                 yield from base._to_the_end(0.0, 0.3, self.events)  # noqa: SLF001 - its own class
             search, path_of_base = base._search_path(), None  # noqa: SLF001 - its own class
             while path_of_base is None:
@@ -908,8 +909,14 @@ class Simulation:
                     path_of_base = found.value
             fork = copy.fork(record=engine.quick)
             fork.reset()
-            for edit in question.edits():
+            changes = list(question.edits())
+            for edit in changes:
                 fork.driver.edit(edit)
+            for edit in copy.driver.edits:
+                rest = left_of(edit, changes)
+                if edit.events and rest is not None:
+                    yield from fork._to_the_end(0.6, 0.4, base.events, edit.at_ps)  # noqa: SLF001
+                    fork.driver.edit(dataclasses.replace(rest, events=fork.events, at_ps=fork.now_ps))
             yield from fork._to_the_end(0.6, 0.4, base.events)  # noqa: SLF001 - its own class
             change = dataclasses.replace(question.about(path_of_base), exact_ps=fork.result.time_ps)
             if not engine.quick:
@@ -920,9 +927,11 @@ class Simulation:
 
         return work()
 
-    def _to_the_end(self, done: float, share: float, expected: int) -> Iterator[float]:
-        while not self.finished:
-            self.advance()
+    def _to_the_end(
+        self, done: float, share: float, expected: int, until_ps: int = FOREVER
+    ) -> Iterator[float]:
+        while self.driver.next_ps <= until_ps and not self.finished:
+            self.advance(until_ps)
             yield done + share * self.events / max(1, self.events, expected)
 
     # What only cache lines show ----------------------------------------------

@@ -383,3 +383,24 @@ def test_a_bad_fork_is_one_line(changes, says):
 def test_written_values_are_read_back():
     assert bandwidth_Bps("25 GB/s") == 25_000_000_000
     assert time_ps("1.5 µs") == 1_500_000
+
+
+def test_the_bandwidth_of_a_link_is_that_of_all_its_lanes():
+    sim = make()
+    link = next(
+        name
+        for name in map(sim.engine.fabric.name, range(99))
+        if len(sim.engine.fabric.find(name.partition("#")[0])) == 5
+    )
+    link = link.partition("#")[0]
+    assert dict(sim.inspect(link)["state"])["bandwidth"] == "125 GB/s (5 lanes x 25 GB/s)"
+    shown = {p.path.rpartition(".")[2]: p for p in sim.parameters(link)}["bandwidth"]
+    assert (shown.value, shown.meaning) == ("125 GB/s", "from one end to the other: 5 lanes x 25 GB/s")
+    sim.set(f"{link}.bandwidth", "62.5 GB/s")
+    assert dict(sim.inspect(link)["state"])["bandwidth"] == "62.5 GB/s (5 lanes x 12.5 GB/s)"
+    assert sim.at(link).state["bandwidth_Bps"] == 62_500_000_000
+    assert {p.path: p.value for p in sim.parameters(link)}[f"{link}.bandwidth"] == "62.5 GB/s"
+    assert sim.what_if(f"{link}.bandwidth", "62.5 GB/s").was == "62.5 GB/s"
+    sim.set(f"{link}#2.bandwidth", "2.5 GB/s")
+    assert dict(sim.inspect(link)["state"])["bandwidth"] == "52.5 GB/s (5 lanes x 2.5 GB/s to 12.5 GB/s)"
+    assert {p.path: p.value for p in sim.parameters(f"{link}#2")}[f"{link}#2.bandwidth"] == "2.5 GB/s"

@@ -8,7 +8,7 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import CAUSES
-from astranb.sim import ObjectView
+from astranb.sim import ObjectView, Replay
 from astranb.widgets.page import answers
 from astranb.widgets.recording import Columns
 from astranb.widgets.views import answers_of, offline_questions
@@ -28,14 +28,15 @@ def asked(bench, question, **options):
 def test_the_cursor_says_when(bench):
     bench.scrub("1 us")
     now = bench.sim.now_ps
-    there = bench.sim.fork()
-    there.goto("1 us")
+    replay = Replay(bench.sim)
+    replay.look(10**6)
+    there = replay.sim
     assert str(bench.why("gpu[2]")) == str(there.why("gpu[2]"))
     assert bench.critical_path().segments == there.critical_path().segments
     assert bench.lost_time().equals(there.lost_time())
     bench.select("gpu[5]")
     assert bench.why().path.endswith("xpu.5")
-    assert bench.selected.now_ps == there.now_ps
+    assert bench.selected.now_ps == there.now_ps == 10**6
     assert bench.selected.recent == there.at("gpu[5]").recent
     assert bench.sim.now_ps == now
     bench.follow()

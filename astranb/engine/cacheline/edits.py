@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from astranb.core.errors import InputError
 from astranb.core.ticks import MAX_RATE_BPS
-from astranb.core.units import bandwidth_Bps, time_ps
+from astranb.core.units import bandwidth_Bps, format_bandwidth, time_ps
 from astranb.engine.breakpoints import with_unit
 from astranb.engine.edits import RECORD, Edit, Parameter, checked_edit, parameters_of, yes_or_no
 from astranb.net import Fabric
@@ -15,14 +15,14 @@ from astranb.net import Fabric
 from .faults import LAST_PS, bring_up, is_down, take_down
 from .machine import CacheLineMachine
 from .occupancy import use_sms
-from .paths import MachinePart, resolve
+from .paths import SUMMED, MachinePart, resolve
 
-__all__ = ["apply_edit", "parameters", "read_edit", "switch_recording"]
+__all__ = ["apply_edit", "lanes_of", "parameters", "read_edit", "switch_recording"]
 
 # What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md.
 _CHANGEABLE = {
     "link": {
-        "bandwidth": ("bandwidth_Bps", "bytes/s", "up to 9 TB/s", "of one lane"),
+        "bandwidth": ("bandwidth_Bps", "bytes/s", "up to 9 TB/s a lane", "from one end to the other"),
         "latency": ("latency_ps", "ps", "from 0", "first bit out to first bit in"),
         "up": ("up", "", "yes or no", "no: messages wait until the link is up"),
     },
@@ -52,11 +52,25 @@ def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
         if field == "up":
             down = [is_down(machine, link) for link in part.rows]
             return "no" if all(down) else f"{down.count(False)} of {len(down)} lanes" if any(down) else "yes"
-        return with_unit(field, int(machine.tables[f"{part.kind}s"][field][part.row]))
+        values = machine.tables[f"{part.kind}s"][field][list(part.rows)]
+        return with_unit(field, int(values.sum() if field in SUMMED else values[0]))
 
     most = {"sms": int(machine.gpus[part.row].sms) if part.kind == "gpu" else 0}
     found = parameters_of(part, _CHANGEABLE, written, _EFFECTS)
-    return [replace(one, limits=one.limits.format(**most)) for one in found]
+    found = [replace(one, limits=one.limits.format(**most)) for one in found]
+    if part.kind == "link" and len(part.rows) > 1:
+        meant = f"from one end to the other: {lanes_of(machine, part.rows)}"
+        found = [replace(one, meaning=meant) if one.path.endswith(".bandwidth") else one for one in found]
+    return found
+
+
+def lanes_of(machine: CacheLineMachine, rows: Sequence[int]) -> str:
+    """Write the lanes of a link and what each carries: ``5 lanes x 25 GB/s``."""
+    rates = machine.links["bandwidth_Bps"][list(rows)]
+    each = format_bandwidth(int(rates.min()))
+    if rates.min() != rates.max():
+        each += f" to {format_bandwidth(int(rates.max()))}"
+    return f"{len(rows)} lanes x {each}"
 
 
 def read_edit(
@@ -101,7 +115,7 @@ def _read(
             raise InputError(f"a number of SMs must be 1 to {most}, got {value!r}", where=where)
         return int(text)
     if field.endswith("_Bps"):
-        number = bandwidth_Bps(value, where=where)
+        number = bandwidth_Bps(value, where=where) // len(place.rows)  # of each lane
         if number > MAX_RATE_BPS:
             raise InputError(f"{value!r} is too fast", where=where, hint="at most 9 TB/s a lane")
         if number == 0:

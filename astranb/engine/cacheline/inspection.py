@@ -10,6 +10,7 @@ from astranb.collectives import BUFFERS
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 
+from .edits import lanes_of
 from .ethernet import describe_event, link_rows
 from .faults import is_down, queued_ps, waiting_at
 from .groups import rows_of_group
@@ -254,9 +255,7 @@ class Inspector:
     def _link(self, place: MachinePart) -> _Found:
         machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
         rows = machine.links[list(place.rows)]
-        rate, lane_rate = (
-            format_bandwidth(int(r)) for r in (rows["bandwidth_Bps"].sum(), rows["bandwidth_Bps"][0])
-        )
+        rate = format_bandwidth(int(rows["bandwidth_Bps"].sum()))
         flying = self._on_links(place.rows)
         gap_ps = int(rows["gap_ps"][0])
         down = [link for link in place.rows if is_down(machine, link)]
@@ -265,8 +264,7 @@ class Inspector:
             waiting = sum(len(waiting_at(machine, link)) for link in down)
             queue = ("down", f"{len(down)} of {len(rows)} lanes, and {waiting:,} lines wait")
         state = [
-            ("lanes", len(rows)),
-            ("bandwidth", f"{rate} ({lane_rate} a lane)"),
+            ("bandwidth", f"{rate} ({lanes_of(machine, place.rows)})" if len(rows) > 1 else rate),
             ("latency", format_time(int(rows["latency_ps"][0]))),
             *([("packets a second", f"{1e6 / gap_ps:,.4g} million")] if gap_ps else []),
             ("utilisation so far", f"{rows['busy_ps'].sum() / (now * len(rows)):.1%}"),

@@ -36,12 +36,15 @@ class Spot:
         In words.
     since_ps : int
         Since when, as far as it is known; -1 where not.
+    until_ps : int
+        The later time that the text names; -1 where it names none.
     """
 
     cause: str
     path: str
     text: str
     since_ps: int = -1
+    until_ps: int = -1
 
 
 class Lines:
@@ -125,17 +128,18 @@ class Lines:
         if kind == t.HBM:
             gpu = gpu_path(engine.fabric, int(row.target))
             return Spot("L2", gpu, f"missed in the L2 of GPU{row.target}, on to memory")
-        if kind == t.RETURN and not self._on_link(row) and int(row.arrives_ps) > now_ps:
-            return self._served(row)
-        if kind == t.HOP and row.returning and not self._on_link(row) and self._ready_ps(row) > now_ps:
+        answers = kind == t.RETURN or (kind == t.HOP and row.returning)
+        if answers and not self._on_link(row) and self._ready_ps(row) > now_ps:
             return self._served(row)
         rank = int(row.gpu) if bool(row.returning) == self._on_link(row) else int(row.target)
         if kind == t.SWITCH or (kind == t.HOP and self._on_link(row)):
             node = int(engine.machine.links[int(row.link)].dst)
             name = engine.fabric.graph.name(node)
-            return Spot("switch", name, f"in {name}, which passes it on at {format_time(then_ps)}")
+            text = f"in {name}, which passes it on at {format_time(then_ps)}"
+            return Spot("switch", name, text, until_ps=then_ps)
         where = gpu_path(engine.fabric, rank)
-        return Spot("on chip", where, f"crossing the chip of GPU{rank} until {format_time(then_ps)}")
+        text = f"crossing the chip of GPU{rank} until {format_time(then_ps)}"
+        return Spot("on chip", where, text, until_ps=then_ps)
 
     def _on_link(self, row: Any) -> bool:
         """Whether it has crossed, or is on, a link of its present route."""
@@ -144,14 +148,16 @@ class Lines:
 
     def _ready_ps(self, row: Any) -> int:
         """When the memory is done with it."""
+        if row.route < 0:
+            return int(row.arrives_ps)
         gpu = self._engine.machine.gpus[int(row.target)]
         return int(row.arrives_ps) - (0 if gpu.mesh else int(gpu.noc_ps))
 
     def _served(self, row: Any) -> Spot:
         gpu = gpu_path(self._engine.fabric, int(row.target))
-        ready = format_time(self._ready_ps(row) if row.route >= 0 else int(row.arrives_ps))
-        text = f"served by the memory of GPU{row.target} (L2, or HBM behind it) until {ready}"
-        return Spot("L2", gpu, text)
+        ready_ps = self._ready_ps(row)
+        text = f"served by the memory of GPU{row.target} (L2, or HBM behind it) until {format_time(ready_ps)}"
+        return Spot("L2", gpu, text, until_ps=ready_ps)
 
     def _crosses(self, request: int) -> Spot:
         """On the wire of a link, or in its queue."""
@@ -161,14 +167,16 @@ class Lines:
         number = int(row.link)
         link, name = machine.links[number], engine.fabric.name(number)
         start_ps = self.start_ps(request)
-        arrives = format_time(int(row.arrives_ps))
+        arrives_ps = int(row.arrives_ps)
+        arrives = format_time(arrives_ps)
         if start_ps > now_ps:
             ahead = f"{self._ahead(request):,} lines ahead, {utilisation(engine, (number,)):.0%} busy so far"
             text = f"in the queue of {name}: {ahead}; sent at {format_time(start_ps)}"
-            return Spot("queue", name, text)
-        if int(row.arrives_ps) - int(link.latency_ps) > now_ps:
-            return Spot("wire", name, f"its bits are put on the wire of {name}, there at {arrives}", start_ps)
-        return Spot("latency", name, f"on {name}, there at {arrives}", start_ps)
+            return Spot("queue", name, text, until_ps=start_ps)
+        if arrives_ps - int(link.latency_ps) > now_ps:
+            text = f"its bits are put on the wire of {name}, there at {arrives}"
+            return Spot("wire", name, text, start_ps, arrives_ps)
+        return Spot("latency", name, f"on {name}, there at {arrives}", start_ps, arrives_ps)
 
     def start_ps(self, request: int) -> int:
         """When the first bit of a request goes (or went) on the link that it was given to."""

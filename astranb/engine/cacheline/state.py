@@ -71,6 +71,7 @@ class CacheLineState:
     units: ClassVar[Mapping[str, str]] = UNITS
     slice_events = 32_768
     replay_bytes = 32
+    as_of_ps = -1
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class CacheLineState:
 
     @property
     def now_ps(self) -> int:
-        """Time of the last event."""
-        return max(0, int(self.machine.clock[0].now_ps))
+        """Time of the last event, or the later time that questions are about."""
+        return max(0, int(self.machine.clock[0].now_ps), self.as_of_ps)
 
     @property
     def next_ps(self) -> int:

@@ -69,14 +69,15 @@ class LineQuestion:
                 read_edit(0, self.path, "1 ns", fabric, machine)  # reports what is wrong
         self.column = "bandwidth_Bps" if self.field == "bandwidth" else f"{self.field}_ps"
         self.was = [int(n) for n in machine.tables[f"{self.kind}s"][self.column][list(self.rows)]]
-        self.new = [_changed(self.value, was, self.path, self.field) for was in self.was]
+        self.lanes = 1 if head == "*->*" or self.field != "bandwidth" else len(self.rows)
+        self.new = [_changed(self.value, was, self.path, self.field, self.lanes) for was in self.was]
         if not any(self.was):
             raise InputError(f"{self.field} is 0 here", where=self.path)
 
     @property
     def words(self) -> str:
         """What it is now, for a person."""
-        low, high = min(self.was), max(self.was)
+        low, high = (min(self.was), max(self.was)) if self.lanes == 1 else (sum(self.was),) * 2
         show = format_bandwidth if self.field == "bandwidth" else format_time
         return show(low) if low == high else f"{show(low)} to {show(high)}"
 
@@ -146,13 +147,14 @@ def _depends(field: str, cause: str, after: str) -> bool:
     return cause in _FIELDS[field]
 
 
-def _changed(value: str, was: int, path: str, field: str) -> int:
-    """The new number: a factor, or a value with a unit."""
+def _changed(value: str, was: int, path: str, field: str, lanes: int) -> int:
+    """The new number of each lane or GPU: from a factor, or a value with a unit for all lanes together."""
     text = value.strip().lower()
     if text.startswith("x"):
         factor = factor_of(text, path)
         return max(1, round(was * factor)) if was else 0
-    number = bandwidth_Bps(value, where=path) if field == "bandwidth" else time_ps(value, where=path)
+    of_lane = field == "bandwidth"
+    number = bandwidth_Bps(value, where=path) // lanes if of_lane else time_ps(value, where=path)
     if field in ("bandwidth", "issue") and number == 0:
         raise InputError("it cannot be 0", where=path)
     return number

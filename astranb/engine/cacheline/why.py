@@ -80,8 +80,8 @@ class _WaitChain:
             self._node(place)
         return self._why
 
-    def _put(self, text: str, path: str, since_ps: int = -1) -> None:
-        self._why.links.append(WaitStep(text, path, int(since_ps)))
+    def _put(self, text: str, path: str, since_ps: int = -1, until_ps: int = -1) -> None:
+        self._why.links.append(WaitStep(text, path, int(since_ps), int(until_ps)))
 
     # Thread blocks -----------------------------------------------------------
 
@@ -106,9 +106,9 @@ class _WaitChain:
     def _name(self, block: int) -> str:
         return block_name(self._machine, block)
 
-    def _report(self, block: int, text: str, since_ps: int = -1) -> None:
+    def _report(self, block: int, text: str, since_ps: int = -1, until_ps: int = -1) -> None:
         """Add a step about a thread block."""
-        self._put(f"{self._name(block)} {text}", self._path(block), since_ps)
+        self._put(f"{self._name(block)} {text}", self._path(block), since_ps, until_ps)
 
     def _path(self, block: int) -> str:
         return block_path(self._fabric, self._machine, block)
@@ -163,7 +163,7 @@ class _WaitChain:
             return
         if row.sm >= 0:
             when = format_time(int(row.launch_ps))
-            self._report(block, f"has not begun: its kernel is launched at {when}", 0)
+            self._report(block, f"has not begun: its kernel is launched at {when}", 0, int(row.launch_ps))
             return
         same = (blocks["gpu"] == row.gpu) & (blocks["engine"] == row.engine) & (blocks["sm"] >= 0)
         resident = np.flatnonzero(same & (blocks["state"] != t.DONE))
@@ -192,8 +192,9 @@ class _WaitChain:
             if len(under_way):
                 self._line(int(under_way[0]), "the oldest of them is")
         elif sm in self._lines.next_issue:
-            when = format_time(self._lines.next_issue[sm])
-            self._put(f"{path} issues its next instruction at {when}: it is limited by its issue slots", path)
+            next_ps = self._lines.next_issue[sm]
+            text = f"issues its next instruction at {format_time(next_ps)}: it is limited by its issue slots"
+            self._put(f"{path} {text}", path, until_ps=next_ps)
         else:
             self._put(f"{path} has nothing to issue", path)
 
@@ -202,8 +203,9 @@ class _WaitChain:
         number = int(row.op)
         op = machine.ops[number]
         if op.kind == t.SPEND:
-            ends = format_time(int(row.since_ps + op.left))
-            self._report(block, f"is at {self._op(number)} until {ends}", row.since_ps)
+            ends_ps = int(row.since_ps + op.left)
+            text = f"is at {self._op(number)} until {format_time(ends_ps)}"
+            self._report(block, text, row.since_ps, ends_ps)
             return
         if op.kind == t.COMPUTE:
             text = f"computes at {self._op(number)}: {int(op.left):,} instructions to issue"
@@ -227,9 +229,9 @@ class _WaitChain:
         row = self._machine.blocks[block]
         what = "its end" if row.op == row.last_op else f"the fence before {self._op(int(row.op))}"
         if row.unacked == 0:
-            over = self._lines.fences.get(block)
-            until = f" until {format_time(over)}" if over is not None else ""
-            self._report(block, f"is in a system-wide fence{until}", row.since_ps)
+            over_ps = self._lines.fences.get(block, -1)
+            until = f" until {format_time(over_ps)}" if over_ps >= 0 else ""
+            self._report(block, f"is in a system-wide fence{until}", row.since_ps, over_ps)
             return
         stores = f"{int(row.unacked):,} stores and signals"
         self._report(block, f"waits at {what} until {stores} are acknowledged", row.since_ps)
@@ -335,7 +337,7 @@ class _WaitChain:
         what = Inspector(self._engine).request_text(request)
         self._put(f"{lead} {what}".strip(), f"line[{request}]", row.issued_ps)
         spot = self._lines.spot(request)
-        self._put(spot.text, spot.path, spot.since_ps)
+        self._put(spot.text, spot.path, spot.since_ps, spot.until_ps)
 
     def _link(self, path: str, links: tuple[int, ...]) -> None:
         machine, requests = self._machine, self._machine.requests

@@ -45,7 +45,7 @@ class LayerEngine(LayerState):
         del record  # what is recorded is small
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.run, other.edits = self.run.copy(), list(self.edits)
+        other.run, other.edits, other.as_of_ps = self.run.copy(), list(self.edits), -1
         return other
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:

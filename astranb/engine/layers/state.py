@@ -92,8 +92,8 @@ class LayerState(OperationEngine):
 
     @property
     def now_ps(self) -> int:
-        """The time of the last event."""
-        return self.run.now_ps
+        """The time of the last event, or the later time that questions are about."""
+        return max(self.run.now_ps, self.as_of_ps)
 
     @property
     def next_ps(self) -> int:

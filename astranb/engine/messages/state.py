@@ -72,8 +72,8 @@ class MessageState(OperationEngine):
 
     @property
     def now_ps(self) -> int:
-        """The time of the last event."""
-        return int(self.run.now_ns) * 1000
+        """The time of the last event, or the later time that questions are about."""
+        return max(int(self.run.now_ns) * 1000, self.as_of_ps)
 
     @property
     def next_ps(self) -> int:

@@ -112,8 +112,10 @@ class _Chain:
             return self._before(rank, row, path, text)
         since = int(o.start_ns)
         if o.kind == t.COMPUTE:
-            ends = format_time((since + int(o.duration_ns)) * 1000)
-            self._add(f"rank {rank} computes {text}, until {ends}", path, since)
+            ends_ns = since + int(o.duration_ns)
+            self._add(
+                f"rank {rank} computes {text}, until {format_time(ends_ns * 1000)}", path, since, ends_ns
+            )
         elif o.kind == t.COLLECTIVE:
             begun = m.operations.npu[: about.own][self.number == self.number[row]]
             missing = np.setdiff1d(members_of(m, int(o.group)), begun)
@@ -157,5 +159,6 @@ class _Chain:
         self._add(f"{text} of rank {rank} can begin", path, -1)
         return -1, -1
 
-    def _add(self, text: str, path: str, since_ns: int) -> None:
-        self.why.links.append(WaitStep(text, path, since_ns * 1000 if since_ns >= 0 else -1))
+    def _add(self, text: str, path: str, since_ns: int, until_ns: int = -1) -> None:
+        since_ps, until_ps = (ns * 1000 if ns >= 0 else -1 for ns in (since_ns, until_ns))
+        self.why.links.append(WaitStep(text, path, since_ps, until_ps))

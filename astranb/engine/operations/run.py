@@ -53,6 +53,8 @@ class OperationRun(ABC):
         What does not change.
     edits : list of Edit
         The changes so far.
+    as_of_ps : int
+        The time that questions are about, where that is later than the last event; else -1.
     title : str
         What runs.
     collective : tuple of (str, int, int) or None
@@ -64,6 +66,7 @@ class OperationRun(ABC):
     edits: list[Edit]
     title: str
     collective: tuple[str, int, int] | None
+    as_of_ps: int = -1
 
     @property
     @abstractmethod
@@ -98,7 +101,7 @@ class OperationRun(ABC):
     @property
     @abstractmethod
     def now_ps(self) -> int:
-        """Time of the last event."""
+        """Time of the last event, or the later time that questions are about (``as_of_ps``)."""
 
     @property
     @abstractmethod

@@ -216,7 +216,7 @@ class Session(Owner):
             return sim
         if self._replica is None:
             self._replica = Replay(sim)
-        self._replica.goto(int(at_ps))
+        self._replica.look(int(at_ps))
         past: Simulation = self._replica.sim
         return past
 

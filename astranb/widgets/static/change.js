@@ -31,9 +31,11 @@ export function createChange(store) {
 
   const { fail, request } = createRequests(store, wrong, asker.again);
   /** @param {string} verb @param {Options} options */
-  function apply(verb, options) {
+  async function apply(verb, options) {
     store.follow();
-    return request("apply", { verb, options });
+    if (!(await request("apply", { verb, options }))) return;
+    for (const row of object.querySelectorAll("[data-dirty]")) row.setAttribute("data-dirty", "false");
+    shape = ""; // what was typed is replaced by what is so
   }
   /** @param {Record<string, string>} changes */
   async function fork(changes) {
@@ -115,14 +117,18 @@ export function createChange(store) {
     const held = element.contains(document.activeElement) && /INPUT|SELECT/.test(document.activeElement?.tagName ?? "");
     // What the user is typing is not replaced, and what has not changed is not built anew.
     const next = JSON.stringify([answer.title, answer.object]);
-    if (next !== shape && !(held && object.contains(document.activeElement))) {
+    const entered = document.activeElement?.closest(".anb-change .anb-field");
+    const typing = held && entered instanceof HTMLElement && entered.dataset.dirty === "true";
+    if (next !== shape && !typing) {
       shape = next;
+      const focused = held && object.contains(document.activeElement) ? document.activeElement?.getAttribute("name") : null;
       const hint = store.selection ? "this object has no parameters that can be changed" : store.engine === "operations"
         ? "Select a rank, a dimension or (with congestion) a link to change it: rank[3], dim[0], link[7]."
         : "Select a link or a GPU to change it.";
       title.textContent = answer.title || "No object";
-      const rows = answer.object.filter(({ path }) => !path.endsWith(".up")).map(objectRow);
+      const rows = answer.object.filter(({ path }) => !path.endsWith(".up")).flatMap((one) => (one.path.endsWith(".bandwidth") ? [objectRow(one), makeHint(`${one.meaning}.`)] : [objectRow(one)]));
       object.replaceChildren(...(answer.object.length ? rows : [makeHint(hint)]));
+      if (focused) /** @type {HTMLElement | null} */ (object.querySelector(`[name="${CSS.escape(focused)}"]`))?.focus();
       const up = answer.object.find(({ path }) => path.endsWith(".up"));
       link.replaceChildren(...(up ? linkButtons(answer.title, up.value !== "yes") : []));
     }

@@ -182,7 +182,7 @@ def what_if_run(feed: Feed, content: dict[str, Any]) -> Message:
     if not isinstance(path, str) or not isinstance(value, str | int):
         raise InputError("what is to be changed, and to what?", where="what if", hint="a path and a value")
     work = sim.asked(path, value)
-    key = ("what if", path, str(value), tuple(e for e in sim.edits if e[0] == 0))
+    key = ("what if", path, str(value), tuple(sim.edits))
     done, progress, change = background_of(feed.session).ask(key, lambda: work)
     return ({"row": row_of(change)} if done else {"working": True, "progress": progress}), []
 

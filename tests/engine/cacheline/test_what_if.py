@@ -22,6 +22,25 @@ def test_what_is_asked_in_the_middle_is_about_the_whole_run(half, done):
     assert half.state_hash() == before
 
 
+def test_changes_made_before_count(half):
+    sim = half.fork()
+    sim.run(sim.now_ps)
+    when_ps = sim.now_ps
+    sim.set(f"{LINK}.bandwidth", "1 GB/s")
+    asked = sim.what_if("gpu[*].hbm", "x0.5")
+    sim.run()
+    assert asked.before_ps == sim.result.time_ps
+    assert sim.what_if("gpu[*].hbm", "x0.5") == asked
+    other = made()
+    for rank in range(other.ranks):
+        value = other.at(f"gpu[{rank}]").state["hbm_ps"] // 2
+        other.set(f"gpu[{rank}].hbm", f"{value} ps")
+    other.run(when_ps)
+    other.set(f"{LINK}.bandwidth", "1 GB/s")
+    other.run()
+    assert asked.exact_ps == other.result.time_ps
+
+
 @pytest.mark.parametrize("algorithm,protocol", [("allpairs", "Simple"), ("ring", "LL"), ("ring", "Simple")])
 def test_estimates_and_their_bound_hold(algorithm, protocol):
     """The bound: nothing becomes faster than the old path with the change and without waits for others."""

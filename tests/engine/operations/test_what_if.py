@@ -50,14 +50,35 @@ def test_a_what_if_is_the_run_that_was_described_so(path, value, fresh, congesti
     durations = [3, 3, 3, 3, 3, 12]
     sim = described(durations, congestion=congestion, scheduling=scheduling)
     sim.step(200)
-    sim.set("dim[1].latency", "9 us")  # since the start: left out on both sides
+    when_ps = sim.now_ps
+    sim.run(when_ps)  # all events at one time: an edit is carried out at its time
+    sim.set("dim[1].latency", "9 us")
     here, edits = sim.state_hash(), sim.edits
     change = sim.what_if(path, value)
     assert (sim.state_hash(), sim.edits) == (here, edits)
     for wanted, got in (({}, change.before_ps), (fresh, change.exact_ps)):
         other = described(durations, congestion=congestion, scheduling=scheduling, **wanted)
+        other.run(when_ps)
+        other.set("dim[1].latency", "9 us")
         other.run()
         assert other.result.time_ps == got
+    sim.run()
+    assert sim.result.time_ps == change.before_ps
+    assert sim.what_if(path, value) == change
+
+
+@pytest.mark.parametrize("congestion", [False, True])
+def test_a_parameter_that_was_changed_before_has_the_new_value_throughout(congestion):
+    durations = [3, 3, 3, 3, 3, 12]
+    sim = described(durations, congestion=congestion)
+    sim.step(100)
+    sim.set("rank[3].speed", 0.5)
+    sim.run()
+    change = sim.what_if("rank[3].speed", "x4")  # 0.5 now, so 2
+    assert change.before_ps == sim.result.time_ps
+    fresh = described(durations, congestion=congestion, speeds={"3": 2})
+    fresh.run()
+    assert change.exact_ps == fresh.result.time_ps
     assert sum(old for _, old, _ in change.causes) == change.before_ps
     assert sum(new for _, _, new in change.causes) == change.exact_ps
 

@@ -1,0 +1,118 @@
+"""What is said of an object holds for the cursor's time: nothing that is past is said to be still to come."""
+
+import random
+import re
+
+import pytest
+
+import astranb as anb
+from astranb.core.units import time_ps
+from astranb.engine.cacheline.lines import Lines
+from astranb.widgets.session import session_of
+
+RUNS = [
+    pytest.param(lambda: anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring")), id="ring"),
+    pytest.param(
+        lambda: anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs", protocol="LL128")),
+        id="packets",
+    ),
+    pytest.param(
+        lambda: anb.Simulation(
+            "ring:gpus=4", anb.collectives.all_gather("16 KiB", "ring"), network=anb.Network(buffers=3)
+        ),
+        id="buffers",
+    ),
+    pytest.param(
+        lambda: anb.Simulation("ring:gpus=8", anb.collectives.all_reduce("1 MiB"), fidelity="congestion"),
+        id="messages",
+    ),
+]
+_LATER = re.compile(
+    r"(?:sent at|there at|until|passes it on at|launched at|instruction at) ([\d.,]+ (?:ps|ns|µs|ms))"
+)
+
+
+def _paths(sim, chance):
+    if sim.fidelity != "cacheline":
+        rank = chance.randrange(sim.ranks)
+        return ["", f"rank[{rank}]", f"rank[{rank}].op[0]", "dim[0]", "link[0]"]
+    fabric, machine = sim.engine.fabric, sim.engine.machine
+    rank, link = chance.randrange(sim.ranks), chance.randrange(len(fabric.links))
+    flying = machine.requests["live"].nonzero()[0].tolist()
+    lines = [f"line[{line}]" for line in chance.sample(flying, min(6, len(flying)))]
+    return ["", f"gpu[{rank}]", f"gpu[{rank}].sm.0", f"gpu[{rank}].block.0", fabric.name(link), *lines]
+
+
+def _texts(found):
+    yield from (text for _, text in found["state"])
+    yield from found["in_flight"]
+    yield from found.get("recent", [])
+
+
+@pytest.mark.parametrize("make", RUNS)
+def test_no_past_event_is_in_the_future_tense(make):
+    sim, chance = make(), random.Random(7)
+    sim.run()
+    session = session_of(sim)
+    later = 0
+    for _ in range(40):
+        when = chance.randrange(1, sim.now_ps)
+        past = session.at(when)
+        assert past.now_ps == when
+        assert past.driver.next_ps > when
+        for path in _paths(past, chance):
+            why = past.why(path)
+            assert why.now_ps == when
+            assert all(step.since_ps <= when for step in why), str(why)
+            times = [step.until_ps for step in why if step.until_ps >= 0]
+            assert all(until > when for until in times), f"{when} ps: {why}"
+            later += len(times)
+            for text in _texts(past.inspect(path)) if path else []:
+                # A text has four digits of a time.
+                for found in _LATER.findall(text):
+                    assert time_ps(found.replace(",", ""), where="test") >= when * 0.9995, (
+                        f"{when} ps: {text}"
+                    )
+        if sim.fidelity == "cacheline":
+            lines = Lines(past.engine)
+            for line in past.engine.machine.requests["live"].nonzero()[0].tolist():
+                spot = lines.spot(line)
+                assert spot.since_ps <= when
+                assert spot.until_ps == -1 or spot.until_ps > when, f"{when} ps: {spot}"
+    assert later > 0 or sim.fidelity != "cacheline"  # no rank computes
+
+
+@pytest.mark.parametrize("make", RUNS)
+def test_looking_between_two_events_changes_nothing(make):
+    sim, chance = make(), random.Random(3)
+    sim.run()
+    session = session_of(sim)
+    for _ in range(12):
+        when = chance.randrange(1, sim.now_ps)
+        past, exact = session.at(when), make()
+        exact.goto(when)
+        assert past.state_hash() == exact.state_hash()
+        assert past.events == exact.events
+    assert session.at(None).state_hash() == sim.state_hash()
+
+
+def test_an_edit_between_two_looks_is_replayed_at_its_own_time():
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim.run("2 us")
+    session = session_of(sim)
+    session.at(700_123)
+    sim.goto(700_123)
+    link = sim.engine.fabric.name(int(sim.engine.machine.route_links[0])).partition("#")[0]
+    sim.take_down(link)
+    sim.step(500)
+    sim.repair(link)
+    sim.run()
+    for when in (700_123, 900_001, 1_500_000):
+        past = session.at(when)
+        copy = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+        for events, path, value in sim.edits:
+            copy.step(events - copy.events)
+            if copy.now_ps <= when:
+                copy.set(path, value)
+        copy.goto(when)
+        assert past.state_hash() == copy.state_hash()
