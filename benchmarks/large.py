@@ -1,6 +1,7 @@
 """The large runs, line by line: seconds, events, lines and simulated time per second, and memory.
 
-``python -m benchmarks.large NUMBER`` prints the JSON document of one run; ``make bench`` runs all.
+``python -m benchmarks.large NUMBER`` prints the JSON document of one run, ``python -m benchmarks.large build
+SERVERS`` that of building one; ``make bench`` runs all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ RUNS = (
     ("8 GPUs, 1 GiB ring, 8 lines a request", "dgx-h100", "all_reduce", "1GiB", "ring", None, 8, 60.0),
 )  # fmt: skip
 
+BUILD_LIMIT_S = 20.0
+
 
 def measure(
     infra: str, collective: str, size: str, algorithm: str, channels: int | None, coalesce: int
@@ -38,15 +41,39 @@ def measure(
     sim.run()
     took = perf_counter() - began
     moved = int((sim.engine.machine.ops["lines"] * sim.engine.machine.ops["targets"]).sum())
-    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a pseudo file
-        resident = 1024 * int(re.search(r"VmHWM:\s*(\d+)", status.read())[1])  # type: ignore[index]
     return {
         "seconds": took,
         "events": sim.events,
         "lines": moved,
         "simulated_ns": sim.result.time_ps / 1e3,
-        "resident": resident,
+        "resident": _resident(),
     }
+
+
+def measure_build(servers: int) -> dict[str, Any]:
+    """Measure building a hierarchical all-reduce on a Clos network in this process, and its first step."""
+    import astranb as anb
+
+    wanted = anb.collectives.all_reduce("64 KiB", "hierarchical")
+    anb.Simulation("clos:servers=2", wanted)  # loads what any run needs
+    began = perf_counter()
+    sim = anb.Simulation(f"clos:servers={servers}", wanted)
+    built = perf_counter()
+    sim.step(1)
+    stepped = perf_counter()
+    operations = len(sim.engine.machine.ops)
+    return {
+        "seconds": built - began,
+        "step": stepped - built,
+        "operations": operations,
+        "resident": _resident(),
+    }
+
+
+def _resident() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a pseudo file
+        return 1024 * int(re.search(r"VmHWM:\s*(\d+)", status.read())[1])  # type: ignore[index]
 
 
 def large(row: Any, bare: float) -> None:
@@ -54,10 +81,7 @@ def large(row: Any, bare: float) -> None:
     took: dict[Any, float] = {}
     for number, run in enumerate(RUNS):
         what, coalesce, limit = run[0], run[6], run[7]
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.large", str(number)], check=True, capture_output=True
-        )
-        found = json.loads(done.stdout)
+        found = _in_process(str(number))
         seconds = found["seconds"]
         against = f"the limit of {limit:g} s" if limit else ""
         row(what, seconds, "s", against, seconds / limit if limit else None)
@@ -69,7 +93,29 @@ def large(row: Any, bare: float) -> None:
         if coalesce > 1 and exact:
             row("  simulated time, relative to line by line", found["simulated_ns"] / exact, "")
         row("  peak memory", found["resident"] / 1e6, "MB", "8 GiB", found["resident"] / 2**33)
+    small, found = _in_process("build", "32"), _in_process("build", "128")
+    each = [one["seconds"] / one["operations"] for one in (small, found)]
+    what = "1,024-GPU Clos, 64 KiB hierarchical all-reduce: built"
+    against = f"the limit of {BUILD_LIMIT_S:g} s"
+    row(what, found["seconds"], "s", against, found["seconds"] / BUILD_LIMIT_S)
+    row("  for one of its operations", each[1] * 1e6, "us", "256 GPUs", each[1] / each[0])
+    row(
+        "  first step, with the checkpoint",
+        found["step"],
+        "s",
+        "building it",
+        found["step"] / found["seconds"],
+    )
+    row("  peak memory", found["resident"] / 1e6, "MB", "8 GiB", found["resident"] / 2**33)
+
+
+def _in_process(*arguments: str) -> dict[str, Any]:
+    """Run a measurement in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.large", *arguments]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return found
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(*RUNS[int(sys.argv[1])][1:7])))
+    building = sys.argv[1] == "build"
+    print(json.dumps(measure_build(int(sys.argv[2])) if building else measure(*RUNS[int(sys.argv[1])][1:7])))

@@ -125,6 +125,7 @@ class _Building:
 
     def close(self) -> None:
         if self.bar is not None:
+            self.bar.n = self.bar.total  # else a notebook keeps it, in red
             self.bar.close()
 
 

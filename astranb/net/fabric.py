@@ -240,7 +240,9 @@ class Fabric:
         InputError
             A pair has no route; the error names both GPUs.
         """
-        for target, sources in self._by_target(pairs).items():
+        by_target = self._by_target(pairs)
+        for done, (target, sources) in enumerate(by_target.items()):
+            share(done, len(by_target))
             end = int(self.gpus[target])
             starts = {int(self.gpus[source]) for source in sources}
             # Search through other servers only if there is no other route: this is faster.

@@ -214,7 +214,7 @@ def list_routes(
 
 
 _INT: Final = np.dtype(np.int64)
-_OUT: Final = Outgoing(*[_INT] * 8)  # type: ignore[list-item]
+_OUT: Final = Outgoing(*[_INT] * 8)  # type: ignore[arg-type]  # types in the places of tables
 _NEAREST: Final = Entry(nearest, [_INT] * 11)
 _COUNT: Final = Entry(count_routes, [_INT, _OUT, *[_INT] * 4])
 _LIST: Final = Entry(list_routes, [_INT, _OUT, *[_INT] * 5])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.progress import building, stage
 from astranb.core.units import format_bytes
 from astranb.engine.fidelity import fidelity_of
 
@@ -116,7 +117,9 @@ def open_engine(
         what, collective = _as_workload(_network(infra), what)
     elif infra is not None:
         what = dataclasses.replace(what, network=_network(infra))
-    run = Run(what, congestion=chosen == "congestion", record=record)
+    with building(f"{what.title} on {len(what.operations):,} ranks"):
+        stage("routes", 1.0)
+        run = Run(what, congestion=chosen == "congestion", record=record)
     return MessageEngine(run, what.title, collective)
 
 

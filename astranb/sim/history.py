@@ -155,7 +155,7 @@ def _pages(data: memoryview) -> list[bytes]:
     """Copy a table as pages; those of zeros are one object."""
     whole = len(data) // _PAGE
     words = np.frombuffer(data[: whole * _PAGE], np.uint64).reshape(whole, _PAGE // 8)
-    filled = words.any(axis=1).tolist()
+    filled: list[bool] = np.any(words, axis=1).tolist()
     found = [bytes(data[n * _PAGE : (n + 1) * _PAGE]) if filled[n] else _EMPTY for n in range(whole)]
     return [*found, bytes(data[whole * _PAGE :])] if len(data) > whole * _PAGE else found
 

@@ -1,6 +1,8 @@
 from time import sleep
 
-from astranb.core.progress import announce, bar, notice
+import pytest
+
+from astranb.core.progress import Interrupted, announce, bar, building, notice, share, stage
 
 
 def test_nothing_is_printed_where_nobody_sees_it(capsys):
@@ -33,3 +35,38 @@ def test_a_wait_of_known_length_is_counted(capsys, monkeypatch):
 def test_a_notice_is_one_line_on_standard_error(capsys):
     notice("it is slower")
     assert capsys.readouterr() == ("", "astranb: it is slower\n")
+
+
+def build(seconds):
+    with building("a run"):
+        stage("walls", 0.5)
+        sleep(seconds)
+        share(1, 2)
+        with building("another run within"):
+            stage("roof", 1.0)
+            share(1, 2)
+
+
+def test_building_is_silent_for_a_second_and_then_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("astranb.core.progress.visible", lambda: True)
+    build(0)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("astranb.core.progress._SHOWN_AFTER_S", 0.01)
+    monkeypatch.setattr("astranb.core.progress._OFTEN_S", 0.0)
+    build(0.02)
+    shown = capsys.readouterr().err
+    assert "a run: walls:  25%" in shown
+    assert "a run: roof:  75%" in shown
+    assert "another" not in shown
+    assert "\n" not in shown.strip()
+
+
+def test_an_interrupt_of_building_is_one_line(capsys):
+    with pytest.raises(Interrupted) as caught, building("a run"):
+        raise KeyboardInterrupt
+    assert isinstance(caught.value, KeyboardInterrupt)
+    line = "astranb: interrupted while building a run; nothing was kept"
+    assert caught.value._render_traceback_() == [line]
+    stage("nothing is built", 1.0)
+    share(1, 1)
+    assert capsys.readouterr().err == ""

@@ -368,6 +368,26 @@ def test_checkpoints_stay_within_their_budget():
     assert sim.state_hash() == end
 
 
+def test_going_back_is_exact_without_a_second_copy_of_a_large_state(monkeypatch):
+    hashes = []
+    for large in (2**28, 0):
+        monkeypatch.setattr("astranb.sim.history._LARGE", large)
+        sim = make("64 KiB", infra="switch:gpus=8")
+        history = sim.driver.history
+        for events in (5_000, 9_000, 4_000):
+            sim.step(events)
+            history.take(sim.engine, 0)
+        assert (history._latest is None) == (large == 0)
+        sim.back(6_000)
+        sim.step(1_000)
+        history.take(sim.engine, 0)
+        sim.back(11_000)
+        hashes.append((sim.events, sim.state_hash(), [c.new_bytes for c in history.checkpoints]))
+        first = history.checkpoints[0].pages["activity"]
+        assert all(page is first[0] for page in first[:-1])  # all zeros: one object
+    assert hashes[0] == hashes[1]
+
+
 def test_a_shared_page_is_one_object():
     sim = make()
     sim.driver.history.take(sim.engine.machine, 0)

@@ -71,7 +71,7 @@ class Chunk(NamedTuple):
 
     rank: int
     buffer: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides the method of tuples
     channel: int
 
     def __str__(self) -> str:

@@ -417,8 +417,8 @@ def _operations(
     for name in ("flag", "gpu", "line"):
         table[name][row] = slices[name][slice_of]
     signalling = np.flatnonzero(c.semaphore >= 0)
-    row, number = (first + c.sources + c.targets)[signalling], c.semaphore[signalling]
-    table["gpu"][row], table["line"][row] = semaphores["gpu"][number], semaphores["line"][number]
+    row, signalled = (first + c.sources + c.targets)[signalling], c.semaphore[signalling]
+    table["gpu"][row], table["line"][row] = semaphores["gpu"][signalled], semaphores["line"][signalled]
     table["flag"][_line_by_line(ops, table)] = t.LINE_BY_LINE
     for number, alike in enumerate(_written_again(ops, table, slices), 1):
         ops["value"][alike] = number
