@@ -30,6 +30,7 @@ def test_sms_are_busy_from_the_first_event_on() -> None:
     found = feed()
     busy = SM_STATES.index("busy")
     assert not sms(found)[:, busy].any()
+    assert inside(found, {})[0]["known"]
     found.sim.step()
     assert sms(found)[:, busy].sum() == 1
     engaged = sms(found).sum(axis=1)
@@ -79,7 +80,7 @@ def test_without_a_recording_memories_are_unknown_and_sms_are_not() -> None:
     found = feed(record=False)
     found.sim.run("1 us")
     meta, _ = inside(found, {})
-    assert meta["over_ps"] == 0
+    assert not meta["known"]
     assert sms(found)[:, 2:].any()
 
 
@@ -121,6 +122,6 @@ def test_what_was_not_recorded_is_not_taken_for_idle() -> None:
     found.sim.run("2 us")
     found.sim.record(on=True)
     found.sim.run("6 us")
-    assert inside(found, {"at_ps": 1_500_000})[0]["over_ps"] == 0
-    assert inside(found, {})[0]["over_ps"] > 0
+    assert not inside(found, {"at_ps": 1_500_000})[0]["known"]
+    assert inside(found, {})[0]["known"]
     assert held(found, {"at_ps": 3_000_000})[0]["phase"] == ""

@@ -69,7 +69,7 @@ export function createInside(store, theme) {
       for (let gpu = first; gpu <= last; gpu++) sum += arrays.sms[gpu * states.length + state];
       return sum;
     });
-    return { sms, l2: mean(arrays.l2), hbm: mean(arrays.hbm), out: mean(arrays.out), known: reply.over_ps > 0 };
+    return { sms, l2: mean(arrays.l2), hbm: mean(arrays.hbm), out: mean(arrays.out), known: reply.known };
   }
 
   /** A page without a kernel knows how busy everything was on average over a bin. @param {Box} box @returns {Activity | null} */

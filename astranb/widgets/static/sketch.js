@@ -160,7 +160,7 @@ export function createSketch(store, theme, p) {
     if (!laid) return;
     const found = laid.edges
       .map((edge, k) => ({ edge, k, busy: p.drawn[k] ? p.load(k) : null, asked: p.looked(store.scene.bundles[k].name) }))
-      .filter(({ edge, k, busy, asked }) => busy !== null && edge.length >= 24 && (asked || (busy > 0 && p.sparse[k] > 1)))
+      .filter(({ edge, k, busy, asked }) => busy !== null && edge.length >= 24 && (asked || (busy >= 0.005 && p.sparse[k] > 1)))
       .sort((a, b) => Number(b.asked) - Number(a.asked) || (b.busy ?? 0) - (a.busy ?? 0));
     for (const { edge, busy, asked } of found.slice(0, MOST_NUMBERS)) {
       const along = edge.length * (edge.second ? 0.5 : 0.3);

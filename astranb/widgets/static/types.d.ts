@@ -355,7 +355,7 @@ export interface Answers {
   };
   held: { picture: number; at_ps: number; phase: string; from_ps: number; to_ps: number; chunks: number };
   hot: { picture: number; bundles: number[]; busy: number[]; of: number };
-  inside: { at_ps: number; over_ps: number; states: SmState[] };
+  inside: { at_ps: number; over_ps: number; known: boolean; states: SmState[] };
   tracks: Window & {
     kind: string;
     ranks: number[];

@@ -24,7 +24,7 @@ def inside(feed: LineFeed, options: dict[str, Any]) -> Message:
 
     Columns: ``sms``, by GPU and state (`SM_STATES`), how many of its SMs with thread blocks are in it;
     ``l2``, ``hbm`` and ``out``, a byte a GPU, 255 being all: how busy its L2 slices, HBM channels and links
-    to the outside were around the cursor, on average over ``over_ps`` (0: this is not recorded).
+    to the outside were around the cursor, on average over ``over_ps``, if this is ``known``: was recorded.
     """
     sim = feed.session.at(options.get("at_ps"))
     machine, gpus = sim.engine.machine, len(sim.engine.machine.gpus)
@@ -32,12 +32,11 @@ def inside(feed: LineFeed, options: dict[str, Any]) -> Message:
     state, of = sm_states(machine)[engaged], machine.sms["gpu"][engaged]
     counts = np.bincount(of * len(SM_STATES) + state, minlength=gpus * len(SM_STATES))
     over_ps, links, inner = feed.sim.engine.recorder.near(sim.now_ps)
-    if _unrecorded(feed, sim.now_ps - over_ps, sim.now_ps):
-        over_ps = 0
+    known = feed.sim.engine.recorder.on and not _unrecorded(feed, sim.now_ps - over_ps, sim.now_ps)
     sizes = [len(out) for out in feed.out_of]
     leaving = links[[link for out in feed.out_of for link in out]]
     out = np.bincount(np.repeat(np.arange(gpus), sizes), leaving, gpus) / np.maximum(1, sizes)
-    meta = {"at_ps": sim.now_ps, "over_ps": over_ps, "states": list(SM_STATES)}
+    meta = {"at_ps": sim.now_ps, "over_ps": over_ps, "known": known, "states": list(SM_STATES)}
     return meta, pack("inside", sms=counts, l2=_bytes(inner[:, 1]), hbm=_bytes(inner[:, 2]), out=_bytes(out))
 
 
