@@ -7,7 +7,7 @@ Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from .breakpoints import Breakpoint
@@ -219,6 +219,20 @@ class Inspectable(Protocol):
 
     def fields(self, path: str) -> Sequence[str]:
         """What a condition may name of an object."""
+        ...
+
+    @property
+    def objects(self) -> Sequence[str]:
+        """Paths of all objects that are no part of another one."""
+        ...
+
+    @property
+    def part_kinds(self) -> Collection[str]:
+        """Kinds of the parts of :attr:`objects`."""
+        ...
+
+    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of one of :attr:`objects`, by their kinds."""
         ...
 
     def recorded(self, path: str) -> Collection[str]:

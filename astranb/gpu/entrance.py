@@ -11,7 +11,7 @@ from .tables import POLL, SIGNAL, SWITCH, Machine
 from .travel import next_link
 from .wire import free_buffer, look_again, wire_size
 
-__all__ = ["come", "end_route", "offer", "pick"]
+__all__ = ["class_of", "come", "end_route", "offer", "pick"]
 
 
 @kernel(inline=False)
@@ -29,15 +29,22 @@ def come(m: Machine, request: int) -> int:
     return request
 
 
+@kernel
+def class_of(m: Machine, request: int) -> int:
+    """The class of a message, by which links queue it: request or response, data or control."""
+    number = 1 if m.requests[request].returning else 0
+    kind = m.requests[request].kind
+    if m.clock[0].arbitration == FAIR and (kind == SIGNAL or kind == POLL):
+        number += 2
+    return number
+
+
 @kernel(inline=False)
 def offer(m: Machine, request: int) -> int:
     """A message joins the queue of its class; returns the link."""
     clock = m.clock[0]
     link = next_link(m.route_links, m.requests, m.details, request)
-    number = 1 if m.requests[request].returning else 0
-    kind = m.requests[request].kind
-    if clock.arbitration == FAIR and (kind == SIGNAL or kind == POLL):
-        number += 2
+    number = class_of(m, request)
     m.details[request].offered_ps = clock.now_ps
     queue = link * CLASSES + number
     join(m.queues, m.requests, request, queue)

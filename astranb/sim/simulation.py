@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
@@ -13,6 +14,7 @@ from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.completion import complete
 from astranb.engine.edits import RECORD, Parameter, last_of_each, left_of
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.engine.what_if import Change, WhatIf
@@ -753,6 +755,22 @@ class Simulation:
         engine = self.driver.engine
         unknown = () if engine.recording else engine.recorded(path)
         return [name for name in engine.readers(path)[1] if name not in unknown]
+
+    def paths(self, text: str = "", most: int = 50) -> list[str]:
+        """Paths of objects that a text may stand for: the beginning of one, or a part of it.
+
+        Every one of them can be inspected and, but for links of runs by messages, be the object of a
+        breakpoint.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> sim.paths("GPU5.hbm", most=3)
+        ['gpu[5].hbm.0', 'gpu[5].hbm.1', 'gpu[5].hbm.2']
+        """
+        engine = self.driver.engine
+        return list(islice(complete(text, engine.objects, engine.part_kinds, engine.parts), most))
 
     def fields(self, path: str) -> list[str]:
         """What a condition of :meth:`break_when` may name of an object; nothing where there is none."""

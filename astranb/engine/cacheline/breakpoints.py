@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from astranb.core.errors import InputError, near
 from astranb.engine.breakpoints import Breakpoint, ConditionField, unknown_kind
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Fabric
+from astranb.net.port import CLASSES
 
+from .loop import RAW
 from .machine import CacheLineMachine
-from .paths import FIELDS, resolve
+from .matching import CONDITION, POINT
+from .paths import FIELDS, TABLES, MachinePart, resolve
 
 __all__ = ["ANY", "find", "on_event"]
 
-ANY: Final = {"event": -1, "gpu": -1, "sm": -1, "block": -1, "first_link": -1, "last_link": -1}
+ANY: Final = dict.fromkeys((name for name in POINT.names or () if name not in CONDITION), -1)
 """A row of the compiled table that matches any event."""
 
-_KNOWN: Final = {name for names in FIELDS.values() for name in names or ()}
-_KINDS: Final = ("link", "gpu", "sm", "block")
+_KNOWN: Final = {name for names in FIELDS.values() for name in names}
+_ONLY: Final = {"l2": "l2", "hbm": "hbm"}
+"""Parts of a GPU that only one kind of event concerns."""
 
 
 def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheLineMachine) -> Breakpoint:
@@ -29,7 +35,7 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheL
     kind : str or None
         One of ``launch, issue, hop, l2, hbm, return``; any where None.
     path : str or None
-        A GPU, SM, block or link; any where None.
+        Any object but a line under way; any where None.
 
     Raises
     ------
@@ -38,21 +44,35 @@ def on_event(kind: str | None, path: str | None, fabric: Fabric, machine: CacheL
     """
     unknown_kind(kind, path, EVENT_KINDS)
     row = {**ANY, "event": EVENT_KINDS.index(kind) if kind else -1, "owner": -1}
-    rows = [row]
-    full = ""
-    if path is not None:
-        place = resolve(path, fabric, machine)
-        full = place.path
-        if place.kind == "link":
-            rows = [row | {"first_link": link, "last_link": link} for link in place.rows]
-        elif place.kind == "node":
-            touching = ((machine.links["src"] == place.row) | (machine.links["dst"] == place.row)).nonzero()[
-                0
-            ]
-            rows = [row | {"first_link": int(link), "last_link": int(link)} for link in touching]
-        else:
-            row[place.kind] = place.row
-    return Breakpoint(f"{kind or 'any event'}{f' on {full}' if full else ''}", rows=rows, object=full)
+    if path is None:
+        return Breakpoint(str(kind), rows=[row])
+    place = resolve(path, fabric, machine)
+    only = _ONLY.get(place.kind)
+    if only and kind not in (None, only):
+        raise InputError(f"{place.path} has no {kind} events", where="break_on", hint=f"it has {only} events")
+    if only:
+        row["event"] = EVENT_KINDS.index(only)
+    rows = [row | one for one in _matches(place, fabric)]
+    return Breakpoint(f"{kind or 'any event'} on {place.path}", rows=rows, object=place.path)
+
+
+def _matches(place: MachinePart, fabric: Fabric) -> list[dict[str, int]]:
+    """What the rows of the compiled table say about an object: one of them has to match."""
+    if place.kind in ("link", "port"):
+        return [{"first_link": lane, "last_link": lane} for lane in place.rows]
+    if place.kind == "buffer":
+        found = [divmod(queue, CLASSES) for queue in place.rows]
+        return [{"first_link": lane, "last_link": lane, "number": number} for lane, number in found]
+    if place.kind == "node":
+        return [{"node": place.row}]
+    if place.kind == "instance":
+        ranks = np.flatnonzero(np.isin(fabric.gpus, place.rows)).tolist()
+        return [*({"gpu": rank} for rank in ranks), *({"node": node} for node in place.rows)]
+    if place.kind == "line":
+        hint = "name its thread block, or a link of its route"
+        raise InputError(f"{place.path} is only one line under way", where="break_on", hint=hint)
+    column = {"engine": "sm", "l2": "server", "hbm": "server"}.get(place.kind, place.kind)
+    return [{column: place.row}]
 
 
 def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> ConditionField:
@@ -69,8 +89,8 @@ def find(text: str, fabric: Fabric, machine: CacheLineMachine) -> ConditionField
     if name not in _KNOWN:
         raise InputError(f"{path!r} has no field {name!r}", hint=near(name, sorted(_KNOWN)))
     place = resolve(path, fabric, machine)
-    names = FIELDS.get(place.kind) or ()
+    names = FIELDS.get(place.kind, ())
     if name not in names:
-        hint = near(name, names) if names else "links, GPUs, SMs and thread blocks have fields"
+        hint = near(name, names) if names else "links, ports, buffers, GPUs and their parts have fields"
         raise InputError(f"a {place.kind} has no field {name!r}", where=path, hint=hint)
-    return ConditionField(place.path, _KINDS.index(place.kind), place.rows, name, name)
+    return ConditionField(place.path, RAW.index(TABLES[place.kind]), place.rows, name, name)

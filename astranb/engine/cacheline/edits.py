@@ -15,7 +15,7 @@ from astranb.net import Fabric
 from .faults import LAST_PS, bring_up, is_down, take_down
 from .machine import CacheLineMachine
 from .occupancy import use_sms
-from .paths import SUMMED, MachinePart, resolve
+from .paths import SUMMED, TABLES, MachinePart, resolve
 
 __all__ = ["apply_edit", "lanes_of", "parameters", "read_edit", "switch_recording"]
 
@@ -46,13 +46,13 @@ _EFFECTS = {
 
 
 def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
-    """What can be changed of an object, as it is now; nothing of SMs, blocks and switches."""
+    """What can be changed of an object, as it is now; nothing but of links and GPUs."""
 
     def written(field: str) -> str:
         if field == "up":
             down = [is_down(machine, link) for link in part.rows]
             return "no" if all(down) else f"{down.count(False)} of {len(down)} lanes" if any(down) else "yes"
-        values = machine.tables[f"{part.kind}s"][field][list(part.rows)]
+        values = machine.tables[TABLES[part.kind]][field][list(part.rows)]
         return with_unit(field, int(values.sum() if field in SUMMED else values[0]))
 
     most = {"sms": int(machine.gpus[part.row].sms) if part.kind == "gpu" else 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -32,7 +32,7 @@ from .loop import RAW
 from .lost_time import LOSSES
 from .lost_time import lost_time as lost_columns
 from .memory import memory as memory_of
-from .paths import FIELDS, SUMMED, resolve
+from .paths import FIELDS, PARTS, SUMMED, TABLES, object_names, part_names, resolve
 from .perfetto import trace_events
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
@@ -56,6 +56,7 @@ class CacheLineEngine(CacheLineState):
     kinds: ClassVar[Collection[str]] = EVENT_KINDS
     quick = False
     losses: ClassVar[Mapping[str, str]] = LOSSES
+    part_kinds: ClassVar[Collection[str]] = (*PARTS, "port", "lane", "buffer")
     lost_per: ClassVar[Sequence[str]] = ("rank", "block")
     # What is only a function of the state.
     spans = spans_of
@@ -148,20 +149,20 @@ class CacheLineEngine(CacheLineState):
     def readers(self, path: str) -> tuple[str, Mapping[str, Callable[[Any], float]]]:
         """An object's full path, and what can be watched of it: the reader of each field, from a machine."""
         place = resolve(path, self.fabric, self.machine)
-        rows, whole = list(place.rows), place.kind == "link"
+        rows = list(place.rows)
 
         def reader(name: str) -> Callable[[Any], float]:
             def read(machine: Any) -> float:
-                found = machine.tables[f"{place.kind}s"][name][rows]
-                return int(found.sum() if whole and name in SUMMED else found.max())
+                found = machine.tables[TABLES[place.kind]][name][rows]
+                return int(found.sum() if place.whole and name in SUMMED else found.max())
 
             return read
 
-        return place.path, {name: reader(name) for name in FIELDS.get(place.kind) or ()}
+        return place.path, {name: reader(name) for name in FIELDS.get(place.kind, ())}
 
     def fields(self, path: str) -> Sequence[str]:
         """What a condition may name of an object."""
-        return tuple(FIELDS.get(resolve(path, self.fabric, self.machine).kind) or ())
+        return FIELDS.get(resolve(path, self.fabric, self.machine).kind, ())
 
     def recorded(self, path: str) -> Collection[str]:
         """Nothing: all that can be watched is simulated."""
@@ -228,6 +229,15 @@ class CacheLineEngine(CacheLineState):
             one.rewound()
 
     # Looking -----------------------------------------------------------------
+
+    @cached_property
+    def objects(self) -> Sequence[str]:
+        """Paths of all objects that are no part of another one."""
+        return tuple(object_names(self.fabric))
+
+    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of one of :attr:`objects`, by their kinds."""
+        return part_names(path, self.fabric, self.machine)
 
     @cached_property
     def _inspector(self) -> Inspector:

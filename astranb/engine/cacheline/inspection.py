@@ -9,13 +9,16 @@ import numpy as np
 from astranb.collectives import BUFFERS
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
+from astranb.gpu.travel import channel_of, slice_of
+from astranb.net.port import CLASSES
 
 from .edits import lanes_of
 from .ethernet import describe_event, link_rows
 from .faults import is_down, queued_ps, waiting_at
 from .groups import rows_of_group
 from .lines import describe_line, utilisation
-from .paths import SUMMED, MachinePart, block_name, resolve
+from .machine import CacheLineMachine
+from .paths import SUMMED, TABLES, MachinePart, block_name, block_path, resolve, sm_path
 from .recent_events import recent_events
 from .state import CacheLineState
 
@@ -52,7 +55,7 @@ class Inspector:
         kind, arg = int(clock.last_kind), int(clock.last_arg)
         when = f"{format_time(self._engine.now_ps)} · "
         if kind == t.LAUNCH:
-            return f"{when}{block_name(machine, arg)} begins on sm.{self._sm(int(machine.blocks[arg].sm))}"
+            return f"{when}{block_name(machine, arg)} begins on {self._unit(int(machine.blocks[arg].sm))}"
         if kind == t.ISSUE:
             sm = machine.sms[arg]
             stalled = " stalls: every outstanding slot is taken" if sm.stalled else " issues one instruction"
@@ -111,6 +114,10 @@ class Inspector:
         machine = self._engine.machine
         return sm - int(machine.gpus[int(machine.sms[sm].gpu)].first_sm)
 
+    def _unit(self, sm: int) -> str:
+        """``sm.3``, or ``engine.0`` of a copy engine."""
+        return ".".join(sm_path(self._engine.fabric, self._engine.machine, sm).split(".")[-2:])
+
     # Objects ---------------------------------------------------------------
 
     def inspect(self, path: str) -> dict[str, Any]:
@@ -127,8 +134,14 @@ class Inspector:
         state, requests, children = {
             "gpu": self._gpu,
             "sm": self._one_sm,
+            "engine": self._one_sm,
             "block": self._one_block,
+            "l2": self._server,
+            "hbm": self._server,
+            "semaphore": self._semaphore,
             "link": self._link,
+            "port": self._port,
+            "buffer": self._buffer,
             "line": self._line,
             "node": self._switch,
             "instance": self._group,
@@ -213,17 +226,18 @@ class Inspector:
         sm, gpu = machine.sms[place.row], machine.gpus[int(machine.sms[place.row].gpu)]
         here = np.flatnonzero(machine.blocks["sm"] == place.row)
         requests = machine.requests
+        most = gpu.engine_outstanding if sm.engine else gpu.max_outstanding
         first_block = int(np.flatnonzero(machine.blocks["gpu"] == sm.gpu)[0])
         owner = machine.warps["block"][requests["warp"]]
         flying = np.flatnonzero((requests["live"] == 1) & np.isin(owner, here))
         state = [
             ("doing", self._sm_text(place.row)),
-            ("requests under way", f"{sm.outstanding} of {gpu.max_outstanding}"),
+            ("requests under way", f"{sm.outstanding} of {most}"),
             ("stalled for a slot", "yes" if sm.stalled else "no"),
             ("instructions issued", f"{int(sm.issued):,}"),
             ("time stalled", format_time(int(sm.stalled_ps))),
         ]
-        gpu_path = place.path.rsplit(".sm.", 1)[0]
+        gpu_path = place.path.rsplit(f".{place.kind}.", 1)[0]
         children = [
             {
                 "path": f"{gpu_path}.block.{b - first_block}",
@@ -242,11 +256,102 @@ class Inspector:
         state: list[tuple[str, Any]] = [
             ("doing", self._block_text(place.row)),
             ("operation", f"{int(block.op - block.first_op)} of {int(block.last_op - block.first_op)}"),
-            ("SM", f"sm.{self._sm(int(block.sm))}" if block.sm >= 0 else "none yet"),
+            ("SM", self._unit(int(block.sm)) if block.sm >= 0 else "none yet"),
             *((f"time {name}", format_time(ps)) for name, ps in spent),
             ("polls in vain", f"{int(block.polls):,}"),
         ]
         return state, flying, []
+
+    def _server(self, place: MachinePart) -> _Found:
+        """An L2 slice or an HBM channel."""
+        machine, now = self._engine.machine, self._engine.now_ps
+        server, rank = machine.tables[TABLES[place.kind]][place.row], self._rank_of(place)
+        gpu, requests = machine.gpus[rank], machine.requests
+        row_of = slice_row if place.kind == "l2" else channel_row
+        going = np.flatnonzero(
+            (requests["live"] == 1) & (requests["target"] == rank) & (requests["returning"] == 0)
+        )
+        mine = np.array(
+            [r for r in going if row_of(machine, rank, int(requests["line"][r])) == place.row], int
+        )
+        takes = gpu.slice_ps if place.kind == "l2" else gpu.channel_ps
+        state: list[tuple[str, Any]] = [
+            ("lines served", f"{int(server.lines):,}"),
+            ("one line takes", format_time(int(takes))),
+            ("utilisation so far", f"{min(1.0, int(server.busy_ps) / max(1, now)):.1%}"),
+            ("queue now", format_time(max(0, int(server.free_at_ps) - now))),
+            ("time queued, all lines", format_time(int(server.queued_ps))),
+        ]
+        if place.kind == "hbm" and gpu.row_miss_ps:
+            state.append(("open row", f"{int(server.row):,}"))
+        return state, mine, []
+
+    def _rank_of(self, place: MachinePart) -> int:
+        """The GPU that an L2 slice or an HBM channel belongs to."""
+        gpus = self._engine.machine.gpus
+        first = gpus["first_l2_slice" if place.kind == "l2" else "first_hbm_channel"]
+        return int(np.searchsorted(first, place.row, side="right")) - 1
+
+    def _semaphore(self, place: MachinePart) -> _Found:
+        machine, fabric = self._engine.machine, self._engine.fabric
+        ops, blocks, requests = machine.ops, machine.blocks, machine.requests
+        about = ops["semaphore"] == place.row
+        at = np.flatnonzero((blocks["state"] == t.WAITING) & about[np.minimum(blocks["op"], len(ops) - 1)])
+        control = (requests["kind"] == t.SIGNAL) | (requests["kind"] == t.POLL)
+        flying = np.flatnonzero((requests["live"] == 1) & control & about[requests["op"]])
+        signals, waits = about & (ops["kind"] == t.NOTIFY), about & (ops["kind"] == t.WAIT)
+        state: list[tuple[str, Any]] = [
+            ("value", int(machine.semaphores[place.row].value)),
+            (
+                "signals",
+                f"{int((signals & (ops['ended_ps'] >= 0)).sum())} of {int(signals.sum())} acknowledged",
+            ),
+            ("waits", f"{int((waits & (ops['issued_ps'] >= 0)).sum())} of {int(waits.sum())} over"),
+            ("waiting for it", ", ".join(block_name(machine, int(b)) for b in at) or "no thread block"),
+        ]
+        owners = dict.fromkeys(int(b) for b in ops["block"][np.flatnonzero(about)])
+        children = [
+            {
+                "path": block_path(fabric, machine, block),
+                "text": f"{block_name(machine, block)}: {self._block_text(block)}",
+            }
+            for block in owners
+        ]
+        return state, flying, children
+
+    def _port(self, place: MachinePart) -> _Found:
+        """The lane that leaves a node, and the one that comes back."""
+        machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
+        state: list[tuple[str, Any]] = []
+        for row, direction in zip(place.rows, ("out", "in"), strict=False):
+            link = machine.links[row]
+            state += [
+                (f"{direction}, bandwidth", format_bandwidth(int(link.bandwidth_Bps))),
+                (f"{direction}, utilisation so far", f"{min(1.0, int(link.busy_ps) / now):.1%}"),
+                (f"{direction}, messages", f"{int(link.messages):,}"),
+                (f"{direction}, bytes with headers", format_bytes(int(link.bytes))),
+                (f"{direction}, queue now", format_time(max(0, int(link.free_at_ps) - self._engine.now_ps))),
+            ]
+        state += link_rows(machine, fabric, np.array(place.rows), self._engine.now_ps)
+        children = [{"path": fabric.name(row), "text": fabric.name(row)} for row in place.rows]
+        return state, self._on_links(place.rows), children
+
+    def _buffer(self, place: MachinePart) -> _Found:
+        """The queue of a class of messages at a link, and the buffers behind it."""
+        machine, fabric = self._engine.machine, self._engine.fabric
+        rows = machine.queues[list(place.rows)]
+        waiting = [request for queue in place.rows for request in machine.waiting(queue)]
+        state: list[tuple[str, Any]] = [("waiting in front of the link", f"{int(rows['waiting'].sum()):,}")]
+        if machine.clock[0].finite:
+            state.append(("free buffers behind it", f"{int(rows['credits'].sum()):,}"))
+        if machine.roce[0].on:
+            state += [
+                ("bytes that wait in front of it", format_bytes(int(rows["bytes"].sum()))),
+                ("bytes that wait behind it", format_bytes(int(rows["stored"].sum()))),
+                ("paused", f"{int(rows['paused'].sum())} of {len(rows)} lanes"),
+            ]
+        lanes = dict.fromkeys(fabric.name(queue // CLASSES) for queue in place.rows)
+        return state, np.array(waiting, int), [{"path": name, "text": name} for name in lanes]
 
     def _line(self, place: MachinePart) -> _Found:
         state, children, _ = describe_line(self._engine, place.row)
@@ -313,6 +418,16 @@ class Inspector:
         return state, self._on_links(tuple(int(x) for x in into)), children
 
 
+def slice_row(machine: CacheLineMachine, rank: int, line: int) -> int:
+    """The L2 slice of a line of a GPU's memory."""
+    return int(machine.gpus[rank].first_l2_slice) + slice_of(machine.gpus, rank, line)
+
+
+def channel_row(machine: CacheLineMachine, rank: int, line: int) -> int:
+    """The HBM channel of a line of a GPU's memory."""
+    return int(machine.gpus[rank].first_hbm_channel) + channel_of(machine.gpus, rank, line)
+
+
 def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
     """Every field of an object's record, and what its numbers mean."""
     machine = engine.machine
@@ -323,14 +438,16 @@ def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
             "kind": graph.kind_name(place.row),
             "forward_ps": int(graph.forward_ps[place.row]),
         }
-    table = machine.tables["requests" if place.kind == "line" else f"{place.kind}s"]
+    if place.kind == "instance":
+        return {"nodes": len(place.rows)}
+    table = machine.tables[TABLES[place.kind]]
     rows = table[list(place.rows)]
     state: dict[str, Any] = {
-        name: int(rows[name].sum() if place.kind == "link" and name in SUMMED else rows[name][0])
+        name: int(rows[name].sum() if place.whole and name in SUMMED else rows[name][0])
         for name in table.dtype.names or ()
         if name not in ("pad", "next_free", "live")
     }
-    if place.kind == "link":
+    if place.kind in ("link", "port"):
         state |= {"lanes": len(rows), "utilisation": utilisation(engine, place.rows)}
     elif place.kind == "block":
         state["doing"] = t.BLOCK_STATES[state["state"]]

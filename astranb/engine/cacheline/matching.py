@@ -6,11 +6,12 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.gpu import tables as t
+from astranb.gpu.entrance import class_of
 from astranb.gpu.tables import Machine
-from astranb.gpu.travel import next_link
+from astranb.gpu.travel import channel_of, next_link, slice_of
 from astranb.net.port import CLASSES
 
-__all__ = ["POINT", "match_event"]
+__all__ = ["CONDITION", "POINT", "match_event"]
 
 POINT = np.dtype(
     [
@@ -20,6 +21,10 @@ POINT = np.dtype(
         ("block", "i8"),
         ("first_link", "i8"),  # a range of links, or -1
         ("last_link", "i8"),
+        ("node", "i8"),  # that a link leaves or reaches, or -1
+        ("server", "i8"),  # an L2 slice or an HBM channel, as the event kind says, or -1
+        ("semaphore", "i8"),
+        ("number", "i8"),  # class of a message at a link, or -1
         ("owner", "i8"),  # condition on a field: which table (RAW of ``loop.py``), or -1 for none
         ("place", "i8"),  # its int64 in that table
         ("relation", "i8"),  # < <= == != >= >
@@ -29,11 +34,20 @@ POINT = np.dtype(
 )
 """One breakpoint, compiled: an event kind on objects, or a condition on a field."""
 
+CONDITION = ("owner", "place", "relation", "value", "was")
+"""The fields that are about a condition."""
+
 
 @kernel
 def fits(wanted: int, found: int) -> bool:
     """Whether a number is the one wanted, or any will do (-1)."""
     return wanted < 0 or wanted == found
+
+
+@kernel
+def touches(links: Records, node: int, link: int) -> bool:
+    """Whether a link leaves or reaches the node wanted, or any will do (-1)."""
+    return node < 0 or (link >= 0 and (links[link].src == node or links[link].dst == node))
 
 
 @kernel(inline=False)
@@ -42,6 +56,9 @@ def match_event(m: Machine, breaks: Records, count: int, kind: int, arg: int) ->
     link = -1
     block = -1
     gpu = -1
+    server = -1
+    semaphore = -1
+    number = -1
     if kind == t.LAUNCH or kind == t.FENCE:
         block = arg
     elif kind == t.ISSUE:
@@ -52,18 +69,26 @@ def match_event(m: Machine, breaks: Records, count: int, kind: int, arg: int) ->
         link = m.faults[arg].link
     elif kind == t.PAUSE:
         link = arg // (2 * CLASSES)
+        number = arg // 2 % CLASSES
     elif kind == t.RATE_RELEASE or kind == t.CNP:
         link = m.flows[arg].link
     else:
         block = m.warps[m.requests[arg].warp].block
         if kind == t.HOP:
             link = next_link(m.route_links, m.requests, m.details, arg)
+            number = class_of(m, arg)
+        if m.requests[arg].kind == t.SIGNAL or m.requests[arg].kind == t.POLL:
+            semaphore = m.ops[m.requests[arg].op].semaphore
     sm = -1
     if block >= 0:
         gpu = m.blocks[block].gpu
         sm = m.blocks[block].sm
     if kind == t.L2 or kind == t.HBM:
         gpu = m.requests[arg].target
+        if kind == t.L2:
+            server = m.gpus[gpu].first_l2_slice + slice_of(m.gpus, gpu, m.requests[arg].line)
+        else:
+            server = m.gpus[gpu].first_hbm_channel + channel_of(m.gpus, gpu, m.requests[arg].line)
     for row in range(count):
         if (
             breaks[row].owner < 0
@@ -71,6 +96,10 @@ def match_event(m: Machine, breaks: Records, count: int, kind: int, arg: int) ->
             and fits(breaks[row].gpu, gpu)
             and fits(breaks[row].sm, sm)
             and fits(breaks[row].block, block)
+            and fits(breaks[row].server, server)
+            and fits(breaks[row].semaphore, semaphore)
+            and fits(breaks[row].number, number)
+            and touches(m.links, breaks[row].node, link)
             and (breaks[row].first_link < 0 or breaks[row].first_link <= link <= breaks[row].last_link)
         ):
             return row

@@ -8,8 +8,9 @@ import numpy as np
 
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
+from astranb.net.port import CLASSES
 
-from .paths import MachinePart, block_path
+from .paths import MachinePart, block_name, block_path
 from .recorder import FLIGHT_KINDS
 from .state import CacheLineState
 
@@ -63,7 +64,7 @@ def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
     list of str
         At most ten, the newest first, each with its time.
     """
-    if place.kind == "link":
+    if place.kind in ("link", "port"):
         reported = _flights(engine, np.array(place.rows))
     elif place.kind == "node":
         links = engine.machine.links[: len(engine.fabric.links)]
@@ -73,8 +74,14 @@ def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
         reported = _flights(
             engine, np.flatnonzero(np.isin(links["src"], place.rows) | np.isin(links["dst"], place.rows))
         )
+    elif place.kind == "buffer":
+        reported = _flights(engine, np.array(place.rows) // CLASSES)
     elif place.kind == "line":
         reported = _of_line(engine, place.row)
+    elif place.kind == "semaphore":
+        reported = _of_operations(engine, np.flatnonzero(engine.machine.ops["semaphore"] == place.row))
+    elif place.kind in ("l2", "hbm"):
+        reported = []
     else:
         reported = _of_blocks(engine, place)
     reported.sort(key=lambda one: one[0])  # events at one time keep their order
@@ -143,14 +150,29 @@ def _links_of(engine: CacheLineState, row: Any) -> set[int]:
 
 def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, str]]:
     """What the thread blocks of a GPU, of an SM, or one of them, did last."""
-    machine, names = engine.machine, engine.program.phase_names
-    blocks, ops = machine.blocks, machine.ops
+    blocks = engine.machine.blocks
     mine = np.array([place.row])
     if place.kind != "block":
-        mine = np.flatnonzero(blocks[place.kind] == place.row)
+        mine = np.flatnonzero(blocks["gpu" if place.kind == "gpu" else "sm"] == place.row)
+    reported = _of_operations(engine, np.flatnonzero(np.isin(engine.machine.ops["block"], mine)))
+    for block in mine:
+        row, name = blocks[block], f"block {block_name(engine.machine, int(block)).rpartition(' ')[2]}"
+        if row.state != t.PENDING:
+            reported.append((int(row.started_ps), f"{name} begins"))
+        if row.state == t.DONE:
+            reported.append((int(row.ended_ps), f"{name} ends"))
+    return reported
+
+
+def _of_operations(engine: CacheLineState, of: np.ndarray) -> list[tuple[int, str]]:
+    """What the thread blocks of some operations did last at these."""
+    machine, names, ops = engine.machine, engine.program.phase_names, engine.machine.ops
+    blocks = {int(block) for block in ops["block"][of]}
+    several = len({int(machine.blocks[block].gpu) for block in blocks}) > 1
+    name = {
+        b: block_name(machine, b) if several else block_name(machine, b).partition(" ")[2] for b in blocks
+    }
     reported: list[tuple[int, str]] = []
-    name = {int(b): f"block {block_path(engine.fabric, machine, int(b)).rpartition('.')[2]}" for b in mine}
-    of = np.flatnonzero(np.isin(ops["block"], mine))
     for field, words in _DID.items():
         times = np.asarray(ops[field])[of]
         done = of[(times >= 0) & (times <= engine.now_ps)]
@@ -162,10 +184,4 @@ def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, st
                 reported.append(
                     (int(row[field]), f"{name[int(row.block)]} {text}: operation {int(row.number)}{phase}")
                 )
-    for block in mine:
-        row = blocks[block]
-        if row.state != t.PENDING:
-            reported.append((int(row.started_ps), f"{name[int(block)]} begins"))
-        if row.state == t.DONE:
-            reported.append((int(row.ended_ps), f"{name[int(block)]} ends"))
     return reported

@@ -9,10 +9,11 @@ import numpy as np
 from astranb.core.units import format_time
 from astranb.engine.why import WaitStep, Why
 from astranb.gpu import tables as t
+from astranb.net.port import CLASSES
 
 from .inspection import Inspector
 from .lines import Lines, utilisation
-from .paths import MachinePart, block_name, block_path, gpu_path, resolve, sm_path
+from .paths import TABLES, MachinePart, block_name, block_path, gpu_path, resolve, sm_path
 from .state import CacheLineState
 
 __all__ = ["explain_wait"]
@@ -67,15 +68,21 @@ class _WaitChain:
         if place.kind == "gpu":
             mine = np.flatnonzero(self._machine.blocks["gpu"] == place.row)
             self._several(place, mine, f"GPU{place.row}")
-        elif place.kind == "sm":
+        elif place.kind in ("sm", "engine"):
             mine = np.flatnonzero(self._machine.blocks["sm"] == place.row)
             self._several(place, mine, place.path)
         elif place.kind == "block":
             self._block(place.row)
         elif place.kind == "line":
             self._line(place.row)
-        elif place.kind == "link":
+        elif place.kind in ("link", "port"):
             self._link(place.path, place.rows)
+        elif place.kind == "buffer":
+            self._link(place.path, tuple(queue // CLASSES for queue in place.rows))
+        elif place.kind == "semaphore":
+            self._semaphore(place)
+        elif place.kind in ("l2", "hbm"):
+            self._server(place)
         else:
             self._node(place)
         return self._why
@@ -354,6 +361,24 @@ class _WaitChain:
             self._report(block, f"has {lines}")
         if len(users) > _MOST_USERS:
             self._put(f"and {len(users) - _MOST_USERS} other thread blocks", path)
+
+    def _semaphore(self, place: MachinePart) -> None:
+        """Of the thread blocks that wait for a semaphore the one that waits longest."""
+        machine, ops, blocks = self._machine, self._machine.ops, self._machine.blocks
+        at = ops["semaphore"][np.minimum(blocks["op"], len(ops) - 1)] == place.row
+        waiting = np.flatnonzero((blocks["state"] == t.WAITING) & at)
+        value = int(machine.semaphores[place.row].value)
+        self._put(f"{place.path} is {value}, and {len(waiting)} thread blocks wait for it", place.path)
+        if len(waiting):
+            self._block(_worst(self._engine, waiting))
+
+    def _server(self, place: MachinePart) -> None:
+        """An L2 slice or an HBM channel: its queue."""
+        row, now_ps = self._machine.tables[TABLES[place.kind]][place.row], self._engine.now_ps
+        queue = max(0, int(row.free_at_ps) - now_ps)
+        busy = f"{min(1.0, int(row.busy_ps) / max(1, now_ps)):.0%} busy so far"
+        waits = f"its queue lasts {format_time(queue)}" if queue else "nothing waits for it"
+        self._put(f"{place.path}: {waits}; {int(row.lines):,} lines served, {busy}", place.path)
 
     def _node(self, place: MachinePart) -> None:
         out = np.flatnonzero(self._machine.links["src"] == place.row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
@@ -16,6 +16,7 @@ from astranb.engine.operations.spans import spans_of
 
 from . import edits, inspection, result_tables
 from . import tables as t
+from .about import PARTS
 from .breakpoints import EVENTS, on_event
 from .paths import FIELDS, find
 from .rules import check
@@ -56,6 +57,16 @@ class LayerEngine(LayerState):
 
     def check(self, why: int) -> None:
         """Do nothing: a training loop always ends, and its collectives do."""
+
+    def others(self) -> Iterable[str]:
+        """Paths of layers."""
+        return (f"layer[{layer.name}]" for layer in self.run.inputs.table.layers)
+
+    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of the rank or of a layer, by their kinds."""
+        if path.startswith("layer["):
+            return {"part": (f"{path}.{word.lower()}" for word in PARTS)}
+        return super().parts(path)
 
     def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
         """Stop after an event of a kind that concerns an object."""

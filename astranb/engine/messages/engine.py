@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
@@ -103,6 +103,11 @@ class MessageEngine(MessageState):
         if self.next_ps < 0 and self.machine.clock[0].finished < self.ranks:
             check_links(self.about, self.machine, self.edits)
         self.run.result()
+
+    def others(self) -> Iterable[str]:
+        """Paths of links, which only runs with congestion have."""
+        links = len(self.machine.links) if self.machine.config[0].congestion else 0
+        return (f"link[{link}]" for link in range(links))
 
     def resolve(self, path: str) -> RunPart:
         """Find what a path names."""

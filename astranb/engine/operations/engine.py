@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,6 +54,7 @@ class OperationEngine(OperationRun):
     quick = True
     losses: ClassVar[Mapping[str, str]] = LOSSES
     lost_per: ClassVar[Sequence[str]] = ("rank",)
+    part_kinds: ClassVar[Collection[str]] = ("op", "dim")
     shown: ClassVar[Sequence[tuple[str, str, str, bool]]] = (
         ("Ranks: end", "ranks", "end_ps", True),
         ("Ranks: compute", "ranks", "compute_ps", True),
@@ -182,6 +184,25 @@ class OperationEngine(OperationRun):
     @abstractmethod
     def happened(self, watch: Any) -> str:
         """Describe what was reported last."""
+
+    @cached_property
+    def objects(self) -> Sequence[str]:
+        """Paths of all objects that are no part of another one."""
+        ranks = (f"rank[{rank}]" for rank in range(self.ranks))
+        return *ranks, *(f"dim[{dim}]" for dim in range(len(self.about.topology))), *self.others()
+
+    @abstractmethod
+    def others(self) -> Iterable[str]:
+        """Paths of the objects beside ranks and dimensions that are no part of another one."""
+
+    def parts(self, path: str) -> Mapping[str, Iterable[str]]:
+        """Paths of the parts of one of :attr:`objects`, by their kinds."""
+        if not path.startswith("rank["):
+            return {}
+        rank, start = int(path[5:-1]), self.about.start
+        rows = range(int(start[rank]), int(start[rank + 1]))
+        dims = range(len(self.about.topology))
+        return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
     def fields(self, path: str) -> Sequence[str]:
         """What a condition may name of an object."""

@@ -2,6 +2,7 @@
 // Where the run stops, and values that are plotted over time.
 
 import { createAsker, createRequests, stateNumber } from "./asker.js";
+import { createCompletion } from "./completion.js";
 import { fit, make, makeButton, makeHint, makeLink, makeOptions } from "./theme.js";
 
 /** @import { Answer, CreateView, Options, Point, Watch } from "./types" */
@@ -15,28 +16,25 @@ export function createBreaks(store, theme) {
   const list = make("div", { class: "anb-list" });
   const watched = make("div", { class: "anb-list" });
   const note = make("p", { class: "anb-hint" });
-  /** @param {string} what */
-  const listOf = (what) => make("datalist", { id: `anb-${what}-${Math.random().toString(36).slice(2)}` });
-  const [names, values] = [listOf("fields"), listOf("values")];
-  /** @param {string} label @param {string} placeholder @param {{ list?: HTMLElement, watch?: boolean }} [more] */
-  const text = (label, placeholder, more = {}) =>
+  /** @param {string} label @param {string} placeholder @param {() => void} enter */
+  const text = (label, placeholder, enter) =>
     make("input", {
       type: "text", "aria-label": label, placeholder, spellcheck: "false", autocomplete: "off",
       onkeydown(event) {
-        if (event.key === "Enter") (more.watch ? watch : add)();
+        if (event.key === "Enter") enter();
       },
-      ...(more.list ? { list: more.list.id } : {}),
     });
   const hows = [["at", "at time"], ["on", "on event"], ["when", "when"]].map(([value, words]) => make("option", { value, text: words }));
   const how = make("select", { "aria-label": "Break", onchange: () => arrange() }, ...hows);
-  const time = text("Time", "5 us");
+  const time = text("Time", "5 us", () => add());
   const kind = make("select", { "aria-label": "Kind of event" }, make("option", { value: "", text: "any event" }));
-  const object = text("Object", "of any object");
-  const condition = text("Condition", workload ? "rank[3].waiting > 0" : "gpu[3].sm.0.waiting > 0", { list: names });
-  const what = text("Value to watch", workload ? "rank[3].in_flight" : "gpu[3].sm.0.waiting", { list: values, watch: true });
+  const object = text("Object", "of any object", () => add());
+  const condition = text("Condition", workload ? "rank[3].waiting > 0" : "gpu[3].sm.0.waiting > 0", () => add());
+  const what = text("Value to watch", workload ? "rank[3].in_flight" : "gpu[3].sm.0.waiting", () => watch());
+  const [objects, names, values] = [createCompletion(store, object), createCompletion(store, condition, "condition"), createCompletion(store, what, "watch")];
   const form = { class: "anb-form anb-adding" };
   const element = make(
-    "section", { class: "anb-breaks", "aria-label": "Breakpoints and watches" }, wrong, names, values,
+    "section", { class: "anb-breaks", "aria-label": "Breakpoints and watches" }, wrong, objects.element, names.element, values.element,
     make("div", form, how, time, kind, object, condition, makeButton("Add", () => add(), { "aria-label": "Add breakpoint" })), list,
     make("h5", { text: "Watches" }), make("div", form, what, makeButton("Watch", () => watch())), watched, note,
   );
@@ -109,9 +107,9 @@ export function createBreaks(store, theme) {
   function show(found) {
     if (kind.childElementCount === 1) kind.append(...makeOptions(found.kinds));
     /** @param {string[]} fields */
-    const options = (fields) => fields.map((name) => make("option", { value: `${store.selection}.${name}` }));
-    names.replaceChildren(...options(found.fields));
-    values.replaceChildren(...options(found.values));
+    const of = (fields) => fields.map((name) => `${store.selection}.${name}`);
+    if (document.activeElement !== condition) names.propose(of(found.fields));
+    if (document.activeElement !== what) values.propose(of(found.values));
     list.replaceChildren(...(found.points.length ? found.points.map(pointRow) : [makeHint("No breakpoints.")]));
     watched.replaceChildren(...found.watches.map(watchRow));
     note.textContent = !found.watches.length
@@ -173,5 +171,8 @@ export function createBreaks(store, theme) {
     }
   }
   arrange();
-  return { element, draw, resize: draw, themed: draw, destroy: asker.destroy };
+  function destroy() {
+    for (const one of [asker, objects, names, values]) one.destroy();
+  }
+  return { element, draw, resize: draw, themed: draw, destroy };
 }

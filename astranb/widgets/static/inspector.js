@@ -1,8 +1,9 @@
 // @ts-check
 // What is known of the selected object at the cursor: state, lines in flight, parts to go on to.
 
+import { createCompletion } from "./completion.js";
 import { formatCount, formatTime } from "./format.js";
-import { make, makeButton, makeHint, makeLink, makeOptions, makeRow, refill } from "./theme.js";
+import { make, makeButton, makeHint, makeLink, makeRow, refill } from "./theme.js";
 
 /** @import { CreateView, Inspected } from "./types" */
 
@@ -12,28 +13,27 @@ const PARTS = { gpu: "SMs in use", rank: "Now", op: "Depends on, and is needed b
 
 /** @type {CreateView} */
 export function createInspector(store) {
-  const list = `anb-names-${Math.random().toString(36).slice(2)}`;
   const path = make("input", {
     type: "text", class: "anb-path", placeholder: "gpu[3].sm.0", "aria-label": "Object to inspect", spellcheck: "false",
-    list, onchange() {
+    onchange() {
       store.select(path.value.trim());
     },
   });
-  const names = make("datalist", { id: list });
+  const completion = createCompletion(store, path);
   const clear = makeButton("×", () => store.select(""), { class: "anb-button anb-clear", "aria-label": "Clear the selection", title: "clear (Esc)" });
   const body = make("div", { class: "anb-body" });
-  const element = make("section", { class: "anb-inspector", "aria-label": "Inspector" }, make("div", { class: "anb-row" }, path, clear, names), body);
+  const element = make("section", { class: "anb-inspector", "aria-label": "Inspector" }, make("div", { class: "anb-row" }, path, clear, completion.element), body);
 
   store.on("scene", () => {
     if (store.scene.names) {
       path.placeholder = `${store.scene.names[Math.min(3, (store.scene.ranks ?? 1) - 1)]}.op[0]`;
-      names.replaceChildren(...makeOptions(store.scene.names));
+      completion.propose(store.scene.names);
       return;
     }
     const all = store.scene.gpus.map((_, rank) => `gpu[${rank}]`);
     all.push(...store.scene.boxes.filter((box) => box.kind !== "tier").map((box) => box.name), ...store.scene.tiles.flat());
     all.push(...store.scene.bundles.slice(0, 2000).map((bundle) => bundle.name));
-    names.replaceChildren(...makeOptions(all));
+    completion.propose(all);
   });
 
   const hint = () => (store.ready ? store.scene.hint : null) ?? "Click a GPU, a switch, a link or a thread block, or type its path.";
@@ -90,5 +90,5 @@ export function createInspector(store) {
     draw();
   });
   draw();
-  return { element };
+  return { element, destroy: completion.destroy };
 }

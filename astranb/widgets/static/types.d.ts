@@ -288,6 +288,7 @@ export interface Answers {
     links: number;
   };
   apply: { status: string };
+  complete: { paths: string[] };
   breaks: {
     points: Point[];
     watches: Watch[];

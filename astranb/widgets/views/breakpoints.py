@@ -10,12 +10,14 @@ from astranb.core.errors import AstranbError
 from astranb.sim import Watch, series_of
 from astranb.widgets.feed import Feed, Message, View, pack
 
-__all__ = ["VIEW", "breaks"]
+__all__ = ["VIEW", "breaks", "complete"]
 
 _MOST_REPLAYED = 2_000_000
 """Events of a run whose watches are shown exactly, by a replay: about a third of a second."""
 
 _MOST_POINTS = 400
+
+_MOST_PROPOSED = 50
 
 
 def breaks(feed: Feed, content: dict[str, Any]) -> Message:
@@ -64,6 +66,20 @@ def breaks(feed: Feed, content: dict[str, Any]) -> Message:
     return meta, pack("breaks", times=times, values=np.concatenate([np.zeros(0), *curves]))
 
 
+def complete(feed: Feed, content: dict[str, Any]) -> Message:
+    """What a field for a path may mean: ``text``; ``fields``: those of ``condition`` or ``watch``, too."""
+    sim, text, of = feed.sim, str(content.get("text", "")), content.get("fields")
+    paths = sim.paths(text, _MOST_PROPOSED)
+    if of:
+        path, dot, word = text.rpartition(".")
+        try:
+            names = (sim.fields if of == "condition" else sim.watchable)(path) if dot else []
+        except AstranbError:
+            names = []
+        paths = [*(f"{path}.{name}" for name in names if name.startswith(word)), *paths][:_MOST_PROPOSED]
+    return {"paths": paths}, []
+
+
 def _curves(feed: Feed, start_ps: int, end_ps: int, *, exact: bool) -> tuple[np.ndarray, list[np.ndarray]]:
     """Values over a window: replayed, or as they were sampled; the last answer is kept."""
     sim, watches = feed.sim, feed.sim.watches
@@ -88,4 +104,4 @@ def _sampled(watch: Watch, times: np.ndarray) -> np.ndarray:
     return np.where(place >= 0, np.array(watch.values)[np.maximum(place, 0)], np.nan)
 
 
-VIEW = View(Feed, {"breaks": breaks})
+VIEW = View(Feed, {"breaks": breaks, "complete": complete})
