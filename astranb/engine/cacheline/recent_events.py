@@ -1,4 +1,4 @@
-"""The last events of an object, in words."""
+"""The last events of an object, and those of the run around a moment, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .paths import MachinePart, block_name, block_path
 from .recorder import FLIGHT_KINDS
 from .state import CacheLineState
 
-__all__ = ["recent_events"]
+__all__ = ["events_around", "recent_events"]
 
 _MOST = 10
 _WINDOW = 200_000  # of the newest flights: so many are looked through
@@ -89,6 +89,58 @@ def recent_events(engine: CacheLineState, place: MachinePart) -> list[str]:
     return [f"{format_time(when)} · {text}" for when, text in reported[:_MOST]]
 
 
+def events_around(engine: CacheLineState, at_ps: int, most: int) -> list[tuple[int, str, str]]:
+    """List what happened before and after a moment, as far as it has been simulated.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+        Line flights are included where they were recorded.
+    at_ps : int
+    most : int
+        Events before the moment (its own included), and after it.
+
+    Returns
+    -------
+    list of tuple
+        Time in ps, what happened, and the path of the thread block or link, in the order of time.
+    """
+    machine, fabric, now_ps = engine.machine, engine.fabric, engine.now_ps
+    ops, (_, flights) = machine.ops, engine.recorder.since(0)
+    flights = flights[flights["event"] <= engine.events]
+    found = []
+    for field in _DID:
+        for op in _nearest(np.asarray(ops[field]), at_ps, now_ps, most):
+            path = block_path(fabric, machine, int(ops["block"][op]))
+            found.append((int(ops[field][op]), _did(engine, int(op), field), path))
+    for field, how in (("start_ps", "is sent"), ("end_ps", "has arrived")):
+        for k in _nearest(np.asarray(flights[field]), at_ps, now_ps, most):
+            what, queue = _what(engine, flights[k])
+            found.append((int(flights[k][field]), f"{what} {how}{queue}", fabric.name(int(flights[k].link))))
+    found = sorted((one for one in found if one[1]), key=lambda one: one[0])
+    before = sum(one[0] <= at_ps for one in found)
+    return found[max(0, before - most) : before + most]
+
+
+def _nearest(times: np.ndarray, at_ps: int, now_ps: int, most: int) -> np.ndarray:
+    """Rows of the last times up to a moment, and of the first ones after it."""
+    chosen = []
+    for rows, sign in (
+        (np.flatnonzero((times >= 0) & (times <= at_ps)), -1),
+        (np.flatnonzero((times > at_ps) & (times <= now_ps)), 1),
+    ):
+        chosen.append(rows[np.argsort(sign * times[rows], kind="stable")[:most]])
+    return np.concatenate(chosen)
+
+
+def _did(engine: CacheLineState, op: int, field: str) -> str:
+    """What a time of an operation means, in words; empty: nothing that shows."""
+    row, names = engine.machine.ops[op], engine.program.phase_names
+    text = _DID[field][int(row.kind)]
+    phase = f" ({names[int(row.phase)]})" if names else ""
+    return f"{text}: operation {int(row.number)}{phase}" if text else ""
+
+
 def _newest(engine: CacheLineState) -> Any:
     """The newest flights up to now."""
     total = engine.recorder.mark()
@@ -96,15 +148,20 @@ def _newest(engine: CacheLineState) -> Any:
     return flights[flights["event"] <= engine.events]
 
 
-def _report(engine: CacheLineState, flight: Any) -> tuple[int, str]:
-    """Describe a line that crosses a link: queued, sent or arrived."""
+def _what(engine: CacheLineState, flight: Any) -> tuple[str, str]:
+    """Name a line that crosses a link, and how long it was queued."""
     op = engine.machine.ops[int(flight.op)]
     kind = FLIGHT_KINDS[int(flight.kind)] if int(flight.kind) < len(FLIGHT_KINDS) else "poll"
     who = block_path(engine.fabric, engine.machine, int(op.block))
     line = "" if kind.startswith(("signal", "poll")) else f" line {int(flight.line) + 1}/{int(op.lines)}"
     what = f"{kind}{line} of {who}, operation {int(op.number)}, on {engine.fabric.name(int(flight.link))}"
     waited = int(flight.start_ps) - int(flight.queued_ps)
-    queue = f" after {format_time(waited)} in the queue" if waited else ""
+    return what, f" after {format_time(waited)} in the queue" if waited else ""
+
+
+def _report(engine: CacheLineState, flight: Any) -> tuple[int, str]:
+    """Describe a line that crosses a link: queued, sent or arrived."""
+    what, queue = _what(engine, flight)
     if flight.end_ps <= engine.now_ps:
         return int(flight.end_ps), f"{what} has arrived{queue}"
     if flight.start_ps <= engine.now_ps:
@@ -166,22 +223,19 @@ def _of_blocks(engine: CacheLineState, place: MachinePart) -> list[tuple[int, st
 
 def _of_operations(engine: CacheLineState, of: np.ndarray) -> list[tuple[int, str]]:
     """What the thread blocks of some operations did last at these."""
-    machine, names, ops = engine.machine, engine.program.phase_names, engine.machine.ops
+    machine, ops = engine.machine, engine.machine.ops
     blocks = {int(block) for block in ops["block"][of]}
     several = len({int(machine.blocks[block].gpu) for block in blocks}) > 1
     name = {
         b: block_name(machine, b) if several else block_name(machine, b).partition(" ")[2] for b in blocks
     }
     reported: list[tuple[int, str]] = []
-    for field, words in _DID.items():
+    for field in _DID:
         times = np.asarray(ops[field])[of]
         done = of[(times >= 0) & (times <= engine.now_ps)]
         newest = done[np.argsort(np.asarray(ops[field])[done], kind="stable")][-_MOST:]
         for op in newest:
-            row, text = ops[op], words[int(ops["kind"][op])]
-            phase = f" ({names[int(row.phase)]})" if names else ""
+            text = _did(engine, int(op), field)
             if text:
-                reported.append(
-                    (int(row[field]), f"{name[int(row.block)]} {text}: operation {int(row.number)}{phase}")
-                )
+                reported.append((int(ops[field][op]), f"{name[int(ops['block'][op])]} {text}"))
     return reported

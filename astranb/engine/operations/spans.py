@@ -14,6 +14,7 @@ __all__ = [
     "COMMUNICATION",
     "TRACKS",
     "divide",
+    "ends_around",
     "rank_columns",
     "shares",
     "spans_of",
@@ -139,3 +140,33 @@ def sweep(
 def time_ps(engine: OperationRun) -> int:
     """When the last rank was done; up to now while it runs."""
     return int(shares(engine)["end"].max(initial=0))
+
+
+def ends_around(engine: OperationRun, at_ps: int, most: int) -> list[tuple[int, str, str]]:
+    """List the begins and ends of operations before and after a moment.
+
+    Parameters
+    ----------
+    engine : OperationRun
+    at_ps : int
+    most : int
+        Events before the moment (its own included), and after it.
+
+    Returns
+    -------
+    list of tuple
+        Time in ps, what happened, and the path of the operation, in the order of time.
+    """
+    about, found = engine.about, []
+    for times, verb in zip(engine.times_ps(), ("begins", "ends"), strict=True):
+        for known, sign in (
+            ((times >= 0) & (times <= at_ps), -1),
+            ((times > at_ps) & (times <= engine.now_ps), 1),
+        ):
+            rows = np.flatnonzero(known)
+            for row in rows[np.argsort(sign * times[rows], kind="stable")[:most]].tolist():
+                text = f"rank {int(about.npu[row])} {verb} {about.text(row)}"
+                found.append((int(times[row]), text, about.path(row)))
+    found.sort(key=lambda one: one[0])
+    before = sum(one[0] <= at_ps for one in found)
+    return found[max(0, before - most) : before + most]

@@ -6,6 +6,7 @@ import { createBuffer } from "./buffer.js";
 import { createChange } from "./change.js";
 import { createChunks } from "./chunks.js";
 import { createCompare } from "./compare.js";
+import { createEvents } from "./events.js";
 import { createExplain } from "./explain.js";
 import { createExposed } from "./exposed.js";
 import { createGraph } from "./graph.js";
@@ -40,6 +41,7 @@ const PANELS = [
   ["below", "result", "Result", createResult, "ended"],
   ["below", "blocks", "SMs and blocks", createTimeline, true],
   ["below", "activity", "Memory and links", createMemory, true],
+  ["below", "events", "Events", createEvents],
   ["below", "interval", "Interval", createInterval],
   ["below", "buffer", "Buffer", createBuffer],
   ["below", "compare", "Comparison", createCompare],
@@ -54,6 +56,7 @@ const OF_OPERATIONS = [
   ["side", "explain", "Explain", createExplain],
   ["below", "result", "Result", createResult, "ended"],
   ["below", "tracks", "Timeline", createRanks, true],
+  ["below", "events", "Events", createEvents],
   ["below", "compare", "Comparison", createCompare],
 ];
 

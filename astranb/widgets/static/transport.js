@@ -4,6 +4,7 @@
 import { formatCount, formatTime } from "./format.js";
 import { createMenu } from "./menu.js";
 import { createSave } from "./save.js";
+import { createSearch } from "./search.js";
 import { createBeat, make, makeButton, makeSvg, settle } from "./theme.js";
 
 /** @import { Interval, Progress, State, Store } from "./types" */
@@ -144,6 +145,7 @@ export function createTransport(store, help) {
   const live = make("div", { class: "anb-live", role: "status", "aria-live": "polite" }, narration, status);
 
   const title = make("h3", { class: "anb-title", text: "connecting to the kernel …" });
+  const search = createSearch(store);
   const menu = createMenu(
     "⋯", "More controls",
     make("label", { class: "anb-label" }, make("span", { text: "Redraw" }), redraw), createSave(store),
@@ -151,7 +153,7 @@ export function createTransport(store, help) {
   const element = make(
     "div", { class: "anb-transport" },
     make(
-      "div", { class: "anb-row anb-header" }, title,
+      "div", { class: "anb-row anb-header" }, title, search.element,
       make("label", { class: "anb-label" }, make("span", { text: "Speed" }), speed, speedText),
       make("label", { class: "anb-label", title: "the cursor stays with the simulation (F)" }, follow, "Follow"),
       menu.element, helpButton,
@@ -244,5 +246,5 @@ export function createTransport(store, help) {
   }
   /** @param {number} by powers of ten */
   const faster = (by) => store.state && store.setSpeed(10 ** Math.min(FASTEST, Math.max(SLOWEST, Math.log10(store.state.speed) + by)));
-  return { element, draw, press, back, faster, when, record };
+  return { element, draw, press, back, faster, when, record, search: search.field, destroy: search.destroy };
 }

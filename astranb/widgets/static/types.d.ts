@@ -378,6 +378,10 @@ export interface Answers {
     edits: [number, string, string][];
     events: number;
   };
+  /** Time, what happened, the object. */
+  events: { at_ps: number; rows: [number, string, string][] };
+  /** What it is, the object, the time; -1: none. */
+  search: { found: [string, string, number][]; more: boolean };
   /** What, how much, the object; and name, number and share of each part of the time. */
   outcome: { finished: boolean; facts: [string, string, string][]; parts: [string, number, number][]; whose: string };
   picture: Picture;

@@ -16,6 +16,7 @@ const KEYS = [
   ["Home End", "go to the start, to the end"],
   ["F", "follow the simulation"],
   ["G", "go to a time"],
+  ["/ Ctrl + F", "search a GPU, a link, an operation, a time"],
   ["R", "record on/off"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
@@ -118,6 +119,7 @@ function show({ store, views, model, el }) {
     Home: () => transport.press("reset"),
     End: () => transport.press("to_end"),
     g: () => transport.when.focus(),
+    "/": () => transport.search.focus(),
     r: () => transport.record.hidden || transport.record.click(),
     f: () => (store.following ? store.scrub(store.cursor) : store.follow()),
     "+": () => transport.faster(0.25),
@@ -147,6 +149,10 @@ function show({ store, views, model, el }) {
     if (tagName === "SELECT" || tagName === "TEXTAREA" || (tagName === "INPUT" && type === "text")) return;
     if (type === "range" && /^(Arrow|Home|End)/.test(event.key)) return;
     if ((tagName === "BUTTON" || type === "checkbox") && (event.key === " " || event.key === "Enter")) return;
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "f") {
+      event.preventDefault();
+      transport.search.focus();
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || !store.state) return;
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!action) return;
@@ -165,6 +171,7 @@ function show({ store, views, model, el }) {
     cancelAnimationFrame(asked);
     observer.disconnect();
     theme.destroy();
+    transport.destroy();
     panels.destroy();
     beside.destroy();
     store.close();

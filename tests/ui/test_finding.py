@@ -1,0 +1,69 @@
+"""Finding things: the search field, the table of events, the fullest buffers, the overview of all time."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot
+
+MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
+SHOW = "sim.run('5 us')\nworkbench = anb.Workbench(sim)\nworkbench"
+
+
+def start(page: Page, lab: Lab) -> Locator:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    return bench
+
+
+def test_the_search_field_finds_a_gpu_a_link_and_a_time(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    bench.press("/")
+    field = bench.get_by_role("combobox", name="Search")
+    expect(field).to_be_focused()
+    found = bench.get_by_role("listbox", name="Found").get_by_role("option")
+    page.keyboard.type("gpu 3")
+    expect(found.first).to_have_text("GPU3")
+    page.keyboard.press("Enter")
+    becomes(page, "workbench._selection == 'gpu[3]'")
+    expect(bench.locator(".anb-inspector h4").first).to_contain_text("GPU3")
+    expect(found).to_have_count(0)
+
+    bench.press("Control+f")
+    field.fill("nvsw.1")
+    expect(found.nth(1)).to_contain_text("->dgx_h100.0.nvsw.1")
+    page.keyboard.press("ArrowDown")
+    expect(found.nth(1)).to_have_attribute("aria-selected", "true")
+    screenshot(page, "search")
+    found.nth(2).click()
+    becomes(page, "workbench._selection == 'dgx_h100.0.xpu.1->dgx_h100.0.nvsw.1'")
+
+    field.fill("3 us")
+    expect(found.first).to_have_text("time 3 µs")
+    page.keyboard.press("Enter")
+    becomes(page, "workbench.cursor_ps == 3_000_000")
+    field.fill("7 us")  # later than what has been simulated: the run goes on to it
+    expect(found.first).to_have_text("time 7 µs")
+    page.keyboard.press("Enter")
+    becomes(page, "sim.now_ps > 6_000_000")
+
+
+def test_the_table_of_events_follows_the_cursor_and_moves_it(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    bench.get_by_role("button", name="Events", exact=True).click()
+    table = bench.locator(".anb-events tbody tr")
+    expect(table).to_have_count(20)
+    evaluate(page, "workbench.scrub('2 us')")
+    expect(table).to_have_count(40)
+    expect(table.nth(20)).to_have_class("anb-later")
+    row = table.nth(22)
+    where = row.locator("td").last.inner_text()
+    row.get_by_role("button").click()
+    becomes(page, f"workbench._selection == {where!r}")
+    becomes(page, "workbench.cursor_ps > 2_000_000")
+    expect(bench.locator(".anb-events tr[aria-selected=true]").first).to_be_visible()
+    screenshot(page, "events")
