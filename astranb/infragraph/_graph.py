@@ -158,6 +158,10 @@ class NodeGraph:
                 return text
             device = self._plan.devices[name]
 
+    def instance_name(self, node: int) -> str:
+        """Name the copy of an instance that a node is in."""
+        return ".".join(self.name(node).split(".")[:2])
+
     def index(self, name: str) -> int:
         """Find a node by its fully qualified name.
 

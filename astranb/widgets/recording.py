@@ -15,6 +15,7 @@ from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.engine.operations.about import KINDS, STATES, About
 
 from .feed import AnyFeed, LineFeed, Message, OperationFeed, pack
+from .views import answers_of
 from .views.graph import laid_out
 from .views.ranks import KINDS as KINDS_OF_TRACKS
 from .views.ranks import index_of
@@ -119,7 +120,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     """The operations of as many ranks as there is room for."""
     sim = feed.sim
     scene, buffers = feed.scene()
-    state, nothing = feed.state()
+    state, flights = feed.state(fine=True, most=most_operations)
     about = sim.engine.about
     sizes = np.diff(about.start)
     ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
@@ -160,6 +161,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
         "edges": columns.add(*pack("recorded_parents", first=first, parent=parents)),
         "spans": spans,
         "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
+        "doing": columns.message(answers_of(feed)["doing"](feed, {})),
         "ranks": ranks, "tracks": len(feed.tracks), "dims": len(about.topology),
     }  # fmt: skip
     moments, count = _moments(columns, start, end)
@@ -167,7 +169,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     still = {"playing": False, "failed": False, "fast": False, "progress": {}, "events": count}
     fields = {
         "scene": columns.message(({**scene, **shown}, buffers)),
-        "state": columns.message(({**state, **still}, nothing)),
+        "state": columns.message(({**state, **still}, flights)),
         "timeline": columns.message(feed.timeline()),
         "moments": moments,
         "workload": workload,
@@ -219,6 +221,8 @@ def _spans(feed: OperationFeed, kind: str, labels: dict[str, int], ranks: int) -
         slots=index.slots[place],
         start=index.start_ps[inside],
         end=index.end_ps[inside],
+        ready=index.ready_ps[inside],
+        waits=index.waits[inside],
     )
 
 

@@ -56,6 +56,7 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
     timeline = bench.locator(".anb-ranks")
     expect(timeline).to_have_attribute("data-drawn", "spans")
     expect(timeline).to_have_attribute("data-count", re.compile(r"[1-9]\d*"))
+    bench.get_by_role("tab", name="Operations").click()
     graph = bench.locator(".anb-dag")
     expect(graph).to_have_attribute("data-nodes", "12")
     expect(graph.locator("[data-state=running]")).to_have_count(2)
@@ -128,6 +129,7 @@ def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab)
     expect(bench).not_to_have_attribute("data-events", str(before))
     expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
     assert evaluate(page, "sim.counts['pass']") == 1
+    bench.get_by_role("tab", name="Operations").click()
     graph = bench.locator(".anb-dag")
     expect(graph).to_have_attribute("data-nodes", "30")
     graph.locator("[data-path='rank[0].op[5]']").click()
@@ -158,3 +160,35 @@ def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab)
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-kind", "chunks")
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
     screenshot(page, "layers-chunks")
+
+
+def test_messages_move_on_the_topology_and_lead_to_their_operations(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    open_notebook(page, lab, [MAKE, SHOW])
+    set_theme(page, "light")
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    topology = bench.locator(".anb-topology")
+    expect(bench.get_by_role("tab", name="Topology")).to_have_attribute("aria-selected", "true")
+    expect(topology.locator("canvas").first).to_have_attribute("aria-label", re.compile("12 nodes"))
+    expect(topology.locator(".anb-legend")).to_contain_text("all_reduce")
+    evaluate(page, "sim.goto('44 us').why")
+    expect(topology.locator(".anb-legend")).to_contain_text("messages in flight")
+
+    # Between two events messages are where their recorded times put them; going back takes them away.
+    evaluate(page, "workbench.scrub('40.9 us')")
+    expect(bench).to_have_attribute("data-dots", "14")  # two chunks of each rank but the slow one
+    canvas = topology.locator("canvas").first
+    first = str(canvas.get_attribute("data-moving"))
+    assert len(first.split()) == 14
+    evaluate(page, "workbench.scrub('41.4 us')")
+    expect(canvas).not_to_have_attribute("data-moving", first)
+    place = str(canvas.get_attribute("data-moving")).split()[0].split(",")
+    canvas.hover(position={"x": float(place[0]), "y": float(place[1])})
+    expect(topology.locator(".anb-tip")).to_contain_text("phase 1, step 1 · 64 KiB · rank 0 to rank 1")
+    canvas.click(position={"x": float(place[0]), "y": float(place[1])})
+    expect(bench.locator(".anb-inspector")).to_contain_text("rank[0].op[1]")
+    screenshot(page, "workload-messages")
+    evaluate(page, "workbench.scrub('39 us')")
+    expect(bench).to_have_attribute("data-dots", "0")

@@ -136,6 +136,7 @@ def test_a_page_plays_operations_and_timelines_alone(alone: Page, tmp_path: Path
     bench.get_by_label("View cursor").fill(str(middle / sim.now_ps))
     shows(bench, middle)
     mine = frame[frame["rank"] == 0]
+    tab(bench, "Operations")
     over = int((mine["end_ps"] <= middle).sum())
     graph = bench.locator(".anb-dag")
     expect(graph.locator("[data-state=done]")).to_have_count(over)
@@ -143,6 +144,12 @@ def test_a_page_plays_operations_and_timelines_alone(alone: Page, tmp_path: Path
     expect(graph.locator("[data-state=running]")).to_have_count(under_way)
     timeline = bench.locator(".anb-ranks")
     expect(timeline).to_have_attribute("data-count", str(int((frame["start_ps"] <= middle).sum())))
+    # The page holds the messages, and what each rank does.
+    tab(bench, "Topology")
+    bench.get_by_label("View cursor").fill(str(40_900_000 / sim.now_ps))
+    expect(bench).to_have_attribute("data-dots", "14")
+    canvas = bench.locator(".anb-topology canvas").first
+    expect(canvas).to_have_attribute("data-doing", re.compile("^(compute,?){8}$"))
     alone.wait_for_timeout(300)
     screenshot(alone, "workload-page-light")
     expect(button(bench, "Breakpoint")).to_be_disabled()
@@ -174,6 +181,7 @@ def test_names_of_operations_are_text(alone: Page, tmp_path: Path) -> None:
     bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
     expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
     press(bench, "End")
+    tab(bench, "Operations")
     expect(bench.locator(".anb-op-label").first).to_contain_text("</script><img")
     bench.locator("[data-path='rank[0].op[1]']").click()
     expect(bench.locator(".anb-inspector h4")).to_contain_text(f"0 {HOSTILE}")

@@ -30,7 +30,7 @@ class Browser:
         self.sequence = 0
 
     def read(self) -> None:
-        meta, (start, end, what, wait) = self.feed.state()
+        meta, (start, end, what, wait, *_) = self.feed.state()
         self.sequence += 1
         assert meta["seq"] == self.sequence
         del self.flights[meta["first"] :]

@@ -58,7 +58,16 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
     found: dict[str, list[dict[str, Any]]] = {}
     for answer in header["answers"]:
         found.setdefault(answer["question"], []).append(answer)
-    assert set(found) == {"ranks", "critical_path", "lost_time", "outcome", "why", "what_if", "what_if_run"}
+    assert set(found) == {
+        "ports",
+        "ranks",
+        "critical_path",
+        "lost_time",
+        "outcome",
+        "why",
+        "what_if",
+        "what_if_run",
+    }
     asked = [(row["path"], row["value"]) for row in found["what_if"][0]["message"]["rows"]]
     assert [(a["options"]["path"], a["options"]["value"]) for a in found["what_if_run"]] == asked
     exact = found["what_if_run"][0]["message"]["row"]["exact_ps"]

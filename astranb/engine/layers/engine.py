@@ -14,7 +14,7 @@ from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.run import Spans
 from astranb.engine.operations.spans import spans_of
 
-from . import edits, inspection, result_tables
+from . import edits, flights, inspection, result_tables
 from . import tables as t
 from .about import PARTS
 from .breakpoints import EVENTS, on_event
@@ -40,6 +40,11 @@ class LayerEngine(LayerState):
     segments = result_tables.critical_path
     dimension = result_tables.dimension
     own_lines = result_tables.lines
+    link_graph = flights.link_graph
+    link_path = flights.link_path
+    queues = flights.queues
+    recorded_flights = flights.recorded_flights
+    flights = flights.flights
 
     def copy(self, *, record: bool = True) -> Self:
         """An independent engine in the same state."""

@@ -45,6 +45,7 @@ from typing import Final
 from astranb.core.jit import kernel
 
 from .bus import enter_bus
+from .recording import record_stream
 from .tables import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -278,6 +279,8 @@ def _send_next(m: MessageMachine, stream: int) -> None:
         dst = _member(m, stream, up)
         src = _member(m, stream, down)
     here = s.npu
+    if m.watch[0].noting == 1:
+        record_stream(m, stream, s.sent + 1)
     post_send_inline(m, here, dst, s.tag, size, 0)
     if m.config[0].folded == 1:
         # The NPU that sends to this one does the same as this one to the next.
@@ -365,6 +368,8 @@ def _tree_expect(m: MessageMachine, stream: int, index: int) -> None:
 def _tree_send(m: MessageMachine, stream: int, index: int) -> None:
     """Send the chunk to another node."""
     s = m.streams[stream]
+    if m.watch[0].noting == 1:
+        record_stream(m, stream, 0)
     post_send(m, s.npu, _member(m, stream, index), s.tag, s.message_bytes, 0)
 
 
@@ -459,6 +464,8 @@ def _switch_passed(m: MessageMachine, stream: int) -> bool:
         return True
     s.state = _AT_SWITCH
     handler = (stream << KIND_BITS) | REDUCING
+    if m.watch[0].noting == 1:
+        record_stream(m, stream, 1)
     cross_link(m, s.npu, 2 * _dimension(m, stream), s.message_bytes, handler, 0)
     return False
 
@@ -492,6 +499,8 @@ def switch_done(m: MessageMachine, stream: int) -> None:
         size //= s.nodes
     elif s.collective == ALL_GATHER:
         size *= s.nodes - 1
+    if m.watch[0].noting == 1:
+        record_stream(m, stream, 2)
     cross_link(m, s.npu, 2 * _dimension(m, stream) + 1, size, 0, (stream << KIND_BITS) | STREAM)
 
 
@@ -598,6 +607,8 @@ def _rooted_expect(m: MessageMachine, stream: int, number: int, size: int) -> No
 def _rooted_send(m: MessageMachine, stream: int, number: int, size: int) -> None:
     """Send a message to the NPU with a number."""
     s = m.streams[stream]
+    if m.watch[0].noting == 1:
+        record_stream(m, stream, 0)
     post_send(m, s.npu, _member_from_root(m, stream, number), s.tag, size, 0)
 
 

@@ -14,6 +14,7 @@ from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.core.timesteps import PENDING, TIMESTEP, TIMESTEPS
 from astranb.net.astrasim2 import FULLY_CONNECTED, SWITCH
+from astranb.net.dimension_links import links_of_dimensions
 from astranb.workload.astrasim2 import (
     COLLECTIVE_NAMES,
     DimensionAlgorithm,
@@ -36,6 +37,8 @@ __all__ = ["build", "margins", "recording_tables"]
 _MOST_POINTS: Final = 1024
 _MOST_PASSED: Final = 1 << 18
 """Recorded phases of chunks: 21 MB."""
+_MOST_FLIGHTS: Final = 1 << 18
+"""Recorded messages on their links: 27 MB."""
 
 
 def build(
@@ -144,7 +147,7 @@ def build(
         schedule=_schedule(network, links), grants=allocate(len(counts) * system.queues, t.GRANTS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         timesteps=allocate(_power(2 * many), TIMESTEP), pending=allocate(_power(2 * many), PENDING),
-        **recording_tables(rows, config[0], len(links.dims), len(links.servers), record=record),
+        **recording_tables(rows, config[0], links.dims, len(links.servers), many, record=record),
     )  # fmt: skip
     for name in ("head", "tail"):
         machine.buckets[name] = -1
@@ -153,20 +156,41 @@ def build(
 
 
 def recording_tables(
-    operations: Records, config: Any, dims: int, links: int, *, record: bool
+    operations: Records, config: Any, dims: Records, links: int, messages: int, *, record: bool
 ) -> dict[str, Records]:
-    """Make the tables of a recording; if nothing is recorded, they have one row each."""
+    """Make the tables of a recording; if nothing is recorded, they have one row each.
+
+    Parameters
+    ----------
+    operations : recarray of OPERATION_ROW
+    config : record of CONFIG
+    dims : recarray of DIMENSION
+    links, messages : int
+        Rows of these tables.
+    record : bool
+        Whether anything is recorded.
+    """
     watch = allocate(1, t.WATCH)
     watch.hit = watch.what = -1
     watch.recording = watch.noting = record
     collectives = int((operations.kind == t.COLLECTIVE).sum())
     phases = collectives * (int(config.splits) + 1) * int(config.max_phases)
+    npus = int(config.npus)
+    drawn = allocate(npus if record else 1, t.COUNTER)
+    drawn.value = 1
+    if record and not config.routed:
+        drawn.value = links_of_dimensions(dims.kind.tolist(), dims.nodes.tolist()).drawn_ranks()
+    # About as many as there are messages: two for each NPU of a phase, over some links each.
+    flights = 8 * phases * int(dims.nodes.max()) + 4 * len(operations)
     return {
         "watch": watch,
         "points": allocate(_MOST_POINTS, t.POINT),
         "passed": allocate(max(1, min(phases, _MOST_PASSED)) if record else 1, t.PASSED),
-        "traffic": allocate(max(1, int(config.npus) * dims) if record else 1, t.TRAFFIC),
+        "traffic": allocate(max(1, npus * len(dims)) if record else 1, t.TRAFFIC),
         "used": allocate(links if record else 1, t.USED),
+        "moving": allocate(messages if record else 1, t.MOVING),
+        "flights": allocate(max(1024, min(flights, _MOST_FLIGHTS)) if record else 1, t.FLIGHT),
+        "drawn": drawn,
     }
 
 

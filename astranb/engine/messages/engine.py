@@ -16,7 +16,7 @@ from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.run import Spans, recent
 from astranb.engine.operations.spans import TRACKS, spans_of
 
-from . import inspection, ready_times, traffic
+from . import flights, inspection, ready_times, traffic
 from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .critical_path import critical_path
@@ -55,6 +55,11 @@ class MessageEngine(MessageState):
     slow = ready_times.slow_ranks
     why = explain_wait
     dimension = traffic.dimension
+    link_graph = flights.link_graph
+    link_path = flights.link_path
+    queues = flights.queues
+    recorded_flights = flights.recorded_flights
+    flights = flights.flights
 
     @property
     def tracks(self) -> Sequence[str]:

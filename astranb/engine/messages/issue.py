@@ -5,7 +5,7 @@ from __future__ import annotations
 from astranb.core.jit import kernel
 
 from .chunks import admit, free_stream, new_stream, next_phase, unlink
-from .recording import record, record_phase
+from .recording import record, record_phase, record_sender
 from .scheduling import order_dimensions, plan_phases, reset_loads
 from .tables import (
     ALL_GATHER,
@@ -94,6 +94,8 @@ def _issue_custom(m: MessageMachine, operation: int) -> None:
     """Issue one operation of a custom collective."""
     o = m.operations[operation]
     o.start_ns = m.queue[0].now
+    if m.watch[0].noting == 1:
+        record_sender(m, o.owner)
     handler = (operation << KIND_BITS) | OPERATION
     if o.kind == SEND:
         post_send(m, o.npu, o.peer, o.tag, o.bytes, handler)
@@ -207,6 +209,7 @@ def _issue(m: MessageMachine, operation: int) -> None:
     o.start_ns = m.queue[0].now
     if m.watch[0].noting == 1:
         record(m, BEGINS, o.npu, operation, -1, -1)
+        record_sender(m, operation)
     m.npus[o.npu].ongoing += 1
     if o.place != ON_NOTHING:
         m.places[o.npu * PLACES + o.place].busy = 1

@@ -11,7 +11,18 @@ from astranb.net.astrasim2 import MESH, RING, SWITCH
 
 from .tables import ENDS, PHASE_ENDS, SENT, MessageMachine
 
-__all__ = ["record", "record_link", "record_phase", "record_sent"]
+__all__ = [
+    "record",
+    "record_flight",
+    "record_link",
+    "record_moving",
+    "record_phase",
+    "record_queued",
+    "record_resumed",
+    "record_sender",
+    "record_sent",
+    "record_stream",
+]
 
 
 @kernel(inline=False)
@@ -43,11 +54,53 @@ def record(m: MessageMachine, what: int, npu: int, operation: int, other: int, d
 
 
 @kernel(inline=False)
-def record_sent(m: MessageMachine, src: int, dst: int, size: int) -> None:
-    """Count a message that is sent, in the dimensions that it crosses."""
+def record_sender(m: MessageMachine, operation: int) -> None:
+    """Record whose message is sent next: an operation's."""
+    watch = m.watch[0]
+    watch.sending = operation
+    watch.sent_phase = 0
+    watch.sent_step = 0
+
+
+@kernel(inline=False)
+def record_stream(m: MessageMachine, stream: int, step: int) -> None:
+    """Record whose message is sent next: a chunk's, and how many of its phase it is (0: not counted)."""
+    watch = m.watch[0]
+    watch.sending = m.streams[stream].operation
+    watch.sent_phase = m.streams[stream].phase
+    watch.sent_step = step
+
+
+@kernel(inline=False)
+def record_moving(m: MessageMachine, row: int) -> None:
+    """Record whose a message is."""
+    watch = m.watch[0]
+    if watch.recording == 1:
+        moving = m.moving[row]
+        moving.operation = watch.sending
+        moving.phase = watch.sent_phase
+        moving.step = watch.sent_step
+        moving.queued_ns = m.queue[0].now
+
+
+@kernel(inline=False)
+def record_resumed(m: MessageMachine, row: int) -> None:
+    """Record that the message that was deferred in a row is sent next."""
+    watch = m.watch[0]
+    if watch.recording == 1:
+        moving = m.moving[row]
+        watch.sending = moving.operation
+        watch.sent_phase = moving.phase
+        watch.sent_step = moving.step
+
+
+@kernel(inline=False)
+def record_sent(m: MessageMachine, row: int, src: int, dst: int, size: int) -> None:
+    """Record a message that is sent: whose it is, and its bytes in the dimensions that it crosses."""
     record(m, SENT, src, -1, dst, -1)
     if m.watch[0].recording == 0:
         return
+    record_moving(m, row)
     count = len(m.dims)
     for at in range(count):
         here = src
@@ -73,12 +126,48 @@ def record_sent(m: MessageMachine, src: int, dst: int, size: int) -> None:
 
 
 @kernel(inline=False)
-def record_link(m: MessageMachine, link: int, size: int, wire_ns: int) -> None:
-    """Count a message that begins to cross a link."""
+def record_queued(m: MessageMachine, row: int) -> None:
+    """Record that a message comes to its next link."""
+    if m.watch[0].recording == 1:
+        m.moving[row].queued_ns = m.queue[0].now
+
+
+@kernel(inline=False)
+def record_flight(m: MessageMachine, row: int, link: int, route: int, at: int, end_ns: int) -> None:
+    """Record a message that begins to cross a link, or all its links; ``at`` is the rank where it begins."""
+    watch = m.watch[0]
+    if watch.recording == 0:
+        return
+    message = m.messages[row]
+    if m.drawn[at].value == 0 and m.drawn[max(message.dst, 0)].value == 0:
+        return
+    flight = m.flights[watch.flights % len(m.flights)]
+    moving = m.moving[row]
+    flight.number = watch.flights
+    flight.link = link
+    flight.route = route
+    flight.src = message.src
+    flight.dst = message.dst
+    flight.tag = message.tag
+    flight.bytes = message.bytes
+    flight.operation = moving.operation
+    flight.phase = moving.phase
+    flight.step = moving.step
+    flight.queued_ns = moving.queued_ns
+    flight.start_ns = m.queue[0].now
+    flight.end_ns = end_ns
+    watch.flights += 1
+
+
+@kernel(inline=False)
+def record_link(m: MessageMachine, link: int, row: int, free_ns: int, arrival_ns: int) -> None:
+    """Record a message that begins to cross a link: when the link is free again, and when it arrives."""
     if m.watch[0].recording == 1:
         m.used[link].messages += 1
-        m.used[link].bytes += size
-        m.used[link].busy_ns += wire_ns
+        m.used[link].bytes += m.messages[row].bytes
+        m.used[link].busy_ns += free_ns - m.queue[0].now
+        at = m.messages[row].src if m.config[0].routed == 1 else m.messages[row].at
+        record_flight(m, row, link, -1, at, arrival_ns)
 
 
 @kernel(inline=False)

@@ -148,15 +148,23 @@ RULES: Final[Rules] = {
         "heap": row("timesteps"), "bucket": maybe("timesteps"),
     },
     "pending": {"what": COUNT, "next": until("pending")},
-    "watch": {**dict.fromkeys(t.WATCH.names or (), ANY), "recording": FLAG, "passed": COUNT},
+    "watch": {**dict.fromkeys(t.WATCH.names or (), ANY), "recording": FLAG, "passed": COUNT,
+    "flights": COUNT},
     "points": dict.fromkeys(t.POINT.names or (), ANY),  # written before the loop is called
     "passed": {**dict.fromkeys(t.PASSED.names or (), ANY), "npu": row("npus"),
     "operation": row("operations")},
     "traffic": each(COUNT, "messages", "bytes", "crossed"),
     "used": each(COUNT, "messages", "bytes", "busy_ns"),
+    "moving": dict.fromkeys(t.MOVING.names or (), ANY),
+    "flights": {
+        **dict.fromkeys(t.FLIGHT.names or (), ANY), "link": Rule(t.ONE_LINK - 2 * _MOST, 1 << 40),
+        **each(maybe("npus"), "src", "dst"), "operation": maybe("operations"), "route": maybe("routes"),
+    },
+    "drawn": {"value": FLAG},
 }  # fmt: skip
 
 _GROWING: Final = ("streams", "phases", "timers", "messages", "timesteps", "pending")
+_RECORDED: Final = ("passed", "traffic", "used", "moving", "flights", "drawn")
 _MASK: Final = (1 << t.KIND_BITS) - 1
 
 
@@ -181,9 +189,7 @@ def check(machine: Any, start: Any = None) -> None:
         _check_inputs(machine)
         require(machine.clock[0].steps == 0, "clock.steps")
     else:
-        for name in (
-            name for name in machine._fields if name not in (*_GROWING, "passed", "traffic", "used")
-        ):
+        for name in (name for name in machine._fields if name not in (*_GROWING, *_RECORDED)):
             require(len(getattr(machine, name)) == len(getattr(start, name)), f"the length of {name}")
     _MessagesInUse(machine).check()
 
@@ -340,6 +346,9 @@ class _MessagesInUse:
             require(len(m.passed) > 0, "the length of passed")
             require(len(m.traffic) >= self.npus * len(m.dims), "the length of traffic")
             require(len(m.used) >= len(m.links), "the length of used")
+            require(len(m.moving) == len(m.messages), "the length of moving")
+            require(len(m.flights) > 0, "the length of flights")
+            require(len(m.drawn) >= self.npus, "the length of drawn")
 
     def _used(self, name: str, free: int, left: int) -> np.ndarray:
         """Give which rows are in no list of unused rows, of which there must be so many."""

@@ -177,7 +177,7 @@ class Run:
     def record(self, *, on: bool) -> None:
         """Start or stop recording phases of chunks and traffic; drop what has been recorded."""
         m = self._machine
-        tables = recording_tables(m.operations, m.config[0], len(m.dims), len(m.links), record=on)
+        tables = recording_tables(m.operations, m.config[0], m.dims, len(m.links), len(m.messages), record=on)
         self.machine = m._replace(**tables)
 
     def digest(self) -> str:

@@ -47,7 +47,7 @@ class MessageState(OperationEngine):
     units: ClassVar[Mapping[str, str]] = UNITS
     count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
-    not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed")
+    not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed", "flights", "drawn")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDED
 
     def __init__(

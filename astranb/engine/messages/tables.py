@@ -330,6 +330,10 @@ WATCH = np.dtype(
         ("operation", "i8"),
         ("other", "i8"),
         ("step", "i8"),  # at which event
+        ("flights", "i8"),  # messages recorded so far, with congestion once for each link
+        ("sending", "i8"),  # the operation of the message that is sent next, and of which phase of its
+        ("sent_phase", "i8"),  # chunk it is (0: no chunk), and how many of the phase it is (0: not counted)
+        ("sent_step", "i8"),
     ]
 )
 """What is observed of a run: not part of the simulated state."""
@@ -372,7 +376,35 @@ TRAFFIC = np.dtype([("messages", "i8"), ("bytes", "i8"), ("crossed", "i8")])
 USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
 """What has crossed a link, in a network with congestion."""
 
-RECORDED: Final = ("watch", "points", "passed", "traffic", "used")
+MOVING = np.dtype([("operation", "i8"), ("phase", "i8"), ("step", "i8"), ("queued_ns", "i8")])
+"""A message under way, in the row of its number: what it belongs to, and when it came to its link."""
+
+FLIGHT = np.dtype(
+    [
+        ("number", "i8"),  # of this row: another one than its place implies where it has been overwritten
+        (
+            "link",
+            "i8",
+        ),  # with congestion; ALL_LINKS: from src to dst; below that: one link, ONE_LINK - heading
+        ("route", "i8"),  # over an infrastructure, without congestion; else -1
+        ("src", "i8"),
+        ("dst", "i8"),
+        ("tag", "i8"),
+        ("bytes", "i8"),
+        ("operation", "i8"),
+        ("phase", "i8"),
+        ("step", "i8"),
+        ("queued_ns", "i8"),
+        ("start_ns", "i8"),
+        ("end_ns", "i8"),
+    ]
+)
+"""A message that crosses a link, or, without congestion, all its links, in a ring buffer."""
+
+ALL_LINKS: Final = -1
+ONE_LINK: Final = -2
+
+RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn")
 """The tables that are not part of the simulated state."""
 
 FIXED: Final = ("config", "implementations", "groups", "members", "children")
@@ -420,6 +452,9 @@ class MessageMachine(NamedTuple):
     passed: Records
     traffic: Records
     used: Records
+    moving: Records
+    flights: Records
+    drawn: Records  # of each rank: 1 where messages that it sends or gets are recorded
 
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
@@ -427,7 +462,7 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
-        WATCH, POINT, PASSED, TRAFFIC, USED,
+        WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""
@@ -483,6 +518,7 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     """
     clock, queue = m.clock[0], m.queue[0]
     changed: dict[str, Records] = {}
+    recorded = len(m.moving) == len(m.messages)
     for name, least in (("timers", margin), ("messages", margin), ("streams", streams)):
         rows, left, free = getattr(m, name), f"{name}_left", f"free_{name[:-1]}"
         if clock[left] < least:
@@ -492,6 +528,9 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     if "streams" in changed:
         changed["phases"] = allocate(len(changed["streams"]) * int(m.config[0].max_phases), PHASE)
         changed["phases"][: len(m.phases)] = m.phases
+    if recorded and "messages" in changed:
+        changed["moving"] = allocate(len(changed["messages"]), MOVING)
+        changed["moving"][: len(m.moving)] = m.moving
     if queue.events_left < 2 * margin:
         count = 1 << (2 * len(m.pending) + 2 * margin - 1).bit_length()
         changed["pending"], queue.free_event = _longer(m.pending, count, queue.free_event)

@@ -24,8 +24,16 @@ from astranb.net.astrasim2 import (
     wire_ns,
 )
 
-from .recording import record_link, record_sent
+from .recording import (
+    record_flight,
+    record_link,
+    record_moving,
+    record_queued,
+    record_resumed,
+    record_sent,
+)
 from .tables import (
+    ALL_LINKS,
     CLEAR_TO_SEND_BYTES,
     CLEAR_TO_SEND_TAGS,
     FREE,
@@ -33,6 +41,7 @@ from .tables import (
     KIND_BITS,
     LATE,
     NOBODY,
+    ONE_LINK,
     RECEIVING,
     SENDING,
     MessageMachine,
@@ -138,7 +147,7 @@ def _transmit(m: MessageMachine, link: int, row: int) -> None:
     put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
     free = now + int(taken_ns)
     if m.watch[0].noting == 1:
-        record_link(m, link, size, free - now)
+        record_link(m, link, row, free, arrival)
     put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
 
 
@@ -146,6 +155,8 @@ def _transmit(m: MessageMachine, link: int, row: int) -> None:
 def _enter(m: MessageMachine, row: int) -> None:
     """Send a message over its next link, or queue it there."""
     message = m.messages[row]
+    if m.watch[0].noting == 1:
+        record_queued(m, row)
     if m.config[0].routed == 1:
         link = m.hops[message.heading].value
     else:
@@ -228,13 +239,17 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
     m.clock[0].messages += 1
     m.clock[0].bytes += size
     if m.watch[0].noting == 1:
-        record_sent(m, src, dst, size)
+        record_sent(m, row, src, dst, size)
     if m.config[0].congestion == 0:
+        route = -1
         if m.config[0].routed == 1:
-            r = m.routes[_route(m, src, dst, tag)]
+            route = _route(m, src, dst, tag)
+            r = m.routes[route]
             delay = int(r.latency_ns + wire_ns(size, r.rate_Bpns, r.gap_ns))
         else:
             delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
+        if m.watch[0].noting == 1:
+            record_flight(m, row, ALL_LINKS, route, src, m.queue[0].now + delay)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
         return
     if m.config[0].routed == 1:
@@ -265,6 +280,8 @@ def _defer(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: 
     """Keep a send or receive in a message's row until the receiver is ready."""
     row = new_message(m, src, dst, tag, size)
     m.messages[row].sender = handler
+    if m.watch[0].noting == 1:
+        record_moving(m, row)
     return row
 
 
@@ -305,6 +322,8 @@ def resume(m: MessageMachine, row: int, sends: bool) -> None:
     """The receiver is ready, or the sender knows it: carry out the deferred send or receive."""
     src, dst, tag = m.messages[row].src, m.messages[row].dst, m.messages[row].tag
     size, handler = m.messages[row].bytes, m.messages[row].sender
+    if m.watch[0].noting == 1:
+        record_resumed(m, row)
     free_message(m, row)
     if sends:
         _send(m, src, dst, tag, size, handler)
@@ -349,11 +368,15 @@ def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int
     message.heading = heading
     m.clock[0].messages += 1
     m.clock[0].bytes += size
+    if m.watch[0].noting == 1:
+        record_moving(m, row)
     if m.config[0].congestion == 1:
         _enter(m, row)
         return
     dim = heading >> 1
     arrival = m.queue[0].now + int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
+    if m.watch[0].noting == 1:
+        record_flight(m, row, ONE_LINK - heading, -1, npu, arrival)
     put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
 
 

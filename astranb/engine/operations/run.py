@@ -13,6 +13,7 @@ from astranb.engine.critical_path import Segment
 from astranb.engine.edits import Edit
 
 from .about import About
+from .flights import LinkGraph, Recorded
 
 __all__ = ["OperationRun", "Spans", "recent"]
 
@@ -160,6 +161,26 @@ class OperationRun(ABC):
     @abstractmethod
     def running(self) -> list[np.ndarray]:
         """Phases under way: ranks, dimensions, operations, and when they began."""
+
+    @abstractmethod
+    def link_graph(self) -> LinkGraph:
+        """NPUs, switches and links of the network."""
+
+    @abstractmethod
+    def link_path(self, link: int) -> str:
+        """What is inspected for a link: itself, or its dimension where links are not simulated."""
+
+    @abstractmethod
+    def queues(self, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many messages wait for each of some links now, and which of these are down."""
+
+    @abstractmethod
+    def recorded_flights(self) -> int:
+        """How many numbers the recording of :meth:`flights` has given so far."""
+
+    @abstractmethod
+    def flights(self, since: int) -> Recorded:
+        """Messages on their links, from a number of the recording on."""
 
     @abstractmethod
     def trace_tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:

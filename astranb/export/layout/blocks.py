@@ -91,6 +91,11 @@ class PlacedBlock:
         moved = {item: (x, *self.places[item][1:]) for item, x in wanted.items()}
         return replace(self, places=self.places | moved)
 
+    def enlarged(self, factor: float) -> PlacedBlock:
+        """The same, larger; its boxes, too."""
+        places = {item: (x * factor, y * factor, w * factor) for item, (x, y, w) in self.places.items()}
+        return replace(self, places=places, width=self.width * factor, height=self.height * factor)
+
     def framed(self, title: str) -> PlacedBlock:
         """The same within a frame."""
         moved = {item: (x + _PAD / 2, y + HEADER, w) for item, (x, y, w) in self.places.items()}

@@ -9,18 +9,55 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from astranb.infragraph import NodeKind
-from astranb.net import Fabric
 
-__all__ = ["Detail", "Units", "contracted", "detail_of", "natural", "units_of"]
+__all__ = ["Detail", "DrawnNetwork", "DrawnNodes", "Units", "contracted", "detail_of", "natural", "units_of"]
 
 _HOT_FROM, _COLLAPSED_FROM, _AGGREGATES_FROM = 32, 128, 1000
 _HOT = 40
 _MOST_IN_ONE = 64  # GPUs of one instance that is drawn as one box
 _CHUNK = 32  # GPUs of a box where one instance holds more
+
+
+class DrawnNodes(Protocol):
+    """The nodes of what is laid out."""
+
+    @property
+    def kind(self) -> np.ndarray:
+        """The kind of each node, a :class:`NodeKind`."""
+
+    @property
+    def instance(self) -> np.ndarray:
+        """The number of the instance that each node is in."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def name(self, node: int, /) -> str:
+        """A node's name."""
+
+    def instance_name(self, node: int, /) -> str:
+        """The name of the instance that a node is in."""
+
+
+class DrawnNetwork(Protocol):
+    """What is laid out: a fabric, or the network of a workload."""
+
+    @property
+    def graph(self) -> DrawnNodes:
+        """Its nodes."""
+
+    @property
+    def links(self) -> Any:
+        """The nodes at the ends of its links: columns ``src`` and ``dst``."""
+
+    @property
+    def gpus(self) -> np.ndarray:
+        """The node of each rank."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +120,7 @@ class Units:
     sizes: list[int]
 
     def members(self, unit: int) -> list[int]:
-        """Nodes of a unit."""
+        """DrawnNodes of a unit."""
         return [int(node) for node in np.flatnonzero(self.of == unit)]
 
 
@@ -93,7 +130,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts if p)
 
 
-def units_of(fabric: Fabric, nodes: np.ndarray, *, collapsed: bool = False) -> Units:
+def units_of(fabric: DrawnNetwork, nodes: np.ndarray, *, collapsed: bool = False) -> Units:
     """Divide used nodes, in ascending order, into units.
 
     Where ``collapsed``, units are drawn as one box: then an instance of very many GPUs is several.
@@ -134,15 +171,15 @@ def units_of(fabric: Fabric, nodes: np.ndarray, *, collapsed: bool = False) -> U
     )
 
 
-def _name(fabric: Fabric, node: int, size: int, low: int, high: int, key: np.ndarray) -> str:
+def _name(fabric: DrawnNetwork, node: int, size: int, low: int, high: int, key: np.ndarray) -> str:
     """Name of the unit that a node is in."""
     whole = fabric.graph.name(node)
     if key[node] % (2 * len(fabric.graph)) == 0:
-        return ".".join(whole.split(".")[:2])
+        return fabric.graph.instance_name(node)
     return f"gpu[{low}-{high}]" if size > 1 else whole
 
 
-def contracted(fabric: Fabric, nodes: Collection[int], links: np.ndarray) -> dict[int, int]:
+def contracted(fabric: DrawnNetwork, nodes: Collection[int], links: np.ndarray) -> dict[int, int]:
     """Used nodes that only forward between a NIC and one other node, and the NIC that represents each."""
     kind = fabric.graph.kind
     near: dict[int, set[int]] = {int(node): set() for node in nodes}

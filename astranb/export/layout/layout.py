@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from astranb.infragraph import NodeKind
-from astranb.net import Fabric
 
 from .blocks import HEIGHT, LOW_ROW, RAIL_HEIGHT, WIDTH, PlacedBlock, by_shape, railed, rows_of, stacked
-from .collapse import Detail, Units, contracted, detail_of, natural, units_of
+from .collapse import Detail, DrawnNetwork, Units, contracted, detail_of, natural, units_of
 from .parts import Box, Frame, Layout
 from .shapes import GraphShape, shape_of
 from .tiers import Arranged, arrange, distances, shelves
@@ -21,6 +20,8 @@ from .tiers import Arranged, arrange, distances, shelves
 __all__ = ["Box", "Frame", "Layout", "lay_out"]
 
 _MARGIN = 8.0
+_FEW_BESIDE = 24  # of more instances the only one in full is enlarged, up to so many times
+_MOST_ENLARGED = 6.0
 _FEW_UNITS = 48  # that many are drawn one by one, however many GPUs they hold
 _SWITCH_HEIGHT = 36.0
 _MOST_RAILS = 8
@@ -29,18 +30,27 @@ _BETWEEN = 0.22  # of the usual distance between ports, where links pass between
 _BAND = (1000.0, 60.0, 14.0, 80.0)  # of a tier drawn as one: width, height (and for tiles), gap to the next
 
 
-def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), focus: str = "") -> Layout:
+def lay_out(
+    fabric: DrawnNetwork,
+    used: np.ndarray,
+    *,
+    opened: Collection[str] = (),
+    focus: str = "",
+    detail: Detail | None = None,
+) -> Layout:
     """Place the GPUs and whatever lies on the routes between them.
 
     Parameters
     ----------
-    fabric : Fabric
+    fabric : DrawnNetwork
     used : ndarray of int
         Links on the program's routes.
     opened : collection of str
         Instances to show in full where there are too many to show all so.
     focus : str
         An instance to show alone, with what it is joined with.
+    detail : Detail, optional
+        How much is drawn; by default as follows from the number of GPUs.
 
     Returns
     -------
@@ -57,7 +67,7 @@ def lay_out(fabric: Fabric, used: np.ndarray, *, opened: Collection[str] = (), f
     ('3 x 3 torus',)
     """
     used = np.unique(np.asarray(used, np.int64))
-    detail = detail_of(len(fabric.gpus))
+    detail = detail or detail_of(len(fabric.gpus))
     ends = fabric.links["src"][used], fabric.links["dst"][used]
     nodes = np.unique(np.concatenate([fabric.gpus, *ends]).astype(np.int64))
     hidden = len(fabric.graph.kind) - len(nodes)
@@ -80,7 +90,7 @@ class _Picture:
     """One picture while it is made: nodes become items, items get places."""
 
     def __init__(
-        self, fabric: Fabric, used: np.ndarray, nodes: np.ndarray, units: Units, detail: Detail,
+        self, fabric: DrawnNetwork, used: np.ndarray, nodes: np.ndarray, units: Units, detail: Detail,
         opened: set[str], focus: str, hidden: int,
     ) -> None:  # fmt: skip
         self.fabric, self.used, self.units, self.detail = fabric, used, units, detail
@@ -93,6 +103,8 @@ class _Picture:
             self.hosts = [units.names.index(focus)]
         self.others = [u for u in present if u not in set(self.hosts)]
         self.open = {u for u in self.hosts if not detail.collapsed or units.names[u] in opened}
+        self.enlarged: set[int] = set()  # items whose boxes are larger, and by which factor
+        self.factor = 1.0
         self.shapes: list[str] = []
         self.bent: dict[tuple[int, int], str] = {}
         self.item = self._items()
@@ -147,19 +159,37 @@ class _Picture:
         """Place everything."""
         if self.detail.level == "aggregates":
             return self._aggregates()
-        blocks = [self._block(unit) for unit in self.hosts]
-        if self.others:
-            made = arrange(blocks, self._upper(), self.near)
-        elif len(blocks) == 1:
-            made = shelves([blocks])
+        if self.detail.collapsed and len(self.open) == 1 and len(self.hosts) > _FEW_BESIDE:
+            made = self._one_in_full()
         else:
-            made = self._without_switches(blocks)
+            made = self._arranged()
         order = sorted(made.places, key=lambda i: (self.rank.get(i, 2**62), natural(self._name(i))))
         at = ((item, *made.places[item]) for item in order)
         boxes = [self._box(item, x + _MARGIN, y + _MARGIN, wide) for item, x, y, wide in at]
         number = {item: place for place, item in enumerate(order)}
         frames = tuple(Frame(t, x + _MARGIN, y + _MARGIN, w, h) for t, x, y, w, h in made.frames)
         return self._finished(boxes, number, frames, made)
+
+    def _one_in_full(self) -> Arranged:
+        """An instance in full, large, and beside it the others, row by row, there and back."""
+        unit = next(iter(self.open))
+        others = [item for host in self.hosts if host != unit for item in self._of_unit(host)]
+        rows = rows_of(others, math.ceil(math.sqrt(1.5 * len(others))))
+        rows = [row[::-1] if number % 2 else row for number, row in enumerate(rows)]
+        beside = stacked(rows)
+        block = self._block(unit)
+        self.factor = max(1.0, min(_MOST_ENLARGED, 0.7 * beside.height / block.height))
+        self.enlarged = set(block.places)
+        tiers = [row for tier in reversed(self._upper()) for row in rows_of(tier)]
+        above = [[replace(stacked([row]), title="")] for row in tiers]
+        return shelves([*above, [block.enlarged(self.factor), beside]])
+
+    def _arranged(self) -> Arranged:
+        """Instances, and what joins them."""
+        blocks = [self._block(unit) for unit in self.hosts]
+        if self.others:
+            return arrange(blocks, self._upper(), self.near)
+        return shelves([blocks]) if len(blocks) == 1 else self._without_switches(blocks)
 
     def _upper(self) -> list[list[int]]:
         """Items of what joins the hosts, by tier and then by name."""
@@ -253,6 +283,7 @@ class _Picture:
     def _box(self, item: int, x: float, y: float, wide: float) -> Box:
         graph, units = self.fabric.graph, self.units
         name = self._name(item)
+        factor = self.factor if item in self.enlarged else 1.0
         if item >= len(graph):
             unit = item - len(graph)
             first = int(self.nodes[np.argmax(units.of[self.nodes] == unit)])
@@ -262,7 +293,8 @@ class _Picture:
         kind = NodeKind(int(graph.kind[item])).name.lower()
         rank = self.rank.get(item, -1)
         label = f"GPU{rank}" if rank >= 0 else ".".join(name.split(".")[-2:])
-        return Box(item, name, label, kind, x, y, wide, _height(wide, gpus=rank >= 0), rank, rank)
+        tall = factor * _height(wide / factor, gpus=rank >= 0)
+        return Box(item, name, label, kind, x, y, wide, tall, rank, rank)
 
     def _aggregates(self) -> Layout:
         """One band a tier, the furthest on top; hosts below all."""

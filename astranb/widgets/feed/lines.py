@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,6 @@ from .messages import Message, pack
 
 __all__ = ["LineFeed", "used_links"]
 
-_MOST_AT_ONCE = 10_000  # flights in a message that must be quick: 0.2 MB
-_MOST_FAST = 2_000  # in fast-forward: Pause comes after what is on its way
-_MOST_AT_REST = 2**20  # in one that may take a moment: 25 MB, all that the ring holds
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
 _STRIPS = ("issue", "l2", "hbm", "link", "out")
@@ -63,19 +60,12 @@ class LineFeed(Feed):
                 self.out_of[of_rank[node]].append(link)
         self.picture = 0
         self.look()
-        self._sent = 0  # flights, by number
-        self._whole = 0  # up to here every one, or as many as are ever sent
 
     @property
     def title(self) -> str:
         """What is simulated, in a line."""
         title: str = self.sim.engine.title
         return title
-
-    @property
-    def coarse(self) -> bool:
-        """Whether only some of the flights of late have been sent."""
-        return self._whole < self._sent
 
     def look(self, opened: Collection[str] = (), focus: str = "") -> None:
         """Lay out anew: with instances opened, or one of them alone."""
@@ -132,7 +122,6 @@ class LineFeed(Feed):
 
     def _scene(self) -> Message:
         engine = self.sim.engine
-        self._sent = self._whole = 0
         drawn, buffers = self.drawn()
         return {
             "gpus": [engine.fabric.graph.name(int(node)) for node in engine.fabric.gpus],
@@ -149,33 +138,31 @@ class LineFeed(Feed):
 
     def _news(self, *, fine: bool, most: int | None) -> Message:
         engine = self.sim.engine
-        total = engine.recorder.mark()
-        self.mark()
-        first, new = engine.recorder.since(self._whole if fine else self._sent)
-        quick = _MOST_FAST if self.session.fast_forward or self.coarse else _MOST_AT_ONCE
-        most = most or (_MOST_AT_REST if fine else quick)
-        one_in = max(1, -(-len(new) // most))
-        flights = np.asarray(new[::one_in])
-        if fine or (one_in == 1 and not self.coarse):
-            self._whole = total
-        self._sent = total
-        news = {
+        engine.recorder.mark()
+        news, buffers = super()._news(fine=fine, most=most)
+        return {
             "changed": self._changed(),
-            "first": first,
-            "total": total,
-            "one_in": one_in,
-            "coarse": self.coarse,
             "recording": not engine.machine.recording.recorder[0].paused,
             "gaps": self.sim.unrecorded if engine.recorder.on else [],
             "oldest_ps": engine.recorder.oldest_ps,
-        }
-        return news, pack(
-            "state",
-            start=flights["start_ps"],
-            end=flights["end_ps"],
-            what=(flights["link"].astype("u4") << 4) | flights["kind"],
-            wait=np.minimum(flights["start_ps"] - flights["queued_ps"], 2**32 - 1),
-        )
+            **news,
+        }, buffers
+
+    def _flights(self, since: int) -> tuple[int, int, int, Callable[[slice], list[bytes]]]:
+        first, new = self.sim.engine.recorder.since(since)
+        total = first + len(new)
+
+        def packed(which: slice) -> list[bytes]:
+            flights = np.asarray(new[which])
+            return pack(
+                "state",
+                start=flights["start_ps"],
+                end=flights["end_ps"],
+                what=(flights["link"].astype("u4") << 4) | flights["kind"],
+                wait=np.minimum(flights["start_ps"] - flights["queued_ps"], 2**32 - 1),
+            )
+
+        return first, len(new), total, packed
 
     def timeline(self, *, with_spans: bool = True) -> Message:
         """How busy memories and links were, and spans of all thread blocks.

@@ -2,16 +2,16 @@
 // Lines in flight as dots: with shapes while they are few, as pixels set one by one when they are many.
 // Of a bundle with more lines than can be distinguished every n-th is drawn.
 
-import { KIND_COLOURS, KIND_SHAPES, channels, contextOf, pixelOf } from "./theme.js";
+import { channels, contextOf, pixelOf } from "./theme.js";
 import { alongTrack, trackOf } from "./edges.js";
 
 const MANY = 6000; // from here on dots are pixels: rectangles would take longer than a frame
 const PIXELS_A_DOT = 3; // along a bundle: closer, dots cannot be distinguished
 const PIXELS_ASLANT = 8; // the same of a bundle that others cross
 
-/** @import { Context, Drawing, Geometry, Pair } from "./types" */
+/** @import { Context, Drawing, Geometry, Looks, Pair } from "./types" */
 /** @import { Flights } from "./flights.js" */
-/** @typedef {Geometry & Pick<Drawing, "drawn" | "onBundle" | "sparse"> & { bundleOf: Int32Array }} Picture */
+/** @typedef {Geometry & Pick<Drawing, "drawn" | "onBundle" | "sparse"> & { bundleOf: Int32Array, looks: Looks }} Picture */
 /** @typedef {{ start: Float64Array, end: Float64Array, what: Uint32Array }} Columns */
 
 /** Draws flights; keeps its memory from frame to frame. */
@@ -21,7 +21,6 @@ export function createDots() {
   let image = null;
   let pixels = new Uint32Array(0);
   let visible = new Uint32Array(1024); // flights that are drawn
-  const words = Uint32Array.from(KIND_COLOURS, (colour) => pixelOf(...channels(colour)));
 
   /** Of how many lines one is drawn, for each bundle: a power of two, so that a dot stays when there are more. @param {Picture} picture */
   function thin({ edges, onBundle, sparse }) {
@@ -48,12 +47,12 @@ export function createDots() {
   const gone = ({ start, end }, k, time) => (end[k] > start[k] ? (time - start[k]) / (end[k] - start[k]) : 1);
 
   /** @param {Context} context @param {Columns} flights @param {number} time @param {number} shown @param {Picture} picture */
-  function shapes(context, flights, time, shown, { tracks, lane }) {
+  function shapes(context, flights, time, shown, { tracks, lane, looks }) {
     const { what } = flights;
     const [large, small] = [Math.max(2.5, Math.min(4, 1.2 * lane)), Math.max(2, Math.min(2.5, lane))];
-    for (let kind = 0; kind < KIND_COLOURS.length; kind++) {
-      context.fillStyle = KIND_COLOURS[kind];
-      const shape = KIND_SHAPES[kind];
+    for (let kind = 0; kind < looks.colours.length; kind++) {
+      context.fillStyle = looks.colours[kind];
+      const shape = looks.shapes[kind];
       const side = shape === "square" ? large : small;
       for (let at = 0; at < shown; at++) {
         const k = visible[at];
@@ -69,7 +68,8 @@ export function createDots() {
   }
 
   /** @param {Context} context @param {Pair} size @param {Columns} flights @param {number} time @param {number} shown @param {Picture} picture */
-  function splat(context, size, flights, time, shown, { tracks }) {
+  function splat(context, size, flights, time, shown, { tracks, looks }) {
+    const words = Uint32Array.from(looks.colours, (colour) => pixelOf(...channels(colour)));
     const ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.max(1, Math.round(size[0] * ratio)), Math.max(1, Math.round(size[1] * ratio))];
     if (layer.width !== w || layer.height !== h || !image) {

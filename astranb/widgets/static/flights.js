@@ -1,9 +1,13 @@
 // @ts-check
 // The recorded line flights that the browser has: columns, with an index over time.
 
+import { COLUMNS, TYPES } from "./messages.js";
+
 const BLOCK = 512; // flights that share one entry of the index over time
 const LEAST_FLIGHTS = 2 ** 14; // that there is room for
 const MOST_FLIGHTS = 2 ** 21; // kept in the browser: 50 MB; the oldest half gives way
+
+const CARGO = /** @type {const} */ (["source", "target", "number", "chunk", "phase", "step", "bytes"]);
 
 /** Line flights in the order of their events, with an index over time. */
 export class Flights {
@@ -16,6 +20,8 @@ export class Flights {
   end = new Float64Array(0);
   what = new Uint32Array(0); // link << 4 | kind
   wait = new Uint32Array(0); // ps before the start
+  /** @type {import("./types").Cargo | null} of messages of a workload: what they are; null for lines */
+  about = null;
   first = new Float64Array(0); // of each block the earliest time
   last = new Float64Array(0); // and the latest
 
@@ -27,6 +33,7 @@ export class Flights {
     this.count = 0;
     this.chunks = [];
     this.lostUntil = 0;
+    this.about = null;
     this.resize(LEAST_FLIGHTS);
   }
 
@@ -37,6 +44,7 @@ export class Flights {
     this.end = copied(new Float64Array(capacity), this.end);
     this.what = copied(new Uint32Array(capacity), this.what);
     this.wait = copied(new Uint32Array(capacity), this.wait);
+    if (this.about) this.about = roomFor(capacity, this.about);
     this.first = copied(new Float64Array(blocks), this.first);
     this.last = copied(new Float64Array(blocks), this.last);
   }
@@ -62,7 +70,7 @@ export class Flights {
    * @param {Pick<import("./types").State, "first" | "total" | "one_in">} message
    * @param {import("./types").Columns<"state">} columns
    */
-  append({ first, total, one_in: oneIn }, { start, end, what, wait }) {
+  append({ first, total, one_in: oneIn }, { start, end, what, wait, ...cargo }) {
     this.truncate(first);
     const n = start.length;
     if (n === 0) return;
@@ -74,6 +82,8 @@ export class Flights {
     this.end.set(end, this.count);
     this.what.set(what, this.count);
     this.wait.set(wait, this.count);
+    if (cargo.source.length) this.about ??= roomFor(capacity);
+    if (this.about) for (const name of CARGO) this.about[name].set(cargo[name], this.count);
     this.chunks.push({ first, total, place: this.count, oneIn });
     this.count += n;
     this.index(Math.floor((this.count - n) / BLOCK) * BLOCK, this.count);
@@ -83,7 +93,8 @@ export class Flights {
   drop(n) {
     const cut = Math.min(this.count, Math.ceil(n / BLOCK) * BLOCK);
     for (let k = 0; k < cut; k++) this.lostUntil = Math.max(this.lostUntil, this.start[k]);
-    for (const column of [this.start, this.end, this.what, this.wait]) column.copyWithin(0, cut, this.count);
+    const cargo = this.about ? CARGO.map((name) => /** @type {import("./types").Cargo} */ (this.about)[name]) : [];
+    for (const column of [this.start, this.end, this.what, this.wait, ...cargo]) column.copyWithin(0, cut, this.count);
     this.count -= cut;
     this.chunks = this.chunks
       .map((c) => {
@@ -136,6 +147,22 @@ export class Flights {
     }
     return found.subarray(0, total);
   }
+}
+
+/**
+ * Columns about messages for so many, with those of older ones.
+ * @param {number} capacity
+ * @param {import("./types").Cargo} [old]
+ * @returns {import("./types").Cargo}
+ */
+function roomFor(capacity, old) {
+  const columns = CARGO.map((name) => {
+    const Type = TYPES[COLUMNS.state[name]];
+    const column = new Type(capacity);
+    if (old) column.set(old[name].subarray(0, Math.min(capacity, old[name].length)));
+    return [name, column];
+  });
+  return Object.fromEntries(columns);
 }
 
 /**

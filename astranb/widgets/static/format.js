@@ -16,3 +16,9 @@ export const formatCount = (n) => n.toLocaleString("en-US");
 
 /** A fraction as a percentage, small ones with a decimal. @param {number} part */
 export const formatShare = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
+
+/** Bytes with a unit of 1,024, as the kernel writes them. @param {number} bytes */
+export function formatBytes(bytes) {
+  const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${Number((bytes / 1024 ** power).toFixed(power ? 2 : 0)).toLocaleString("en-US")} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}

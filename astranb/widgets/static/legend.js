@@ -3,7 +3,7 @@
 
 import { familyKeys } from "./families.js";
 import { insideKeys } from "./inside.js";
-import { KIND_COLOURS, KIND_SHAPES, fit, make, makeKey } from "./theme.js";
+import { ACTIVITY_COLOURS, fit, looksOf, make, makeBarKey, makeKey } from "./theme.js";
 
 /** @import { Store, Theme } from "./types" */
 
@@ -17,15 +17,25 @@ export function createLegend(store, theme, words) {
   const group = (title, ...keys) => make("span", { class: "anb-keys", role: "group", "aria-label": title }, make("b", { text: title }), ...keys);
 
   store.on("scene", () => {
-    const { kinds, managed, bundles } = store.scene;
+    const { kinds, managed, bundles, queues, activities } = store.scene;
+    const { colours, shapes } = looksOf(store.scene);
     const lines = kinds.map((kind, k) =>
-      makeKey(make("i", { class: `anb-shape anb-${KIND_SHAPES[k]}`, style: `--anb-colour: ${KIND_COLOURS[k]}` }), kind),
+      makeKey(make("i", { class: `anb-shape anb-${shapes[k]}`, style: `--anb-colour: ${colours[k]}` }), kind),
     );
     const entrance = managed ? [makeKey("▯", "buffers behind it"), makeKey("△", "no buffer free"), makeKey("‖", "paused")] : [];
     const busy = make("span", { class: "anb-key", title: "width, colour and number of a link: the part of the time that its wires are busy" }, "0%", ramp, "100% busy");
     if (store.scene.level === "aggregates") {
       const about = "how busy the links that leave a tile, or join two bands, are on average";
       element.replaceChildren(group("Tiles", busy, make("span", { text: about }), makeKey(unknown, "not known")), words);
+      return;
+    }
+    if (activities) {
+      const queue = makeKey(make("i", { class: "anb-queue" }), "queue for a link, and its messages");
+      element.replaceChildren(
+        group("Messages", ...lines, ...(queues ? [queue, makeKey("✕", "link down")] : [])),
+        group("Ranks", ...activities.map((name, k) => makeBarKey(ACTIVITY_COLOURS[k], name))),
+        words,
+      );
       return;
     }
     element.replaceChildren(

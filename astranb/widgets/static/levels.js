@@ -22,7 +22,7 @@ export function createLevels(store, ...notes) {
 
   /** The instance that is one box or tile now, by its name or by that of something in it. @param {string} path */
   function closed(path) {
-    if (!path || !store.ready) return "";
+    if (!path || !store.ready || store.engine === "operations") return ""; // what is drawn of ranks was chosen when they were recorded
     /** @param {string} name */
     const holds = (name) => isWithin(path, name);
     const found = store.scene.boxes.find((one) => one.kind === "instance" && holds(one.name));

@@ -5,7 +5,10 @@
 
 export const COLUMNS = /** @type {const} */ ({
   "scene": { "bundle_of": "i4" },
-  "state": { "start": "f8", "end": "f8", "what": "u4", "wait": "u4" },
+  "state": {
+    "start": "f8", "end": "f8", "what": "u4", "wait": "u4",
+    "source": "u4", "target": "u4", "number": "u4", "chunk": "u4", "phase": "u2", "step": "u2", "bytes": "f8"
+  },
   "timeline": {
     "start": "f8", "end": "f8", "what": "u4", "phase": "i4",
     "issue": "u1", "l2": "u1", "hbm": "u1", "link": "u1", "out": "u1"
@@ -29,8 +32,10 @@ export const COLUMNS = /** @type {const} */ ({
   "inside": { "sms": "u2", "l2": "u1", "hbm": "u1", "out": "u1" },
   "tracks": {
     "shares": "u1",
-    "place": "u4", "slot": "u4", "slots": "u4", "number": "u4", "label": "u4", "start": "f8", "end": "f8"
+    "place": "u4", "slot": "u4", "slots": "u4", "number": "u4", "label": "u4", "start": "f8", "end": "f8",
+    "ready": "f8", "waits": "u1", "bubble_at": "u4", "bubble_start": "f8", "bubble_end": "f8"
   },
+  "doing": { "rank": "u4", "state": "u1", "start": "f8", "end": "f8" },
   "ports": { "waiting": "u4", "fill": "u1", "marks": "u1" },
   "spans": {
     "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
@@ -45,7 +50,7 @@ export const COLUMNS = /** @type {const} */ ({
   },
   "recorded_parents": { "first": "u4", "parent": "u4" },
   "recorded_spans": {
-    "rank": "u4", "number": "u4", "label": "u4", "track": "u4", "slot": "u4", "slots": "u4", "start": "f8", "end": "f8"
+    "rank": "u4", "number": "u4", "label": "u4", "track": "u4", "slot": "u4", "slots": "u4", "start": "f8", "end": "f8", "ready": "f8", "waits": "u1"
   }
 });
 

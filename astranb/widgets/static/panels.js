@@ -48,6 +48,7 @@ const PANELS = [
 ];
 /** @type {typeof PANELS} */
 const OF_OPERATIONS = [
+  ["stage", "topology", "Topology", createTopology],
   ["stage", "graph", "Operations", createGraph],
   ["stage", "exposed", "Ranks", createExposed],
   ["side", "inspect", "Inspect", createInspector],

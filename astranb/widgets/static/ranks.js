@@ -6,7 +6,7 @@ import { paintDensity } from "./density.js";
 import { formatCount, formatTime } from "./format.js";
 import { GUTTER, RULER, createTracks } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
-import { RANK_COLOURS, makeBarKey, settle } from "./theme.js";
+import { ACTIVITY_COLOURS, RANK_COLOURS, makeBarKey, settle } from "./theme.js";
 
 /** @import { Context, CreateView, Reply, Scale, Spot, Tracks, WorkloadScene } from "./types" */
 
@@ -19,7 +19,8 @@ const KINDS = /** @type {const} */ ([
 ]);
 /** @typedef {{ reply: Reply<"tracks">, theme: number, at: Map<number, number>, images?: HTMLCanvasElement[] }} Shown */
 /** @type {Record<string, string>} */
-const OPERATION_COLOURS = { compute: "#0072b2", communication: "#e69f00", memory: "#009e73", waiting: "#cc79a7" };
+const OPERATION_COLOURS = { compute: ACTIVITY_COLOURS[0], communication: ACTIVITY_COLOURS[1], memory: ACTIVITY_COLOURS[3], waiting: "#d55e00" };
+const [WAITING, BUBBLE] = [ACTIVITY_COLOURS[2], ACTIVITY_COLOURS[4]];
 /** @type {Record<string, string>} */
 const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 
@@ -49,7 +50,12 @@ export function createRanks(store, theme) {
 
   function chosen() {
     picture = null;
-    if (store.ready) panel.legend.replaceChildren(...names().map((name, track) => makeBarKey(colourOf(name, track), name)));
+    if (!store.ready) return;
+    const keys = names().map((name, track) => makeBarKey(colourOf(name, track), name));
+    // Of ranks that are all alike none waits for another one.
+    if (byOperation() && scene().alike === 1) keys.push(makeBarKey(WAITING, "waiting for peers"));
+    if (byOperation()) keys.push(makeBarKey(BUBBLE, "bubble"));
+    panel.legend.replaceChildren(...keys);
   }
   /** Ranks in sight. */
   function visible() {
@@ -66,9 +72,11 @@ export function createRanks(store, theme) {
     const shown = (picture = /** @type {Shown} */ ({ reply, theme: theme.version, at: new Map(ranks.map((rank, k) => [rank, k])) }));
     if (reply.drawn !== "density") return;
     const { shares } = reply.arrays;
-    shown.images = colours().map((colour, track) => {
+    const paints = byOperation() ? [...colours(), WAITING, BUBBLE] : colours();
+    const each = byOperation() ? tracks + 2 : tracks;
+    shown.images = paints.map((colour, track) => {
       const mine = new Uint8Array(ranks.length * columns);
-      ranks.forEach((_, k) => mine.set(shares.subarray((k * tracks + track) * columns, (k * tracks + track + 1) * columns), k * columns));
+      ranks.forEach((_, k) => mine.set(shares.subarray((k * each + track) * columns, (k * each + track + 1) * columns), k * columns));
       return paintDensity(mine, [0], ranks.length, columns, high() - 1, [colour]);
     });
   }
@@ -99,19 +107,32 @@ export function createRanks(store, theme) {
   function drawDensity(context, scale, { from, to, columns, ranks }, images) {
     const [x0, x1, deep] = [scale.x(from), scale.x(to), high() - 1];
     context.imageSmoothingEnabled = false;
-    ranks.forEach((rank, k) => images.forEach((image, track) =>
-      context.drawImage(image, 0, k * deep, columns, deep, x0, rank * tall() + track * high(), x1 - x0, deep),
+    // What waits is drawn over the communication, bubbles where nothing is computed.
+    const trackOf = [...names().keys(), names().indexOf("communication"), 0];
+    ranks.forEach((rank, k) => images.forEach((image, number) =>
+      context.drawImage(image, 0, k * deep, columns, deep, x0, rank * tall() + trackOf[number] * high(), x1 - x0, deep),
     ));
   }
   /** @param {Context} context @param {Scale} scale @param {Reply<"tracks">} reply */
   function drawSpans(context, scale, reply) {
     const paints = colours();
     context.font = `9px ${theme.font}`;
+    const { ready, waits: waitsFor, bubble_at: at, bubble_start: since, bubble_end: until } = reply.arrays;
+    context.fillStyle = BUBBLE;
+    for (let n = 0; n < at.length; n++) {
+      const [x, end] = [Math.max(GUTTER, scale.x(since[n])), scale.x(until[n])];
+      if (end > GUTTER) context.fillRect(x, reply.ranks[at[n]] * tall(), Math.max(0.7, end - x), high() - 1);
+    }
     for (let n = 0; n < reply.arrays.place.length; n++) {
       const { x, y, wide, deep, track } = boxOf(reply, n, scale);
       if (x > panel.width || x + wide < GUTTER) continue;
       context.fillStyle = paints[track];
       context.fillRect(x, y, Math.max(0.7, wide - 0.6), deep);
+      const waits = scale.x(ready[n]) - x;
+      if (byOperation() && waits > 0) {
+        context.fillStyle = ACTIVITY_COLOURS[waitsFor[n]];
+        context.fillRect(x, y, Math.min(waits, wide - 0.6), deep);
+      }
       if (deep < LOW - 2 || wide < 34) continue;
       const text = reply.labels?.[reply.arrays.label[n]] ?? "";
       const from = Math.max(x, GUTTER);
@@ -166,6 +187,8 @@ export function createRanks(store, theme) {
       const { arrays, labels } = picture.reply;
       const [start, end] = [arrays.start[pointed.n], arrays.end[pointed.n]];
       parts.push(labels?.[arrays.label[pointed.n]] ?? "", `${formatTime(start, 3)} to ${formatTime(end, 3)} (${formatTime(end - start, 3)})`);
+      const waits = arrays.ready[pointed.n] - start;
+      if (waits > 0) parts.push(`waits ${formatTime(waits, 3)} for ${ACTIVITY_COLOURS[arrays.waits[pointed.n]] === BUBBLE ? "its message to be sent" : "peers"}`);
     }
     return parts.join(" · ");
   }

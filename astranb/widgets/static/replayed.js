@@ -11,6 +11,7 @@ const MOST_SPANS = 6000;
 const MOST_NODES = 160;
 const LABEL = 40;
 const [WAITING, READY, RUNNING, DONE] = [0, 1, 2, 3]; // in the order of `states`
+const BUBBLE = 4; // in the order of ACTIVITIES (engine/operations/activity.py)
 
 /**
  * @param {Recording} recording
@@ -33,6 +34,9 @@ export function createReplayed(recording, workload, buffersOf) {
     spans[name] = { ...found, tracks: tracksOf[name], byRank: byRank(found.rank) };
   }
   const own = byRank(npu); // the operations of each rank
+  const did = unpack("doing", buffersOf(workload.doing.buffers));
+  /** @returns {Sent} what each rank does when; up to now it is what it will be at the end */
+  const doing = () => [workload.doing.message, buffersOf(workload.doing.buffers)];
 
   /** @param {Uint32Array} column */
   function byRank(column) {
@@ -59,12 +63,21 @@ export function createReplayed(recording, workload, buffersOf) {
       }
     });
     const about = { from, to, columns, kind: which, ranks: asked, tracks: of.tracks, count: found.length, now_ps: now };
-    if (found.length > MOST_SPANS) return [{ ...about, drawn: "density" }, pack("tracks", { shares: shares(of, found, about) })];
-    /** @param {Uint32Array | Float64Array} column */
+    /** @type {Pair[]} place of the rank among those asked for, and number of a stretch */
+    const bubbles = [];
+    if (which === "operations") {
+      did.rank.forEach((rank, k) => {
+        const at = asked.indexOf(rank);
+        if (did.state[k] === BUBBLE && at >= 0 && did.start[k] < Math.min(now, to) && did.end[k] > from) bubbles.push([at, k]);
+      });
+    }
+    if (found.length > MOST_SPANS) return [{ ...about, drawn: "density" }, pack("tracks", { shares: shares(of, found, about, bubbles) })];
+    /** @param {Uint8Array | Uint32Array | Float64Array} column */
     const pick = (column) => found.map(([, k]) => column[k]);
     const arrays = {
       place: found.map(([place]) => place), slot: pick(of.slot), slots: pick(of.slots), number: pick(of.number), label: pick(of.label),
-      start: pick(of.start), end: pick(of.end).map((until) => Math.min(until, now)),
+      start: pick(of.start), end: pick(of.end).map((until) => Math.min(until, now)), ready: pick(of.ready).map((until) => Math.min(until, now)), waits: pick(of.waits),
+      bubble_at: bubbles.map(([at]) => at), bubble_start: bubbles.map(([, k]) => did.start[k]), bubble_end: bubbles.map(([, k]) => Math.min(did.end[k], now)),
     };
     return [{ ...about, drawn: "spans", labels }, pack("tracks", arrays)];
   }
@@ -72,15 +85,25 @@ export function createReplayed(recording, workload, buffersOf) {
    * Which part of each column each track is busy, 255 being all.
    * @param {Columns<"recorded_spans">} of
    * @param {Pair[]} found
-   * @param {Window & { ranks: number[], tracks: number, now_ps: number }} about
+   * @param {Window & { kind: string, ranks: number[], tracks: number, now_ps: number }} about
+   * @param {Pair[]} bubbles
    */
-  function shares(of, found, { from, to, columns, ranks: asked, tracks: count, now_ps: now }) {
-    const busy = new Float64Array(asked.length * count * columns);
+  function shares(of, found, { from, to, columns, ranks: asked, tracks: count, kind: which, now_ps: now }, bubbles) {
+    const rows = which === "operations" ? count + 2 : count;
+    const busy = new Float64Array(asked.length * rows * columns);
     const wide = (to - from) / columns;
+    /** @param {number} at @param {number} since @param {number} until */
+    const add = (at, since, until) => {
+      const [a, b] = [(Math.max(since, from) - from) / wide, (Math.min(until, now, to) - from) / wide];
+      for (let c = Math.floor(a); c < b && c < columns; c++) busy[at * columns + c] += Math.min(b, c + 1) - Math.max(a, c);
+    };
     for (const [place, k] of found) {
-      const [a, b] = [(Math.max(of.start[k], from) - from) / wide, (Math.min(of.end[k], now, to) - from) / wide];
-      for (let c = Math.floor(a); c < b && c < columns; c++) busy[place * columns + c] += Math.min(b, c + 1) - Math.max(a, c);
+      const rank = Math.floor(place / count);
+      const begun = of.waits[k] === BUBBLE ? of.ready[k] : of.start[k]; // what waits for a message is no communication
+      add(rank * rows + (place % count), begun, of.end[k]);
+      if (rows > count) add(rank * rows + count, begun, of.ready[k]);
     }
+    for (const [rank, k] of bubbles) add(rank * rows + count + 1, did.start[k], did.end[k]);
     return Uint8Array.from(busy, (share) => Math.min(255, Math.round(255 * share)));
   }
 
@@ -142,7 +165,7 @@ export function createReplayed(recording, workload, buffersOf) {
     return ends.length;
   }
   return {
-    answers: { tracks, graph },
+    answers: { tracks, graph, doing },
     operation,
     moments: { time, event },
     narration: (k) => `rank ${npu[row[k]]} ${ends[k] ? "ends" : "begins"} ${texts[text[row[k]]]}`,

@@ -14,6 +14,7 @@ const WIDE_NUMBER = 30; // px: between boxes side by side
 const CROWD = 300; // links: more are drawn fainter
 const NO_CREDIT = 1;
 const PAUSED = 2;
+const DOWN = 4;
 
 /**
  * Draws what `p` holds: geometry, counts, and which bundles have lines (topology.js keeps it).
@@ -129,6 +130,10 @@ export function createSketch(store, theme, p) {
     p.laid?.edges.forEach((edge, k) => {
       if (!p.drawn[k] || (!fill[k] && !marks[k])) return;
       if (marks[k]) marked += 1;
+      if (marks[k] & DOWN) {
+        cross(context, edge.x + (edge.ux * edge.length) / 2, edge.y + (edge.uy * edge.length) / 2);
+        return;
+      }
       const along = Math.min(24, edge.length / 2);
       const [x, y] = [edge.x + edge.ux * along - edge.uy * 9, edge.y + edge.uy * along + edge.ux * 9];
       context.strokeStyle = context.fillStyle = theme.ink;
@@ -152,6 +157,18 @@ export function createSketch(store, theme, p) {
       }
     });
     context.canvas.dataset.marked = String(marked);
+  }
+
+  /** On a link that is down. @param {Context} context @param {number} x @param {number} y */
+  function cross(context, x, y) {
+    context.strokeStyle = "#d55e00";
+    context.lineWidth = 3;
+    context.beginPath();
+    for (const side of [-6, 6]) {
+      context.moveTo(x - 6, y - side);
+      context.lineTo(x + 6, y + side);
+    }
+    context.stroke();
   }
 
   /** Where not every line is drawn, and under the mouse, the load is written as a number, the highest first. @param {Context} context */

@@ -11,7 +11,7 @@ import { timeWindow } from "./window.js";
 
 /** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Options, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
 
-const VERSION = 4;
+const VERSION = 5;
 
 /** @param {Model} model @returns {Store} */
 export function createStore(model) {

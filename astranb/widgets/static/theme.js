@@ -4,6 +4,17 @@
 // Okabe and Ito (2008): distinguishable without full colour vision. Shape distinguishes the kinds, too.
 export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
 export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
+// What a rank does, in the order of ACTIVITIES (engine/operations/activity.py), on the timeline and on the topology.
+export const ACTIVITY_COLOURS = ["#0072b2", "#e69f00", "#cc79a7", "#009e73", "#999999"];
+// Of messages: by collective, as the scene lists them.
+export const MESSAGE_COLOURS = [
+  "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c", "#7f3c8d", "#11a579", "#a5673f",
+];
+/** Colours and shapes of what moves on links, by the number of its kind. @param {import("./types").SceneMessage} scene @returns {import("./types").Looks} */
+export const looksOf = ({ ranks, kinds }) =>
+  ranks
+    ? { colours: kinds.map((_, k) => MESSAGE_COLOURS[k % MESSAGE_COLOURS.length]), shapes: kinds.map(() => "square") }
+    : { colours: KIND_COLOURS, shapes: KIND_SHAPES };
 // Of tracks, in the order of TRACK_STATES (engine/cacheline/tracks.py): issue, no slot, compute, signal, data, packets,
 // fence, wait for a copy engine, wait for a semaphore, moving.
 export const TRACK_COLOURS = [

@@ -6,20 +6,23 @@ import { createAggregates } from "./aggregates.js";
 import { createAsker, momentOf } from "./asker.js";
 import { createDevice } from "./device.js";
 import { drawDiffering } from "./differing.js";
+import { createDoing } from "./doing.js";
 import { createDots } from "./dots.js";
 import { formatCount, formatTime } from "./format.js";
 import { createInside } from "./inside.js";
 import { createLegend } from "./legend.js";
 import { createLevels } from "./levels.js";
+import { createMoving } from "./moving.js";
 import { drawPath, selectAt } from "./path.js";
 import { createSketch } from "./sketch.js";
-import { createBeat, fit, make, settle } from "./theme.js";
+import { createBeat, fit, looksOf, make, settle } from "./theme.js";
 import { createTip } from "./tip.js";
 import { busyAt, layOutLinks, sizeOf } from "./edges.js";
 
 /** @import { Box, CreateView, Drawing, Pair } from "./types" */
 
 const MANY = 2000; // lines: fewer are drawn wherever they are
+const MOST_MOVING = 2000; // messages that are drawn with their sizes; more are dots
 
 /** @type {CreateView} */
 export function createTopology(store, theme) {
@@ -32,7 +35,13 @@ export function createTopology(store, theme) {
   const inside = createInside(store, theme);
   const aggregates = createAggregates(store, theme);
   const dots = createDots();
+  const moving = createMoving(store);
+  const doing = createDoing(store, theme);
+  const ofOperations = store.engine === "operations";
+  const moves = ofOperations ? "messages" : "lines"; // that cross links
   const tip = createTip(canvas, ({ offsetX, offsetY }) => {
+    const message = moving.hit(offsetX, offsetY);
+    if (message) return moving.describe(message.place);
     const name = hit(offsetX, offsetY);
     return name && describe(name);
   });
@@ -62,7 +71,7 @@ export function createTopology(store, theme) {
       return levels.all;
     },
     looked, covers, inside,
-    load: (number) => (resting ? inside.ofPhase(number) : null) ?? (inside.overdue() ? null : busyAt(store, number)),
+    load: (number) => (resting && !ofOperations ? inside.ofPhase(number) : null) ?? (!ofOperations && inside.overdue() ? null : busyAt(store, number)),
     hottest: () => hot.reply?.bundles ?? [],
     ports: () => (ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
   };
@@ -91,11 +100,12 @@ export function createTopology(store, theme) {
   function ask() {
     const { scene, state } = store;
     if (!state || scene.level === "aggregates") return;
-    inside.ask();
+    if (ofOperations) doing.ask();
+    else inside.ask();
     if (scene.hot && scene.bundles.length > scene.hot) {
       hot.want(store.window ? { window: store.window } : {}, `${scene.picture}/${state.events}/${store.view().join()}`);
     }
-    if (scene.managed && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
+    if ((scene.managed || scene.queues) && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
   }
 
   /** On which bundles lines are drawn: on all, or where there are many on the hottest and what one looks at. @param {number} total */
@@ -150,9 +160,13 @@ export function createTopology(store, theme) {
     sketch.drawRails(context);
     sketch.drawIdle(context);
     sketch.drawLinks(context);
-    const about = { ...p, ...p.laid, bundleOf: store.scene.bundleOf };
-    const shown = dots.draw(context, size, store.flights, store.cursor, found, total, about);
+    const about = { ...p, ...p.laid, bundleOf: store.scene.bundleOf, looks: looksOf(store.scene) };
+    moving.forget();
+    const shown = store.flights.about && total < MOST_MOVING
+      ? moving.draw(context, found, total, about)
+      : dots.draw(context, size, store.flights, store.cursor, found, total, about);
     sketch.drawBoxes(context);
+    doing.draw(context, store.scene.boxes, p.laid.place);
     sketch.drawRailNames(context);
     sketch.drawQueues(context);
     sketch.drawPorts(context);
@@ -170,13 +184,13 @@ export function createTopology(store, theme) {
     const parts = [];
     const within = p.onInside.reduce((sum, n) => sum + n, 0);
     const oneIn = total ? Math.max(store.flights.oneIn(found[0]), store.flights.oneIn(found[total - 1])) : 1;
-    if (oneIn > 1) parts.push(`1 of ${oneIn} lines sent to the browser`);
-    parts.push(`${formatCount(total)} lines in flight${sampled(total, shown)}`);
+    if (oneIn > 1) parts.push(`1 of ${oneIn} ${moves} sent to the browser`);
+    parts.push(`${formatCount(total)} ${moves} in flight${sampled(total, shown)}`);
     if (within) parts.push(`${formatCount(within)} more within boxes`);
-    parts.push(`${formatCount(queued)} in queues`);
-    if (resting && inside.phase()) parts.push(inside.phase());
+    if (!ofOperations || store.scene.queues) parts.push(`${formatCount(queued)} in queues`);
+    if (resting && !ofOperations && inside.phase()) parts.push(inside.phase());
     if (store.scene.hidden) parts.push(`${formatCount(store.scene.hidden)} nodes without traffic not shown`);
-    if (!store.scene.recording) parts.push("lines are not recorded (record=False)");
+    if (!store.scene.recording) parts.push(`${moves} are not recorded (record=False)`);
     settle(note, parts.join(" · "));
     const lines = p.drawn.reduce((sum, one) => sum + one, 0);
     const plain = (levels.all || hot.error) && store.scene.level !== "aggregates";
@@ -235,7 +249,7 @@ export function createTopology(store, theme) {
   function covers(path, box) {
     if (!path) return false;
     if (path === box.name || path.startsWith(`${box.name}.`)) return true;
-    const rank = path.match(/^gpu\[(\d+)\]/);
+    const rank = path.match(/^(?:gpu|rank)\[(\d+)\]/);
     return rank !== null && box.ranks[0] >= 0 && Number(rank[1]) >= box.ranks[0] && Number(rank[1]) <= box.ranks[1];
   }
 
@@ -277,20 +291,30 @@ export function createTopology(store, theme) {
     const number = store.scene.bundles.findIndex((b) => b.name === name);
     const box = store.scene.boxes.find((b) => b.name === name);
     if (box?.kind === "instance") return `${name}: ${box.count} GPU${box.count === 1 ? "" : "s"} · double click looks inside`;
+    if (box && ofOperations && box.rank >= 0) return [box.label, doing.describe(box.rank)].filter(Boolean).join(" · ");
     if (box) return box.rank >= 0 ? [`${box.label}: ${name}`, ...inside.describe(box)].join(" · ") : `${box.kind}: ${name}`;
     if (number < 0) return aggregates.words(name) || name;
     const bundle = store.scene.bundles[number];
     const busy = p.load(number);
     const lanes = `${bundle.lanes.length} lane${bundle.lanes.length > 1 ? "s" : ""}`;
     const parts = [`${bundle.title}: ${name}`, `${lanes}${bundle.family === "unspecified" ? "" : ` of ${bundle.family}`}, ${(bundle.rate / 1e9).toLocaleString("en-US")} GB/s`];
-    parts.push(`${formatCount(p.onBundle[number])} lines on it at ${formatTime(Math.round(store.cursor), 3)}`);
-    parts.push(`${formatCount(p.waiting[number])} waiting for it`);
-    parts.push(busy === null ? "load not known" : `${Math.round(100 * busy)}% busy`);
+    parts.push(`${formatCount(p.onBundle[number])} ${moves} on it at ${formatTime(Math.round(store.cursor), 3)}`);
+    if (!ofOperations || store.scene.queues) parts.push(`${formatCount(p.waiting[number])} waiting for it`);
+    if ((p.ports()?.marks[number] ?? 0) & 4) parts.push("down");
+    if (!ofOperations) parts.push(busy === null ? "load not known" : `${Math.round(100 * busy)}% busy`);
     return parts.join(" · ");
   }
   canvas.addEventListener("pointerleave", () => store.hovering(""));
   canvas.addEventListener("click", ({ offsetX: x, offsetY: y }) => {
     if (!p.laid) return;
+    const message = moving.hit(x, y);
+    if (ofOperations) {
+      const name = hit(x, y);
+      const { boxes, bundles } = store.scene;
+      const thing = boxes.find((box) => box.name === name) ?? bundles.find((bundle) => bundle.name === name);
+      store.select((message && moving.pathOf(message.place)) || (thing?.path ?? name));
+      return;
+    }
     selectAt(store, x, y, { tracks: p.laid.tracks, sparse: p.sparse, bundleOf: store.scene.bundleOf }, () => hit(x, y));
   });
   canvas.addEventListener("dblclick", (event) => levels.enter(hit(event.offsetX, event.offsetY)));
@@ -312,7 +336,7 @@ export function createTopology(store, theme) {
     resize,
     destroy() {
       observer.disconnect();
-      for (const one of [hot, ports]) one.destroy();
+      for (const one of [hot, ports, doing]) one.destroy();
       inside.destroy();
       device.destroy();
       aggregates.destroy();

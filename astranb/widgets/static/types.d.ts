@@ -34,6 +34,8 @@ export type Pair = [number, number];
 export interface Box extends Frame {
   label: string;
   kind: string;
+  /** What is selected where it is clicked; by default its name. */
+  path?: string;
   rank: number;
   ranks: Pair;
   count: number;
@@ -45,6 +47,8 @@ export interface Bundle {
   to: number;
   rate: number;
   name: string;
+  /** What is selected where it is clicked; by default its name. */
+  path?: string;
   bent: boolean | string | null;
   /** Of a bundle that ends at a rail: where it leaves the other box, from its centre, as a fraction of its width. */
   port: number | null;
@@ -81,6 +85,10 @@ export interface SceneMessage extends Picture {
   blocks: number[];
   recording: boolean;
   managed?: boolean;
+  /** Of a workload: whether messages wait for links. */
+  queues?: boolean;
+  /** What a rank does at a time. */
+  activities?: string[];
   buffers?: number;
   // Of a workload:
   ranks?: number;
@@ -366,6 +374,7 @@ export interface Answers {
     drawn: "spans" | "density";
     labels?: string[];
   };
+  doing: { from: number; to: number; names: string[]; alike: boolean };
   line: { path: string };
   /** Thread blocks of a collective. */
   lost_time: { of: string; parts: number; total_ps: number; rows: Cause[] };
@@ -663,6 +672,13 @@ export interface Geometry {
   /** Pixels that a class of dots has across a link. */
   lane: number;
 }
+/** Of what moves on links, by the number of its kind. */
+export interface Looks {
+  colours: string[];
+  shapes: string[];
+}
+/** Of messages of a workload: whose they are; `number` is that of the operation within its rank. */
+export type Cargo = Pick<Columns<"state">, "source" | "target" | "number" | "chunk" | "phase" | "step" | "bytes">;
 /** What the topology counts for a frame, and its sketch draws. */
 export interface Drawing {
   laid: Geometry | null;
@@ -731,6 +747,8 @@ export interface RecordedWorkload {
   ranks: number;
   tracks: number;
   dims: number;
+  /** What each rank does when, as `doing` answers, and the message itself. */
+  doing: Recorded<object>;
 }
 /** A message and its columns. */
 export type Sent = [message: object, buffers: DataView[]];

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from astranb.core.units import format_time
+from astranb.engine.operations.activity import ACTIVITIES
 from astranb.widgets.feed import Message, OperationFeed, View
+
+from .ranks import doing_of
 
 __all__ = ["VIEW"]
 
@@ -30,7 +33,7 @@ def _layers(feed: OperationFeed) -> dict[str, Any]:
 
 
 def ranks(feed: OperationFeed, _options: dict[str, Any]) -> Message:
-    """How the time of each rank divides, as a table; those with most exposed communication first."""
+    """How the time of each rank divides, as a table; those that communicate or wait longest first."""
     result = feed.sim.result
     dimensions = [
         {"path": f"dim[{row['dimension']}]", "shape": row["shape"], "utilisation": row["utilisation"]}
@@ -40,8 +43,11 @@ def ranks(feed: OperationFeed, _options: dict[str, Any]) -> Message:
         return {**_layers(feed), "dimensions": dimensions}, []
     rows = result.per_rank()
     order = sorted(rows, key=lambda row: (-row["exposed_comm_ps"], row["rank"]))[:_MOST_ROWS]
-    columns = ("end_ps", "compute_ps", "exposed_comm_ps", "astrasim_exposed_comm_ps", "memory_ps", "idle_ps")
-    heads = ("time", "compute", "exposed comm", "ASTRA-sim's", "memory", "idle")
+    sums = doing_of(feed).sums(len(rows))
+    for row in rows:
+        row |= dict(zip(ACTIVITIES, sums[row["rank"]].tolist(), strict=True))
+    columns = ("end_ps", *ACTIVITIES, "astrasim_exposed_comm_ps")
+    heads = ("time", *ACTIVITIES, "exposed, as ASTRA-sim counts")
     return {
         "what": "ranks",
         "heads": ["rank", *heads],

@@ -8,22 +8,27 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError, near
+from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, Activity, activity_of, waits_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 
 from .timeline import window_of
 
-__all__ = ["KINDS", "VIEW", "index_of", "tracks"]
+__all__ = ["KINDS", "VIEW", "doing_of", "index_of", "tracks"]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
 _MOST_RANKS = 256
 _MOST_LABELS = 512
+_MOST_STRETCHES = 40_000
 
 
 @dataclass(frozen=True)
 class _Index:
-    """Spans in the order of rank, track and start; ``first`` holds where those of a rank's track begin."""
+    """Spans in the order of rank, track and start; ``first`` holds where those of a rank's track begin.
+
+    Up to ``ready_ps`` a span waits for another rank; ``waits`` is what this is, in :data:`.ACTIVITIES`.
+    """
 
     first: np.ndarray
     tracks: int
@@ -32,6 +37,8 @@ class _Index:
     slots: np.ndarray
     start_ps: np.ndarray
     end_ps: np.ndarray
+    ready_ps: np.ndarray
+    waits: np.ndarray
 
 
 def index_of(feed: OperationFeed, kind: str) -> _Index:
@@ -41,21 +48,21 @@ def index_of(feed: OperationFeed, kind: str) -> _Index:
     if feed.index is not None and feed.index[0] == key:
         found: _Index = feed.index[1]
         return found
-    npu, track, row, start, end = _operations(sim) if kind == "operations" else _chunks(sim)
+    npu, track, row, start, end, ready, waits = (_operations if kind == "operations" else _chunks)(sim)
     count = len(feed.tracks) if kind == "operations" else len(sim.engine.about.topology)
     key_of = npu * count + track
     order = np.lexsort((row, start, key_of))
     key_of, start, end = key_of[order], start[order], end[order]
     first = np.searchsorted(key_of, np.arange(sim.ranks * count + 1))
     slot, slots = _stacked(key_of, start, end, first)
-    index = _Index(first, count, row[order], slot, slots, start, end)
+    index = _Index(first, count, row[order], slot, slots, start, end, ready[order], waits[order])
     feed.index = (key, index)
     return index
 
 
 def _operations(sim: Simulation) -> tuple[np.ndarray, ...]:
     spans = sim.engine.track_spans()
-    return spans.npu, spans.track, spans.row, spans.start_ps, spans.end_ps
+    return spans.npu, spans.track, spans.row, spans.start_ps, spans.end_ps, *waits_of(sim.engine, spans)
 
 
 def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
@@ -63,7 +70,8 @@ def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
     over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ps", "end_ps")]
     now = sim.engine.running()
     now.append(np.full(len(now[0]), sim.now_ps))
-    return tuple(np.concatenate(both) for both in zip(over, now, strict=True))
+    npu, dim, row, start, end = (np.concatenate(both) for both in zip(over, now, strict=True))
+    return npu, dim, row, start, end, start, np.zeros(len(row), np.int64)
 
 
 def _stacked(key: np.ndarray, start: np.ndarray, end: np.ndarray, first: np.ndarray) -> tuple[Any, Any]:
@@ -91,8 +99,10 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     Options: ``from``, ``to`` (ps), ``columns``, ``ranks`` (those in sight), ``kind``: ``operations`` (a
     rank's tracks are what they do) or ``chunks`` (a track is a dimension). Where ``drawn`` is ``"spans"``,
     columns hold of each span the place of its track (that of the rank in ``ranks``, times the number of
-    ``tracks``, plus the track), slot and slots of that track, operation, label, start and end. Where it is
-    ``"density"``: how much of each column of each track is busy, 255 being all.
+    ``tracks``, plus the track), slot and slots of that track, operation, label, start and end, and until when
+    it waits for another rank and what this is; and the bubbles of each rank. Where it is ``"density"``: how
+    much of each column of each track is busy, 255 being all; of operations follow, for each
+    rank, how much of it waits for peers, and is a bubble.
     """
     sim = feed.sim
     start_ps, end_ps, edges = window_of(options)
@@ -117,9 +127,22 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
         "from": start_ps, "to": end_ps, "columns": len(edges) - 1, "kind": kind, "ranks": ranks,
         "tracks": index.tracks, "count": len(row), "now_ps": sim.now_ps,
     }  # fmt: skip
-    if len(row) > _MOST_SPANS:
-        tracks_of = range(index.tracks)
-        shares = [_busy(index, rank * index.tracks + track, edges) for rank in ranks for track in tracks_of]
+    bubbles: tuple[Any, ...] = _bubbles(feed, ranks, start_ps, end_ps) if kind == KINDS[0] else ([], [], [])
+    bubble_at, bubble_start, bubble_end = bubbles
+    if len(row) + len(bubble_at) > _MOST_SPANS:
+        first = index.first.tolist()
+        shares = []
+        for at, rank in enumerate(ranks):
+            keys = range(rank * index.tracks, (rank + 1) * index.tracks)
+            parts = [slice(first[key], first[key + 1]) for key in keys]
+            # What waits for a message is a bubble, and no communication.
+            begun = np.where(index.waits == BUBBLE, index.ready_ps, index.start_ps)
+            shares += [_busy(begun[one], index.end_ps[one], edges) for one in parts]
+            if kind == KINDS[0]:
+                every = slice(first[keys[0]], first[keys[-1] + 1])
+                shares.append(_busy(begun[every], index.ready_ps[every], edges))
+                mine = np.asarray(bubble_at) == at
+                shares.append(_busy(np.asarray(bubble_start)[mine], np.asarray(bubble_end)[mine], edges))
         return {**about, "drawn": "density"}, pack("tracks", shares=np.concatenate(shares))
     texts: dict[str, int] = {}
     label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
@@ -135,13 +158,63 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
         label=np.minimum(label, _MOST_LABELS),
         start=index.start_ps[row],
         end=index.end_ps[row],
+        ready=index.ready_ps[row],
+        waits=index.waits[row],
+        bubble_at=bubble_at,
+        bubble_start=bubble_start,
+        bubble_end=bubble_end,
     )
 
 
-def _busy(index: _Index, track: int, edges: np.ndarray) -> np.ndarray:
-    """Which part of each column a track is busy, 255 being all; what overlaps counts once at most."""
-    one, other = index.first[track], index.first[track + 1]
-    start, end = (np.sort(column[one:other]) for column in (index.start_ps, index.end_ps))
+def _bubbles(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float) -> tuple[np.ndarray, ...]:
+    """The bubbles of ranks in sight: the place of each rank in ``ranks``, beginnings and ends."""
+    found = doing_of(feed)
+    place = np.full(feed.sim.ranks, -1)
+    place[ranks] = np.arange(len(ranks))
+    kept = (found.state == BUBBLE) & (place[found.rank] >= 0)
+    kept &= (found.start_ps < end_ps) & (found.end_ps > start_ps)
+    return place[found.rank[kept]], found.start_ps[kept], found.end_ps[kept]
+
+
+def doing_of(feed: OperationFeed) -> Activity:
+    """What each rank has done up to now; kept until time moves."""
+    sim = feed.sim
+    key = (sim.events, tuple(sim.edits))
+    if feed.activity is None or feed.activity[0] != key:
+        feed.activity = (key, activity_of(sim.engine))
+    found: Activity = feed.activity[1]
+    return found
+
+
+def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:
+    """What the ranks that have a box of their own do when, as numbers in :data:`.ACTIVITIES`.
+
+    Options: ``at_ps``, around which the stretches are chosen where there are many. ``from`` and ``to`` say
+    what is covered.
+    """
+    found = doing_of(feed)
+    boxes = [box.rank for box in feed.layout.boxes if box.rank >= 0 and box.count == 1]
+    alike = feed.sim.engine.stands_for > 1
+    rows = np.arange(len(found.rank)) if alike else np.flatnonzero(np.isin(found.rank, boxes))
+    from_ps, to_ps = 0.0, float(feed.sim.now_ps)
+    if len(rows) > _MOST_STRETCHES:
+        at_ps = options.get("at_ps")
+        away = np.abs(found.start_ps[rows] - (feed.sim.now_ps if at_ps is None else float(at_ps)))
+        rows = np.sort(rows[np.argpartition(away, _MOST_STRETCHES)[:_MOST_STRETCHES]])
+        from_ps, to_ps = float(found.start_ps[rows].min()), float(found.start_ps[rows].max())
+    about = {"from": from_ps, "to": to_ps, "names": list(ACTIVITIES), "alike": alike}
+    return about, pack(
+        "doing",
+        rank=found.rank[rows],
+        state=found.state[rows],
+        start=found.start_ps[rows],
+        end=found.end_ps[rows],
+    )
+
+
+def _busy(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Which part of each column spans take, 255 being all; what overlaps counts once at most."""
+    start, end = np.sort(start), np.sort(end)
 
     def before(times: np.ndarray) -> Any:
         """How long spans that begin at some times have lasted at each edge, summed."""
@@ -153,4 +226,4 @@ def _busy(index: _Index, track: int, edges: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(255, np.round(255 * taken / np.diff(edges))).astype("u1"))
 
 
-VIEW = View(OperationFeed, {"tracks": tracks})
+VIEW = View(OperationFeed, {"doing": doing, "tracks": tracks})
